@@ -1,0 +1,599 @@
+//! A session with its queue: the unit that is loaded, changed and committed together.
+//!
+//! Session and queue are two aggregates of one life, and most rules of delivery speak of both (rulings 28 to 30). This
+//! is where those rules stand: what follows from a change ([`Conversation::settle`]), what an agent's fact does
+//! ([`Conversation::observe`]), and what becomes of messages when a run ends.
+
+use std::collections::BTreeMap;
+
+use crate::queue::{QueueError, SessionMessage, SessionMessageQueue};
+use crate::session::{
+    AgentFact, AgentSession, AgentSessionStatus as S, InFlight, InFlightStep, LifecycleCommand, OpenToolCall, Operation,
+    ProcessState, RunCause, SessionError, SubAgentSession,
+};
+use crate::text::{MessageContent, cut};
+use crate::value::{Answer, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus};
+use crate::{CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId};
+
+/// A session, its queue, and the subagents that a change is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversation {
+    /// The session.
+    pub session: AgentSession,
+    /// What waits to be said to its agent.
+    pub queue: SessionMessageQueue,
+    /// Subagents as far as they were loaded or began in this change.
+    pub subagents: BTreeMap<SubAgentId, SubAgentSession>,
+    /// Messages that left the queue in this change; they stay as records.
+    pub closed_messages: Vec<SessionMessage>,
+}
+
+/// What became of a fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// What happened.
+    pub events: Events,
+    /// What it was.
+    pub outcome: Outcome,
+}
+
+/// How a fact was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It counted.
+    Applied,
+    /// It waits for the request that is under way (ruling 17).
+    Deferred,
+    /// It changed nothing; the reason is recorded: `stale-ack`, `stale-run`, `Idle: …`.
+    Ignored(String),
+}
+
+/// What a message is sent as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Its id.
+    pub message_id: MessageId,
+    /// What it says.
+    pub content: MessageContent,
+    /// How urgent it is.
+    pub priority: MessagePriority,
+    /// Who says it.
+    pub source: MessageSource,
+    /// The turn that it is meant for.
+    pub expected_turn_id: Option<crate::TurnId>,
+}
+
+/// Why a message was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnqueueError {
+    /// The session takes none.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The queue takes none.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The turn that it was meant for is over (ruling 30).
+    #[error("the turn that the message was meant for is over; nothing was sent")]
+    TurnOver,
+}
+
+impl Conversation {
+    /// The most messages that are sent and unacknowledged at once.
+    const MAX_IN_FLIGHT: usize = 16;
+
+    /// A conversation of a session and its queue.
+    pub const fn new(session: AgentSession, queue: SessionMessageQueue) -> Self {
+        Self { session, queue, subagents: BTreeMap::new(), closed_messages: Vec::new() }
+    }
+
+    /// `Enqueue(…)` (S0 8.7): checks the session's status in the same change (ruling 28).
+    pub fn enqueue(&mut self, new: NewMessage, cx: &Occasion<'_>) -> Result<Events, EnqueueError> {
+        self.session.check(Operation::AcceptMessage)?;
+        if let Some(expected) = &new.expected_turn_id
+            && self.session.turn().is_none_or(|turn| turn.id != *expected)
+        {
+            return Err(EnqueueError::TurnOver);
+        }
+        Ok(self.queue.enqueue(SessionMessage {
+            message_id: new.message_id,
+            content: new.content,
+            priority: new.priority,
+            status: MessageStatus::Pending,
+            source: new.source,
+            expected_turn_id: new.expected_turn_id,
+            sent: false,
+            delivery_uncertain: false,
+            created_at: cx.now,
+            delivered_at: None,
+        })?)
+    }
+
+    /// Cancels a pending message.
+    pub fn cancel_message(&mut self, id: MessageId) -> Result<Events, QueueError> {
+        let (message, events) = self.queue.cancel(id)?;
+        self.closed_messages.push(message);
+        Ok(events)
+    }
+
+    /// Cancels everything that was not sent.
+    pub fn clear_queue(&mut self) -> Events {
+        let (gone, events) = self.queue.clear();
+        self.closed_messages.extend(gone);
+        events
+    }
+
+    /// Answers a question. Without a sidecar the answer goes as a message (ruling 26).
+    pub fn answer(&mut self, id: &ToolCallId, answers: Vec<Answer>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = self.session.answer(id, answers, cx)?;
+        events.extend(self.send_unheard_answers(&events, cx));
+        Ok(events)
+    }
+
+    fn send_unheard_answers(&mut self, events: &Events, cx: &mut Occasion<'_>) -> Events {
+        let mut more = Vec::new();
+        for event in events {
+            let text = match event {
+                DomainEvent::InputReceived { answers, command: None, .. } => {
+                    let lines: Vec<_> = answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
+                    format!("Answers to your questions.\n{}", lines.join("\n"))
+                },
+                DomainEvent::PlanApproved { command: None, .. } => "Your plan is approved; go on.".to_owned(),
+                DomainEvent::PlanRejected { command: None, feedback, .. } => {
+                    format!("Your plan is rejected; revise it. {feedback}")
+                },
+                _ => continue,
+            };
+            more.extend(self.say(MessageSource::User, &text, cx));
+        }
+        more
+    }
+
+    /// Approves a plan.
+    pub fn approve_plan(&mut self, id: &ToolCallId, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = self.session.approve_plan(id, cx)?;
+        events.extend(self.send_unheard_answers(&events, cx));
+        Ok(events)
+    }
+
+    /// Rejects a plan.
+    pub fn reject_plan(&mut self, id: &ToolCallId, feedback: crate::text::Feedback, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = self.session.reject_plan(id, feedback, cx)?;
+        events.extend(self.send_unheard_answers(&events, cx));
+        Ok(events)
+    }
+
+    /// Puts a message of Pilothouse's own making in the queue. A full queue or an ended session takes none; that is no
+    /// error, as nobody waits for it.
+    fn say(&mut self, source: MessageSource, text: &str, cx: &mut Occasion<'_>) -> Events {
+        let Ok(content) = MessageContent::parse(cut(text, MessageContent::MAX)) else { return Vec::new() };
+        let message_id = cx.message_id();
+        let new = NewMessage { message_id, content, priority: MessagePriority::Immediate, source, expected_turn_id: None };
+        self.enqueue(new, cx).unwrap_or_default()
+    }
+
+    /// Takes a fact of the current run. It is never discarded (ruling 17): it counts, waits, or is recorded with the
+    /// reason why it changed nothing.
+    pub fn observe(&mut self, fact: AgentFact, api_key_hash: &str, cx: &mut Occasion<'_>) -> Observed {
+        self.session.updated_at_moves(cx);
+        if fact.waits_for_requests() && self.must_wait() {
+            if self.session.deferred_len() < AgentSession::MAX_DEFERRED {
+                self.session.defer(fact);
+                return Observed { events: Vec::new(), outcome: Outcome::Deferred };
+            }
+            return Observed { events: Vec::new(), outcome: Outcome::Ignored("too many facts wait already".to_owned()) };
+        }
+        if let Some(what) = self.is_after_stop(&fact) {
+            let mut events = self.session.acted_after_stop(what, cx);
+            if let Ok(more) = self.apply(fact, api_key_hash, cx) {
+                events.extend(more);
+            }
+            return Observed { events, outcome: Outcome::Ignored("after-stop".to_owned()) };
+        }
+        match self.apply(fact, api_key_hash, cx) {
+            Ok(events) => Observed { events, outcome: Outcome::Applied },
+            Err(SessionError::StaleAck) => Observed { events: Vec::new(), outcome: Outcome::Ignored("stale-ack".to_owned()) },
+            Err(SessionError::InvalidTransition { operation, status }) => Observed {
+                events: Vec::new(),
+                outcome: Outcome::Ignored(format!("{operation:?} does not apply while {status}")),
+            },
+            Err(other) => Observed { events: Vec::new(), outcome: Outcome::Ignored(other.to_string()) },
+        }
+    }
+
+    /// Facts of a run that is over: usage, messages and results count; nothing moves the status (ruling 11).
+    pub fn observe_late(&mut self, fact: AgentFact, cx: &mut Occasion<'_>) -> Observed {
+        let counts = matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
+        let events = match fact {
+            AgentFact::Used(report) => self.record_usage(&report),
+            AgentFact::MessageInjected(id) => self.delivered(id, cx),
+            _ => Vec::new(),
+        };
+        let outcome = if counts { Outcome::Applied } else { Outcome::Ignored("stale-run".to_owned()) };
+        Observed { events, outcome }
+    }
+
+    fn must_wait(&self) -> bool {
+        let status = self.session.status();
+        status.is_intermediate() || status == S::Paused
+    }
+
+    /// A new message, tool start or turn of an agent that confirmed to have stopped (ruling 15).
+    fn is_after_stop(&self, fact: &AgentFact) -> Option<&'static str> {
+        if !matches!(self.session.status(), S::Interrupted | S::Paused | S::Cancelled) {
+            return None;
+        }
+        match fact {
+            AgentFact::Said { .. } => Some("a message"),
+            AgentFact::ToolStarted { .. } => Some("a tool call"),
+            AgentFact::TurnStarted { message, .. } => {
+                let expected = self.session.status() == S::Interrupted
+                    && message.is_some_and(|id| self.session.in_flight().iter().any(|m| m.message_id == id));
+                (!expected).then_some("a turn")
+            },
+            _ => None,
+        }
+    }
+
+    fn apply(&mut self, fact: AgentFact, api_key_hash: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let session = &mut self.session;
+        Ok(match fact {
+            AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
+            AgentFact::TurnStarted { turn, message } => {
+                let delivered = message.map(|id| self.injected(id, cx)).unwrap_or_default();
+                let mut events = self.session.start_turn(turn, message, cx)?;
+                events.splice(0..0, delivered);
+                events
+            },
+            AgentFact::TurnCompleted { turn, output } => {
+                if session.turn().is_some_and(|open| open.id != turn) {
+                    // The turn was replaced before its end arrived; the open one goes on.
+                    return Err(SessionError::InvalidTransition {
+                        operation: Operation::RecordTurnCompleted,
+                        status: session.status(),
+                    });
+                }
+                session.complete_turn(output, cx)?
+            },
+            AgentFact::SessionEnded { is_error, reason, message, output } => {
+                session.end_conversation(is_error, &reason, message, output, cx)?
+            },
+            AgentFact::QuestionAsked { request, questions } => session.ask(request, questions, cx)?,
+            AgentFact::PlanModeEntered => session.enter_plan_mode(cx),
+            AgentFact::PlanShown { request, content } => session.show_plan(request, content, cx)?,
+            AgentFact::TasksReplaced(tasks) => session.replace_tasks(tasks, cx),
+            AgentFact::Used(report) => self.record_usage(&report),
+            AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
+            AgentFact::ContextExhausted => session.exhaust_context(cx)?,
+            AgentFact::HandoffWritten => vec![DomainEvent::HandoffDocumentRecorded {}],
+            AgentFact::HandedOver { reason } => session.hand_over(&reason, cx)?,
+            AgentFact::Said { subagent } => vec![DomainEvent::MessageRecorded { sub_agent_id: subagent }],
+            AgentFact::ToolStarted { call, name, subagent } => {
+                session.open_tool(call.clone(), &name);
+                vec![DomainEvent::ToolCallStarted { tool_call_id: call, tool_name: name, sub_agent_id: subagent }]
+            },
+            AgentFact::ToolEnded { call, is_error, subagent } => {
+                let open = session.close_tool(&call);
+                let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
+                let mut events = vec![DomainEvent::ToolCallCompleted {
+                    tool_call_id: call.clone(),
+                    tool_name: open.map(|open| open.name),
+                    status,
+                    sub_agent_id: subagent,
+                }];
+                events.extend(session.close_request_of(&call));
+                events
+            },
+            AgentFact::SubAgentStarted { subagent, model, objective } => {
+                let event = DomainEvent::SubAgentStarted { sub_agent_id: subagent.clone(), model_id: model.clone() };
+                self.subagents
+                    .entry(subagent.clone())
+                    .or_insert_with(|| SubAgentSession::start(subagent, model, &objective, cx.now));
+                vec![event]
+            },
+            AgentFact::SubAgentEnded { subagent, failure } => {
+                let ended = self
+                    .subagents
+                    .entry(subagent.clone())
+                    .or_insert_with(|| SubAgentSession::start(subagent.clone(), None, "", cx.now))
+                    .end(failure.is_some(), cx.now);
+                match (ended, failure) {
+                    (false, _) => Vec::new(),
+                    (true, None) => vec![DomainEvent::SubAgentCompleted { sub_agent_id: subagent }],
+                    (true, Some(_)) => vec![DomainEvent::SubAgentFailed {
+                        sub_agent_id: subagent,
+                        failure_reason: FailureReason::AgentError,
+                    }],
+                }
+            },
+            AgentFact::CommandReceived(command) => {
+                session.command_received(command, cx);
+                Vec::new()
+            },
+            AgentFact::CommandDone(kind, command) => {
+                let events = session.command_done(kind, command, cx)?;
+                if kind == LifecycleCommand::Interrupt && session.status() == S::Interrupted {
+                    let held = self.queue.hold();
+                    return Ok([events, held].concat());
+                }
+                events
+            },
+            AgentFact::CommandRefused { command, code, message } => self.refused(command, code, message, cx)?,
+            AgentFact::MessageInjecting(id) => {
+                session.message_injecting(id);
+                Vec::new()
+            },
+            AgentFact::MessageInjected(id) => self.injected(id, cx),
+            AgentFact::Noted => Vec::new(),
+        })
+    }
+
+    fn record_usage(&mut self, report: &crate::session::UsageReport) -> Events {
+        let subagent = report.subagent.as_ref().and_then(|id| self.subagents.get_mut(id));
+        self.session.update_metrics(report, subagent)
+    }
+
+    /// The agent has the message; what it is to start has perhaps not begun yet.
+    fn injected(&mut self, id: MessageId, cx: &Occasion<'_>) -> Events {
+        self.session.message_injected(id);
+        self.delivered(id, cx)
+    }
+
+    fn delivered(&mut self, id: MessageId, cx: &Occasion<'_>) -> Events {
+        match self.queue.mark_delivered(id, cx.now) {
+            Some((message, events)) => {
+                self.closed_messages.push(message);
+                events
+            },
+            None => Vec::new(),
+        }
+    }
+
+    /// The sidecar will not do it. A message goes back or is over; a lifecycle request ends where it came from.
+    fn refused(&mut self, command: crate::CommandId, code: String, message: String, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = vec![DomainEvent::CommandRefused {
+            command_id: command,
+            code: cut(&code, 50),
+            message: cut(&message, 500),
+        }];
+        if let Some(id) = self.session.take_in_flight_of(command) {
+            if code == "turn-over" {
+                let (gone, event) = self.queue.drop_message(id, Some("turn-over"));
+                self.closed_messages.push(gone);
+                events.extend(event);
+            } else {
+                events.extend(self.queue.put_back(id, &code));
+                events.extend(self.queue.hold());
+            }
+        } else {
+            events.extend(self.session.request_refused(command, cx)?);
+        }
+        Ok(events)
+    }
+
+    /// The process of a run is gone. What was sent and not taken waits again, if everything that the sidecar had to
+    /// tell was heard (`drained`); what may have reached the agent is uncertain (ruling 30).
+    pub fn run_ended(&mut self, run: RunId, drained: bool, detail: Option<String>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = self.session.record_run_ended(run, detail, cx)?;
+        if events.is_empty() {
+            return Ok(events);
+        }
+        for sent in self.session.take_in_flight(run) {
+            events.extend(match (sent.step, drained) {
+                (InFlightStep::Sent, true) => self.queue.put_back(sent.message_id, "run-ended"),
+                (InFlightStep::Injected, _) => Vec::new(),
+                (InFlightStep::Injecting, _) | (InFlightStep::Sent, false) => self.queue.mark_uncertain(sent.message_id),
+            });
+        }
+        for subagent in self.subagents.values_mut() {
+            subagent.end(true, cx.now);
+        }
+        Ok(events)
+    }
+
+    /// Carries out what is due ([`AgentSession::on_due`]).
+    pub fn on_due(&mut self, process: ProcessState, heard_at: Option<Timestamp>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let run = self.session.run().map(|run| run.id);
+        let mut events = self.session.on_due(process, heard_at, cx)?;
+        if let Some(run) = run
+            && self.session.run().is_none()
+        {
+            // Counted as dead without a word from the runtime: what was sent may have arrived.
+            for sent in self.session.take_in_flight(run) {
+                if sent.step != InFlightStep::Injected {
+                    events.extend(self.queue.mark_uncertain(sent.message_id));
+                }
+            }
+        }
+        events.extend(self.send_unheard_answers(&events.clone(), cx));
+        Ok(events)
+    }
+
+    /// What follows from a change, before it is committed: facts that waited, a cancellation that waited, the pause at
+    /// the cap, messages that can go out, a run that is wanted or not wanted any more. Idempotent.
+    pub fn settle(&mut self, before: &Events, cx: &mut Occasion<'_>) -> Events {
+        let mut events = Vec::new();
+        for event in before {
+            if let DomainEvent::BudgetWarning { spent_usd, cap_usd, percent_used } = event {
+                let text = format!("Budget notice: {percent_used}% of {cap_usd} dollars are spent ({spent_usd}). Wrap up.");
+                events.extend(self.say(MessageSource::System, &text, cx));
+            }
+        }
+        // Each round resolves at least one thing; the bound is a belt.
+        for _ in 0..64 {
+            let round = self.settle_once(cx);
+            if round.is_empty() {
+                break;
+            }
+            events.extend(round);
+        }
+        events
+    }
+
+    fn settle_once(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let status = self.session.status();
+        if !self.must_wait() && !status.is_terminal() {
+            if self.session.cancel_accepted() {
+                self.session.clear_cancel_accepted();
+                return self.session.request_cancel(false, cx).unwrap_or_default();
+            }
+            // What does not fit any more was recorded when it arrived; the next one gets its turn.
+            while let Some(fact) = self.session.next_deferred() {
+                let events = self.apply(fact, "", cx).unwrap_or_default();
+                if !events.is_empty() {
+                    return events;
+                }
+            }
+        }
+        if status == S::Running && self.session.budget().exhausted() {
+            return self
+                .session
+                .request_pause(cx)
+                .or_else(|_| self.session.request_interrupt(cx))
+                .unwrap_or_default();
+        }
+        if status.is_terminal() {
+            let mut events = Vec::new();
+            if matches!(status, S::Completed | S::Cancelled) && !self.queue.messages().is_empty() {
+                let (gone, ended) = self.queue.end();
+                self.closed_messages.extend(gone);
+                self.session.forget_in_flight();
+                events.extend(ended);
+            }
+            events.extend(self.session.order_stop(cx));
+            return events;
+        }
+        let mut events = self.dispatch(cx);
+        if events.is_empty() {
+            events = self.want_run();
+        }
+        events
+    }
+
+    /// Sends what may be sent now (ruling 29).
+    fn dispatch(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let session = &self.session;
+        if !session.is_live() || session.budget().exhausted() || session.in_flight().len() >= Self::MAX_IN_FLIGHT {
+            return Vec::new();
+        }
+        let next = match session.status() {
+            S::Running => self.queue.next_immediate(),
+            // One at a time: its turn has to begin before the next is sent.
+            S::Idle | S::Interrupted if session.in_flight().is_empty() => self.queue.next_pending(),
+            _ => None,
+        };
+        let (Some(message), Some(run)) = (next, session.run()) else { return Vec::new() };
+        let message_id = message.message_id;
+        let command = CommandRef { command_id: cx.command_id(), run_id: run.id, attempt: 1 };
+        self.queue.mark_sent(message_id);
+        self.session.sent(InFlight {
+            message_id,
+            run_id: command.run_id,
+            command_id: command.command_id,
+            step: InFlightStep::Sent,
+        });
+        vec![DomainEvent::MessageDispatched { message_id, command }]
+    }
+
+    /// A hibernated session that has something to do wants a run (ruling 22).
+    fn want_run(&mut self) -> Events {
+        let session = &mut self.session;
+        if session.run().is_some() || session.slot_wanted().is_some() || session.budget().exhausted() {
+            return Vec::new();
+        }
+        let has_work = match session.status() {
+            S::Idle | S::Interrupted => self.queue.next_pending().is_some(),
+            S::Resuming => true,
+            _ => false,
+        };
+        if !has_work {
+            return Vec::new();
+        }
+        session.want_slot(RunCause::Wake);
+        vec![DomainEvent::SlotWanted { cause: RunCause::Wake }]
+    }
+}
+
+/// The small steps of delivery that the session itself keeps.
+impl AgentSession {
+    /// The most facts that wait for a request.
+    const MAX_DEFERRED: usize = 50;
+
+    fn updated_at_moves(&mut self, cx: &Occasion<'_>) {
+        self.updated_at = cx.now;
+    }
+
+    fn deferred_len(&self) -> usize {
+        self.deferred.len()
+    }
+
+    fn defer(&mut self, fact: AgentFact) {
+        self.deferred.push(fact);
+    }
+
+    fn next_deferred(&mut self) -> Option<AgentFact> {
+        if self.deferred.is_empty() { None } else { Some(self.deferred.remove(0)) }
+    }
+
+    fn clear_cancel_accepted(&mut self) {
+        self.cancel_accepted = false;
+    }
+
+    fn in_flight(&self) -> &[InFlight] {
+        &self.in_flight
+    }
+
+    fn sent(&mut self, message: InFlight) {
+        self.in_flight.push(message);
+    }
+
+    fn message_injecting(&mut self, id: MessageId) {
+        if let Some(sent) = self.in_flight.iter_mut().find(|m| m.message_id == id) {
+            sent.step = InFlightStep::Injecting;
+        }
+    }
+
+    fn message_injected(&mut self, id: MessageId) {
+        // In a running turn the agent has it and that is that; otherwise its turn is about to begin.
+        let running = self.status() == S::Running;
+        self.in_flight.retain_mut(|m| {
+            if m.message_id != id {
+                return true;
+            }
+            m.step = InFlightStep::Injected;
+            !running
+        });
+    }
+
+    fn take_in_flight_of(&mut self, command: crate::CommandId) -> Option<MessageId> {
+        let at = self.in_flight.iter().position(|m| m.command_id == command)?;
+        Some(self.in_flight.remove(at).message_id)
+    }
+
+    fn take_in_flight(&mut self, run: RunId) -> Vec<InFlight> {
+        let (gone, kept) = std::mem::take(&mut self.in_flight).into_iter().partition(|m| m.run_id == run);
+        self.in_flight = kept;
+        gone
+    }
+
+    fn forget_in_flight(&mut self) {
+        self.in_flight.clear();
+    }
+
+    fn want_slot(&mut self, cause: RunCause) {
+        self.slot_wanted = Some(cause);
+    }
+
+    fn open_tool(&mut self, call: ToolCallId, name: &str) {
+        if self.open_tool_calls.len() >= Self::MAX_OPEN_TOOL_CALLS
+            && let Some(oldest) = self.open_tool_calls.iter().min_by_key(|(_, c)| c.journal_sequence).map(|(id, _)| id.clone())
+        {
+            self.open_tool_calls.remove(&oldest);
+        }
+        let open = OpenToolCall { name: cut(name, 200), journal_sequence: self.journal_sequence };
+        self.open_tool_calls.insert(call, open);
+    }
+
+    fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {
+        self.open_tool_calls.remove(call)
+    }
+}

@@ -1,0 +1,56 @@
+//! How long the control plane waits (rulings 12, 13, 22, 26), by its own clock.
+
+use std::time::Duration;
+
+/// The limits of waiting. The defaults are the ruled ones; a test or an impatient owner may shorten them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// From sending a command to its `received`.
+    pub received: Duration,
+    /// From `received` to `done` of interrupt and stop.
+    pub stopped: Duration,
+    /// From `received` to `done` of a reload.
+    pub reloaded: Duration,
+    /// From `received` to `done` of pause and resume; being late only notifies.
+    pub suspended: Duration,
+    /// From asking for a process to its `sidecar_ready`.
+    pub launched: Duration,
+    /// From the last receipt to counting a run as dead.
+    pub silent: Duration,
+    /// Between two requests for missing envelopes.
+    pub replayed: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            received: Duration::from_secs(30),
+            stopped: Duration::from_secs(60),
+            reloaded: Duration::from_secs(2 * 60),
+            suspended: Duration::from_secs(15 * 60),
+            launched: Duration::from_secs(5 * 60),
+            silent: Duration::from_secs(90),
+            replayed: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Deadlines {
+    /// How often missing envelopes are asked for before they count as lost (ruling 9).
+    pub const REPLAY_REQUESTS: u8 = 3;
+
+    /// All limits divided by `divisor`, for tests that wait for real deadlines.
+    #[must_use]
+    pub fn shortened(self, divisor: u32) -> Self {
+        let by = divisor.max(1);
+        Self {
+            received: self.received / by,
+            stopped: self.stopped / by,
+            reloaded: self.reloaded / by,
+            suspended: self.suspended / by,
+            launched: self.launched / by,
+            silent: self.silent / by,
+            replayed: self.replayed / by,
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! Domain events (S0 8.6). Session and owner stand once in the journal entry that carries the events.
+//!
+//! Beyond S0's own list there are those that make the path of a command, a run and a message visible in the
+//! journal: they are the outbox from which reactions send commands, launch runs and hand on pool slots.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
+use crate::text::{Feedback, MessageContent};
+use crate::value::{Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus};
+use crate::{
+    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId,
+    Usd,
+};
+
+/// A command that an event orders: which, to which run, and how often it was sent with this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandRef {
+    /// The command.
+    pub command_id: CommandId,
+    /// The run that it is for.
+    pub run_id: RunId,
+    /// Counts its sendings from 1.
+    pub attempt: u8,
+}
+
+/// How a run is to be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StopMode {
+    /// By a `stop` command; the runtime follows when that takes too long.
+    Graceful,
+    /// By the runtime, at once.
+    Kill,
+}
+
+macro_rules! domain_events {
+    ($($(#[$doc:meta])* $name:ident = $wire:literal { $($(#[$fdoc:meta])* $field:ident: $ty:ty),* $(,)? };)*) => {
+        /// Something that happened to a session, its queue or its slot.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "type", rename_all_fields = "camelCase")]
+        pub enum DomainEvent {
+            $(
+                $(#[$doc])*
+                #[serde(rename = $wire)]
+                $name { $($(#[$fdoc])* $field: $ty),* },
+            )*
+        }
+
+        impl DomainEvent {
+            /// The event's name as S0 8.6 spells it.
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$name { .. } => $wire,)* }
+            }
+        }
+    };
+}
+
+domain_events! {
+    /// The session was created, with or without a slot.
+    SessionCreated = "AgentSessionCreatedEvent" {
+        /// Its objective.
+        objective: String,
+        /// The model.
+        model_id: String,
+    };
+    /// The agent begins its work.
+    SessionStarted = "AgentSessionStartedEvent" {
+        /// Where.
+        working_directory: String,
+        /// On what.
+        objective: String,
+        /// With which model.
+        model_id: String,
+    };
+    /// A turn ended without output.
+    TurnCompleted = "AgentSessionTurnCompletedEvent" {
+        /// Turns so far.
+        turn_count: u32,
+        /// When.
+        last_turn_at: Timestamp,
+    };
+    /// A turn began.
+    TurnStarted = "AgentSessionTurnStartedEvent" {
+        /// Which.
+        turn_id: TurnId,
+        /// The message that began it.
+        message_id: Option<MessageId>,
+    };
+    /// The owner ends the turn.
+    InterruptRequested = "SessionInterruptRequestedEvent" {
+        /// The command to send.
+        command: Option<CommandRef>,
+    };
+    /// The turn was ended.
+    Interrupted = "SessionInterruptedEvent" {};
+    /// The owner or the budget suspends.
+    PauseRequested = "SessionPauseRequestedEvent" {
+        /// The command to send.
+        command: Option<CommandRef>,
+    };
+    /// Suspended.
+    Paused = "SessionPausedEvent" {};
+    /// The owner goes on.
+    ResumeRequested = "SessionResumeRequestedEvent" {
+        /// The command to send; none while the session is hibernated.
+        command: Option<CommandRef>,
+    };
+    /// Going on.
+    Resumed = "SessionResumedEvent" {};
+    /// The process was stopped before the session resumed.
+    ResumeAbandoned = "SessionResumeAbandonedEvent" {};
+    /// The owner ends the session.
+    CancelRequested = "SessionCancelRequestedEvent" {
+        /// The command to send; none where there is no sidecar.
+        command: Option<CommandRef>,
+    };
+    /// A cancellation waits for another request to resolve (ruling 16).
+    CancelAccepted = "SessionCancelAcceptedEvent" {};
+    /// Ended by its owner.
+    Cancelled = "SessionCancelledEvent" {};
+    /// Output waits for review.
+    OutputReady = "AgentSessionOutputReadyEvent" {
+        /// Its id.
+        output_id: OutputId,
+        /// Files changed.
+        files_changed: u32,
+        /// Tests added.
+        tests_added: u32,
+        /// Whether all tests pass.
+        all_tests_passing: bool,
+    };
+    /// The output was approved.
+    Approved = "AgentSessionApprovedEvent" {
+        /// Which output.
+        output_id: OutputId,
+        /// The commit that holds it.
+        commit_sha: Option<CommitSha>,
+    };
+    /// The session was closed without output.
+    Closed = "AgentSessionClosedEvent" {};
+    /// The output was rejected.
+    Rejected = "AgentSessionRejectedEvent" {
+        /// Which output.
+        output_id: OutputId,
+        /// Why.
+        reason: Option<Feedback>,
+    };
+    /// The session failed.
+    Failed = "AgentSessionFailedEvent" {
+        /// Why.
+        failure_reason: FailureReason,
+        /// A sentence for a person.
+        message: Option<String>,
+    };
+    /// The owner tries again.
+    Retried = "AgentSessionRetriedEvent" {
+        /// How often, this time included.
+        retry_count: u32,
+        /// What the agent is told.
+        additional_instruction: Option<Feedback>,
+    };
+    /// Spend reached the warning threshold.
+    BudgetWarning = "SessionBudgetWarningEvent" {
+        /// Spent.
+        spent_usd: Usd,
+        /// Of this.
+        cap_usd: Usd,
+        /// In percent.
+        percent_used: String,
+    };
+    /// Spend reached the cap.
+    BudgetExhausted = "SessionBudgetExhaustedEvent" {
+        /// Spent.
+        spent_usd: Usd,
+        /// Of this.
+        cap_usd: Usd,
+    };
+    /// The cap was changed.
+    BudgetChanged = "SessionBudgetChangedEvent" {
+        /// Now this much.
+        cap_usd: Usd,
+    };
+    /// The context window passed its warning threshold.
+    ContextNearingLimit = "ContextNearingLimitEvent" {
+        /// How full, in percent.
+        usage_percent: String,
+        /// The most tokens that it takes, when known.
+        model_context_limit: Option<u64>,
+    };
+    /// The context window is full.
+    ContextExhausted = "ContextExhaustedEvent" {};
+    /// The agent hands over by itself.
+    VoluntaryHandoff = "SessionVoluntaryHandoffEvent" {
+        /// Why.
+        reason: String,
+    };
+    /// The document for the continuation is there.
+    HandoffDocumentRecorded = "SessionHandoffDocumentRecordedEvent" {};
+    /// The agent asks and waits.
+    WaitingForInput = "SessionWaitingForInputEvent" {
+        /// The request; answers name it.
+        request_id: ToolCallId,
+        /// What it asks.
+        questions: Vec<Question>,
+        /// When the answer is overdue.
+        expires_at: Timestamp,
+    };
+    /// The owner answered.
+    InputReceived = "SessionInputReceivedEvent" {
+        /// The request.
+        request_id: ToolCallId,
+        /// The answers.
+        answers: Vec<Answer>,
+        /// Whether nobody answered and the default stands in.
+        by_default: bool,
+        /// The command to send; none where the answer goes as a message.
+        command: Option<CommandRef>,
+    };
+    /// A request of the agent was closed without an answer from its owner.
+    RequestClosed = "SessionRequestClosedEvent" {
+        /// The request.
+        request_id: ToolCallId,
+    };
+    /// The agent entered plan mode.
+    PlanCreated = "SessionPlanCreatedEvent" {};
+    /// The agent showed its plan.
+    PlanPendingApproval = "SessionPlanPendingApprovalEvent" {
+        /// The request; decisions name it.
+        request_id: ToolCallId,
+        /// Whether it waits for the decision.
+        requires_approval: bool,
+        /// Which revision of the plan.
+        version: u32,
+    };
+    /// The plan was approved.
+    PlanApproved = "SessionPlanApprovedEvent" {
+        /// The request.
+        request_id: ToolCallId,
+        /// The command to send.
+        command: Option<CommandRef>,
+    };
+    /// The plan was rejected.
+    PlanRejected = "SessionPlanRejectedEvent" {
+        /// The request.
+        request_id: ToolCallId,
+        /// What to change.
+        feedback: Feedback,
+        /// The command to send.
+        command: Option<CommandRef>,
+    };
+    /// The agent replaced its task list.
+    TaskListUpdated = "SessionTaskListUpdatedEvent" {
+        /// Tasks.
+        task_count: usize,
+        /// Of which done.
+        completed_count: usize,
+    };
+    /// Usage was counted.
+    MetricsUpdated = "SessionMetricsUpdatedEvent" {
+        /// Spent so far.
+        total_cost_usd: Usd,
+        /// How full the context window is, in percent, when known.
+        context_window_usage_percent: Option<String>,
+        /// Turns so far.
+        turn_count: u32,
+    };
+    /// A message of the conversation was recorded.
+    MessageRecorded = "AgentMessageRecordedEvent" {
+        /// The subagent that said it.
+        sub_agent_id: Option<SubAgentId>,
+    };
+    /// A tool was called.
+    ToolCallStarted = "ToolCallStartedEvent" {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool.
+        tool_name: String,
+        /// The subagent that called it.
+        sub_agent_id: Option<SubAgentId>,
+    };
+    /// A tool gave its result.
+    ToolCallCompleted = "ToolCallCompletedEvent" {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool, when its call was seen.
+        tool_name: Option<String>,
+        /// How it went.
+        status: ToolCallStatus,
+        /// The subagent that called it.
+        sub_agent_id: Option<SubAgentId>,
+    };
+    /// A subagent began.
+    SubAgentStarted = "SubAgentSessionStartedEvent" {
+        /// Which.
+        sub_agent_id: SubAgentId,
+        /// Its model, when known.
+        model_id: Option<String>,
+    };
+    /// A subagent ended.
+    SubAgentCompleted = "SubAgentSessionCompletedEvent" {
+        /// Which.
+        sub_agent_id: SubAgentId,
+    };
+    /// A subagent failed.
+    SubAgentFailed = "SubAgentSessionFailedEvent" {
+        /// Which.
+        sub_agent_id: SubAgentId,
+        /// Why.
+        failure_reason: FailureReason,
+    };
+    /// A message was put in the queue.
+    MessageEnqueued = "MessageEnqueuedEvent" {
+        /// Which.
+        message_id: MessageId,
+        /// How urgent.
+        priority: MessagePriority,
+        /// From whom.
+        source: MessageSource,
+        /// What it says.
+        content: MessageContent,
+    };
+    /// A pending message was edited.
+    MessageEdited = "MessageEditedEvent" {
+        /// Which.
+        message_id: MessageId,
+        /// What it says now.
+        content: MessageContent,
+    };
+    /// A pending message was moved.
+    MessageMoved = "MessageMovedEvent" {
+        /// Which.
+        message_id: MessageId,
+    };
+    /// A message was sent to the sidecar.
+    MessageDispatched = "MessageDispatchedEvent" {
+        /// Which.
+        message_id: MessageId,
+        /// The command to send.
+        command: CommandRef,
+    };
+    /// The agent has a message.
+    MessageDelivered = "MessageDeliveredEvent" {
+        /// Which.
+        message_id: MessageId,
+        /// When.
+        delivered_at: Timestamp,
+    };
+    /// Nobody knows whether the agent got a message (ruling 30).
+    MessageUncertain = "MessageDeliveryUncertainEvent" {
+        /// Which.
+        message_id: MessageId,
+    };
+    /// A message that was sent and not taken is pending again.
+    MessageReturned = "MessageReturnedEvent" {
+        /// Which.
+        message_id: MessageId,
+        /// Why.
+        reason: String,
+    };
+    /// A message was cancelled.
+    MessageCancelled = "MessageCancelledEvent" {
+        /// Which.
+        message_id: MessageId,
+        /// Why, where its owner did not ask for it: `turn-over`, `session-ended`.
+        reason: Option<String>,
+    };
+    /// A queued message became immediate.
+    MessagePromoted = "MessagePromotedToImmediateEvent" {
+        /// Which.
+        message_id: MessageId,
+    };
+    /// Messages are held until the owner acts (ruling 29).
+    MessagesHeld = "MessagesHeldEvent" {};
+    /// The owner lifted the hold.
+    MessagesReleased = "MessagesReleasedEvent" {};
+    /// A run was minted and is to be launched (ruling 7).
+    RunRequested = "SessionRunRequestedEvent" {
+        /// The run.
+        run_id: RunId,
+        /// Counts the session's runs from 1.
+        ordinal: u32,
+        /// What for.
+        cause: RunCause,
+    };
+    /// A run needs a slot of the pool first.
+    SlotWanted = "SessionSlotWantedEvent" {
+        /// What for.
+        cause: RunCause,
+    };
+    /// The sidecar of a run is up; the agent is told to begin.
+    RunReady = "SessionRunReadyEvent" {
+        /// The command to send.
+        command: CommandRef,
+    };
+    /// A run is to end.
+    RunStopOrdered = "SessionRunStopOrderedEvent" {
+        /// The run; and the `stop` command for the graceful way.
+        command: CommandRef,
+        /// How.
+        mode: StopMode,
+    };
+    /// A run is over and its process gone.
+    RunEnded = "SessionRunEndedEvent" {
+        /// The run.
+        run_id: RunId,
+        /// The session's status after it.
+        status: AgentSessionStatus,
+        /// Why it ended, for a person.
+        detail: Option<String>,
+    };
+    /// A command was not acknowledged and is sent once more (ruling 12).
+    CommandReissued = "SessionCommandReissuedEvent" {
+        /// What it asks.
+        kind: LifecycleCommand,
+        /// The command to send.
+        command: CommandRef,
+    };
+    /// A pause or resume takes long (ruling 12).
+    CommandLate = "SessionCommandLateEvent" {
+        /// What was asked.
+        kind: LifecycleCommand,
+    };
+    /// The sidecar will not carry out a command.
+    CommandRefused = "SessionCommandRefusedEvent" {
+        /// The command.
+        command_id: CommandId,
+        /// A stable code.
+        code: String,
+        /// A sentence for a person.
+        message: String,
+    };
+    /// The agent acted after it had been stopped (ruling 15).
+    AfterStopActivity = "SessionAfterStopActivityEvent" {
+        /// What it did.
+        what: String,
+    };
+    /// Envelopes are missing and asked for (ruling 9).
+    ReplayRequested = "SessionReplayRequestedEvent" {
+        /// The command to send.
+        command: CommandRef,
+        /// The first missing sequence.
+        from_sequence: u64,
+        /// The last one.
+        to_sequence: u64,
+    };
+    /// Envelopes are lost (ruling 9).
+    EventsLost = "SessionEventsLostEvent" {
+        /// The first lost sequence.
+        from_sequence: u64,
+        /// The last one.
+        to_sequence: u64,
+    };
+    /// An authentic envelope could not be read and was set aside.
+    EventQuarantined = "SessionEventQuarantinedEvent" {
+        /// What is wrong with it.
+        errors: Vec<String>,
+    };
+    /// A slot of the pool was taken.
+    SlotAllocated = "SessionAllocatedEvent" {
+        /// Slots in use.
+        active_count: usize,
+        /// Slots there are.
+        max_count: u32,
+    };
+    /// A slot of the pool was freed.
+    SlotReleased = "SessionReleasedEvent" {
+        /// Slots in use.
+        active_count: usize,
+        /// Slots there are.
+        max_count: u32,
+    };
+    /// No slot was free; the session waits in line.
+    PoolExhausted = "SessionPoolExhaustedEvent" {
+        /// Slots in use.
+        current_count: usize,
+        /// Slots there are.
+        max_count: u32,
+    };
+    /// The number of slots was changed.
+    PoolConfigured = "SessionPoolConfiguredEvent" {
+        /// Slots there are now.
+        max_count: u32,
+        /// A session that waits, to be handed a slot.
+        next: Option<AgentSessionId>,
+    };
+    /// The agent logged a decision (S0 8.7).
+    DecisionLogged = "AgentDecisionLoggedEvent" {
+        /// What it decided.
+        content: String,
+    };
+}
+
+/// The events of one change, in the order in which they happened.
+pub type Events = Vec<DomainEvent>;

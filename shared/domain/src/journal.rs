@@ -1,0 +1,192 @@
+//! The journal: what every commit leaves behind (architecture: State).
+//!
+//! One entry is one item. It says what caused a change, the domain events that happened, and the lines that they add to
+//! the activity stream; an agent's own event stands in it whole, so that messages, tool calls and logs are views of
+//! the journal and nothing is written twice. Sequences count a session's entries from 1 without gaps; they are the
+//! cursors of its live stream.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::session::AgentSession;
+use crate::value::{ActivityItem, ActivityItemType as T};
+use crate::{AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, UserId};
+
+/// One entry of a session's journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalEntry {
+    /// The entry's own id; reactions are idempotent by it.
+    pub id: EventId,
+    /// The session.
+    pub session_id: AgentSessionId,
+    /// Its owner.
+    pub owner_id: UserId,
+    /// Its place.
+    pub sequence: u64,
+    /// When it was committed.
+    pub at: Timestamp,
+    /// What caused it.
+    pub cause: Cause,
+    /// What happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Events,
+    /// What it adds to the activity stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activity: Vec<ActivityItem>,
+    /// Why an agent's event changed nothing (ruling 17), or what it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_reason: Option<String>,
+}
+
+/// What caused an entry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Cause {
+    /// The owner, through the function that is named.
+    Owner {
+        /// The function.
+        function: String,
+    },
+    /// The agent, through the agent API.
+    AgentApi {
+        /// The function.
+        function: String,
+        /// What it said, where that is kept.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        body: Value,
+    },
+    /// A raw event of a run.
+    Agent {
+        /// The run.
+        run_id: RunId,
+        /// The run's place among the session's runs.
+        run: u32,
+        /// Its sequence in the run; none for what the runtime says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sequence: Option<u64>,
+        /// The event as it was sent; large texts are cut with `truncated`, and stand whole in a blob.
+        body: Value,
+    },
+    /// A reaction to an earlier entry.
+    Reaction {
+        /// The function.
+        function: String,
+    },
+    /// The clock.
+    Clock,
+}
+
+impl JournalEntry {
+    /// An entry for `events` at the session's next place. `activity` comes before the lines of the events.
+    pub fn record(session: &mut AgentSession, id: EventId, at: Timestamp, cause: Cause, events: Events, mut activity: Vec<ActivityItem>) -> Self {
+        activity.extend(events.iter().filter_map(|event| activity_of(event, at)));
+        Self {
+            id,
+            session_id: session.id(),
+            owner_id: session.owner_id().clone(),
+            sequence: session.next_journal_sequence(),
+            at,
+            cause,
+            events,
+            activity,
+            ignored_reason: None,
+        }
+    }
+}
+
+/// The line that an event adds to the activity stream. Those that an agent's own event stands for add none.
+#[allow(clippy::too_many_lines)] // one line an event, on purpose in one table
+pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
+    use DomainEvent as E;
+    let (kind, summary) = match event {
+        E::SessionCreated { objective, .. } => (T::StatusChange, format!("Created: {objective}")),
+        E::SessionStarted { .. } => (T::StatusChange, "Running: the agent begins".to_owned()),
+        E::TurnStarted { .. } => (T::StatusChange, "Running: a turn began".to_owned()),
+        E::TurnCompleted { turn_count, .. } => (T::StatusChange, format!("Idle: turn {turn_count} is over")),
+        E::InterruptRequested { .. } => (T::StatusChange, "Interrupting".to_owned()),
+        E::Interrupted {} => (T::StatusChange, "Interrupted".to_owned()),
+        E::PauseRequested { .. } => (T::StatusChange, "Pausing".to_owned()),
+        E::Paused {} => (T::StatusChange, "Paused".to_owned()),
+        E::ResumeRequested { .. } => (T::StatusChange, "Resuming".to_owned()),
+        E::Resumed {} => (T::StatusChange, "Running: resumed".to_owned()),
+        E::ResumeAbandoned {} => (T::StatusChange, "Paused: the agent did not resume".to_owned()),
+        E::CancelRequested { .. } => (T::StatusChange, "Cancelling".to_owned()),
+        E::CancelAccepted {} => (T::Notice, "Cancels as soon as the earlier request is done".to_owned()),
+        E::Cancelled {} => (T::StatusChange, "Cancelled".to_owned()),
+        E::OutputReady { files_changed, tests_added, all_tests_passing, .. } => (
+            T::StatusChange,
+            format!(
+                "Idle: output to review ({files_changed} files changed, {tests_added} tests added, tests {})",
+                if *all_tests_passing { "pass" } else { "do not all pass" }
+            ),
+        ),
+        E::Approved { .. } => (T::StatusChange, "Completed: output approved".to_owned()),
+        E::Closed {} => (T::StatusChange, "Completed: closed".to_owned()),
+        E::Rejected { reason, .. } => {
+            (T::Notice, reason.as_ref().map_or("Output rejected".to_owned(), |r| format!("Output rejected: {r}")))
+        },
+        E::Failed { failure_reason, message } => (
+            T::StatusChange,
+            message.as_ref().map_or(format!("Failed: {failure_reason:?}"), |m| format!("Failed: {failure_reason:?}: {m}")),
+        ),
+        E::Retried { retry_count, .. } => (T::StatusChange, format!("Queued: retry {retry_count}")),
+        E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
+            (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
+        },
+        E::BudgetExhausted { spent_usd, cap_usd } => {
+            (T::Notice, format!("The budget is spent: {spent_usd} of {cap_usd} dollars"))
+        },
+        E::BudgetChanged { cap_usd } => (T::Notice, format!("The cap is {cap_usd} dollars now")),
+        E::ContextNearingLimit { usage_percent, .. } => (T::Notice, format!("The context window is {usage_percent}% full")),
+        E::ContextExhausted {} => (T::StatusChange, "ContextExhausted: the context window is full".to_owned()),
+        E::VoluntaryHandoff { reason } => (T::HandoffInitiated, format!("The agent hands over: {reason}")),
+        E::HandoffDocumentRecorded {} => (T::HandoffInitiated, "The handoff document is recorded".to_owned()),
+        E::WaitingForInput { questions, .. } => {
+            (T::UserQuestion, questions.first().map_or("The agent asks".to_owned(), |q| q.question.clone()))
+        },
+        E::InputReceived { answers, by_default, .. } => {
+            let answers: Vec<_> = answers.iter().map(|a| a.answer.as_str()).collect();
+            let who = if *by_default { "Nobody answered; the default: " } else { "" };
+            (T::UserAnswer, format!("{who}{}", answers.join(", ")))
+        },
+        E::PlanCreated {} => (T::PlanModeEnter, "The agent plans".to_owned()),
+        E::PlanPendingApproval { requires_approval, version, .. } => (
+            T::PlanModeExit,
+            format!("Plan {version} {}", if *requires_approval { "waits for approval" } else { "is shown" }),
+        ),
+        E::PlanApproved { .. } => (T::UserAnswer, "Plan approved".to_owned()),
+        E::PlanRejected { feedback, .. } => (T::UserAnswer, format!("Plan rejected: {feedback}")),
+        E::TaskListUpdated { task_count, completed_count } => {
+            (T::TodoUpdate, format!("{completed_count} of {task_count} tasks are done"))
+        },
+        E::MessageEnqueued { content, source, priority, .. } => {
+            (T::Message, format!("{source:?} ({priority:?}): {content}"))
+        },
+        E::MessageUncertain { .. } => (T::Notice, "Nobody knows whether the agent got a message".to_owned()),
+        E::MessageReturned { reason, .. } => (T::Notice, format!("A message waits again: {reason}")),
+        E::MessageCancelled { reason: Some(reason), .. } => (T::Notice, format!("A message was cancelled: {reason}")),
+        E::MessagesHeld {} => (T::Notice, "Messages are held until you send, promote or release one".to_owned()),
+        E::RunStopOrdered { mode: StopMode::Kill, .. } => (T::Notice, "The sidecar's process is being ended".to_owned()),
+        E::RunEnded { detail, .. } => {
+            (T::Notice, detail.as_ref().map_or("The sidecar's process is gone".to_owned(), |d| format!("The sidecar's process is gone: {d}")))
+        },
+        E::CommandReissued { kind, command } if command.attempt > 1 => {
+            (T::Notice, format!("{kind:?} was not acknowledged and is sent once more"))
+        },
+        E::CommandLate { kind } => (T::Notice, format!("{kind:?} takes long")),
+        E::CommandRefused { message, .. } => (T::Notice, format!("The sidecar refused: {message}")),
+        E::AfterStopActivity { what } => (T::Notice, format!("The agent was stopped and yet there was {what}")),
+        E::EventsLost { from_sequence, to_sequence } => {
+            (T::Notice, format!("Events {from_sequence} to {to_sequence} are lost"))
+        },
+        E::EventQuarantined { errors } => (T::Notice, format!("An event could not be read: {}", errors.join("; "))),
+        E::PoolExhausted { current_count, max_count } => {
+            (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
+        },
+        E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
+        _ => return None,
+    };
+    Some(ActivityItem::new(kind, &summary, at).with_detail(if summary.chars().count() > 200 { &summary } else { "" }))
+}

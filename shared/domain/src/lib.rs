@@ -1,0 +1,37 @@
+//! The Agent Sessions domain of Pilothouse (S0 8.4 to 8.6): aggregates, value objects and domain events.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number. A method of an aggregate checks its
+//! invariant, changes the aggregate and returns the events that happened. What it needs from outside,
+//! the time and fresh ids, comes in as an [`Occasion`].
+//!
+//! | folder or file | what it holds |
+//! |---|---|
+//! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
+//! | [`queue`] | the `SessionMessageQueue` aggregate |
+//! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
+//! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
+//! | [`journal`] | what a commit leaves behind: entries with their events and activity |
+//! | [`value`] | value objects of S0 8.5 |
+//! | [`ids`], [`text`], [`money`], [`time`] | typed ids, bounded strings, exact money, time |
+
+pub mod deadline;
+pub mod event;
+pub mod conversation;
+pub mod ids;
+pub mod journal;
+pub mod money;
+pub mod occasion;
+pub mod pool;
+pub mod queue;
+pub mod session;
+pub mod text;
+pub mod time;
+pub mod value;
+
+pub use event::{CommandRef, DomainEvent, Events, StopMode};
+pub use deadline::Deadlines;
+pub use ids::*;
+pub use money::Usd;
+pub use occasion::{IdSource, Occasion};
+pub use session::AgentSession;
+pub use time::Timestamp;

@@ -1,0 +1,159 @@
+//! Exact money in US dollars (ruling 4): a decimal, as a string in JSON, never a float.
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+use std::str::FromStr;
+
+use rust_decimal::Decimal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A non-negative amount of US dollars, exact to 12 decimals.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Usd(Decimal);
+
+/// A string that is not an amount of dollars.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUsd {
+    /// Not a decimal number.
+    #[error("`{0}` is not an amount of dollars like \"2.50\"")]
+    NotANumber(String),
+    /// Below zero.
+    #[error("an amount of dollars must not be negative")]
+    Negative,
+    /// More than [`Usd::LIMIT`].
+    #[error("an amount of dollars must be at most 1000000000")]
+    TooLarge,
+}
+
+impl Usd {
+    /// No money.
+    pub const ZERO: Self = Self(Decimal::ZERO);
+    /// The largest amount: a billion dollars.
+    pub const LIMIT: Decimal = Decimal::from_parts(1_000_000_000, 0, 0, false, 0);
+    const SCALE: u32 = 12;
+
+    /// The amount `value`, rounded to 12 decimals.
+    pub fn new(value: Decimal) -> Result<Self, InvalidUsd> {
+        if value.is_sign_negative() && !value.is_zero() {
+            Err(InvalidUsd::Negative)
+        } else if value > Self::LIMIT {
+            Err(InvalidUsd::TooLarge)
+        } else {
+            Ok(Self(value.round_dp(Self::SCALE).normalize()))
+        }
+    }
+
+    /// Whether this is nothing.
+    pub fn is_zero(self) -> bool {
+        self.0.is_zero()
+    }
+
+    /// The part of `self` above `other`; zero when there is none.
+    #[must_use]
+    pub fn excess_over(self, other: Self) -> Self {
+        Self((self.0 - other.0).max(Decimal::ZERO).normalize())
+    }
+
+    /// This amount as a percentage of `whole`, rounded to two decimals; zero of zero is 0.
+    pub fn percent_of(self, whole: Self) -> Decimal {
+        if whole.is_zero() { Decimal::ZERO } else { (self.0 * Decimal::ONE_HUNDRED / whole.0).round_dp(2).normalize() }
+    }
+
+    /// The amount as a decimal.
+    pub const fn as_decimal(self) -> Decimal {
+        self.0
+    }
+}
+
+impl Add for Usd {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        // Sums of spend stop at the limit instead of wrapping.
+        Self(self.0.saturating_add(other.0).min(Self::LIMIT).normalize())
+    }
+}
+
+impl AddAssign for Usd {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl FromStr for Usd {
+    type Err = InvalidUsd;
+    fn from_str(s: &str) -> Result<Self, InvalidUsd> {
+        let value = Decimal::from_str(s)
+            .or_else(|_| Decimal::from_scientific(s))
+            .map_err(|_| InvalidUsd::NotANumber(s.chars().take(40).collect()))?;
+        Self::new(value)
+    }
+}
+
+impl TryFrom<String> for Usd {
+    type Error = InvalidUsd;
+    fn try_from(s: String) -> Result<Self, InvalidUsd> {
+        s.parse()
+    }
+}
+
+impl From<Usd> for String {
+    fn from(usd: Usd) -> Self {
+        usd.to_string()
+    }
+}
+
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${}", self.0)
+    }
+}
+
+impl JsonSchema for Usd {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Usd".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,12})?$",
+            "description": "US dollars, exact, as a string"
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_exact_where_floats_are_not() {
+        let sum: Usd = ["0.1", "0.2"].iter().map(|s| s.parse::<Usd>().unwrap()).sum();
+        assert_eq!(sum.to_string(), "0.3");
+    }
+
+    #[test]
+    fn reads_what_runtimes_print() {
+        assert_eq!("8.4861e-2".parse::<Usd>().unwrap().to_string(), "0.084861");
+        assert_eq!("5.00".parse::<Usd>().unwrap().to_string(), "5");
+    }
+
+    #[test]
+    fn refuses_negative_and_absurd_amounts() {
+        assert_eq!("-0.01".parse::<Usd>(), Err(InvalidUsd::Negative));
+        assert_eq!("1000000001".parse::<Usd>(), Err(InvalidUsd::TooLarge));
+        assert!("five".parse::<Usd>().is_err());
+    }
+}

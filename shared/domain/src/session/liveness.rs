@@ -1,0 +1,365 @@
+//! Nothing hangs (rulings 12 to 15): readiness and death of runs, deadlines, and activity after a stop.
+
+use super::{
+    AfterStop, AgentSession, AgentSessionStatus, LifecycleCommand, Operation, PastRun, RunCause, RunPhase, SessionError, State,
+};
+use crate::text::cut;
+use crate::value::{Capabilities, FailureReason};
+use crate::{CommandId, CommandRef, Deadlines, DomainEvent, Events, Occasion, RunId, Timestamp};
+
+/// What the runtime says of a run's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It runs.
+    Alive,
+    /// It does not.
+    Dead,
+    /// The runtime does not know.
+    Unknown,
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// No `received` for a command.
+    Received,
+    /// No `done` for a command.
+    Done,
+    /// No sidecar for a run.
+    Launch,
+    /// Nothing was heard of a run.
+    Silence,
+    /// Missing envelopes.
+    Replay,
+    /// A request of the agent.
+    Request,
+    /// A run that was told to end.
+    Stop,
+}
+
+impl AgentSession {
+    /// What is due next, and when. The clock looks again then.
+    pub fn next_due(&self, limits: &Deadlines) -> Option<(Timestamp, Due)> {
+        let mut due = Vec::new();
+        if let Some(outstanding) = self.outstanding()
+            && self.is_live()
+        {
+            match outstanding.received_at {
+                None => due.push((outstanding.sent_at + limits.received, Due::Received)),
+                Some(received) if !outstanding.late => due.push((received + self.done_limit(limits), Due::Done)),
+                Some(_) => {},
+            }
+        }
+        if let Some(run) = &self.run {
+            match run.phase {
+                RunPhase::Launching => due.push((run.requested_at + limits.launched, Due::Launch)),
+                RunPhase::Live => due.push((run.silent_at, Due::Silence)),
+                RunPhase::Ending { since, killed: false, .. } => due.push((since + limits.stopped, Due::Stop)),
+                RunPhase::Ending { killed: true, .. } => due.push((run.silent_at, Due::Silence)),
+            }
+            if let Some(gap) = run.inbox.gap() {
+                due.push((gap.due_at, Due::Replay));
+            }
+        }
+        due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
+        due.into_iter().min()
+    }
+
+    fn done_limit(&self, limits: &Deadlines) -> std::time::Duration {
+        match self.status() {
+            AgentSessionStatus::Pausing | AgentSessionStatus::Resuming => limits.suspended,
+            _ => limits.stopped,
+        }
+    }
+
+    /// The lifecycle command that the status waits for.
+    const fn outstanding_kind(&self) -> Option<LifecycleCommand> {
+        match self.state {
+            State::Interrupting { .. } => Some(LifecycleCommand::Interrupt),
+            State::Pausing { .. } => Some(LifecycleCommand::Pause),
+            State::Resuming { .. } => Some(LifecycleCommand::Resume),
+            State::Cancelling { .. } => Some(LifecycleCommand::Stop),
+            _ => None,
+        }
+    }
+
+    /// Carries out what is due. `process` is what the runtime says now; `heard_at` is the last receipt of a
+    /// heartbeat, which is kept apart from the aggregate.
+    pub fn on_due(&mut self, process: ProcessState, heard_at: Option<Timestamp>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = Vec::new();
+        // Each step moves its own due time on, so this ends; the bound is a belt.
+        for _ in 0..16 {
+            let Some((at, due)) = self.next_due(&cx.deadlines) else { break };
+            if at > cx.now {
+                break;
+            }
+            events.extend(match due {
+                Due::Received => self.on_unreceived(process, cx)?,
+                Due::Done => self.on_undone(cx),
+                Due::Launch => self.on_unlaunched(cx)?,
+                Due::Silence => self.on_silence(process, heard_at, cx)?,
+                Due::Replay => self.on_missing(cx),
+                Due::Request => self.expire_requests(cx)?,
+                Due::Stop => self.order_kill(false, cx),
+            });
+        }
+        Ok(events)
+    }
+
+    /// No `received` in time: dead → ruling 14; alive → once more, then the process is stopped (ruling 12).
+    fn on_unreceived(&mut self, process: ProcessState, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Ok(Vec::new()) };
+        if process == ProcessState::Dead {
+            return self.record_process_dead(run_id, "The sidecar's process is gone.", cx);
+        }
+        let kind = self.outstanding_kind();
+        let Some(outstanding) = self.state.outstanding_mut() else { return Ok(Vec::new()) };
+        if outstanding.attempt >= 2 {
+            return Ok(self.order_kill(true, cx));
+        }
+        outstanding.attempt += 1;
+        outstanding.sent_at = cx.now;
+        let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
+        Ok(kind.map(|kind| DomainEvent::CommandReissued { kind, command }).into_iter().collect())
+    }
+
+    /// No `done` in time: pause and resume only notify; interrupt and stop end the process (ruling 12).
+    fn on_undone(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let Some(kind) = self.outstanding_kind() else { return Vec::new() };
+        if let Some(outstanding) = self.state.outstanding_mut() {
+            outstanding.late = true;
+        }
+        match kind {
+            LifecycleCommand::Pause | LifecycleCommand::Resume => vec![DomainEvent::CommandLate { kind }],
+            _ => self.order_kill(true, cx),
+        }
+    }
+
+    /// No sidecar in time: Failed (ruling 12).
+    fn on_unlaunched(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = if self.status().is_terminal() {
+            Vec::new()
+        } else {
+            let message = "The sidecar did not get ready in time.".to_owned();
+            if self.status() == AgentSessionStatus::Cancelling {
+                self.confirm_cancelled(cx)?
+            } else {
+                self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, Some(message), cx)?
+            }
+        };
+        events.extend(self.order_kill(false, cx));
+        Ok(events)
+    }
+
+    /// Nothing was received for too long: the run counts as dead (ruling 13). A process that the runtime still
+    /// sees is killed first, so that a confirmed state never lies about a living process (ruling 15).
+    fn on_silence(&mut self, process: ProcessState, heard_at: Option<Timestamp>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let Some(run) = &mut self.run else { return Ok(Vec::new()) };
+        if let Some(heard_at) = heard_at
+            && heard_at + cx.deadlines.silent > cx.now
+        {
+            run.silent_at = heard_at + cx.deadlines.silent;
+            return Ok(Vec::new());
+        }
+        let run_id = run.id;
+        if process == ProcessState::Alive {
+            run.silent_at = cx.now + cx.deadlines.silent;
+            run.phase = match run.phase {
+                // Told before: told again.
+                RunPhase::Ending { since, fulfils_request, .. } => RunPhase::Ending { since, killed: false, fulfils_request },
+                other => other,
+            };
+            return Ok(self.order_kill(false, cx));
+        }
+        self.record_process_dead(run_id, "Nothing was heard from the sidecar for too long.", cx)
+    }
+
+    /// Missing envelopes: asked for again, or given up (ruling 9). What is given up is applied by the caller, which
+    /// finds the parked envelopes.
+    fn on_missing(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let Some(run) = &self.run else { return Vec::new() };
+        if run.inbox.gap().is_some_and(|gap| gap.requests < Deadlines::REPLAY_REQUESTS) {
+            self.ask_for_missing(cx)
+        } else {
+            self.give_up_missing()
+        }
+    }
+
+    /// Asks the sidecar for the envelopes that are missing.
+    pub fn ask_for_missing(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let Some((from_sequence, to_sequence)) = run.inbox.missing() else { return Vec::new() };
+        run.inbox.asked(cx.now + cx.deadlines.replayed);
+        let command = CommandRef { command_id: cx.command_id(), run_id: run.id, attempt: 1 };
+        vec![DomainEvent::ReplayRequested { command, from_sequence, to_sequence }]
+    }
+
+    fn give_up_missing(&mut self) -> Events {
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let Some((from_sequence, to_sequence)) = run.inbox.skip_missing() else { return Vec::new() };
+        vec![DomainEvent::EventsLost { from_sequence, to_sequence }]
+    }
+
+    /// Something was received from the current run.
+    pub fn heard(&mut self, cx: &Occasion<'_>) {
+        if let Some(run) = &mut self.run {
+            run.silent_at = cx.now + cx.deadlines.silent;
+        }
+    }
+
+    /// The sidecar of the current run is up: the agent begins (ruling 7). A session that was cancelled meanwhile
+    /// has its run ended instead.
+    pub(crate) fn sidecar_ready(&mut self, capabilities: Capabilities, api_key_hash: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let Some(run) = &mut self.run else { return Ok(Vec::new()) };
+        if run.phase != RunPhase::Launching {
+            return Ok(Vec::new());
+        }
+        let command = CommandRef { command_id: cx.command_id(), run_id: run.id, attempt: 1 };
+        run.phase = RunPhase::Live;
+        run.capabilities = Some(capabilities);
+        run.begin = Some(command.command_id);
+        run.silent_at = cx.now + cx.deadlines.silent;
+        let mut events = Vec::new();
+        match self.status() {
+            AgentSessionStatus::Queued => events.extend(self.start(api_key_hash, cx)?),
+            status if status.is_terminal() => {},
+            _ => {
+                self.hibernated = false;
+                self.touch_control();
+            },
+        }
+        if !self.status().is_terminal() {
+            events.push(DomainEvent::RunReady { command });
+        }
+        // What waited for a sidecar is sent after `begin`.
+        if let Some(outstanding) = self.state.outstanding_mut()
+            && outstanding.attempt == 0
+        {
+            outstanding.attempt = 1;
+            outstanding.sent_at = cx.now;
+            let command = CommandRef { command_id: outstanding.command_id, run_id: command.run_id, attempt: 1 };
+            if let Some(kind) = self.outstanding_kind() {
+                events.push(DomainEvent::CommandReissued { kind, command });
+            }
+        }
+        Ok(events)
+    }
+
+    /// A run counts as dead although its process was not seen to end: its slot is freed, late envelopes are
+    /// recognised, and the runtime is told to make sure.
+    fn record_process_dead(&mut self, run: RunId, why: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = self.order_kill(false, cx);
+        events.extend(self.record_run_ended(run, Some(why.to_owned()), cx)?);
+        Ok(events)
+    }
+
+    /// The process of a run is gone (ruling 14; the fulfilment of ruling 12). Nothing happens when it is not the
+    /// current run. What was in flight is the caller's to settle: the queue stands beside the session.
+    pub fn record_run_ended(&mut self, run_id: RunId, detail: Option<String>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        use AgentSessionStatus as S;
+        let Some(run) = self.run.take_if(|run| run.id == run_id) else { return Ok(Vec::new()) };
+        self.past_runs.push(PastRun { id: run.id, ordinal: run.ordinal, next_sequence: run.inbox.next() });
+        let excess = self.past_runs.len().saturating_sub(Self::MAX_PAST_RUNS);
+        self.past_runs.drain(..excess);
+        self.touch_control();
+
+        let fulfils = matches!(run.phase, RunPhase::Ending { fulfils_request: true, .. });
+        let launching = run.phase == RunPhase::Launching || run.begin.is_none();
+        let mut events = Vec::new();
+        let calls: Vec<_> = std::mem::take(&mut self.open_tool_calls).into_iter().collect();
+        events.extend(calls.into_iter().map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {
+            tool_call_id,
+            tool_name: Some(call.name),
+            status: crate::value::ToolCallStatus::Error,
+            sub_agent_id: None,
+        }));
+        let message = || {
+            let detail = detail.as_deref().unwrap_or("no reason was given");
+            Some(cut(&format!("The sidecar's process ended: {detail}"), 1000))
+        };
+        match self.status() {
+            S::Cancelling => events.extend(self.confirm_cancelled(cx)?),
+            S::Interrupting if fulfils => {
+                let turn_over = self.deferred_turn_end();
+                events.extend(self.confirm_interrupted(turn_over)?);
+                events.extend(self.apply_turn_end_of_interrupt(turn_over, cx));
+                self.hibernated = true;
+            },
+            S::Pausing if fulfils => {
+                events.extend(self.confirm_paused()?);
+                self.hibernated = true;
+            },
+            S::Resuming if fulfils => {
+                self.transition(Operation::AbandonResume, State::Paused)?;
+                events.push(DomainEvent::ResumeAbandoned {});
+                self.hibernated = true;
+            },
+            S::Queued => {
+                events.extend(self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, message(), cx)?);
+            },
+            status if status.survives_its_process() => {
+                if launching && run.cause == RunCause::Wake && !matches!(run.phase, RunPhase::Ending { .. }) {
+                    events.extend(self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, message(), cx)?);
+                } else {
+                    self.check(Operation::Hibernate)?;
+                    self.hibernated = true;
+                }
+            },
+            S::Running | S::Interrupting | S::Pausing | S::Resuming => {
+                let ended = self.deferred_turn_end() && self.status() == S::Pausing;
+                if ended {
+                    // The turn had ended before the process did: nothing failed.
+                    events.extend(self.confirm_paused()?);
+                    self.hibernated = true;
+                } else {
+                    events.extend(self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message(), cx)?);
+                }
+            },
+            _ => {},
+        }
+        if !self.hibernated {
+            self.turn = None;
+        }
+        events.push(DomainEvent::RunEnded { run_id, status: self.status(), detail });
+        Ok(events)
+    }
+
+    /// The sidecar refused a lifecycle request: the session is where it was before. A refused stop is enforced.
+    pub(crate) fn request_refused(&mut self, command: CommandId, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        if self.outstanding().is_none_or(|o| o.command_id != command) {
+            return Ok(Vec::new());
+        }
+        match self.status() {
+            AgentSessionStatus::Resuming => {
+                self.transition(Operation::AbandonResume, State::Paused)?;
+                Ok(vec![DomainEvent::ResumeAbandoned {}])
+            },
+            // An agent that will not stop is stopped by the runtime, which fulfils the request (ruling 12).
+            _ => Ok(self.order_kill(true, cx)),
+        }
+    }
+
+    /// A stopped agent acted (ruling 15): the first time the command goes out once more, then the process is ended.
+    pub(crate) fn acted_after_stop(&mut self, what: &str, cx: &mut Occasion<'_>) -> Events {
+        let kind = match self.status() {
+            AgentSessionStatus::Interrupted => LifecycleCommand::Interrupt,
+            AgentSessionStatus::Paused => LifecycleCommand::Pause,
+            _ => LifecycleCommand::Stop,
+        };
+        match self.after_stop {
+            None => {
+                self.after_stop = Some(AfterStop::Reasserted);
+                let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
+                events.extend(self.command(cx).map(|command| DomainEvent::CommandReissued { kind, command }));
+                events
+            },
+            Some(AfterStop::Reasserted) => {
+                self.after_stop = Some(AfterStop::Killed);
+                let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
+                events.extend(self.order_kill(false, cx));
+                events
+            },
+            Some(AfterStop::Killed) => Vec::new(),
+        }
+    }
+}

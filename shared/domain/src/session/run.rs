@@ -1,0 +1,250 @@
+//! Runs: one life of one sidecar each, and the order of their envelopes (rulings 7, 9).
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::value::Capabilities;
+use crate::{CommandId, RunId, Timestamp};
+
+/// Why a run was minted (ruling 21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RunCause {
+    /// The session starts.
+    Start,
+    /// A failed session is tried again.
+    Retry,
+    /// A hibernated session has something to do.
+    Wake,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "phase", rename_all_fields = "camelCase")]
+pub enum RunPhase {
+    /// Asked for; no word from its sidecar yet.
+    Launching,
+    /// Its sidecar is up.
+    Live,
+    /// It is to end.
+    Ending {
+        /// Since when.
+        since: Timestamp,
+        /// Whether the runtime was told to kill it.
+        killed: bool,
+        /// Whether the stop fulfils a request that the sidecar did not answer (ruling 12).
+        fulfils_request: bool,
+    },
+}
+
+/// The current run of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Counts the session's runs from 1.
+    pub ordinal: u32,
+    /// What for.
+    pub cause: RunCause,
+    /// How far it is.
+    pub phase: RunPhase,
+    /// When it was minted.
+    pub requested_at: Timestamp,
+    /// When its silence counts as death, unless something was heard from it until then (ruling 13).
+    pub silent_at: Timestamp,
+    /// The `begin` command, once its sidecar is up.
+    pub begin: Option<CommandId>,
+    /// What its adapter can do, once it said so.
+    pub capabilities: Option<Capabilities>,
+    /// Where its envelopes stand.
+    pub inbox: Inbox,
+}
+
+/// Which envelopes of a run were consumed. Sequences count from 1 without gaps (ruling 9).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inbox {
+    next: u64,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    parked: BTreeSet<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gap: Option<Gap>,
+}
+
+/// A request for missing envelopes that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// How often they were asked for.
+    pub requests: u8,
+    /// When they are asked for again, or given up.
+    pub due_at: Timestamp,
+}
+
+/// What an envelope's sequence says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is the next one.
+    Next,
+    /// It was consumed or parked before.
+    Duplicate,
+    /// Others are missing before it.
+    Early,
+    /// So far ahead that it cannot be kept; the sidecar will send it again.
+    TooEarly,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self { next: 1, parked: BTreeSet::new(), gap: None }
+    }
+}
+
+impl Inbox {
+    /// The most envelopes that wait for missing ones.
+    pub const MAX_PARKED: usize = 500;
+
+    /// The sequence that is consumed next.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether envelopes are missing.
+    pub fn has_gap(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// The request for missing envelopes that is under way.
+    pub const fn gap(&self) -> Option<Gap> {
+        self.gap
+    }
+
+    /// What `sequence` says now.
+    pub fn arrival(&self, sequence: u64) -> Arrival {
+        if sequence < self.next || self.parked.contains(&sequence) {
+            Arrival::Duplicate
+        } else if sequence == self.next {
+            Arrival::Next
+        } else if self.parked.len() >= Self::MAX_PARKED {
+            Arrival::TooEarly
+        } else {
+            Arrival::Early
+        }
+    }
+
+    /// The next sequence was consumed. Returns the one after it if that is parked.
+    pub fn consume(&mut self) -> Option<u64> {
+        self.next += 1;
+        self.unpark()
+    }
+
+    /// Keeps `sequence` until the missing ones are there.
+    pub fn park(&mut self, sequence: u64) {
+        self.parked.insert(sequence);
+    }
+
+    /// The first missing sequence and the last before what is parked.
+    pub fn missing(&self) -> Option<(u64, u64)> {
+        self.parked.first().map(|first| (self.next, first - 1))
+    }
+
+    pub(crate) fn asked(&mut self, due_at: Timestamp) {
+        let requests = self.gap.map_or(0, |gap| gap.requests) + 1;
+        self.gap = Some(Gap { requests, due_at });
+    }
+
+    /// Gives the missing ones up and returns them. What is parked after them is next now; [`Self::ready`] takes it.
+    pub(crate) fn skip_missing(&mut self) -> Option<(u64, u64)> {
+        let lost = self.missing()?;
+        self.next = lost.1 + 1;
+        self.gap = None;
+        Some(lost)
+    }
+
+    /// Takes the parked sequence that is next now, if there is one.
+    pub fn ready(&mut self) -> Option<u64> {
+        self.unpark()
+    }
+
+    fn unpark(&mut self) -> Option<u64> {
+        let ready = self.parked.first().copied().filter(|first| *first == self.next);
+        if let Some(sequence) = ready {
+            self.parked.remove(&sequence);
+        }
+        if self.parked.is_empty() || ready.is_some() {
+            // Progress: what is still missing is asked for anew.
+            self.gap = None;
+        }
+        ready
+    }
+}
+
+/// A run that is over; kept so that its late envelopes are recognised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastRun {
+    /// Its id.
+    pub id: RunId,
+    /// Which it was.
+    pub ordinal: u32,
+    /// The sequence that would have been next.
+    pub next_sequence: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn consumes_in_order_and_finds_the_gap() {
+        let mut inbox = Inbox::default();
+        assert_eq!(inbox.arrival(1), Arrival::Next);
+        assert_eq!(inbox.consume(), None);
+        assert_eq!(inbox.arrival(1), Arrival::Duplicate);
+        assert_eq!(inbox.arrival(4), Arrival::Early);
+        inbox.park(4);
+        assert_eq!(inbox.arrival(4), Arrival::Duplicate);
+        assert_eq!(inbox.missing(), Some((2, 3)));
+        inbox.consume();
+        assert_eq!(inbox.consume(), Some(4));
+        assert!(!inbox.has_gap());
+    }
+
+    #[test]
+    fn a_closed_gap_goes_on_with_what_is_parked() {
+        let mut inbox = Inbox::default();
+        inbox.park(3);
+        inbox.park(4);
+        assert_eq!(inbox.skip_missing(), Some((1, 2)));
+        assert_eq!(inbox.ready(), Some(3));
+        assert_eq!(inbox.next(), 3);
+        assert_eq!(inbox.consume(), Some(4));
+    }
+
+    proptest! {
+        /// Any order and any number of repeats of 1..=n is consumed once each, in order.
+        #[test]
+        fn any_order_is_consumed_once_and_in_order(deliveries in prop::collection::vec(1u64..=20, 0..200)) {
+            let mut inbox = Inbox::default();
+            let mut consumed = Vec::new();
+            for sequence in deliveries.into_iter().chain(1..=20) {
+                match inbox.arrival(sequence) {
+                    Arrival::Next => {
+                        let mut at = Some(sequence);
+                        while let Some(s) = at {
+                            consumed.push(s);
+                            at = inbox.consume();
+                        }
+                    },
+                    Arrival::Early => inbox.park(sequence),
+                    Arrival::Duplicate | Arrival::TooEarly => {},
+                }
+            }
+            prop_assert_eq!(consumed, (1..=20).collect::<Vec<_>>());
+            prop_assert!(!inbox.has_gap());
+        }
+    }
+}

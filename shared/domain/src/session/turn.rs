@@ -1,0 +1,169 @@
+//! Turns, output, context and the end of the agent's conversation (S0 8.4, rulings 17 to 19).
+
+use super::{AgentFact, AgentSession, AgentSessionStatus, InFlightStep, Operation, RecordedOutput, SessionError, State, Turn};
+use crate::text::cut;
+use crate::value::{FailureReason, SessionOutput, SessionTask, SessionTaskList};
+use crate::{DomainEvent, Events, MessageId, Occasion, TurnId};
+
+impl AgentSession {
+    /// A turn began: Idle, Interrupted or Running → Running (ruling 18).
+    pub(crate) fn start_turn(&mut self, turn: TurnId, message: Option<MessageId>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+        self.transition(Operation::StartTurn, State::Running)?;
+        self.turn = Some(Turn { id: turn.clone(), started_at: cx.now });
+        self.hibernated = false;
+        // The agent has these, and its turn has begun.
+        self.in_flight.retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
+        Ok(vec![DomainEvent::TurnStarted { turn_id: turn, message_id: message }])
+    }
+
+    /// `RecordTurnCompleted()` or, with output, `RecordOutput()`: → Idle.
+    pub(crate) fn complete_turn(&mut self, output: Option<SessionOutput>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let output = output.or_else(|| self.staged_output.clone());
+        let operation = if output.is_some() { Operation::RecordOutput } else { Operation::RecordTurnCompleted };
+        self.check(operation)?;
+        let was_idle = self.status() == AgentSessionStatus::Idle;
+        self.transition(operation, State::Idle)?;
+        self.staged_output = None;
+        let mut events = Vec::new();
+        if !was_idle {
+            self.turn = None;
+            self.in_flight.retain(|m| m.step != InFlightStep::Injected);
+            self.metrics.turn_count += 1;
+            self.metrics.last_turn_at = Some(cx.now);
+            events.extend(self.close_all_requests());
+        }
+        if let Some(output) = output {
+            events.push(self.record_output(output, cx));
+        } else {
+            events.push(DomainEvent::TurnCompleted { turn_count: self.metrics.turn_count, last_turn_at: cx.now });
+        }
+        Ok(events)
+    }
+
+    fn record_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> DomainEvent {
+        let output_id = cx.output_id();
+        let event = DomainEvent::OutputReady {
+            output_id,
+            files_changed: output.files_changed,
+            tests_added: output.tests_added,
+            all_tests_passing: output.all_tests_passing,
+        };
+        self.output = Some(RecordedOutput { output_id, recorded_at: cx.now, output });
+        self.has_pending_review = true;
+        event
+    }
+
+    /// Output through the agent API: takes effect at the turn's end, or at once when none is open (ruling 18).
+    pub fn submit_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        let status = self.status();
+        if status == AgentSessionStatus::Idle {
+            return self.complete_turn(Some(output), cx);
+        }
+        if status.is_terminal() || status == AgentSessionStatus::Queued {
+            return Err(SessionError::InvalidTransition { operation: Operation::RecordOutput, status });
+        }
+        self.staged_output = Some(output);
+        Ok(Vec::new())
+    }
+
+    /// The agent's conversation is over. It ends an open turn; its own reason is kept (ruling 19).
+    pub(crate) fn end_conversation(
+        &mut self,
+        is_error: bool,
+        reason: &str,
+        message: Option<String>,
+        output: Option<SessionOutput>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
+        if is_error {
+            let text = message.map_or_else(|| reason.to_owned(), |m| format!("{reason}: {m}"));
+            return self.record_failure(FailureReason::AgentError, Some(cut(&text, 1000)), cx);
+        }
+        let open = self.turn.is_some() || self.status() != AgentSessionStatus::Idle;
+        if open || output.is_some() || self.staged_output.is_some() {
+            self.complete_turn(output, cx)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Whether a turn's end waits for the interrupt that is under way.
+    pub(crate) fn deferred_turn_end(&self) -> bool {
+        self.deferred
+            .iter()
+            .any(|f| matches!(f, AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. }))
+    }
+
+    /// An interrupt closes what waits of its turn. If the turn had ended by itself, that counts (ruling 17).
+    pub(crate) fn apply_turn_end_of_interrupt(&mut self, turn_over: bool, cx: &mut Occasion<'_>) -> Events {
+        let deferred = std::mem::take(&mut self.deferred);
+        let mut events = Vec::new();
+        for fact in deferred {
+            match fact {
+                AgentFact::QuestionAsked { .. } | AgentFact::PlanShown { .. } => {},
+                AgentFact::TurnCompleted { output, .. } | AgentFact::SessionEnded { is_error: false, output, .. } if turn_over => {
+                    self.turn = None;
+                    self.metrics.turn_count += 1;
+                    self.metrics.last_turn_at = Some(cx.now);
+                    if let Some(output) = output.or_else(|| self.staged_output.take()) {
+                        events.push(self.record_output(output, cx));
+                    } else {
+                        events.push(DomainEvent::TurnCompleted { turn_count: self.metrics.turn_count, last_turn_at: cx.now });
+                    }
+                },
+                other => self.deferred.push(other),
+            }
+        }
+        events
+    }
+
+    /// `RecordContextExhausted()`: Running → ContextExhausted.
+    pub(crate) fn exhaust_context(&mut self, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+        self.transition(Operation::RecordContextExhausted, State::ContextExhausted)?;
+        self.leave_for_good(cx);
+        Ok(vec![DomainEvent::ContextExhausted {}])
+    }
+
+    /// `RecordVoluntaryHandoff(…)`: Running → ContextExhausted.
+    pub(crate) fn hand_over(&mut self, reason: &str, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+        self.transition(Operation::RecordVoluntaryHandoff, State::ContextExhausted)?;
+        self.leave_for_good(cx);
+        Ok(vec![DomainEvent::VoluntaryHandoff { reason: cut(reason, 1000) }])
+    }
+
+    fn leave_for_good(&mut self, cx: &Occasion<'_>) {
+        // S0 sets `CompletedAt` on Completed, Failed and Cancelled alone: the work goes on in another session.
+        self.turn = None;
+        self.cancel_accepted = false;
+        self.updated_at = cx.now;
+    }
+
+    /// `RecordContextNearingLimit(…)`: a warning, only while Running.
+    pub(crate) fn near_context_limit(&mut self, usage_percent: &str) -> Result<Events, SessionError> {
+        self.check(Operation::RecordContextNearingLimit)?;
+        Ok(vec![DomainEvent::ContextNearingLimit {
+            usage_percent: cut(usage_percent, 20),
+            model_context_limit: self.metrics.context_window.map(|w| w.model_context_limit),
+        }])
+    }
+
+    /// `UpdateSessionTaskList(…)`: replaces the snapshot.
+    pub(crate) fn replace_tasks(&mut self, mut tasks: Vec<SessionTask>, cx: &Occasion<'_>) -> Events {
+        tasks.truncate(SessionTaskList::MAX_TASKS);
+        for task in &mut tasks {
+            task.subject = cut(&task.subject, 500);
+            task.id = cut(&task.id, 200);
+            task.active_form = task.active_form.as_deref().map(|f| cut(f, 500));
+            // A task that did not change keeps its time.
+            let before = self.task_list.iter().flat_map(|list| &list.tasks).find(|old| old.id == task.id);
+            task.updated_at = match before {
+                Some(old) if old.status == task.status && old.subject == task.subject => old.updated_at,
+                _ => cx.now,
+            };
+        }
+        let list = SessionTaskList { tasks, last_updated_at: cx.now };
+        let event = DomainEvent::TaskListUpdated { task_count: list.tasks.len(), completed_count: list.completed() };
+        self.task_list = Some(list);
+        vec![event]
+    }
+}

@@ -1,0 +1,158 @@
+//! The money of one session (S0 8.5, rulings 31 to 33).
+
+use rust_decimal::Decimal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Usd;
+
+/// A cap and what was spent of it. Spend is never refused once reported: what passes the cap shows as overshoot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionBudget {
+    hard_cap_usd: Usd,
+    warn_at_percent: u8,
+    tokens_used: u64,
+    estimated_cost_usd: Usd,
+    warned: bool,
+}
+
+/// A budget that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidBudget {
+    /// No money at all.
+    #[error("the cap must be more than 0 dollars")]
+    CapNotPositive,
+    /// A warning threshold outside 1 to 99.
+    #[error("the warning threshold must be 1 to 99 percent")]
+    WarnAtPercent,
+    /// A cap that is already spent (ruling 32).
+    #[error("the cap must be more than the {spent} dollars already spent")]
+    CapBelowSpend {
+        /// What was spent.
+        spent: Usd,
+    },
+}
+
+/// What spending changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SpendEffect {
+    /// The warning threshold was reached, now and for the first time.
+    pub(crate) warning: bool,
+    /// The cap was reached, now and not before.
+    pub(crate) exhausted: bool,
+}
+
+impl SessionBudget {
+    /// The warning threshold when none is given (S0 8.5).
+    pub const DEFAULT_WARN_AT_PERCENT: u8 = 80;
+
+    /// A budget of which nothing is spent.
+    pub fn new(hard_cap_usd: Usd, warn_at_percent: u8) -> Result<Self, InvalidBudget> {
+        if hard_cap_usd.is_zero() {
+            return Err(InvalidBudget::CapNotPositive);
+        }
+        if !(1..=99).contains(&warn_at_percent) {
+            return Err(InvalidBudget::WarnAtPercent);
+        }
+        Ok(Self { hard_cap_usd, warn_at_percent, tokens_used: 0, estimated_cost_usd: Usd::ZERO, warned: false })
+    }
+
+    /// The cap.
+    pub const fn hard_cap_usd(&self) -> Usd {
+        self.hard_cap_usd
+    }
+
+    /// The warning threshold in percent of the cap.
+    pub const fn warn_at_percent(&self) -> u8 {
+        self.warn_at_percent
+    }
+
+    /// Tokens spent.
+    pub const fn tokens_used(&self) -> u64 {
+        self.tokens_used
+    }
+
+    /// Money spent; the same value as the metrics' total.
+    pub const fn estimated_cost_usd(&self) -> Usd {
+        self.estimated_cost_usd
+    }
+
+    /// Whether the cap is reached.
+    pub fn exhausted(&self) -> bool {
+        self.estimated_cost_usd >= self.hard_cap_usd
+    }
+
+    /// Spend above the cap (ruling 32).
+    pub fn overshoot_usd(&self) -> Usd {
+        self.estimated_cost_usd.excess_over(self.hard_cap_usd)
+    }
+
+    /// What is left of the cap.
+    pub fn remaining_usd(&self) -> Usd {
+        self.hard_cap_usd.excess_over(self.estimated_cost_usd)
+    }
+
+    /// Spend in percent of the cap.
+    pub fn percent_used(&self) -> Decimal {
+        self.estimated_cost_usd.percent_of(self.hard_cap_usd)
+    }
+
+    /// Counts spend.
+    pub(crate) fn spend(&mut self, cost: Usd, tokens: u64) -> SpendEffect {
+        let was_exhausted = self.exhausted();
+        self.estimated_cost_usd += cost;
+        self.tokens_used = self.tokens_used.saturating_add(tokens);
+        let warning = !self.warned && self.percent_used() >= Decimal::from(self.warn_at_percent);
+        self.warned |= warning;
+        SpendEffect { warning, exhausted: !was_exhausted && self.exhausted() }
+    }
+
+    /// Replaces cap and threshold; the warning fires again when the new threshold is not reached yet.
+    pub(crate) fn change(&mut self, cap: Usd, warn_at_percent: u8) -> Result<(), InvalidBudget> {
+        Self::new(cap, warn_at_percent)?;
+        if cap <= self.estimated_cost_usd {
+            return Err(InvalidBudget::CapBelowSpend { spent: self.estimated_cost_usd });
+        }
+        self.hard_cap_usd = cap;
+        self.warn_at_percent = warn_at_percent;
+        self.warned = self.warned && self.percent_used() >= Decimal::from(warn_at_percent);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usd(s: &str) -> Usd {
+        s.parse().unwrap()
+    }
+
+    #[test]
+    fn warns_once_and_reports_exhaustion_once() {
+        let mut budget = SessionBudget::new(usd("1"), 80).unwrap();
+        assert_eq!(budget.spend(usd("0.79"), 1), SpendEffect::default());
+        assert_eq!(budget.spend(usd("0.01"), 1), SpendEffect { warning: true, exhausted: false });
+        assert_eq!(budget.spend(usd("0.25"), 1), SpendEffect { warning: false, exhausted: true });
+        assert_eq!(budget.spend(usd("0.05"), 1), SpendEffect::default());
+        assert_eq!(budget.overshoot_usd(), usd("0.1"));
+        assert_eq!(budget.remaining_usd(), Usd::ZERO);
+    }
+
+    #[test]
+    fn a_raised_cap_warns_again_at_its_own_threshold() {
+        let mut budget = SessionBudget::new(usd("1"), 80).unwrap();
+        budget.spend(usd("1"), 0);
+        assert_eq!(budget.change(usd("1"), 80), Err(InvalidBudget::CapBelowSpend { spent: usd("1") }));
+        budget.change(usd("2"), 80).unwrap();
+        assert!(!budget.exhausted());
+        assert!(budget.spend(usd("0.6"), 0).warning);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        assert_eq!(SessionBudget::new(Usd::ZERO, 80), Err(InvalidBudget::CapNotPositive));
+        assert_eq!(SessionBudget::new(usd("1"), 100), Err(InvalidBudget::WarnAtPercent));
+    }
+}

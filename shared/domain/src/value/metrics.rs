@@ -1,0 +1,104 @@
+//! What a session used: sums that aggregate, and the context window that is replaced (S0 8.1.9).
+
+use std::collections::BTreeMap;
+
+use rust_decimal::Decimal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Timestamp, Usd};
+
+/// Token counts; sums over turns and subagents (S0 8.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenUsage {
+    /// Tokens sent to the model.
+    pub input_tokens: u64,
+    /// Tokens that it wrote.
+    pub output_tokens: u64,
+    /// Tokens read from the prompt cache.
+    pub cache_read_tokens: u64,
+    /// Tokens written to the prompt cache.
+    pub cache_write_tokens: u64,
+}
+
+impl TokenUsage {
+    /// The four counts together.
+    pub const fn total(self) -> u64 {
+        self.input_tokens
+            .saturating_add(self.output_tokens)
+            .saturating_add(self.cache_read_tokens)
+            .saturating_add(self.cache_write_tokens)
+    }
+
+    fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            input_tokens: f(self.input_tokens, other.input_tokens),
+            output_tokens: f(self.output_tokens, other.output_tokens),
+            cache_read_tokens: f(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens: f(self.cache_write_tokens, other.cache_write_tokens),
+        }
+    }
+
+    /// The sum, count by count.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_add)
+    }
+
+    /// What `self` has more than `earlier`, count by count, never below zero (ruling 31).
+    #[must_use]
+    pub fn increment_since(self, earlier: Self) -> Self {
+        self.zip(earlier, u64::saturating_sub)
+    }
+
+    /// The larger of both, count by count.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        self.zip(other, u64::max)
+    }
+}
+
+/// How full the context window is now. Replaces its predecessor, never adds to it (S0 8.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextWindowSnapshot {
+    /// The tokens in the window.
+    #[serde(flatten)]
+    pub usage: TokenUsage,
+    /// The most tokens that the model takes; at least 1.
+    pub model_context_limit: u64,
+    /// When it was recorded.
+    pub recorded_at: Timestamp,
+}
+
+impl ContextWindowSnapshot {
+    /// The share of the window in use, in percent with two decimals.
+    pub fn usage_percent(&self) -> Decimal {
+        let limit = Decimal::from(self.model_context_limit.max(1));
+        (Decimal::from(self.usage.total()) * Decimal::ONE_HUNDRED / limit).round_dp(2).normalize()
+    }
+}
+
+/// The metrics of a session (S0 8.5). Those of its subagents stand with each subagent and are counted in here too.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMetrics {
+    /// Everything spent so far, subagents included.
+    pub total_cost_usd: Usd,
+    /// Tokens by model, subagents included.
+    pub token_usage_by_model: BTreeMap<String, TokenUsage>,
+    /// The parent's own window; nothing before the first report.
+    pub context_window: Option<ContextWindowSnapshot>,
+    /// Turns that ended.
+    pub turn_count: u32,
+    /// When the last one ended.
+    pub last_turn_at: Option<Timestamp>,
+}
+
+impl SessionMetrics {
+    /// All tokens of all models.
+    pub fn total_tokens(&self) -> u64 {
+        self.token_usage_by_model.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
+    }
+}

@@ -1,0 +1,67 @@
+//! What a session produced (S0 8.5).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A full git object name: 40 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CommitSha(String);
+
+/// A string that is not a commit's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be a commit's 40 hexadecimal digits")]
+pub struct InvalidCommitSha;
+
+impl CommitSha {
+    /// Takes 40 hexadecimal digits; capitals are lowered.
+    pub fn parse(s: impl Into<String>) -> Result<Self, InvalidCommitSha> {
+        let s = s.into().to_ascii_lowercase();
+        if s.len() == 40 && s.bytes().all(|b| b.is_ascii_hexdigit()) { Ok(Self(s)) } else { Err(InvalidCommitSha) }
+    }
+}
+
+impl TryFrom<String> for CommitSha {
+    type Error = InvalidCommitSha;
+    fn try_from(s: String) -> Result<Self, InvalidCommitSha> {
+        Self::parse(s)
+    }
+}
+
+impl From<CommitSha> for String {
+    fn from(sha: CommitSha) -> Self {
+        sha.0
+    }
+}
+
+impl std::fmt::Display for CommitSha {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for CommitSha {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CommitSha".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F]{40}$" })
+    }
+}
+
+/// The output of a session, for its owner to review (S0 8.5).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionOutput {
+    /// Lines of output.
+    pub output_line_count: u32,
+    /// Files that it changed.
+    pub files_changed: u32,
+    /// Tests that it added.
+    pub tests_added: u32,
+    /// Whether all tests pass.
+    pub all_tests_passing: bool,
+    /// The commit that holds the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit_sha: Option<CommitSha>,
+}

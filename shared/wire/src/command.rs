@@ -1,0 +1,133 @@
+//! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
+
+use pilothouse_domain::value::{Answer, MessagePriority, MessageSource};
+use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A command with its id. A repeat of the id is answered with the stored acknowledgement (ruling 10).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IssuedCommand {
+    /// The id that every acknowledgement names.
+    pub command_id: CommandId,
+    /// Counts how often it was sent, from 1.
+    pub attempt: u8,
+    /// What is asked.
+    #[serde(flatten)]
+    pub command: Command,
+}
+
+/// What is asked of a sidecar; `type` names it in `snake_case`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Command {
+    /// Start the agent. Nothing else does, so that two launches of a run never make two agents (ruling 7).
+    Begin(Box<Begin>),
+    /// Give the agent a message.
+    SteeringMessage {
+        /// The message.
+        message_id: MessageId,
+        /// Its text.
+        content: String,
+        /// Now, or after the current turn.
+        priority: MessagePriority,
+        /// Who says it.
+        source: MessageSource,
+        /// The turn that it is meant for; if that is over, it is refused with `turn-over` (ruling 30).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected_turn_id: Option<TurnId>,
+    },
+    /// End the current turn.
+    Interrupt {},
+    /// Suspend.
+    Pause {},
+    /// Go on after `pause`.
+    Resume {},
+    /// End the agent and the sidecar.
+    Stop {},
+    /// Take a new configuration.
+    ReloadConfig {
+        /// The whole new configuration.
+        config: Box<AgentSessionConfig>,
+    },
+    /// The owner answered a question of the agent.
+    Answer {
+        /// The request: the id of the tool call that asked.
+        request_id: ToolCallId,
+        /// One answer a question.
+        answers: Vec<Answer>,
+    },
+    /// The owner decided on a plan.
+    PlanDecision {
+        /// The request: the id of the tool call that showed the plan.
+        request_id: ToolCallId,
+        /// Whether the agent may proceed.
+        approved: bool,
+        /// What to change, when it may not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        feedback: Option<String>,
+    },
+    /// Send spooled envelopes again (ruling 9).
+    Replay {
+        /// The first sequence.
+        from_sequence: u64,
+        /// The last one.
+        to_sequence: u64,
+    },
+}
+
+impl Command {
+    /// The command's name on the wire.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Begin(_) => "begin",
+            Self::SteeringMessage { .. } => "steering_message",
+            Self::Interrupt {} => "interrupt",
+            Self::Pause {} => "pause",
+            Self::Resume {} => "resume",
+            Self::Stop {} => "stop",
+            Self::ReloadConfig { .. } => "reload_config",
+            Self::Answer { .. } => "answer",
+            Self::PlanDecision { .. } => "plan_decision",
+            Self::Replay { .. } => "replay",
+        }
+    }
+}
+
+/// What the agent starts with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Begin {
+    /// The configuration.
+    pub config: AgentSessionConfig,
+    /// Whether an earlier run's conversation is taken up.
+    pub resume_conversation: bool,
+    /// What opens the first turn. None: wait for a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// The composed configuration of a session (S0 8.11).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentSessionConfig {
+    /// The model.
+    pub model_id: String,
+    /// System prompt of template and skills.
+    pub composed_system_prompt: String,
+    /// Tools that the agent may use; empty: the adapter's own default.
+    pub allowed_tools: Vec<String>,
+    /// Where it runs.
+    pub working_directory: String,
+    /// What it is to do.
+    pub objective: String,
+    /// Whether leaving plan mode waits for the owner.
+    pub plan_approval_required: bool,
+    /// What the context window may fill to before the sidecar warns, in percent.
+    pub context_warn_at_percent: u8,
+    /// What the adapter alone understands: for `script`, the run to play.
+    #[serde(default)]
+    pub adapter_options: Value,
+}

@@ -1,0 +1,163 @@
+//! Keys, all derived from one root secret (ruling 8), so that none of them has to be stored.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use pilothouse_domain::{AgentSessionId, RunId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// Writes bytes as lowercase hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
+        let _ = write!(out, "{b:02x}"); // writing to a String cannot fail
+        out
+    })
+}
+
+/// Reads lowercase or uppercase hexadecimal digits.
+pub fn unhex(digits: &str) -> Option<Vec<u8>> {
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
+}
+
+/// SHA-256 in hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn mac(key: &[u8]) -> HmacSha256 {
+    #[allow(clippy::expect_used)] // HMAC takes a key of any length
+    <HmacSha256 as KeyInit>::new_from_slice(key).expect("HMAC takes a key of any length")
+}
+
+/// The secret that every key is derived from, and its id.
+#[derive(Clone)]
+pub struct RootSecret {
+    id: String,
+    bytes: Vec<u8>,
+}
+
+impl RootSecret {
+    /// The fewest bytes that a root secret has.
+    pub const MIN_BYTES: usize = 32;
+
+    /// A secret of at least 32 bytes; nothing when it is shorter.
+    pub fn new(id: impl Into<String>, bytes: Vec<u8>) -> Option<Self> {
+        (bytes.len() >= Self::MIN_BYTES).then(|| Self { id: id.into(), bytes })
+    }
+
+    /// The id that keys name (`kid`).
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn derive(&self, purpose: &str, parts: &[&str]) -> [u8; 32] {
+        let mut mac = mac(&self.bytes);
+        mac.update(purpose.as_bytes());
+        for part in parts {
+            // A separator that no id contains keeps ("a", "bc") and ("ab", "c") apart.
+            mac.update(b"\0");
+            mac.update(part.as_bytes());
+        }
+        mac.finalize().into_bytes().into()
+    }
+
+    /// The key that signs a run's envelopes.
+    pub fn envelope_key(&self, run: RunId) -> EnvelopeKey {
+        EnvelopeKey(self.derive("envelope", &[&run.to_string()]))
+    }
+
+    /// The key that the runtime signs its own word about a run with. No sidecar has it.
+    pub fn runtime_key(&self, run: RunId) -> EnvelopeKey {
+        EnvelopeKey(self.derive("runtime", &[&run.to_string()]))
+    }
+
+    /// The token that opens the queues of a run on an embedded server's gateway.
+    pub fn gateway_token(&self, session: AgentSessionId, run: RunId) -> GatewayToken {
+        GatewayToken(format!("{session}.{run}.{}", hex(&self.derive("gateway", &[&session.to_string(), &run.to_string()]))))
+    }
+
+    /// The session's key for the agent API: `ph_{session}.{retry}.{hmac}`.
+    pub fn api_key(&self, session: AgentSessionId, retry_count: u32) -> String {
+        let tag = hex(&self.derive("api", &[&session.to_string(), &retry_count.to_string()]));
+        format!("ph_{session}.{retry_count}.{tag}")
+    }
+}
+
+impl fmt::Debug for RootSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RootSecret({})", self.id)
+    }
+}
+
+/// Signs and checks the envelopes of one run.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EnvelopeKey([u8; 32]);
+
+impl EnvelopeKey {
+    /// The signature of `bytes`, in hexadecimal.
+    pub fn sign(&self, bytes: &[u8]) -> String {
+        let mut mac = mac(&self.0);
+        mac.update(bytes);
+        hex(&mac.finalize().into_bytes())
+    }
+
+    /// Whether `signature` is this key's signature of `bytes`; takes the same time for every wrong one.
+    pub fn verifies(&self, bytes: &[u8], signature: &str) -> bool {
+        let mut mac = mac(&self.0);
+        mac.update(bytes);
+        unhex(signature).is_some_and(|given| mac.verify_slice(&given).is_ok())
+    }
+}
+
+impl fmt::Debug for EnvelopeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EnvelopeKey(…)")
+    }
+}
+
+impl Serialize for EnvelopeKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex(&self.0).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for EnvelopeKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        unhex(&digits)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("an envelope key has 64 hexadecimal digits"))
+    }
+}
+
+/// Opens the queues of one run on an embedded server's gateway: `{session}.{run}.{hmac}`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GatewayToken(String);
+
+impl GatewayToken {
+    /// The token as it is sent.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for GatewayToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GatewayToken(…)")
+    }
+}
+
+/// Compares two secrets in a time that does not tell where they differ.
+pub fn same_secret(a: &str, b: &str) -> bool {
+    // The hashes differ everywhere when the secrets differ anywhere, so comparing them tells nothing.
+    Sha256::digest(a.as_bytes()) == Sha256::digest(b.as_bytes())
+}
