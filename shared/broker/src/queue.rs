@@ -10,11 +10,11 @@ pub const MAX_BATCH: usize = 10;
 /// The largest message in bytes. SQS takes 1 MiB; the envelope's own limit is lower.
 pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 /// The longest delay (SQS).
-pub const MAX_DELAY: Duration = Duration::from_secs(900);
+pub const MAX_DELAY: Duration = Duration::from_mins(15);
 /// The longest wait of a long poll (SQS).
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
 /// How long a deduplication id is remembered (SQS).
-pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
+pub const DEDUPLICATION_WINDOW: Duration = Duration::from_mins(5);
 
 /// The name of a queue: letters, digits, `-`, `_` and `.`, at most 80.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,19 +139,34 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Receives up to `max` (1 to 10) messages, waiting up to `wait` for the first. Messages of one group come in
     /// order, and none of a group comes while an earlier receive of that group is in flight.
-    async fn receive(&self, queue: &QueueName, max: usize, wait: Duration) -> Result<Vec<Received>, QueueError>;
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, QueueError>;
 
     /// Deletes received messages. A stale receipt deletes nothing and is no error.
     async fn delete(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError>;
 
     /// Makes received messages visible again after `delay`, in their old order.
-    async fn release(&self, queue: &QueueName, receipts: &[Receipt], delay: Duration) -> Result<(), QueueError>;
+    async fn release(
+        &self,
+        queue: &QueueName,
+        receipts: &[Receipt],
+        delay: Duration,
+    ) -> Result<(), QueueError>;
 
     /// Moves a received message to the dead-letter queue with its cause. A stale receipt moves nothing.
     async fn bury(&self, queue: &QueueName, receipt: &Receipt, cause: &str) -> Result<(), QueueError>;
 
     /// Reads the dead-letter queue of `queue`, oldest first, from after `after`.
-    async fn dead_letters(&self, queue: &QueueName, after: u64, limit: usize) -> Result<Vec<DeadLetter>, QueueError>;
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, QueueError>;
 
     /// Removes a dead letter; whether it was there.
     async fn forget(&self, queue: &QueueName, id: u64) -> Result<bool, QueueError>;

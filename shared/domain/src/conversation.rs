@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use crate::queue::{QueueError, SessionMessage, SessionMessageQueue};
 use crate::session::{
-    AgentFact, AgentSession, AgentSessionStatus as S, InFlight, InFlightStep, LifecycleCommand, OpenToolCall, Operation,
-    ProcessState, RunCause, SessionError, SubAgentSession,
+    AgentFact, AgentSession, AgentSessionStatus as S, InFlight, InFlightStep, OpenToolCall, Operation, ProcessState, RunCause,
+    RunPhase, SessionError, SubAgentSession,
 };
 use crate::text::{MessageContent, cut};
 use crate::value::{Answer, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus};
-use crate::{CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId};
+use crate::{CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId, TurnId};
 
 /// A session, its queue, and the subagents that a change is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,24 @@ pub struct NewMessage {
     /// Who says it.
     pub source: MessageSource,
     /// The turn that it is meant for.
-    pub expected_turn_id: Option<crate::TurnId>,
+    pub expected_turn_id: Option<TurnId>,
+}
+
+impl NewMessage {
+    fn pending(self, created_at: Timestamp) -> SessionMessage {
+        SessionMessage {
+            message_id: self.message_id,
+            content: self.content,
+            priority: self.priority,
+            status: MessageStatus::Pending,
+            source: self.source,
+            expected_turn_id: self.expected_turn_id,
+            sent: false,
+            delivery_uncertain: false,
+            created_at,
+            delivered_at: None,
+        }
+    }
 }
 
 /// Why a message was not taken.
@@ -88,24 +105,16 @@ impl Conversation {
 
     /// `Enqueue(…)` (S0 8.7): checks the session's status in the same change (ruling 28).
     pub fn enqueue(&mut self, new: NewMessage, cx: &Occasion<'_>) -> Result<Events, EnqueueError> {
-        self.session.check(Operation::AcceptMessage)?;
-        if let Some(expected) = &new.expected_turn_id
-            && self.session.turn().is_none_or(|turn| turn.id != *expected)
-        {
-            return Err(EnqueueError::TurnOver);
+        // A message that is known needs no second look: the queue compares them (ruling 28).
+        if self.queue.get(new.message_id).is_none() {
+            self.session.check(Operation::AcceptMessage)?;
+            if let Some(expected) = &new.expected_turn_id
+                && self.session.turn().is_none_or(|turn| turn.id != *expected)
+            {
+                return Err(EnqueueError::TurnOver);
+            }
         }
-        Ok(self.queue.enqueue(SessionMessage {
-            message_id: new.message_id,
-            content: new.content,
-            priority: new.priority,
-            status: MessageStatus::Pending,
-            source: new.source,
-            expected_turn_id: new.expected_turn_id,
-            sent: false,
-            delivery_uncertain: false,
-            created_at: cx.now,
-            delivered_at: None,
-        })?)
+        Ok(self.queue.enqueue(new.pending(cx.now))?)
     }
 
     /// Cancels a pending message.
@@ -143,7 +152,7 @@ impl Conversation {
                 },
                 _ => continue,
             };
-            more.extend(self.say(MessageSource::User, &text, cx));
+            more.extend(self.say(MessageSource::User, &text, None, cx));
         }
         more
     }
@@ -162,59 +171,112 @@ impl Conversation {
         Ok(events)
     }
 
-    /// Puts a message of Pilothouse's own making in the queue. A full queue or an ended session takes none; that is no
-    /// error, as nobody waits for it.
-    fn say(&mut self, source: MessageSource, text: &str, cx: &mut Occasion<'_>) -> Events {
+    /// Puts a message of Pilothouse's own making in the queue. An ended session takes none; that is no error, as nobody
+    /// waits for it.
+    fn say(&mut self, source: MessageSource, text: &str, expected_turn_id: Option<TurnId>, cx: &mut Occasion<'_>) -> Events {
         let Ok(content) = MessageContent::parse(cut(text, MessageContent::MAX)) else { return Vec::new() };
         let message_id = cx.message_id();
-        let new = NewMessage { message_id, content, priority: MessagePriority::Immediate, source, expected_turn_id: None };
-        self.enqueue(new, cx).unwrap_or_default()
+        let new = NewMessage { message_id, content, priority: MessagePriority::Immediate, source, expected_turn_id };
+        if self.session.check(Operation::AcceptMessage).is_err() {
+            return Vec::new();
+        }
+        self.queue.take(new.pending(cx.now))
     }
 
     /// Takes a fact of the current run. It is never discarded (ruling 17): it counts, waits, or is recorded with the
-    /// reason why it changed nothing.
+    /// reason why it changed nothing. [`Self::settle`] follows each.
     pub fn observe(&mut self, fact: AgentFact, api_key_hash: &str, cx: &mut Occasion<'_>) -> Observed {
+        if self.is_before_retry() {
+            return self.observe_late(fact, cx);
+        }
         self.session.updated_at_moves(cx);
-        if fact.waits_for_requests() && self.must_wait() {
-            if self.session.deferred_len() < AgentSession::MAX_DEFERRED {
+        let after_stop = self.is_after_stop(&fact);
+        let mut events = match &fact {
+            // The message is with the agent, whatever becomes of the turn.
+            AgentFact::TurnStarted { message: Some(id), .. } => self.injected(*id, cx),
+            _ => Vec::new(),
+        };
+        if let Some(what) = after_stop {
+            return self.after_stop(what, fact, events, api_key_hash, cx);
+        }
+        if fact.waits_for_requests() && self.must_wait(&fact) {
+            let outcome = if self.session.deferred_len() < AgentSession::MAX_DEFERRED {
                 self.session.defer(fact);
-                return Observed { events: Vec::new(), outcome: Outcome::Deferred };
-            }
-            return Observed { events: Vec::new(), outcome: Outcome::Ignored("too many facts wait already".to_owned()) };
+                Outcome::Deferred
+            } else {
+                Outcome::Ignored("too many facts wait already".to_owned())
+            };
+            return Observed { events, outcome };
         }
-        if let Some(what) = self.is_after_stop(&fact) {
-            let mut events = self.session.acted_after_stop(what, cx);
-            if let Ok(more) = self.apply(fact, api_key_hash, cx) {
+        let outcome = match self.apply(fact, api_key_hash, cx) {
+            Ok(more) => {
                 events.extend(more);
-            }
-            return Observed { events, outcome: Outcome::Ignored("after-stop".to_owned()) };
-        }
-        match self.apply(fact, api_key_hash, cx) {
-            Ok(events) => Observed { events, outcome: Outcome::Applied },
-            Err(SessionError::StaleAck) => Observed { events: Vec::new(), outcome: Outcome::Ignored("stale-ack".to_owned()) },
-            Err(SessionError::InvalidTransition { operation, status }) => Observed {
-                events: Vec::new(),
-                outcome: Outcome::Ignored(format!("{operation:?} does not apply while {status}")),
+                Outcome::Applied
             },
-            Err(other) => Observed { events: Vec::new(), outcome: Outcome::Ignored(other.to_string()) },
+            Err(refusal) => Outcome::Ignored(Self::reason(&refusal)),
+        };
+        Observed { events, outcome }
+    }
+
+    fn after_stop(&mut self, what: &str, fact: AgentFact, mut events: Events, api_key_hash: &str, cx: &mut Occasion<'_>) -> Observed {
+        events.extend(self.session.acted_after_stop(what, cx));
+        // It is kept. A turn that nobody asked for does not undo the stop.
+        if !matches!(fact, AgentFact::TurnStarted { .. })
+            && let Ok(more) = self.apply(fact, api_key_hash, cx)
+        {
+            events.extend(more);
+        }
+        Observed { events, outcome: Outcome::Ignored("after-stop".to_owned()) }
+    }
+
+    /// Why a fact changed nothing, for the journal.
+    fn reason(refusal: &SessionError) -> String {
+        match refusal {
+            SessionError::StaleAck => "stale-ack".to_owned(),
+            SessionError::InvalidTransition { operation, status } => format!("{operation:?} does not apply while {status}"),
+            other => other.to_string(),
         }
     }
 
     /// Facts of a run that is over: usage, messages and results count; nothing moves the status (ruling 11).
     pub fn observe_late(&mut self, fact: AgentFact, cx: &mut Occasion<'_>) -> Observed {
+        self.session.updated_at_moves(cx);
         let counts = matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
-            AgentFact::Used(report) => self.record_usage(&report),
-            AgentFact::MessageInjected(id) => self.delivered(id, cx),
+            AgentFact::Used(report) => self.record_usage(&report, cx),
+            // One that was sent again is settled by the run that has it now.
+            AgentFact::MessageInjected(id) | AgentFact::TurnStarted { message: Some(id), .. }
+                if self.session.in_flight().iter().all(|m| m.message_id != id) =>
+            {
+                self.delivered(id, cx)
+            },
             _ => Vec::new(),
         };
-        let outcome = if counts { Outcome::Applied } else { Outcome::Ignored("stale-run".to_owned()) };
+        let outcome =
+            if counts || !events.is_empty() { Outcome::Applied } else { Outcome::Ignored("stale-run".to_owned()) };
         Observed { events, outcome }
     }
 
-    fn must_wait(&self) -> bool {
+    /// The session was retried while the run that failed is still being ended: what it tells is late.
+    fn is_before_retry(&self) -> bool {
+        self.session.status() == S::Queued
+            && self.session.run().is_some_and(|run| matches!(run.phase, RunPhase::Ending { .. }))
+    }
+
+    /// A request is under way, or the session is suspended: facts that move the status wait.
+    fn is_in_between(&self) -> bool {
         let status = self.session.status();
         status.is_intermediate() || status == S::Paused
+    }
+
+    fn must_wait(&self, fact: &AgentFact) -> bool {
+        if self.session.deferred_len() > 0 {
+            // Order is kept.
+            return true;
+        }
+        // A suspended agent that fails has failed (S0 8.4); everything else that it tells waits for the resume.
+        let failed = matches!(fact, AgentFact::SessionEnded { is_error: true, .. });
+        self.is_in_between() && !(failed && self.session.status() == S::Paused)
     }
 
     /// A new message, tool start or turn of an agent that confirmed to have stopped (ruling 15).
@@ -238,12 +300,7 @@ impl Conversation {
         let session = &mut self.session;
         Ok(match fact {
             AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
-            AgentFact::TurnStarted { turn, message } => {
-                let delivered = message.map(|id| self.injected(id, cx)).unwrap_or_default();
-                let mut events = self.session.start_turn(turn, message, cx)?;
-                events.splice(0..0, delivered);
-                events
-            },
+            AgentFact::TurnStarted { turn, message } => session.start_turn(turn, message, cx)?,
             AgentFact::TurnCompleted { turn, output } => {
                 if session.turn().is_some_and(|open| open.id != turn) {
                     // The turn was replaced before its end arrived; the open one goes on.
@@ -261,7 +318,7 @@ impl Conversation {
             AgentFact::PlanModeEntered => session.enter_plan_mode(cx),
             AgentFact::PlanShown { request, content } => session.show_plan(request, content, cx)?,
             AgentFact::TasksReplaced(tasks) => session.replace_tasks(tasks, cx),
-            AgentFact::Used(report) => self.record_usage(&report),
+            AgentFact::Used(report) => self.record_usage(&report, cx),
             AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
             AgentFact::ContextExhausted => session.exhaust_context(cx)?,
             AgentFact::HandoffWritten => vec![DomainEvent::HandoffDocumentRecorded {}],
@@ -309,15 +366,8 @@ impl Conversation {
                 session.command_received(command, cx);
                 Vec::new()
             },
-            AgentFact::CommandDone(kind, command) => {
-                let events = session.command_done(kind, command, cx)?;
-                if kind == LifecycleCommand::Interrupt && session.status() == S::Interrupted {
-                    let held = self.queue.hold();
-                    return Ok([events, held].concat());
-                }
-                events
-            },
-            AgentFact::CommandRefused { command, code, message } => self.refused(command, code, message, cx)?,
+            AgentFact::CommandDone(kind, command) => session.command_done(kind, command, cx)?,
+            AgentFact::CommandRefused { command, code, message } => self.refused(command, &code, &message, cx)?,
             AgentFact::MessageInjecting(id) => {
                 session.message_injecting(id);
                 Vec::new()
@@ -327,8 +377,13 @@ impl Conversation {
         })
     }
 
-    fn record_usage(&mut self, report: &crate::session::UsageReport) -> Events {
-        let subagent = report.subagent.as_ref().and_then(|id| self.subagents.get_mut(id));
+    /// A subagent that was not seen to start has its own meters all the same.
+    fn record_usage(&mut self, report: &crate::session::UsageReport, cx: &Occasion<'_>) -> Events {
+        let subagent = report.subagent.as_ref().map(|id| {
+            self.subagents
+                .entry(id.clone())
+                .or_insert_with(|| SubAgentSession::start(id.clone(), Some(report.model.clone()), "", cx.now))
+        });
         self.session.update_metrics(report, subagent)
     }
 
@@ -349,25 +404,29 @@ impl Conversation {
     }
 
     /// The sidecar will not do it. A message goes back or is over; a lifecycle request ends where it came from.
-    fn refused(&mut self, command: crate::CommandId, code: String, message: String, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn refused(&mut self, command: crate::CommandId, code: &str, message: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         let mut events = vec![DomainEvent::CommandRefused {
             command_id: command,
-            code: cut(&code, 50),
-            message: cut(&message, 500),
+            code: cut(code, 50),
+            message: cut(message, 500),
         }];
         if let Some(id) = self.session.take_in_flight_of(command) {
             if code == "turn-over" {
-                let (gone, event) = self.queue.drop_message(id, Some("turn-over"));
-                self.closed_messages.push(gone);
-                events.extend(event);
+                events.extend(self.drop_message(id, "turn-over"));
             } else {
-                events.extend(self.queue.put_back(id, &code));
+                events.extend(self.queue.put_back(id, code));
                 events.extend(self.queue.hold());
             }
         } else {
             events.extend(self.session.request_refused(command, cx)?);
         }
         Ok(events)
+    }
+
+    fn drop_message(&mut self, id: MessageId, reason: &str) -> Events {
+        let Some((gone, events)) = self.queue.drop_message(id, Some(reason)) else { return Vec::new() };
+        self.closed_messages.push(gone);
+        events
     }
 
     /// The process of a run is gone. What was sent and not taken waits again, if everything that the sidecar had to
@@ -377,6 +436,13 @@ impl Conversation {
         if events.is_empty() {
             return Ok(events);
         }
+        events.extend(self.leave_run(run, drained, cx)?);
+        Ok(events)
+    }
+
+    /// What becomes of messages and subagents when their run is over.
+    fn leave_run(&mut self, run: RunId, drained: bool, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+        let mut events = Vec::new();
         for sent in self.session.take_in_flight(run) {
             events.extend(match (sent.step, drained) {
                 (InFlightStep::Sent, true) => self.queue.put_back(sent.message_id, "run-ended"),
@@ -385,7 +451,15 @@ impl Conversation {
             });
         }
         for subagent in self.subagents.values_mut() {
-            subagent.end(true, cx.now);
+            if subagent.end(true, cx.now) {
+                events.push(DomainEvent::SubAgentFailed {
+                    sub_agent_id: subagent.id.clone(),
+                    failure_reason: FailureReason::InfrastructureError,
+                });
+            }
+        }
+        if matches!(self.session.status(), S::Idle | S::Interrupted) && self.queue.next_pending().is_some() {
+            events.extend(self.session.run_was_fruitless(cx)?);
         }
         Ok(events)
     }
@@ -398,28 +472,34 @@ impl Conversation {
             && self.session.run().is_none()
         {
             // Counted as dead without a word from the runtime: what was sent may have arrived.
-            for sent in self.session.take_in_flight(run) {
-                if sent.step != InFlightStep::Injected {
-                    events.extend(self.queue.mark_uncertain(sent.message_id));
-                }
-            }
+            events.extend(self.leave_run(run, false, cx)?);
         }
         events.extend(self.send_unheard_answers(&events.clone(), cx));
         Ok(events)
     }
 
     /// What follows from a change, before it is committed: facts that waited, a cancellation that waited, the pause at
-    /// the cap, messages that can go out, a run that is wanted or not wanted any more. Idempotent.
+    /// the cap, messages that can go out, a run that is wanted or not wanted any more. `before` are the events of the
+    /// change. Idempotent: with nothing before it, a second time does nothing.
     pub fn settle(&mut self, before: &Events, cx: &mut Occasion<'_>) -> Events {
         let mut events = Vec::new();
         for event in before {
-            if let DomainEvent::BudgetWarning { spent_usd, cap_usd, percent_used } = event {
-                let text = format!("Budget notice: {percent_used}% of {cap_usd} dollars are spent ({spent_usd}). Wrap up.");
-                events.extend(self.say(MessageSource::System, &text, cx));
+            match event {
+                DomainEvent::BudgetWarning { spent_usd, cap_usd, percent_used } => {
+                    let text = format!("Budget notice: {percent_used}% of {cap_usd} dollars are spent ({spent_usd}). Wrap up.");
+                    // Said into the turn that spends. With no turn open it would begin one, and spend more.
+                    let turn = self.session.turn().map(|turn| turn.id.clone());
+                    if turn.is_some() || self.session.status() == S::Running {
+                        events.extend(self.say(MessageSource::System, &text, turn, cx));
+                    }
+                },
+                // From the request on: what its owner sends after it is not held.
+                DomainEvent::InterruptRequested { .. } => events.extend(self.queue.hold_at_interrupt()),
+                _ => {},
             }
         }
         // Each round resolves at least one thing; the bound is a belt.
-        for _ in 0..64 {
+        for _ in 0..256 {
             let round = self.settle_once(cx);
             if round.is_empty() {
                 break;
@@ -431,42 +511,68 @@ impl Conversation {
 
     fn settle_once(&mut self, cx: &mut Occasion<'_>) -> Events {
         let status = self.session.status();
-        if !self.must_wait() && !status.is_terminal() {
-            if self.session.cancel_accepted() {
-                self.session.clear_cancel_accepted();
-                return self.session.request_cancel(false, cx).unwrap_or_default();
-            }
-            // What does not fit any more was recorded when it arrived; the next one gets its turn.
+        if status.is_terminal() {
+            return self.settle_end(cx);
+        }
+        if !status.is_intermediate() && self.session.cancel_accepted() {
+            self.session.clear_cancel_accepted();
+            return self.session.request_cancel(false, cx).unwrap_or_default();
+        }
+        if !self.is_in_between() {
             while let Some(fact) = self.session.next_deferred() {
-                let events = self.apply(fact, "", cx).unwrap_or_default();
+                let name = fact.name();
+                let events = match self.apply(fact, "", cx) {
+                    Ok(events) => events,
+                    Err(refusal) => vec![Self::ignored(name, Self::reason(&refusal))],
+                };
                 if !events.is_empty() {
                     return events;
                 }
             }
-        }
-        if status == S::Running && self.session.budget().exhausted() {
-            return self
-                .session
-                .request_pause(cx)
-                .or_else(|_| self.session.request_interrupt(cx))
-                .unwrap_or_default();
-        }
-        if status.is_terminal() {
-            let mut events = Vec::new();
-            if matches!(status, S::Completed | S::Cancelled) && !self.queue.messages().is_empty() {
-                let (gone, ended) = self.queue.end();
-                self.closed_messages.extend(gone);
-                self.session.forget_in_flight();
-                events.extend(ended);
+            if let Some(id) = self.queue.too_late_for(self.session.turn().map(|turn| &turn.id)) {
+                return self.drop_message(id, "turn-over");
             }
-            events.extend(self.session.order_stop(cx));
-            return events;
+        }
+        if self.session.budget().exhausted() {
+            match status {
+                S::Running => {
+                    return self
+                        .session
+                        .request_pause(cx)
+                        .or_else(|_| self.session.request_interrupt(cx))
+                        .unwrap_or_default();
+                },
+                // Spend that came late: no run is taken for what could only pause again.
+                S::Resuming if self.session.run().is_none() => return self.session.abandon_resume().unwrap_or_default(),
+                _ => {},
+            }
         }
         let mut events = self.dispatch(cx);
         if events.is_empty() {
             events = self.want_run();
         }
         events
+    }
+
+    /// What a terminal status leaves behind.
+    fn settle_end(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let status = self.session.status();
+        let mut events = Vec::new();
+        while let Some(fact) = self.session.next_deferred() {
+            events.push(Self::ignored(fact.name(), format!("the session is {status}")));
+        }
+        if matches!(status, S::Completed | S::Cancelled) {
+            let (gone, ended) = self.queue.end();
+            self.closed_messages.extend(gone);
+            self.session.forget_in_flight();
+            events.extend(ended);
+        }
+        events.extend(self.session.order_stop(cx));
+        events
+    }
+
+    fn ignored(fact: &str, reason: String) -> DomainEvent {
+        DomainEvent::FactIgnored { fact: fact.to_owned(), reason }
     }
 
     /// Sends what may be sent now (ruling 29).
@@ -497,15 +603,16 @@ impl Conversation {
     /// A hibernated session that has something to do wants a run (ruling 22).
     fn want_run(&mut self) -> Events {
         let session = &mut self.session;
-        if session.run().is_some() || session.slot_wanted().is_some() || session.budget().exhausted() {
-            return Vec::new();
-        }
         let has_work = match session.status() {
-            S::Idle | S::Interrupted => self.queue.next_pending().is_some(),
+            S::Idle | S::Interrupted => self.queue.next_pending().is_some() && !session.budget().exhausted(),
             S::Resuming => true,
             _ => false,
         };
-        if !has_work {
+        if !has_work && session.slot_wanted() == Some(RunCause::Wake) {
+            // Its place in line is void; the pool drops it when its turn comes.
+            session.want_no_slot();
+        }
+        if !has_work || session.run().is_some() || session.slot_wanted().is_some() {
             return Vec::new();
         }
         session.want_slot(RunCause::Wake);
@@ -547,14 +654,14 @@ impl AgentSession {
     }
 
     fn message_injecting(&mut self, id: MessageId) {
-        if let Some(sent) = self.in_flight.iter_mut().find(|m| m.message_id == id) {
+        if let Some(sent) = self.in_flight.iter_mut().find(|m| m.message_id == id && m.step == InFlightStep::Sent) {
             sent.step = InFlightStep::Injecting;
         }
     }
 
     fn message_injected(&mut self, id: MessageId) {
-        // In a running turn the agent has it and that is that; otherwise its turn is about to begin.
-        let running = self.status() == S::Running;
+        // In an open turn the agent has it and that is that; otherwise its turn is about to begin.
+        let running = self.status() == S::Running || (self.turn().is_some() && !self.deferred_turn_end());
         self.in_flight.retain_mut(|m| {
             if m.message_id != id {
                 return true;
@@ -579,6 +686,10 @@ impl AgentSession {
         self.in_flight.clear();
     }
 
+    fn want_no_slot(&mut self) {
+        self.slot_wanted = None;
+    }
+
     fn want_slot(&mut self, cause: RunCause) {
         self.slot_wanted = Some(cause);
     }
@@ -589,7 +700,8 @@ impl AgentSession {
         {
             self.open_tool_calls.remove(&oldest);
         }
-        let open = OpenToolCall { name: cut(name, 200), journal_sequence: self.journal_sequence };
+        // The entry that records this is the next one.
+        let open = OpenToolCall { name: cut(name, 200), journal_sequence: self.journal_sequence + 1 };
         self.open_tool_calls.insert(call, open);
     }
 

@@ -25,10 +25,10 @@ impl Default for Deadlines {
     fn default() -> Self {
         Self {
             received: Duration::from_secs(30),
-            stopped: Duration::from_secs(60),
-            reloaded: Duration::from_secs(2 * 60),
-            suspended: Duration::from_secs(15 * 60),
-            launched: Duration::from_secs(5 * 60),
+            stopped: Duration::from_mins(1),
+            reloaded: Duration::from_mins(2),
+            suspended: Duration::from_mins(15),
+            launched: Duration::from_mins(5),
             silent: Duration::from_secs(90),
             replayed: Duration::from_secs(10),
         }

@@ -344,6 +344,10 @@ domain_events! {
     MessageDelivered = "MessageDeliveredEvent" {
         /// Which.
         message_id: MessageId,
+        /// Who says it.
+        source: MessageSource,
+        /// What it says.
+        content: MessageContent,
         /// When.
         delivered_at: Timestamp,
     };
@@ -451,6 +455,13 @@ domain_events! {
         from_sequence: u64,
         /// The last one.
         to_sequence: u64,
+    };
+    /// A fact that had waited for a request changed nothing when its turn came (ruling 17).
+    FactIgnored = "SessionFactIgnoredEvent" {
+        /// What it was.
+        fact: String,
+        /// Why it changed nothing.
+        reason: String,
     };
     /// An authentic envelope could not be read and was set aside.
     EventQuarantined = "SessionEventQuarantinedEvent" {

@@ -81,6 +81,7 @@ pub enum Cause {
 impl JournalEntry {
     /// An entry for `events` at the session's next place. `activity` comes before the lines of the events.
     pub fn record(session: &mut AgentSession, id: EventId, at: Timestamp, cause: Cause, events: Events, mut activity: Vec<ActivityItem>) -> Self {
+        session.updated_at = session.updated_at.max(at);
         activity.extend(events.iter().filter_map(|event| activity_of(event, at)));
         Self {
             id,
@@ -181,6 +182,7 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::EventsLost { from_sequence, to_sequence } => {
             (T::Notice, format!("Events {from_sequence} to {to_sequence} are lost"))
         },
+        E::FactIgnored { fact, reason } => (T::Notice, format!("{fact}, which had waited, changed nothing: {reason}")),
         E::EventQuarantined { errors } => (T::Notice, format!("An event could not be read: {}", errors.join("; "))),
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))

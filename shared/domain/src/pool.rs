@@ -110,9 +110,13 @@ impl SessionPool {
         self.leases.len() < self.max_concurrent_sessions as usize
     }
 
-    /// Who is next, when a slot is free.
+    /// Who is next, when a slot is free. Who waits for the end of its own earlier run holds nobody up.
     pub fn next_in_line(&self) -> Option<AgentSessionId> {
-        self.waiting.first().map(|w| w.session_id).filter(|_| self.can_allocate())
+        self.first_able().filter(|_| self.can_allocate())
+    }
+
+    fn first_able(&self) -> Option<AgentSessionId> {
+        self.waiting.iter().map(|w| w.session_id).find(|id| !self.leases.contains_key(id))
     }
 
     /// Gives `session` the slot and the run that it wants, or a place in line. Who is in line is not overtaken.
@@ -122,7 +126,7 @@ impl SessionPool {
             self.waiting.retain(|w| w.session_id != id);
             return Ok((Allocation::NotWanted, Vec::new()));
         };
-        let first = self.waiting.first().is_none_or(|w| w.session_id == id);
+        let first = self.first_able().is_none_or(|able| able == id);
         if !self.can_allocate() || !first || self.leases.contains_key(&id) || session.run().is_some() {
             if self.waiting.iter().any(|w| w.session_id == id) {
                 return Ok((Allocation::Waits, Vec::new()));

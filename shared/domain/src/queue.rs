@@ -49,6 +49,9 @@ pub enum QueueError {
     /// It was sent.
     #[error("the message was already sent to the agent")]
     AlreadySent,
+    /// Its id was used for another message (ruling 28).
+    #[error("a message with this id and other words is in the queue already")]
+    IdempotencyMismatch,
     /// It is immediate already.
     #[error("the message is immediate already")]
     AlreadyImmediate,
@@ -68,6 +71,7 @@ impl QueueError {
         match self {
             Self::NotFound(_) => "not-found",
             Self::AlreadySent => "already-sent",
+            Self::IdempotencyMismatch => "idempotency-mismatch",
             Self::AlreadyImmediate => "already-immediate",
             Self::Full { .. } => "queue-full",
         }
@@ -119,12 +123,23 @@ impl SessionMessageQueue {
         self.messages.iter().position(|m| m.priority > priority).unwrap_or(self.messages.len())
     }
 
-    /// `Enqueue(…)`: adds a message at the end of its priority. Its owner's word lifts a hold (ruling 29).
+    /// `Enqueue(…)`: adds a message at the end of its priority. Its owner's word lifts a hold (ruling 29). The same
+    /// message again changes nothing (ruling 28).
     pub fn enqueue(&mut self, message: SessionMessage) -> Result<Events, QueueError> {
+        if let Some(known) = self.get(message.message_id) {
+            let same = known.content == message.content && known.expected_turn_id == message.expected_turn_id;
+            return if same { Ok(Vec::new()) } else { Err(QueueError::IdempotencyMismatch) };
+        }
         let bytes: usize = self.messages.iter().map(|m| m.content.as_str().len()).sum();
         if self.messages.len() >= Self::MAX_MESSAGES || bytes + message.content.as_str().len() > Self::MAX_BYTES {
             return Err(QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 });
         }
+        Ok(self.take(message))
+    }
+
+    /// Takes a message, however full the queue is: what Pilothouse itself has to say is little, and nobody waits for a
+    /// refusal.
+    pub(crate) fn take(&mut self, message: SessionMessage) -> Events {
         let mut events = vec![DomainEvent::MessageEnqueued {
             message_id: message.message_id,
             priority: message.priority,
@@ -136,7 +151,7 @@ impl SessionMessageQueue {
         }
         let at = self.end_of(message.priority);
         self.messages.insert(at, message);
-        Ok(events)
+        events
     }
 
     /// Changes the text of a pending message.
@@ -159,16 +174,16 @@ impl SessionMessageQueue {
     /// `Cancel(messageId)`.
     pub fn cancel(&mut self, id: MessageId) -> Result<(SessionMessage, Events), QueueError> {
         self.pending_mut(id)?;
-        Ok(self.drop_message(id, None))
+        self.drop_message(id, None).ok_or(QueueError::NotFound(id))
     }
 
     /// Takes a message out as cancelled, sent or not.
-    pub(crate) fn drop_message(&mut self, id: MessageId, reason: Option<&str>) -> (SessionMessage, Events) {
-        let at = self.messages.iter().position(|m| m.message_id == id).unwrap_or(0);
+    pub(crate) fn drop_message(&mut self, id: MessageId, reason: Option<&str>) -> Option<(SessionMessage, Events)> {
+        let at = self.messages.iter().position(|m| m.message_id == id)?;
         let mut message = self.messages.remove(at);
         message.status = MessageStatus::Cancelled;
         let event = DomainEvent::MessageCancelled { message_id: id, reason: reason.map(str::to_owned) };
-        (message, vec![event])
+        Some((message, vec![event]))
     }
 
     /// `Promote(messageId)`: a queued message becomes immediate, last among those. Lifts a hold (ruling 29).
@@ -215,9 +230,10 @@ impl SessionMessageQueue {
         let mut gone = Vec::new();
         let mut events = Vec::new();
         for id in ids {
-            let (message, event) = self.drop_message(*id, reason);
-            gone.push(message);
-            events.extend(event);
+            if let Some((message, event)) = self.drop_message(*id, reason) {
+                gone.push(message);
+                events.extend(event);
+            }
         }
         self.held = false;
         (gone, events)
@@ -231,6 +247,21 @@ impl SessionMessageQueue {
     /// The next immediate one.
     pub(crate) fn next_immediate(&self) -> Option<&SessionMessage> {
         self.next_pending().filter(|m| m.priority == MessagePriority::Immediate)
+    }
+
+    /// An interrupt holds what is open, sent or not, until its owner acts (ruling 29): what comes back unsent waits too.
+    pub(crate) fn hold_at_interrupt(&mut self) -> Events {
+        if self.held || self.messages.is_empty() {
+            return Vec::new();
+        }
+        self.held = true;
+        vec![DomainEvent::MessagesHeld {}]
+    }
+
+    /// Pending messages for a turn that is not `current` (ruling 30).
+    pub(crate) fn too_late_for(&self, current: Option<&TurnId>) -> Option<MessageId> {
+        let too_late = |m: &&SessionMessage| !m.sent && m.expected_turn_id.is_some() && m.expected_turn_id.as_ref() != current;
+        self.messages.iter().find(too_late).map(|m| m.message_id)
     }
 
     /// What waits is held until its owner acts, if there is anything (ruling 29).
@@ -259,7 +290,13 @@ impl SessionMessageQueue {
         message.status = MessageStatus::Delivered;
         message.delivered_at = Some(now);
         message.delivery_uncertain = false;
-        Some((message, vec![DomainEvent::MessageDelivered { message_id: id, delivered_at: now }]))
+        let event = DomainEvent::MessageDelivered {
+            message_id: id,
+            source: message.source,
+            content: message.content.clone(),
+            delivered_at: now,
+        };
+        Some((message, vec![event]))
     }
 
     /// A sent message was not taken: it waits again.

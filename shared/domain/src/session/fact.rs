@@ -133,11 +133,39 @@ pub enum AgentFact {
 }
 
 impl AgentFact {
+    /// What a person reads of it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::SidecarReady(_) => "The sidecar's readiness",
+            Self::TurnStarted { .. } => "The start of a turn",
+            Self::TurnCompleted { .. } => "The end of a turn",
+            Self::SessionEnded { .. } => "The end of the agent's conversation",
+            Self::QuestionAsked { .. } => "A question",
+            Self::PlanModeEntered => "Entering plan mode",
+            Self::PlanShown { .. } => "A plan",
+            Self::TasksReplaced(_) => "A task list",
+            Self::Used(_) => "Usage",
+            Self::ContextNearingLimit { .. } => "A warning about the context window",
+            Self::ContextExhausted => "The full context window",
+            Self::HandoffWritten => "A handoff document",
+            Self::HandedOver { .. } => "A handoff",
+            Self::Said { .. } => "A message",
+            Self::ToolStarted { .. } => "A tool call",
+            Self::ToolEnded { .. } => "A tool's result",
+            Self::SubAgentStarted { .. } => "The start of a subagent",
+            Self::SubAgentEnded { .. } => "The end of a subagent",
+            Self::CommandReceived(_) | Self::CommandDone(..) | Self::CommandRefused { .. } => "An acknowledgement",
+            Self::MessageInjecting(_) | Self::MessageInjected(_) => "The delivery of a message",
+            Self::Noted => "A notice",
+        }
+    }
+
     /// Facts that move the status: they wait while a request is under way (ruling 17).
     pub const fn waits_for_requests(&self) -> bool {
         matches!(
             self,
-            Self::TurnCompleted { .. }
+            Self::TurnStarted { .. }
+                | Self::TurnCompleted { .. }
                 | Self::SessionEnded { .. }
                 | Self::QuestionAsked { .. }
                 | Self::PlanShown { .. }
@@ -177,7 +205,8 @@ pub struct MeterTotals {
 
 impl MeterTotals {
     /// Takes new totals and returns what they add: max(0, total − last), part by part (ruling 31).
-    pub fn advance(&mut self, cost: Usd, tokens: TokenUsage) -> MeterTotals {
+    #[must_use]
+    pub fn advance(&mut self, cost: Usd, tokens: TokenUsage) -> Self {
         let added = Self { cost: cost.excess_over(self.cost), tokens: tokens.increment_since(self.tokens) };
         self.cost = self.cost.max(cost);
         self.tokens = self.tokens.max(tokens);

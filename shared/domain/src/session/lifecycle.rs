@@ -89,6 +89,7 @@ impl AgentSession {
             deferred: Vec::new(),
             cancel_accepted: false,
             after_stop: None,
+            fruitless_runs: 0,
             open_tool_calls: BTreeMap::new(),
             control_version: 1,
             journal_sequence: 0,
@@ -98,6 +99,9 @@ impl AgentSession {
 
     /// Mints the run that a slot was found for (ruling 7). Nothing happens when none is wanted any more.
     pub fn mint_run(&mut self, cx: &mut Occasion<'_>) -> Option<(RunId, Events)> {
+        if self.run.is_some() {
+            return None;
+        }
         let cause = self.slot_wanted.take()?;
         self.runs += 1;
         let id = cx.run_id();
@@ -317,6 +321,7 @@ impl AgentSession {
         self.pending_requests.clear();
         self.deferred.clear();
         self.hibernated = false;
+        self.fruitless_runs = 0;
         if let Some(auto) = &mut self.auto_continue {
             auto.current_continuation_count = 0;
         }
@@ -339,7 +344,6 @@ impl AgentSession {
         self.turn = None;
         self.slot_wanted = None;
         self.cancel_accepted = false;
-        self.deferred.clear();
         self.hibernated = false;
     }
 
@@ -366,6 +370,8 @@ impl AgentSession {
             RunPhase::Launching | RunPhase::Live => (cx.now, false),
         };
         run.phase = RunPhase::Ending { since, killed: true, fulfils_request: fulfils || fulfilled };
+        // Its end takes a moment to be seen, also where its last word is long ago.
+        run.silent_at = run.silent_at.max(cx.now + cx.deadlines.stopped);
         let command = CommandRef { command_id: cx.command_id(), run_id: run.id, attempt: 1 };
         vec![DomainEvent::RunStopOrdered { command, mode: StopMode::Kill }]
     }
@@ -391,7 +397,7 @@ impl AgentSession {
             (LifecycleCommand::Interrupt, S::Interrupting) => {
                 let turn_over = self.deferred_turn_end();
                 let mut events = self.confirm_interrupted(turn_over)?;
-                events.extend(self.apply_turn_end_of_interrupt(turn_over, cx));
+                events.extend(self.apply_turn_end_of_interrupt(cx));
                 Ok(events)
             },
             (LifecycleCommand::Pause, S::Pausing) => self.confirm_paused(),
@@ -407,6 +413,33 @@ impl AgentSession {
             && outstanding.command_id == command
         {
             outstanding.received_at.get_or_insert(cx.now);
+        }
+    }
+}
+
+/// What the agent is told to begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// Whether an earlier run's conversation is taken up.
+    pub resume_conversation: bool,
+    /// What opens the first turn; none: it waits for a message.
+    pub prompt: Option<String>,
+}
+
+impl AgentSession {
+    /// What the agent of the current run is told to begin with (rulings 22, 24).
+    pub fn opening(&self) -> Opening {
+        let objective = self.objective.as_str();
+        match (self.run.as_ref().map(|run| run.cause), &self.retry) {
+            (Some(RunCause::Wake), _) => Opening { resume_conversation: true, prompt: None },
+            (Some(RunCause::Retry), Some(RetryOrder { instruction, fresh: false })) => Opening {
+                resume_conversation: true,
+                prompt: Some(instruction.as_ref().map_or("Go on with your work.", Feedback::as_str).to_owned()),
+            },
+            (Some(RunCause::Retry), Some(RetryOrder { instruction: Some(instruction), fresh: true })) => {
+                Opening { resume_conversation: false, prompt: Some(format!("{objective}\n\n{instruction}")) }
+            },
+            _ => Opening { resume_conversation: false, prompt: Some(objective.to_owned()) },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Nothing hangs (rulings 12 to 15): readiness and death of runs, deadlines, and activity after a stop.
 
 use super::{
-    AfterStop, AgentSession, AgentSessionStatus, LifecycleCommand, Operation, PastRun, RunCause, RunPhase, SessionError, State,
+    AfterStop, AgentFact, AgentSession, AgentSessionStatus, LifecycleCommand, Operation, PastRun, RunCause, RunPhase, SessionError, State,
 };
 use crate::text::cut;
 use crate::value::{Capabilities, FailureReason};
@@ -53,9 +53,8 @@ impl AgentSession {
         if let Some(run) = &self.run {
             match run.phase {
                 RunPhase::Launching => due.push((run.requested_at + limits.launched, Due::Launch)),
-                RunPhase::Live => due.push((run.silent_at, Due::Silence)),
                 RunPhase::Ending { since, killed: false, .. } => due.push((since + limits.stopped, Due::Stop)),
-                RunPhase::Ending { killed: true, .. } => due.push((run.silent_at, Due::Silence)),
+                RunPhase::Live | RunPhase::Ending { killed: true, .. } => due.push((run.silent_at, Due::Silence)),
             }
             if let Some(gap) = run.inbox.gap() {
                 due.push((gap.due_at, Due::Replay));
@@ -264,7 +263,10 @@ impl AgentSession {
         self.touch_control();
 
         let fulfils = matches!(run.phase, RunPhase::Ending { fulfils_request: true, .. });
+        let ordered = matches!(run.phase, RunPhase::Ending { .. });
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
+        // What a stopped agent did, and what it was told, ended with it.
+        self.after_stop = None;
         let mut events = Vec::new();
         let calls: Vec<_> = std::mem::take(&mut self.open_tool_calls).into_iter().collect();
         events.extend(calls.into_iter().map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {
@@ -282,7 +284,7 @@ impl AgentSession {
             S::Interrupting if fulfils => {
                 let turn_over = self.deferred_turn_end();
                 events.extend(self.confirm_interrupted(turn_over)?);
-                events.extend(self.apply_turn_end_of_interrupt(turn_over, cx));
+                events.extend(self.apply_turn_end_of_interrupt(cx));
                 self.hibernated = true;
             },
             S::Pausing if fulfils => {
@@ -294,11 +296,13 @@ impl AgentSession {
                 events.push(DomainEvent::ResumeAbandoned {});
                 self.hibernated = true;
             },
+            // The run before the retry, which was told to end.
+            S::Queued if ordered => {},
             S::Queued => {
                 events.extend(self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, message(), cx)?);
             },
             status if status.survives_its_process() => {
-                if launching && run.cause == RunCause::Wake && !matches!(run.phase, RunPhase::Ending { .. }) {
+                if launching && run.cause == RunCause::Wake && !ordered {
                     events.extend(self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, message(), cx)?);
                 } else {
                     self.check(Operation::Hibernate)?;
@@ -306,14 +310,7 @@ impl AgentSession {
                 }
             },
             S::Running | S::Interrupting | S::Pausing | S::Resuming => {
-                let ended = self.deferred_turn_end() && self.status() == S::Pausing;
-                if ended {
-                    // The turn had ended before the process did: nothing failed.
-                    events.extend(self.confirm_paused()?);
-                    self.hibernated = true;
-                } else {
-                    events.extend(self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message(), cx)?);
-                }
+                events.extend(self.died_at_work(message(), cx)?);
             },
             _ => {},
         }
@@ -322,6 +319,52 @@ impl AgentSession {
         }
         events.push(DomainEvent::RunEnded { run_id, status: self.status(), detail });
         Ok(events)
+    }
+
+    /// The process died in Running or under a request. What the agent had told before it died counts first (ruling
+    /// 17): a turn that had ended did not fail, and an agent's own reason is kept (ruling 19). Else ruling 14.
+    fn died_at_work(&mut self, message: Option<String>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+        use AgentSessionStatus as S;
+        let own_reason = self.deferred.iter().position(|fact| matches!(fact, AgentFact::SessionEnded { is_error: true, .. }));
+        if let Some(AgentFact::SessionEnded { reason, message, output, .. }) = own_reason.map(|at| self.deferred.remove(at)) {
+            return self.end_conversation(true, &reason, message, output, cx);
+        }
+        if !self.deferred_turn_end() {
+            return self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message, cx);
+        }
+        let mut events = Vec::new();
+        match self.status() {
+            S::Interrupting => {
+                events.extend(self.confirm_interrupted(true)?);
+                events.extend(self.apply_turn_end_of_interrupt(cx));
+            },
+            S::Resuming => {
+                self.transition(Operation::AbandonResume, State::Paused)?;
+                events.push(DomainEvent::ResumeAbandoned {});
+            },
+            S::Pausing => events.extend(self.confirm_paused()?),
+            _ => return self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message, cx),
+        }
+        self.hibernated = true;
+        Ok(events)
+    }
+
+    /// A run ended without a turn although a message waited. After some in a row the session fails: something kills
+    /// its sidecars, and waking it once more would go on for ever.
+    pub(crate) fn run_was_fruitless(&mut self, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+        self.fruitless_runs = self.fruitless_runs.saturating_add(1);
+        if self.fruitless_runs < Self::MAX_FRUITLESS_RUNS {
+            return Ok(Vec::new());
+        }
+        let message = format!("{} sidecars in a row ended before the agent took the message that waits.", self.fruitless_runs);
+        self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, Some(message), cx)
+    }
+
+    /// Nothing is left to resume with: the session stays suspended (rulings 22, 32).
+    pub(crate) fn abandon_resume(&mut self) -> Result<Events, SessionError> {
+        self.transition(Operation::AbandonResume, State::Paused)?;
+        self.slot_wanted = None;
+        Ok(vec![DomainEvent::ResumeAbandoned {}])
     }
 
     /// The sidecar refused a lifecycle request: the session is where it was before. A refused stop is enforced.

@@ -34,7 +34,6 @@ impl AgentSession {
             });
         }
         if effect.exhausted {
-            self.control_version += 1;
             events.push(DomainEvent::BudgetExhausted {
                 spent_usd: self.budget.estimated_cost_usd(),
                 cap_usd: self.budget.hard_cap_usd(),

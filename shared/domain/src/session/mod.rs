@@ -30,10 +30,10 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SessionError;
 pub use fact::{AgentFact, MeterTotals, UsageReport};
-pub use lifecycle::NewSession;
+pub use lifecycle::{NewSession, Opening};
 pub use liveness::{Due, ProcessState};
 pub use request::{PendingRequest, RequestKind};
-pub use run::{Arrival, Gap, Inbox, PastRun, Run, RunCause, RunPhase};
+pub use run::{Arrival, Gap, Inbox, PastRun, Run, RunCause, RunPhase, Sender};
 pub use status::{AgentSessionStatus, Operation};
 pub use subagent::{SubAgentSession, SubAgentStatus};
 
@@ -95,6 +95,8 @@ pub struct AgentSession {
     pub(crate) deferred: Vec<AgentFact>,
     pub(crate) cancel_accepted: bool,
     after_stop: Option<AfterStop>,
+    #[serde(default)]
+    fruitless_runs: u8,
     pub(crate) open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
 
     control_version: u64,
@@ -523,6 +525,9 @@ impl AgentSession {
 impl AgentSession {
     /// The most past runs that are remembered.
     const MAX_PAST_RUNS: usize = 8;
+    /// Runs in a row that may die over a waiting message without beginning a turn; then the session fails instead of
+    /// being woken for ever.
+    pub const MAX_FRUITLESS_RUNS: u8 = 3;
     /// The most tool calls that are tracked as open; beyond, the oldest ones are forgotten.
     pub(crate) const MAX_OPEN_TOOL_CALLS: usize = 256;
 

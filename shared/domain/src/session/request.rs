@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentSession, Operation, SessionError, State};
+use super::{AgentFact, AgentSession, Operation, SessionError, State};
 use crate::text::{Feedback, PlanContent, cut};
 use crate::value::{Answer, FailureReason, PlanStatus, Question, SessionPlan};
 use crate::{CommandRef, DomainEvent, Events, Occasion, Timestamp, ToolCallId};
@@ -65,7 +65,7 @@ impl AgentSession {
         self.enter(state);
     }
 
-    /// `RecordUserQuestionAsked(…)`: Running → WaitingForInput.
+    /// `RecordUserQuestionAsked(…)`: Running → `WaitingForInput`.
     pub(crate) fn ask(&mut self, id: ToolCallId, mut questions: Vec<Question>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
         for question in &mut questions {
             question.question = cut(&question.question, 2000);
@@ -77,7 +77,7 @@ impl AgentSession {
         Ok(vec![DomainEvent::WaitingForInput { request_id: id, questions, expires_at }])
     }
 
-    /// `RecordUserQuestionAnswered(answer)`: WaitingForInput → Running, or waiting for the next request.
+    /// `RecordUserQuestionAnswered(answer)`: `WaitingForInput` → Running, or waiting for the next request.
     ///
     /// Without a sidecar the session goes Idle: the answer is to be sent as a message (ruling 26), which the
     /// caller does when the event carries no command.
@@ -101,7 +101,7 @@ impl AgentSession {
 
     /// `RecordPlanCreated()`: the agent is in plan mode.
     pub(crate) fn enter_plan_mode(&mut self, cx: &Occasion<'_>) -> Events {
-        let version = self.plan.as_ref().map_or(1, |plan| plan.version);
+        let version = self.next_plan_version();
         self.plan = Some(SessionPlan {
             content: self.plan.take().and_then(|plan| plan.content),
             status: PlanStatus::Draft,
@@ -113,11 +113,16 @@ impl AgentSession {
         vec![DomainEvent::PlanCreated {}]
     }
 
-    /// `RecordPlanPendingApproval(…)`: Running → WaitingForApproval, or approved at once when nobody must look.
+    /// The revision that is being written: the next one, once the latest was shown (S0 8.5).
+    fn next_plan_version(&self) -> u32 {
+        self.plan.as_ref().map_or(1, |plan| plan.version + u32::from(plan.status != PlanStatus::Draft))
+    }
+
+    /// `RecordPlanPendingApproval(…)`: Running → `WaitingForApproval`, or approved at once when nobody must look.
     pub(crate) fn show_plan(&mut self, id: ToolCallId, content: Option<PlanContent>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
         let requires_approval = self.settings.plan_approval_required;
-        let shown_before = self.plan.as_ref().is_some_and(|p| p.status != PlanStatus::Draft || p.content.is_some());
-        let version = self.plan.as_ref().map_or(1, |plan| plan.version + u32::from(shown_before));
+        let version = self.next_plan_version();
+        let created_at = self.plan.as_ref().map_or(cx.now, |plan| plan.created_at);
         if requires_approval {
             self.open_request(Operation::RecordPlanPendingApproval, id.clone(), RequestKind::Plan { version }, cx)?;
         } else {
@@ -127,7 +132,7 @@ impl AgentSession {
             content: content.or_else(|| self.plan.take().and_then(|plan| plan.content)),
             status: if requires_approval { PlanStatus::PendingApproval } else { PlanStatus::Approved },
             requires_approval,
-            created_at: self.plan.as_ref().map_or(cx.now, |plan| plan.created_at),
+            created_at,
             approved_at: (!requires_approval).then_some(cx.now),
             version,
         });
@@ -142,7 +147,7 @@ impl AgentSession {
         }
     }
 
-    /// `RecordPlanApproved()`: WaitingForApproval → Running.
+    /// `RecordPlanApproved()`: `WaitingForApproval` → Running.
     pub fn approve_plan(&mut self, id: &ToolCallId, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
         self.ensure_budget()?;
@@ -154,7 +159,7 @@ impl AgentSession {
         Ok(vec![DomainEvent::PlanApproved { request_id: id.clone(), command }])
     }
 
-    /// `RecordPlanRejected(feedback)`: WaitingForApproval → Running; the agent revises.
+    /// `RecordPlanRejected(feedback)`: `WaitingForApproval` → Running; the agent revises.
     pub fn reject_plan(&mut self, id: &ToolCallId, feedback: Feedback, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
         self.ensure_budget()?;
@@ -171,6 +176,8 @@ impl AgentSession {
         self.pending_requests.retain(|r| r.id != *id);
         if command.is_none() && self.pending_requests.is_empty() {
             self.transition(Operation::AnswerHibernated, State::Idle)?;
+            // The turn that asked ended with its process.
+            self.turn = None;
         } else {
             self.rest_by_requests();
         }
@@ -179,6 +186,14 @@ impl AgentSession {
 
     /// The result of the tool call that asked is there: its request is over.
     pub(crate) fn close_request_of(&mut self, call: &ToolCallId) -> Events {
+        // One that waits for a lifecycle request is over before it was opened.
+        let waited = self.deferred.len();
+        self.deferred.retain(|fact| {
+            !matches!(fact, AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } if request == call)
+        });
+        if self.deferred.len() != waited {
+            return vec![DomainEvent::RequestClosed { request_id: call.clone() }];
+        }
         let before = self.pending_requests.len();
         self.pending_requests.retain(|r| r.id != *call);
         if self.pending_requests.len() == before {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::value::Capabilities;
+use crate::session::AgentSession;
 use crate::{CommandId, RunId, Timestamp};
 
 /// Why a run was minted (ruling 21).
@@ -191,6 +192,67 @@ pub struct PastRun {
     pub ordinal: u32,
     /// The sequence that would have been next.
     pub next_sequence: u64,
+}
+
+/// Whose envelope it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// The current run, with its place among the session's runs.
+    Current(u32),
+    /// A run that is over.
+    Past(u32),
+    /// A run that the session does not know, or not any more.
+    Unknown,
+}
+
+/// The order of envelopes (ruling 9).
+impl AgentSession {
+    /// Whose envelope one of `run` is.
+    pub fn sender(&self, run: RunId) -> Sender {
+        if let Some(current) = self.run.as_ref().filter(|current| current.id == run) {
+            return Sender::Current(current.ordinal);
+        }
+        self.past_runs.iter().find(|past| past.id == run).map_or(Sender::Unknown, |past| Sender::Past(past.ordinal))
+    }
+
+    /// What the sequence of an envelope says. A run that is over has no gaps to wait for.
+    pub fn arrival(&self, run: RunId, sequence: u64) -> Arrival {
+        if let Some(current) = self.run.as_ref().filter(|current| current.id == run) {
+            return current.inbox.arrival(sequence);
+        }
+        match self.past_runs.iter().find(|past| past.id == run) {
+            Some(past) if sequence >= past.next_sequence => Arrival::Next,
+            _ => Arrival::Duplicate,
+        }
+    }
+
+    /// An envelope was consumed. Returns the parked one that is next now.
+    pub fn consume(&mut self, run: RunId, sequence: u64) -> Option<u64> {
+        if let Some(current) = self.run.as_mut().filter(|current| current.id == run) {
+            return current.inbox.consume();
+        }
+        if let Some(past) = self.past_runs.iter_mut().find(|past| past.id == run) {
+            past.next_sequence = past.next_sequence.max(sequence + 1);
+        }
+        None
+    }
+
+    /// Keeps the place of an envelope of the current run that came early.
+    pub fn park(&mut self, sequence: u64) {
+        if let Some(run) = &mut self.run {
+            run.inbox.park(sequence);
+        }
+    }
+
+    /// Takes the parked envelope of the current run that is next, after a gap was given up.
+    pub fn take_ready(&mut self) -> Option<u64> {
+        self.run.as_mut().and_then(|run| run.inbox.ready())
+    }
+
+    /// Whether envelopes of the current run are missing and nobody has asked for them yet.
+    pub fn has_unasked_gap(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.inbox.has_gap() && run.inbox.gap().is_none())
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ impl AgentSession {
         self.transition(Operation::StartTurn, State::Running)?;
         self.turn = Some(Turn { id: turn.clone(), started_at: cx.now });
         self.hibernated = false;
+        self.fruitless_runs = 0;
         // The agent has these, and its turn has begun.
         self.in_flight.retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
         Ok(vec![DomainEvent::TurnStarted { turn_id: turn, message_id: message }])
@@ -80,6 +81,8 @@ impl AgentSession {
             return self.record_failure(FailureReason::AgentError, Some(cut(&text, 1000)), cx);
         }
         let open = self.turn.is_some() || self.status() != AgentSessionStatus::Idle;
+        // The turn's end has often brought the same output: it is not recorded twice.
+        let output = output.filter(|new| open || self.output.as_ref().is_none_or(|recorded| recorded.output != *new));
         if open || output.is_some() || self.staged_output.is_some() {
             self.complete_turn(output, cx)
         } else {
@@ -87,22 +90,30 @@ impl AgentSession {
         }
     }
 
-    /// Whether a turn's end waits for the interrupt that is under way.
+    /// Whether the turn had ended by itself when a request came: the latest that waits of turns is an end.
     pub(crate) fn deferred_turn_end(&self) -> bool {
-        self.deferred
-            .iter()
-            .any(|f| matches!(f, AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. }))
+        let of_turns = |fact: &AgentFact| match fact {
+            AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. } => Some(true),
+            AgentFact::TurnStarted { .. } => Some(false),
+            _ => None,
+        };
+        self.deferred.iter().rev().find_map(of_turns).unwrap_or(false)
     }
 
-    /// An interrupt closes what waits of its turn. If the turn had ended by itself, that counts (ruling 17).
-    pub(crate) fn apply_turn_end_of_interrupt(&mut self, turn_over: bool, cx: &mut Occasion<'_>) -> Events {
-        let deferred = std::mem::take(&mut self.deferred);
+    /// An interrupt closes what waits of its turn. Turns that had ended by themselves count (ruling 17); one that
+    /// began after them is the one that was interrupted.
+    pub(crate) fn apply_turn_end_of_interrupt(&mut self, cx: &mut Occasion<'_>) -> Events {
         let mut events = Vec::new();
-        for fact in deferred {
+        for fact in std::mem::take(&mut self.deferred) {
             match fact {
-                AgentFact::QuestionAsked { .. } | AgentFact::PlanShown { .. } => {},
-                AgentFact::TurnCompleted { output, .. } | AgentFact::SessionEnded { is_error: false, output, .. } if turn_over => {
-                    self.turn = None;
+                AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {
+                    events.push(DomainEvent::RequestClosed { request_id: request });
+                },
+                AgentFact::TurnStarted { turn, message } => {
+                    self.in_flight.retain(|m| Some(m.message_id) != message);
+                    events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
+                },
+                AgentFact::TurnCompleted { output, .. } | AgentFact::SessionEnded { is_error: false, output, .. } => {
                     self.metrics.turn_count += 1;
                     self.metrics.last_turn_at = Some(cx.now);
                     if let Some(output) = output.or_else(|| self.staged_output.take()) {
@@ -114,17 +125,18 @@ impl AgentSession {
                 other => self.deferred.push(other),
             }
         }
+        self.turn = None;
         events
     }
 
-    /// `RecordContextExhausted()`: Running → ContextExhausted.
+    /// `RecordContextExhausted()`: Running → `ContextExhausted`.
     pub(crate) fn exhaust_context(&mut self, cx: &Occasion<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::RecordContextExhausted, State::ContextExhausted)?;
         self.leave_for_good(cx);
         Ok(vec![DomainEvent::ContextExhausted {}])
     }
 
-    /// `RecordVoluntaryHandoff(…)`: Running → ContextExhausted.
+    /// `RecordVoluntaryHandoff(…)`: Running → `ContextExhausted`.
     pub(crate) fn hand_over(&mut self, reason: &str, cx: &Occasion<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::RecordVoluntaryHandoff, State::ContextExhausted)?;
         self.leave_for_good(cx);

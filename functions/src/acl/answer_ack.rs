@@ -1,0 +1,11 @@
+//! `answer_ack`: the agent has the answer or the decision (S0 8.3).
+
+use pilothouse_domain::session::LifecycleCommand;
+use pilothouse_wire::event::Ack;
+
+use super::{Mapping, acknowledgement};
+
+/// `received` starts the wait for `done`; `done` confirms.
+pub fn map(ack: Ack) -> Mapping {
+    acknowledgement(LifecycleCommand::Answer, ack)
+}

@@ -1,0 +1,11 @@
+//! `begin_ack`: the agent was started; what follows from it are its own events (S0 8.3).
+
+use pilothouse_domain::session::LifecycleCommand;
+use pilothouse_wire::event::Ack;
+
+use super::{Mapping, acknowledgement};
+
+/// `received` starts the wait for `done`; `done` confirms.
+pub fn map(ack: Ack) -> Mapping {
+    acknowledgement(LifecycleCommand::Begin, ack)
+}

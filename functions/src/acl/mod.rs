@@ -1,0 +1,155 @@
+//! The anti-corruption layer (S0 8.3): one file a raw event, which says what the event means for the domain, which
+//! line it adds to the activity stream, and in which view of the journal it is listed.
+//!
+//! A mapping is a pure function. What an agent sends is normalised and cut here, never refused (ruling 6).
+
+pub mod answer_ack;
+pub mod assistant_message;
+pub mod begin_ack;
+pub mod command_refused;
+pub mod context_exhausted;
+pub mod context_nearing_limit;
+pub mod handoff_document;
+pub mod interrupt_ack;
+pub mod log_chunk;
+pub mod message_ack;
+pub mod notice;
+pub mod pause_ack;
+pub mod reload_config_ack;
+pub mod resume_ack;
+pub mod session_end;
+pub mod sidecar_ready;
+pub mod stop_ack;
+pub mod subagent_ended;
+pub mod subagent_message;
+pub mod subagent_started;
+pub mod task_list;
+pub mod tool_result;
+pub mod tool_use;
+pub mod turn_completed;
+pub mod turn_started;
+pub mod usage_update;
+pub mod voluntary_handoff;
+
+use pilothouse_domain::session::{AgentFact, LifecycleCommand};
+use pilothouse_domain::value::{ActivityItem, ActivityItemType};
+use pilothouse_domain::{SubAgentId, Timestamp};
+use pilothouse_store::View;
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::{Ack, AckStep};
+
+/// What a raw event means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mapping {
+    /// What it tells of the session, in order.
+    pub facts: Vec<AgentFact>,
+    /// The line that it adds to the activity stream, where no domain event stands for it.
+    pub line: Option<ActivityItem>,
+    /// The view that lists it.
+    pub view: Option<View>,
+    /// The subagent that it is about, to be loaded first.
+    pub subagent: Option<SubAgentId>,
+}
+
+impl Mapping {
+    /// A mapping to one fact.
+    pub fn to(fact: AgentFact) -> Self {
+        Self { facts: vec![fact], line: None, view: None, subagent: None }
+    }
+
+    /// The mapping with one more fact.
+    #[must_use]
+    pub fn and(mut self, fact: AgentFact) -> Self {
+        self.facts.push(fact);
+        self
+    }
+
+    /// The mapping with a line of activity.
+    #[must_use]
+    pub fn line(mut self, kind: ActivityItemType, summary: &str, now: Timestamp) -> Self {
+        self.line = Some(ActivityItem::new(kind, summary, now));
+        self
+    }
+
+    /// The mapping with more detail on its line.
+    #[must_use]
+    pub fn detail(mut self, detail: &str) -> Self {
+        self.line = self.line.map(|line| line.with_detail(detail));
+        self
+    }
+
+    /// The mapping with a tool on its line.
+    #[must_use]
+    pub fn tool(mut self, tool: &str) -> Self {
+        self.line = self.line.map(|line| line.with_tool(tool));
+        self
+    }
+
+    /// The mapping in a view.
+    #[must_use]
+    pub fn listed(mut self, view: View) -> Self {
+        self.view = Some(view);
+        self
+    }
+
+    /// The mapping of something about a subagent.
+    #[must_use]
+    pub fn about(mut self, subagent: Option<SubAgentId>) -> Self {
+        self.line = self.line.map(|line| line.with_subagent(subagent.clone()));
+        self.subagent = subagent;
+        self
+    }
+}
+
+/// What a sequenced event means: the one place that knows every mapping. Heartbeats and what the runtime says have no
+/// sequence and do not come here.
+pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
+    Some(match event {
+        RawEvent::AssistantMessage { content, .. } => assistant_message::map(content, now),
+        RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } => {
+            tool_result::map(tool_call_id, content, *is_error, subagent_id.as_ref(), now)
+        },
+        RawEvent::SubagentMessage { subagent_id, content } => subagent_message::map(subagent_id, content, now),
+        RawEvent::UsageUpdate(usage) => usage_update::map(usage, now),
+        RawEvent::ContextNearingLimit { usage_percent } => context_nearing_limit::map(usage_percent),
+        RawEvent::ContextExhausted {} => context_exhausted::map(),
+        RawEvent::HandoffDocument(document) => handoff_document::map(document),
+        RawEvent::VoluntaryHandoff { reason, .. } => voluntary_handoff::map(reason),
+        RawEvent::SessionEnd(end) => session_end::map(end),
+        RawEvent::InterruptAck(ack) => interrupt_ack::map(*ack),
+        RawEvent::PauseAck(ack) => pause_ack::map(*ack),
+        RawEvent::ResumeAck(ack) => resume_ack::map(*ack),
+        RawEvent::StopAck(ack) => stop_ack::map(*ack),
+        RawEvent::ReloadConfigAck(ack) => reload_config_ack::map(*ack),
+        RawEvent::SidecarReady { adapter, sidecar_version, capabilities } => {
+            sidecar_ready::map(adapter, sidecar_version, *capabilities, now)
+        },
+        RawEvent::BeginAck(ack) => begin_ack::map(*ack),
+        RawEvent::AnswerAck(ack) => answer_ack::map(*ack),
+        RawEvent::MessageAck { command_id, message_id, phase } => message_ack::map(*command_id, *message_id, *phase),
+        RawEvent::CommandRefused { command_id, code, message } => command_refused::map(*command_id, code, message),
+        RawEvent::TurnStarted { turn_id, message_id } => turn_started::map(turn_id, *message_id),
+        RawEvent::TurnCompleted { turn_id, output } => turn_completed::map(turn_id, output.as_ref()),
+        RawEvent::TaskList { tasks } => task_list::map(tasks, now),
+        RawEvent::SubagentStarted { subagent_id, model_id, objective, .. } => {
+            subagent_started::map(subagent_id, model_id.as_deref(), objective, now)
+        },
+        RawEvent::SubagentEnded { subagent_id, failure } => subagent_ended::map(subagent_id, failure.as_deref(), now),
+        RawEvent::LogChunk { .. } => log_chunk::map(),
+        RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
+        RawEvent::Heartbeat {} | RawEvent::RunExited(_) => return None,
+    })
+}
+
+/// The two steps of an acknowledgement (ruling 11).
+fn acknowledgement(kind: LifecycleCommand, ack: Ack) -> Mapping {
+    Mapping::to(match ack.step {
+        AckStep::Received => AgentFact::CommandReceived(ack.command_id),
+        AckStep::Done => AgentFact::CommandDone(kind, ack.command_id),
+    })
+}
+
+/// The first line of a text, for a summary.
+fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+}

@@ -1,0 +1,11 @@
+//! `resume_ack`: the sidecar let the agent go on, which confirms the resume (S0 8.3).
+
+use pilothouse_domain::session::LifecycleCommand;
+use pilothouse_wire::event::Ack;
+
+use super::{Mapping, acknowledgement};
+
+/// `received` starts the wait for `done`; `done` confirms.
+pub fn map(ack: Ack) -> Mapping {
+    acknowledgement(LifecycleCommand::Resume, ack)
+}

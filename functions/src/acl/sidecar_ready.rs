@@ -1,0 +1,16 @@
+//! `sidecar_ready`: the run is up and its adapter says what it can do; the agent is told to begin.
+
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::{ActivityItemType, Capabilities};
+
+use super::Mapping;
+
+/// Queued → Running, or a hibernated session has a process again.
+pub fn map(adapter: &str, version: &str, capabilities: Capabilities, now: Timestamp) -> Mapping {
+    Mapping::to(AgentFact::SidecarReady(capabilities)).line(
+        ActivityItemType::Notice,
+        &format!("The sidecar is ready: adapter {adapter}, version {version}"),
+        now,
+    )
+}

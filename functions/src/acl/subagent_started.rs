@@ -1,0 +1,20 @@
+//! `subagent_started`: a child of the session begins its own work (S0 8.6 `SubAgentSessionStartedEvent`).
+
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::ActivityItemType;
+use pilothouse_domain::{SubAgentId, Timestamp};
+
+use super::{Mapping, first_line};
+
+/// The subagent, its model and its objective.
+pub fn map(subagent: &SubAgentId, model: Option<&str>, objective: &str, now: Timestamp) -> Mapping {
+    let fact = AgentFact::SubAgentStarted {
+        subagent: subagent.clone(),
+        model: model.map(str::to_owned),
+        objective: objective.to_owned(),
+    };
+    Mapping::to(fact)
+        .line(ActivityItemType::SubAgentSpawn, &format!("A subagent began: {}", first_line(objective)), now)
+        .detail(objective)
+        .about(Some(subagent.clone()))
+}

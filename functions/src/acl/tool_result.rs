@@ -1,0 +1,22 @@
+//! `tool_result`: belongs to its tool call, never a message of its own (S0 8.3 `RecordToolCallResultCommand`).
+
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::ActivityItemType;
+use pilothouse_domain::{SubAgentId, Timestamp, ToolCallId};
+use pilothouse_store::View;
+use pilothouse_wire::event::Content;
+
+use super::{Mapping, first_line};
+
+/// The result of `call`. Where the call stands is found by the intake, which has the session.
+pub fn map(call: &ToolCallId, content: &Content, is_error: bool, subagent: Option<&SubAgentId>, now: Timestamp) -> Mapping {
+    let text = content.text();
+    let word = if is_error { "Error" } else { "Done" };
+    let gist = first_line(&text);
+    let summary = if gist.is_empty() { word.to_owned() } else { format!("{word}: {gist}") };
+    Mapping::to(AgentFact::ToolEnded { call: call.clone(), is_error, subagent: subagent.cloned() })
+        .line(ActivityItemType::ToolCallEnd, &summary, now)
+        .detail(&text)
+        .listed(View::ToolResult { called_at: None, subagent: subagent.cloned() })
+        .about(subagent.cloned())
+}

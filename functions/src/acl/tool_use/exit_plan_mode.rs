@@ -1,0 +1,12 @@
+//! `ExitPlanMode`: the agent shows its plan (S0 8.3 `RecordPlanPendingApprovalCommand`).
+
+use pilothouse_domain::ToolCallId;
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::text::{PlanContent, cut};
+use serde_json::Value;
+
+/// The document in `plan`, cut to its limit. Some runtimes leave it out.
+pub(super) fn fact(call: &ToolCallId, input: &Value) -> AgentFact {
+    let content = input.get("plan").and_then(Value::as_str).and_then(|s| PlanContent::parse(cut(s, PlanContent::MAX)).ok());
+    AgentFact::PlanShown { request: call.clone(), content }
+}

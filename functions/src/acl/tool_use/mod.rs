@@ -1,0 +1,46 @@
+//! A tool call (S0 8.3): `RecordToolCallCommand`, and for four tools what they mean for the session. Only the parent's
+//! own calls mean something for it; a subagent that plans or asks does so within its own work.
+
+mod ask_user_question;
+mod enter_plan_mode;
+mod exit_plan_mode;
+mod todo_write;
+
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::text::cut;
+use pilothouse_domain::value::ActivityItemType;
+use pilothouse_domain::{SubAgentId, Timestamp, ToolCallId};
+use pilothouse_store::View;
+use serde_json::Value;
+
+use super::{Mapping, first_line};
+
+/// A call of `tool` with `input`, by the agent or by `subagent`.
+pub fn map(call: &ToolCallId, tool: &str, input: &Value, subagent: Option<&SubAgentId>, now: Timestamp) -> Mapping {
+    let started = AgentFact::ToolStarted { call: call.clone(), name: cut(tool, 200), subagent: subagent.cloned() };
+    let mapping = Mapping::to(started)
+        .line(ActivityItemType::ToolCallStart, &format!("{tool}: {}", gist(input)), now)
+        .detail(&input.to_string())
+        .tool(tool)
+        .listed(View::ToolCall { call: call.clone(), subagent: subagent.cloned() });
+    let meaning = match (tool, subagent) {
+        ("AskUserQuestion", None) => ask_user_question::fact(call, input),
+        ("TodoWrite", None) => todo_write::fact(input, now),
+        ("EnterPlanMode", None) => Some(enter_plan_mode::fact()),
+        ("ExitPlanMode", None) => Some(exit_plan_mode::fact(call, input)),
+        _ => None,
+    };
+    match meaning {
+        Some(fact) => mapping.and(fact),
+        None => mapping,
+    }
+}
+
+/// What a person would want to see of an input: the command, the path, the pattern; else its first text.
+fn gist(input: &Value) -> String {
+    const TELLING: [&str; 8] = ["description", "command", "file_path", "path", "pattern", "query", "url", "prompt"];
+    let Some(fields) = input.as_object() else { return cut(&input.to_string(), 120) };
+    let telling = TELLING.iter().find_map(|name| fields.get(*name)?.as_str());
+    let text = telling.or_else(|| fields.values().find_map(Value::as_str)).map_or_else(|| input.to_string(), str::to_owned);
+    cut(first_line(&text), 120)
+}

@@ -1,0 +1,30 @@
+//! `usage_update`: running totals that become increments, and a context window that replaces (S0 8.3, ruling 31).
+
+use pilothouse_domain::session::{AgentFact, UsageReport};
+use pilothouse_domain::text::cut;
+use pilothouse_domain::value::{ActivityItemType, ContextWindowSnapshot};
+use pilothouse_domain::{Timestamp, Usd};
+use pilothouse_wire::event::UsageUpdate;
+
+use super::Mapping;
+
+/// `UpdateSessionMetricsCommand`. A cost that cannot be read counts as nothing new; the tokens still count.
+pub fn map(usage: &UsageUpdate, now: Timestamp) -> Mapping {
+    let context_window = usage.context_window.map(|window| ContextWindowSnapshot {
+        usage: window.usage,
+        model_context_limit: window.model_context_limit.max(1),
+        recorded_at: now,
+    });
+    let report = UsageReport {
+        meter: usage.meter_id.clone(),
+        model: cut(&usage.model_id, 200),
+        subagent: usage.subagent_id.clone(),
+        cost: usage.cost_usd.parse().unwrap_or(Usd::ZERO),
+        tokens: usage.token_usage,
+        context_window,
+    };
+    let percent = context_window.map(|w| format!(", context {}% full", w.usage_percent())).unwrap_or_default();
+    let summary = format!("{}: {} dollars so far{percent}", report.model, report.cost);
+    let subagent = report.subagent.clone();
+    Mapping::to(AgentFact::Used(report)).line(ActivityItemType::MetricsUpdate, &summary, now).about(subagent)
+}

@@ -1,0 +1,10 @@
+//! `voluntary_handoff`: the agent hands its work on (S0 8.3 `RecordVoluntaryHandoffCommand`).
+
+use pilothouse_domain::session::AgentFact;
+
+use super::Mapping;
+
+/// Running → ContextExhausted; the document stands in the journal entry.
+pub fn map(reason: &str) -> Mapping {
+    Mapping::to(AgentFact::HandedOver { reason: reason.to_owned() }).and(AgentFact::HandoffWritten)
+}

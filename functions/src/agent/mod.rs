@@ -1,0 +1,66 @@
+//! The agent API: what an agent calls with its session's key (S0 8.9, ruling 8).
+
+pub mod log;
+pub mod output;
+
+use axum::extract::State;
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::value::{ActivityItem, ActivityItemType};
+use pilothouse_domain::{AgentSessionId, Events, Occasion};
+use pilothouse_store::{Commit, CommitError, Store, View};
+use serde_json::Value;
+
+use crate::app::{App, FreshIds};
+use crate::change::Answer;
+use crate::edge::{AgentCaller, Problem};
+
+/// Changes the caller's own session. The key must be that of a session with a live run (ruling 8); another session in
+/// the path is not there for it. Every call leaves a line in the activity stream.
+async fn change(
+    State(app): State<App>,
+    caller: &AgentCaller,
+    named: AgentSessionId,
+    what: Said,
+    mut decide: impl FnMut(&mut Conversation, &mut Occasion<'_>) -> Result<Events, Problem>,
+    show: impl Fn(&Conversation) -> Result<Answer, Problem>,
+) -> Result<Answer, Problem> {
+    const REFUSED: Problem = Problem::Unauthenticated("the API key is not valid for a running session");
+    for attempt in 0..32 {
+        let mut loaded = app.store.conversation(caller.session).await?.ok_or(REFUSED)?;
+        let session = &loaded.conversation.session;
+        if !caller.is_known_by(session.api_key_hash()) || !session.is_live() {
+            return Err(REFUSED);
+        }
+        if named != caller.session {
+            return Err(Problem::no_session());
+        }
+        let mut ids = FreshIds;
+        let mut cx = app.occasion(&mut ids);
+        let events = decide(&mut loaded.conversation, &mut cx)?;
+        let events = app.follow(&mut loaded.conversation, events, &mut cx);
+        let answer = show(&loaded.conversation)?;
+        let line = ActivityItem::new(ActivityItemType::Message, &what.summary, cx.now);
+        let cause = Cause::AgentApi { function: what.function.to_owned(), body: what.body.clone() };
+        let id = cx.event_id();
+        let mut commit = Commit::new();
+        app.record_new_messages(&mut commit, &loaded, &events)?;
+        let entry = JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
+        commit.entry(&entry, what.view.as_ref())?;
+        commit.conversation(&loaded, &app.deadlines)?;
+        match app.store.commit(commit).await {
+            Ok(()) => return Ok(answer),
+            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// What an agent says through its API.
+struct Said {
+    function: &'static str,
+    summary: String,
+    body: Value,
+    view: Option<View>,
+}

@@ -1,0 +1,75 @@
+//! What a function has at hand.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use pilothouse_broker::Broker;
+use pilothouse_domain::{Deadlines, IdSource, Occasion, Timestamp};
+use pilothouse_runtime::AgentRuntime;
+use pilothouse_store::Store;
+use pilothouse_store::blob::Blobs;
+use pilothouse_wire::RootSecret;
+use uuid::Uuid;
+
+use crate::edge::Keyring;
+use crate::stream::Wakes;
+
+/// The parts that an [`App`] is made of. A profile chooses the engines behind them.
+pub struct Parts {
+    /// State.
+    pub store: Store,
+    /// Large bodies.
+    pub blobs: Arc<dyn Blobs>,
+    /// Queues.
+    pub broker: Arc<dyn Broker>,
+    /// What runs sidecars.
+    pub runtime: Arc<dyn AgentRuntime>,
+    /// Who may sign tokens.
+    pub keyring: Keyring,
+    /// What keys are derived from.
+    pub secret: RootSecret,
+    /// Limits of waiting.
+    pub deadlines: Deadlines,
+    /// The clock.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Tells live streams that a journal has grown.
+    pub wakes: Arc<dyn Wakes>,
+}
+
+/// What a function has at hand; clones are the same.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+impl App {
+    /// An app of these parts.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// An occasion now, with fresh ids from `ids`.
+    pub fn occasion<'a>(&self, ids: &'a mut FreshIds) -> Occasion<'a> {
+        Occasion::new(self.now(), self.deadlines, ids)
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// Fresh `UUIDv7`s.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FreshIds;
+
+impl IdSource for FreshIds {
+    fn fresh(&mut self) -> Uuid {
+        Uuid::now_v7()
+    }
+}

@@ -1,0 +1,64 @@
+//! The clock: carries out what is due (rulings 12, 13, 26). Deadlines stand on the sessions; the Due index only says
+//! where to look.
+
+use pilothouse_domain::AgentSessionId;
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::session::{Due, ProcessState};
+use pilothouse_runtime::ProcessState as Seen;
+use pilothouse_store::{Commit, CommitError, Store};
+
+use crate::app::{App, FreshIds};
+use crate::edge::Problem;
+use crate::intake::{apply_ready, chain};
+
+/// Sessions that one tick looks at in each shard of the index.
+const A_TICK: usize = 50;
+/// How often a lost race is run again.
+const TRIES: u32 = 40;
+
+/// Carries out what is due now. A session that fails is logged and looked at again at the next tick.
+pub async fn tick(app: &App) -> Result<(), Problem> {
+    for id in app.store.due(app.now(), A_TICK).await? {
+        if let Err(cause) = carry_out(app, id).await {
+            tracing::warn!(session = %id, cause = %chain(&cause), "what is due could not be carried out");
+        }
+    }
+    Ok(())
+}
+
+/// Carries out what is due of one session.
+pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
+    for attempt in 0..TRIES {
+        let Some(mut loaded) = app.store.conversation(id).await? else { return Ok(()) };
+        let session = &loaded.conversation.session;
+        let Some(due) = session.next_due(&app.deadlines).filter(|(at, _)| *at <= app.now()).map(|(_, due)| due) else {
+            return Ok(());
+        };
+        let run = session.run().map(|run| run.id);
+        // The runtime is asked only where its answer decides.
+        let process = match (due, run) {
+            (Due::Received | Due::Silence, Some(run)) => match app.runtime.state(run).await {
+                Seen::Alive => ProcessState::Alive,
+                Seen::Dead => ProcessState::Dead,
+                Seen::Unknown => ProcessState::Unknown,
+            },
+            _ => ProcessState::Unknown,
+        };
+        let heard_at = match run {
+            Some(run) => app.store.last_beat(id, run).await?,
+            None => None,
+        };
+        let mut ids = FreshIds;
+        let mut cx = app.occasion(&mut ids);
+        let events = loaded.conversation.on_due(process, heard_at, &mut cx)?;
+        let events = app.follow(&mut loaded.conversation, events, &mut cx);
+        let mut commit = Commit::new();
+        app.record_entry(&mut commit, &mut loaded, Cause::Clock, events)?;
+        match apply_ready(app, commit, loaded).await {
+            Ok(()) => return Ok(()),
+            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}

@@ -1,0 +1,165 @@
+//! Inputs: read as a whole, so that a refusal names everything that is wrong and not only the first thing.
+//!
+//! An input is a struct that derives `Deserr` with `error = Violations` and `deny_unknown_fields`; its fields are the
+//! domain's value objects, so that each rule stands once, with its sentence, in the domain.
+
+use std::ops::ControlFlow;
+
+use axum::extract::{FromRequest, Request};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::Problem;
+use crate::api::Violation;
+
+/// The largest body of a request in bytes.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+
+/// Everything that is wrong with an input.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Violations(pub Vec<Violation>);
+
+impl Violations {
+    fn with(mut self, location: ValuePointerRef<'_>, field: Option<&str>, message: String) -> Self {
+        let place = spelled(location);
+        self.0.push(Violation { field: field.map_or_else(|| place.clone(), |field| joined(&place, field)), message });
+        self
+    }
+}
+
+/// `autoContinueConfig.validationCriteria[0].type`
+fn spelled(place: ValuePointerRef<'_>) -> String {
+    match place {
+        ValuePointerRef::Origin => String::new(),
+        ValuePointerRef::Key { key, prev } => joined(&spelled(*prev), key),
+        ValuePointerRef::Index { index, prev } => format!("{}[{index}]", spelled(*prev)),
+    }
+}
+
+fn joined(parent: &str, key: &str) -> String {
+    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+}
+
+impl DeserializeError for Violations {
+    fn error<V: IntoValue>(self_: Option<Self>, error: ErrorKind<'_, V>, location: ValuePointerRef<'_>) -> ControlFlow<Self, Self> {
+        let (field, message) = match error {
+            ErrorKind::IncorrectValueKind { actual, accepted } => {
+                let accepted: Vec<_> = accepted.iter().map(|kind| kind.to_string().to_lowercase()).collect();
+                (None, format!("must be {}, but is {}", accepted.join(" or "), actual.kind().to_string().to_lowercase()))
+            },
+            ErrorKind::MissingField { field } => (Some(field), "is missing".to_owned()),
+            ErrorKind::UnknownKey { key, accepted } => {
+                (Some(key), format!("is not known here; known are {}", accepted.join(", ")))
+            },
+            ErrorKind::UnknownValue { value, accepted } => {
+                (None, format!("`{value}` is none of {}", accepted.join(", ")))
+            },
+            ErrorKind::BadSequenceLen { expected, .. } => (None, format!("must have {expected} entries")),
+            ErrorKind::Unexpected { msg } => (None, msg),
+        };
+        ControlFlow::Continue(self_.unwrap_or_default().with(location, field, message))
+    }
+}
+
+impl MergeWithError<Self> for Violations {
+    fn merge(self_: Option<Self>, other: Self, _: ValuePointerRef<'_>) -> ControlFlow<Self, Self> {
+        let mut all = self_.unwrap_or_default();
+        all.0.extend(other.0);
+        ControlFlow::Continue(all)
+    }
+}
+
+/// What a value object says against a value.
+impl<E: std::error::Error> MergeWithError<E> for Violations {
+    fn merge(self_: Option<Self>, other: E, location: ValuePointerRef<'_>) -> ControlFlow<Self, Self> {
+        ControlFlow::Continue(self_.unwrap_or_default().with(location, None, other.to_string()))
+    }
+}
+
+impl From<Violations> for Problem {
+    fn from(violations: Violations) -> Self {
+        Self::Invalid(violations.0)
+    }
+}
+
+/// An optional field of a value object: absent and `null` are the same.
+pub fn maybe<T: TryFrom<String>>(value: Option<String>) -> Result<Option<T>, T::Error> {
+    value.map(T::try_from).transpose()
+}
+
+/// A sentence against a value.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Said(pub String);
+
+/// A field of a type that the domain reads with serde.
+pub fn by_serde<T: DeserializeOwned>(value: Value) -> Result<T, Said> {
+    serde_json::from_value(value).map_err(|error| Said(error.to_string()))
+}
+
+/// An optional field of a type that the domain reads with serde.
+pub fn maybe_by_serde<T: DeserializeOwned>(value: Option<Value>) -> Result<Option<T>, Said> {
+    value.filter(|v| !v.is_null()).map(by_serde).transpose()
+}
+
+/// A required field of a type that is read from a string.
+pub fn parsed<T: std::str::FromStr>(value: String) -> Result<T, T::Err> {
+    value.parse()
+}
+
+/// An optional field of a type that is read from a string.
+pub fn maybe_parsed<T: std::str::FromStr>(value: Option<String>) -> Result<Option<T>, T::Err> {
+    value.map(|v| v.parse()).transpose()
+}
+
+/// A JSON body, with the hash that makes an idempotency key remember it.
+pub struct Body<T> {
+    /// The input.
+    pub input: T,
+    /// SHA-256 of the bytes.
+    pub hash: String,
+}
+
+/// A body that must be empty or an empty object: what a command without an input takes.
+pub struct NoBody;
+
+async fn bytes_of(request: Request) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await.map_err(|_| Problem::TooLarge { limit: MAX_BODY_BYTES })
+}
+
+/// Reads an input from the bytes of a body. An empty body is an empty object.
+pub fn read<T: Deserr<Violations>>(bytes: &[u8]) -> Result<T, Problem> {
+    let value: Value = if bytes.iter().all(u8::is_ascii_whitespace) {
+        Value::Object(serde_json::Map::new())
+    } else {
+        serde_json::from_slice(bytes).map_err(|error| Problem::invalid("", format!("the body is not JSON: {error}")))?
+    };
+    deserr::deserialize::<T, _, Violations>(value).map_err(Into::into)
+}
+
+impl<T: Deserr<Violations>, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = axum::response::Response;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
+        let bytes = bytes_of(request).await.map_err(IntoResponse::into_response)?;
+        let input = read(&bytes).map_err(IntoResponse::into_response)?;
+        Ok(Self { input, hash: pilothouse_wire::keys::hex(&Sha256::digest(&bytes)) })
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = axum::response::Response;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
+        #[derive(Deserr)]
+        #[deserr(error = Violations, deny_unknown_fields)]
+        struct Nothing {}
+        let bytes = bytes_of(request).await.map_err(IntoResponse::into_response)?;
+        read::<Nothing>(&bytes).map_err(IntoResponse::into_response)?;
+        Ok(Self)
+    }
+}

@@ -1,0 +1,199 @@
+//! Refusals and failures as RFC 9457 problem documents (ruling 5).
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use pilothouse_domain::conversation::EnqueueError;
+use pilothouse_domain::pool::PoolError;
+use pilothouse_domain::queue::QueueError;
+use pilothouse_domain::session::SessionError;
+use pilothouse_store::{CommitError, StoreError};
+
+use crate::api::{ProblemDocument, Violation};
+
+/// Why a request was not carried out. Nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The input is wrong; everything that is wrong with it.
+    #[error("the request is not valid")]
+    Invalid(Vec<Violation>),
+    /// There is no such thing, or it is another owner's.
+    #[error("{0}")]
+    NotFound(String),
+    /// The caller is not who may do this.
+    #[error("{0}")]
+    Unauthenticated(&'static str),
+    /// The session refuses.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The queue refuses.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The pool refuses.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The turn that a message was meant for is over (ruling 30).
+    #[error("the turn that the message was meant for is over; nothing was sent")]
+    TurnOver,
+    /// `If-Match` names another version.
+    #[error("this was changed since you read it; read it again and decide on the new state")]
+    PreconditionFailed,
+    /// An idempotency key, or a message id, was used before for something else.
+    #[error("this key was used before for another request; use a new key for a new request")]
+    IdempotencyMismatch,
+    /// Others changed it again and again in the meantime.
+    #[error("others are changing this at the same time; try again")]
+    VersionConflict,
+    /// More than a body may have.
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge {
+        /// The most bytes.
+        limit: usize,
+    },
+    /// The path is known, the method is not.
+    #[error("this address does not take that method")]
+    MethodNotAllowed,
+    /// Something failed that the caller cannot help.
+    #[error("something failed on our side; try again, and tell us if it goes on")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Problem {
+    /// Something failed that the caller cannot help.
+    pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Internal(cause.into())
+    }
+
+    /// One violation.
+    pub fn invalid(field: &str, message: impl std::fmt::Display) -> Self {
+        Self::Invalid(vec![Violation { field: field.to_owned(), message: message.to_string() }])
+    }
+
+    /// The session is not there, or not the caller's.
+    pub fn no_session() -> Self {
+        Self::NotFound("there is no such session".to_owned())
+    }
+
+    /// The stable code.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "validation-failed",
+            Self::NotFound(_) => "not-found",
+            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Session(error) => error.code(),
+            Self::Queue(error) => error.code(),
+            Self::Pool(PoolError::InvalidMaximum { .. }) => "validation-failed",
+            Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::TurnOver => "turn-over",
+            Self::PreconditionFailed => "precondition-failed",
+            Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::VersionConflict => "version-conflict",
+            Self::TooLarge { .. } => "too-large",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::Internal(_) => "internal",
+        }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
+            Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            },
+            Self::Session(_)
+            | Self::Queue(_)
+            | Self::Pool(PoolError::LineFull { .. })
+            | Self::TurnOver
+            | Self::IdempotencyMismatch
+            | Self::VersionConflict => StatusCode::CONFLICT,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The document.
+    pub fn document(&self) -> ProblemDocument {
+        let violations = match self {
+            Self::Invalid(violations) => violations.clone(),
+            Self::Session(error @ SessionError::InvalidBudget(_)) => {
+                vec![Violation { field: "capUsd".to_owned(), message: error.to_string() }]
+            },
+            Self::Session(error @ SessionError::AnswersMissing { .. }) => {
+                vec![Violation { field: "answers".to_owned(), message: error.to_string() }]
+            },
+            Self::Pool(error @ PoolError::InvalidMaximum { .. }) => {
+                vec![Violation { field: "maxConcurrentSessions".to_owned(), message: error.to_string() }]
+            },
+            _ => Vec::new(),
+        };
+        let status = self.status();
+        ProblemDocument {
+            kind: format!("https://pilothouse.dev/problems/{}", self.code()),
+            title: status.canonical_reason().unwrap_or("Problem").to_owned(),
+            status: status.as_u16(),
+            code: self.code().to_owned(),
+            detail: sentence(&self.to_string()),
+            violations,
+        }
+    }
+}
+
+/// Begins with a capital and ends with a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+impl From<EnqueueError> for Problem {
+    fn from(error: EnqueueError) -> Self {
+        match error {
+            EnqueueError::Session(error) => error.into(),
+            EnqueueError::Queue(error) => error.into(),
+            EnqueueError::TurnOver => Self::TurnOver,
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<CommitError> for Problem {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Conflict | CommitError::AnswerExists => Self::VersionConflict,
+            CommitError::MessageExists => Self::IdempotencyMismatch,
+            CommitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        if let Self::Internal(cause) = &self {
+            // The boundary: the cause is logged here, once, with everything under it.
+            let mut chain = cause.to_string();
+            let mut source = cause.source();
+            while let Some(cause) = source {
+                chain = format!("{chain}: {cause}");
+                source = cause.source();
+            }
+            tracing::error!(cause = %chain, "a request failed");
+        }
+        let mut response = (self.status(), Json(self.document())).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if matches!(self, Self::Unauthenticated(_)) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

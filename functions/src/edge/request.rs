@@ -1,0 +1,164 @@
+//! The parts of a request that many functions read alike.
+
+use axum::extract::{FromRequestParts, Query, RawPathParams};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use pilothouse_domain::AgentSessionId;
+use pilothouse_wire::keys::sha256_hex;
+use serde::Deserialize;
+
+use super::Problem;
+
+/// The session in the path. An id that is none answers like one that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct Session(pub AgentSessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Session {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "id").await.map(Self).map_err(|_| Problem::no_session())
+    }
+}
+
+async fn path_id<S: Send + Sync, T: std::str::FromStr>(parts: &mut Parts, state: &S, name: &str) -> Result<T, Problem> {
+    let params = RawPathParams::from_request_parts(parts, state).await.map_err(Problem::internal)?;
+    params
+        .iter()
+        .find(|(key, _)| *key == name)
+        .and_then(|(_, value)| value.parse().ok())
+        .ok_or_else(|| Problem::NotFound("there is no such thing".to_owned()))
+}
+
+/// The message in the path.
+#[derive(Debug, Clone, Copy)]
+pub struct Message(pub pilothouse_domain::MessageId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Message {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "messageId").await.map(Self).map_err(|_| Problem::NotFound("there is no such message".to_owned()))
+    }
+}
+
+/// `If-Match`: the version that the caller decided by; none: any.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IfMatch(pub Option<u64>);
+
+impl IfMatch {
+    /// Refuses when the version has moved on.
+    pub fn check(self, version: u64) -> Result<(), Problem> {
+        match self.0 {
+            Some(expected) if expected != version => Err(Problem::PreconditionFailed),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(value) = header_text(&parts.headers, header::IF_MATCH.as_str())? else { return Ok(Self(None)) };
+        if value == "*" {
+            return Ok(Self(None));
+        }
+        let version = value.trim().trim_start_matches("W/").trim_matches('"').parse();
+        version.map(|v| Self(Some(v))).map_err(|_| Problem::invalid("If-Match", "must be an ETag that an answer carried"))
+    }
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {
+    headers.get(name).map(|v| v.to_str().map_err(|_| Problem::invalid(name, "must be plain text"))).transpose()
+}
+
+/// `Idempotency-Key`: a retry with it is answered as the first request was.
+#[derive(Debug, Clone, Default)]
+pub struct RequestId {
+    /// SHA-256 of the key.
+    pub key_hash: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let key = header_text(&parts.headers, "idempotency-key")?;
+        if key.is_some_and(|k| k.is_empty() || k.len() > 255) {
+            return Err(Problem::invalid("Idempotency-Key", "must have 1 to 255 characters"));
+        }
+        Ok(Self { key_hash: key.map(|k| sha256_hex(k.as_bytes())) })
+    }
+}
+
+/// `limit` and `cursor` of a list (ruling 5).
+#[derive(Debug, Clone)]
+pub struct PageRequest {
+    /// At most this many; 1 to 200, default 50.
+    pub limit: usize,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+impl PageRequest {
+    /// Items of a page when nothing else is said.
+    pub const DEFAULT_LIMIT: usize = 50;
+    /// The most items of a page.
+    pub const MAX_LIMIT: usize = 200;
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        #[derive(Deserialize)]
+        struct Raw {
+            limit: Option<String>,
+            cursor: Option<String>,
+        }
+        let Query(raw) = Query::<Raw>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::invalid("query", "cannot be read"))?;
+        let limit = match raw.limit {
+            None => Self::DEFAULT_LIMIT,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|n| (1..=Self::MAX_LIMIT).contains(n))
+                .ok_or_else(|| Problem::invalid("limit", format!("must be 1 to {}", Self::MAX_LIMIT)))?,
+        };
+        Ok(Self { limit, cursor: raw.cursor.filter(|c| !c.is_empty()) })
+    }
+}
+
+/// The parameters of a query string, read by their names.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// A parameter as text; an empty one is none.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|v| !v.is_empty())
+    }
+
+    /// A parameter of a type that is read from a string.
+    pub fn parsed<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem>
+    where
+        T::Err: std::fmt::Display,
+    {
+        self.text(name).map(|text| text.parse().map_err(|error| Problem::invalid(name, error))).transpose()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Parameters {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::invalid("query", "cannot be read"))?;
+        Ok(Self(pairs))
+    }
+}
+

@@ -1,0 +1,300 @@
+//! Applying opened messages to one session, in order and once (ruling 9).
+
+use std::collections::VecDeque;
+
+use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::session::{AgentFact, Arrival, Sender};
+use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId};
+use pilothouse_store::{Commit, CommitError, LoadedConversation, ParkedEnvelope, Store, View};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::keys::sha256_hex;
+use pilothouse_wire::launch::RunExit;
+use serde_json::Value;
+
+use super::body;
+use super::open::Opened;
+use crate::acl;
+use crate::app::{App, FreshIds};
+use crate::edge::Problem;
+
+/// How often a lost race is run again.
+const TRIES: u32 = 60;
+/// A commit is closed before it gets larger than this, in writes and bytes; a transaction takes 100 and 4 MB.
+const MAX_WRITES: usize = 60;
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// Applies messages of one session. They are all applied when it succeeds; those before a failure may be, and are then
+/// recognised as duplicates.
+pub(super) async fn apply(app: &App, session: AgentSessionId, messages: Vec<Opened>) -> Result<(), Problem> {
+    let mut messages = VecDeque::from(messages);
+    let mut attempt = 0;
+    while !messages.is_empty() {
+        let Some(mut batch) = Batch::load(app, session).await? else {
+            tracing::warn!(%session, "events of a session that is not there");
+            return Ok(());
+        };
+        // Everything fits one commit, but for what a closed gap may release.
+        for message in &messages {
+            batch.take(message).await?;
+        }
+        match batch.commit().await {
+            Ok(()) => messages.clear(),
+            Err(CommitError::Conflict) if attempt < TRIES => {
+                attempt += 1;
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            },
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Counts the sequence of a message that keeps failing as consumed (ruling 9).
+pub(super) async fn set_aside(app: &App, session: AgentSessionId, message: &Opened, cause: &str) -> Result<(), Problem> {
+    let Opened::Event { run, sequence, .. } = message else { return Ok(()) };
+    for attempt in 0..TRIES {
+        let Some(mut batch) = Batch::load(app, session).await? else { return Ok(()) };
+        if batch.loaded.conversation.session.arrival(*run, *sequence) != Arrival::Next {
+            return Ok(());
+        }
+        let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
+        batch.quarantine(*run, *sequence, Value::Null, errors)?;
+        batch.consumed(*run, *sequence).await?;
+        match batch.commit().await {
+            Ok(()) => return Ok(()),
+            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Applies the parked envelopes that became ready when a gap was given up, within a change of the clock's.
+pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), CommitError> {
+    let mut batch = Batch { app, loaded, commit, changed: true };
+    let run = batch.loaded.conversation.session.run().map(|run| run.id);
+    if let (Some(run), Some(ready)) = (run, batch.loaded.conversation.session.take_ready()) {
+        batch.unpark(run, ready).await.map_err(storage)?;
+    }
+    batch.commit().await
+}
+
+fn storage(problem: Problem) -> CommitError {
+    match problem {
+        Problem::VersionConflict => CommitError::Conflict,
+        other => CommitError::Store(pilothouse_store::StoreError::Table(pilothouse_store::table::TableError::Engine(Box::new(other)))),
+    }
+}
+
+struct Batch<'a> {
+    app: &'a App,
+    loaded: LoadedConversation,
+    commit: Commit,
+    changed: bool,
+}
+
+impl<'a> Batch<'a> {
+    async fn load(app: &'a App, session: AgentSessionId) -> Result<Option<Self>, Problem> {
+        let loaded = app.store.conversation(session).await?;
+        Ok(loaded.map(|loaded| Self { app, loaded, commit: Commit::new(), changed: false }))
+    }
+
+    async fn take(&mut self, message: &Opened) -> Result<(), Problem> {
+        match message {
+            Opened::Heartbeat { run } => {
+                let id = self.loaded.conversation.session.id();
+                Ok(self.app.store.record_beat(id, *run, self.app.now()).await?)
+            },
+            Opened::Exited { run, exit } => self.exited(*run, exit),
+            Opened::Event { run, sequence, body } => self.event(*run, *sequence, body).await,
+        }
+    }
+
+    async fn event(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        if session.sender(run) == Sender::Unknown {
+            tracing::warn!(session = %session.id(), %run, "an event of a run that is long over");
+            return Ok(());
+        }
+        match session.arrival(run, sequence) {
+            Arrival::Duplicate => Ok(()),
+            Arrival::TooEarly => Err(Problem::internal("too many envelopes are missing; the sidecar sends them again")),
+            Arrival::Early => {
+                session.park(sequence);
+                self.changed = true;
+                let id = session.id();
+                self.commit.park(id, run, sequence, &ParkedEnvelope { body: body.to_owned() })?;
+                self.ask_for_missing()
+            },
+            Arrival::Next => {
+                self.apply_one(run, sequence, body).await?;
+                self.consumed(run, sequence).await
+            },
+        }
+    }
+
+    fn ask_for_missing(&mut self) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        if !session.has_unasked_gap() {
+            return Ok(());
+        }
+        let mut ids = FreshIds;
+        let mut cx = self.app.occasion(&mut ids);
+        let events = session.ask_for_missing(&mut cx);
+        self.entry(Cause::Clock, events, None, None)
+    }
+
+    /// The sequence is consumed; what was parked behind it follows.
+    async fn consumed(&mut self, run: RunId, sequence: u64) -> Result<(), Problem> {
+        let ready = self.loaded.conversation.session.consume(run, sequence);
+        if let Some(ready) = ready {
+            self.unpark(run, ready).await?;
+        }
+        self.ask_for_missing()
+    }
+
+    async fn unpark(&mut self, run: RunId, first: u64) -> Result<(), Problem> {
+        let mut next = Some(first);
+        while let Some(sequence) = next {
+            let id = self.loaded.conversation.session.id();
+            match self.app.store.parked(id, run, sequence).await? {
+                Some(envelope) => self.apply_one(run, sequence, &envelope.body).await?,
+                // Parked in this very batch: it stands in the commit, not yet in the table.
+                None => match self.commit.parked_body(id, run, sequence) {
+                    Some(body) => self.apply_one(run, sequence, &body).await?,
+                    None => self.quarantine(run, sequence, Value::Null, vec!["its parked body is missing".to_owned()])?,
+                },
+            }
+            self.commit.unpark(id, run, sequence);
+            self.relieve().await?;
+            next = self.loaded.conversation.session.consume(run, sequence);
+        }
+        Ok(())
+    }
+
+    async fn apply_one(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        let now = self.app.now();
+        let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+        let event = match serde_json::from_str::<RawEvent>(body) {
+            Ok(event) => event,
+            Err(error) => return self.quarantine(run, sequence, value, vec![error.to_string()]),
+        };
+        let Some(mut mapping) = acl::map(&event, now) else {
+            return self.quarantine(run, sequence, value, vec![format!("{} has no place in the sequence", event.name())]);
+        };
+        let session_id = self.loaded.conversation.session.id();
+        if let Some(subagent) = &mapping.subagent {
+            self.app.store.load_subagent(&mut self.loaded, subagent).await?;
+        }
+        if let (Some(View::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) = (&mut mapping.view, &event) {
+            *called_at = self.loaded.conversation.session.open_tool_call(tool_call_id).map(|call| call.journal_sequence);
+        }
+        let (events, ignored) = self.observe(run, mapping.facts);
+        let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
+        let view = if delivered { Some(View::Message { subagent: None }) } else { mapping.view };
+
+        let body = body::fit(self.app, session_id, value).await.map_err(Problem::internal)?;
+        let cause = self.cause(run, Some(sequence), body);
+        self.app.record_new_messages(&mut self.commit, &self.loaded, &events)?;
+        let mut ids = FreshIds;
+        let id = self.app.occasion(&mut ids).event_id();
+        let session = &mut self.loaded.conversation.session;
+        let mut entry = JournalEntry::record(session, id, now, cause, events, mapping.line.into_iter().collect());
+        entry.ignored_reason = ignored;
+        self.commit.entry(&entry, view.as_ref())?;
+        self.changed = true;
+        self.relieve().await
+    }
+
+    /// Takes the facts of one event and what follows from them.
+    fn observe(&mut self, run: RunId, facts: Vec<AgentFact>) -> (Events, Option<String>) {
+        let app = self.app;
+        let conversation = &mut self.loaded.conversation;
+        let key = app.secret.api_key(conversation.session.id(), conversation.session.retry_count());
+        let hash = sha256_hex(key.as_bytes());
+        let mut ids = FreshIds;
+        let mut cx = app.occasion(&mut ids);
+        let current = matches!(conversation.session.sender(run), Sender::Current(_));
+        if current {
+            conversation.session.heard(&cx);
+        }
+        let mut events = Events::new();
+        let mut ignored = None;
+        for fact in facts {
+            let observed = if current { conversation.observe(fact, &hash, &mut cx) } else { conversation.observe_late(fact, &mut cx) };
+            events.extend(observed.events);
+            ignored = match observed.outcome {
+                Outcome::Applied => ignored,
+                Outcome::Deferred => Some("deferred".to_owned()),
+                Outcome::Ignored(reason) => Some(reason),
+            };
+        }
+        (app.follow(conversation, events, &mut cx), ignored)
+    }
+
+    fn exited(&mut self, run: RunId, exit: &RunExit) -> Result<(), Problem> {
+        let mut ids = FreshIds;
+        let mut cx = self.app.occasion(&mut ids);
+        let conversation = &mut self.loaded.conversation;
+        let Sender::Current(ordinal) = conversation.session.sender(run) else { return Ok(()) };
+        let how = exit.detail.clone().or_else(|| exit.signal.map(|s| format!("signal {s}"))).or_else(|| exit.code.map(|c| format!("exit code {c}")));
+        let events = conversation.run_ended(run, exit.drained, how, &mut cx).map_err(Problem::from)?;
+        let events = self.app.follow(conversation, events, &mut cx);
+        let body = serde_json::to_value(RawEvent::RunExited(exit.clone())).map_err(Problem::internal)?;
+        self.entry(Cause::Agent { run_id: run, run: ordinal, sequence: None, body }, events, None, None)
+    }
+
+    /// An authentic event that cannot be read consumes its sequence, is shown, and blocks nothing (ruling 9).
+    fn quarantine(&mut self, run: RunId, sequence: u64, body: Value, errors: Vec<String>) -> Result<(), Problem> {
+        let cause = self.cause(run, Some(sequence), if body.to_string().len() > 16 * 1024 { Value::Null } else { body });
+        self.entry(cause, vec![DomainEvent::EventQuarantined { errors }], Some("quarantined".to_owned()), None)
+    }
+
+    fn cause(&self, run_id: RunId, sequence: Option<u64>, body: Value) -> Cause {
+        let run = match self.loaded.conversation.session.sender(run_id) {
+            Sender::Current(ordinal) | Sender::Past(ordinal) => ordinal,
+            Sender::Unknown => 0,
+        };
+        Cause::Agent { run_id, run, sequence, body }
+    }
+
+    fn entry(&mut self, cause: Cause, events: Events, ignored: Option<String>, view: Option<&View>) -> Result<(), Problem> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.changed = true;
+        self.app.record_new_messages(&mut self.commit, &self.loaded, &events)?;
+        let mut ids = FreshIds;
+        let mut cx = self.app.occasion(&mut ids);
+        let id = cx.event_id();
+        let mut entry = JournalEntry::record(&mut self.loaded.conversation.session, id, cx.now, cause, events, Vec::new());
+        entry.ignored_reason = ignored;
+        Ok(self.commit.entry(&entry, view)?)
+    }
+
+    /// Commits what there is when the transaction gets large, and goes on with the state that was committed.
+    async fn relieve(&mut self) -> Result<(), Problem> {
+        if self.commit.len() < MAX_WRITES && self.commit.bytes() < MAX_BYTES {
+            return Ok(());
+        }
+        let id = self.loaded.conversation.session.id();
+        let commit = std::mem::take(&mut self.commit);
+        Self::finish(self.app, commit, &self.loaded).await?;
+        self.loaded = self.app.store.conversation(id).await?.ok_or_else(Problem::no_session)?;
+        self.changed = false;
+        Ok(())
+    }
+
+    async fn finish(app: &App, mut commit: Commit, loaded: &LoadedConversation) -> Result<(), CommitError> {
+        commit.conversation(loaded, &app.deadlines)?;
+        app.store.commit(commit).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        if !self.changed {
+            return Ok(());
+        }
+        Self::finish(self.app, self.commit, &self.loaded).await
+    }
+}

@@ -1,0 +1,111 @@
+//! The intake: takes raw events from the broker and applies them, in order and once (architecture: Messages, ruling 9).
+//!
+//! A batch is taken apart by session. Each session is loaded once; its events go through their mappings in order; one
+//! commit carries the session, its queue and a journal entry an event. A message that fails stalls only its session.
+
+mod apply;
+mod body;
+mod open;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pilothouse_broker::{QueueError, Received};
+use pilothouse_domain::AgentSessionId;
+
+pub use apply::apply_ready;
+
+use crate::app::App;
+use crate::edge::Problem;
+use crate::queues;
+use open::Opened;
+
+/// How long a failed group waits before it is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Takes one batch. What is applied, quarantined or refused is deleted from the queue; what failed is there again
+/// later, until its last try, when it goes to the dead letters alone and its session goes on.
+pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+    let queue = queues::events();
+    let mut done = Vec::new();
+    let mut sessions: BTreeMap<AgentSessionId, Vec<(Received, Opened)>> = BTreeMap::new();
+    for message in batch {
+        match open::open(app, &message.body) {
+            Ok((session, opened)) => sessions.entry(session).or_default().push((message, opened)),
+            Err(refused) => {
+                // Nothing in it may be believed, so it consumes nothing and is shown to nobody (ruling 9).
+                tracing::warn!(group = %message.group, cause = %refused, "a message was refused");
+                done.push(message.receipt);
+            },
+        }
+    }
+    let mut failed = Vec::new();
+    for (session, messages) in sessions {
+        let (received, opened): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
+        match apply::apply(app, session, opened.clone()).await {
+            Ok(()) => done.extend(received.into_iter().map(|message| message.receipt)),
+            Err(cause) => {
+                let (applied, rest) = one_by_one(app, session, received, opened, &cause).await;
+                done.extend(applied);
+                failed.extend(rest);
+            },
+        }
+    }
+    app.broker.delete(&queue, &done).await?;
+    app.broker.release(&queue, &failed, PAUSE).await
+}
+
+type Receipts = Vec<pilothouse_broker::Receipt>;
+
+/// A group that failed as a whole is tried message by message, so that only the one that fails waits, with what
+/// follows it. At its last try that one is buried and its sequence counts as consumed (ruling 9).
+async fn one_by_one(
+    app: &App,
+    session: AgentSessionId,
+    received: Vec<Received>,
+    opened: Vec<Opened>,
+    cause: &Problem,
+) -> (Receipts, Receipts) {
+    tracing::warn!(%session, cause = %chain(cause), "events could not be applied together");
+    let mut done = Vec::new();
+    let mut messages = received.into_iter().zip(opened);
+    while let Some((message, opened)) = messages.next() {
+        let Err(cause) = apply::apply(app, session, vec![opened.clone()]).await else {
+            done.push(message.receipt);
+            continue;
+        };
+        let cause = chain(&cause);
+        if message.receive_count >= queues::MAX_RECEIVES && bury(app, session, &message, &opened, &cause).await {
+            continue;
+        }
+        tracing::warn!(%session, %cause, receive_count = message.receive_count, "an event could not be applied");
+        let rest = std::iter::once(message.receipt).chain(messages.map(|(message, _)| message.receipt)).collect();
+        return (done, rest);
+    }
+    (done, Vec::new())
+}
+
+async fn bury(app: &App, session: AgentSessionId, message: &Received, opened: &Opened, cause: &str) -> bool {
+    if let Err(error) = apply::set_aside(app, session, opened, cause).await {
+        tracing::error!(%session, cause = %chain(&error), "an event could not be set aside");
+        return false;
+    }
+    match app.broker.bury(&queues::events(), &message.receipt, cause).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::error!(%session, %error, "an event could not be moved to the dead letters");
+            false
+        },
+    }
+}
+
+/// An error with everything under it, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

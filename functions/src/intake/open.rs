@@ -1,0 +1,79 @@
+//! Opening a message: is it a signed envelope, of whom, and what kind of thing does it say.
+
+use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_wire::envelope::{EnvelopeError, Signer};
+use pilothouse_wire::launch::RunExit;
+use pilothouse_wire::{RawEvent, Signed};
+
+use crate::app::App;
+
+/// What an authentic message says.
+#[derive(Debug, Clone)]
+pub(super) enum Opened {
+    /// The run is alive.
+    Heartbeat {
+        /// Which.
+        run: RunId,
+    },
+    /// The runtime says that the run is over.
+    Exited {
+        /// Which.
+        run: RunId,
+        /// How.
+        exit: RunExit,
+    },
+    /// An event of the sidecar, as JSON text that may yet be malformed.
+    Event {
+        /// Of which run.
+        run: RunId,
+        /// Its place there.
+        sequence: u64,
+        /// What it says.
+        body: String,
+    },
+}
+
+/// Why a message is refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    /// Not what it should be, or not by whom it says.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+    /// Signed with a secret that is not in use here.
+    #[error("the key `{0}` is not known here")]
+    UnknownKey(String),
+    /// Authentic, but neither an event with a sequence nor one of those without.
+    #[error("an envelope without a sequence that is no heartbeat")]
+    NoSequence,
+    /// Signed by a sidecar, but only the runtime may say it.
+    #[error("a sidecar may not say this")]
+    NotTheirs,
+}
+
+/// Checks who sent a message and what kind of thing it says.
+pub(super) fn open(app: &App, message: &str) -> Result<(AgentSessionId, Opened), Refused> {
+    let signed = Signed::parse(message)?;
+    if signed.kid != app.secret.id() {
+        return Err(Refused::UnknownKey(signed.kid));
+    }
+    let run = signed.claimed()?.run_id;
+    let key = match signed.signer {
+        Signer::Sidecar => app.secret.envelope_key(run),
+        Signer::Runtime => app.secret.runtime_key(run),
+    };
+    let envelope = signed.open(&key)?;
+    let body = envelope.body.get();
+    let opened = match (signed.signer, envelope.sequence) {
+        (Signer::Sidecar, Some(sequence)) => Opened::Event { run, sequence, body: body.to_owned() },
+        (Signer::Sidecar, None) => match serde_json::from_str(body) {
+            Ok(RawEvent::Heartbeat {}) => Opened::Heartbeat { run },
+            Ok(RawEvent::RunExited(_)) => return Err(Refused::NotTheirs),
+            _ => return Err(Refused::NoSequence),
+        },
+        (Signer::Runtime, _) => match serde_json::from_str(body) {
+            Ok(RawEvent::RunExited(exit)) => Opened::Exited { run, exit },
+            _ => return Err(Refused::NotTheirs),
+        },
+    };
+    Ok((envelope.session_id, opened))
+}

@@ -1,0 +1,38 @@
+//! The functions of Pilothouse: one file, one function.
+//!
+//! | folder | what it holds |
+//! |---|---|
+//! | [`sessions`], [`messages`], [`requests`], [`pool`] | commands and queries of owners, over HTTP |
+//! | [`records`] | the read models of a session: activity, messages, tool calls, logs, metrics |
+//! | [`agent`] | what an agent calls with its session's key |
+//! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
+//! | [`intake`] | takes events from the broker, in order and once, and applies the mappings |
+//! | [`reactions`] | what follows from a commit: commands, launches, slots |
+//! | [`clock`] | what is due |
+//! | [`stream`] | the live stream |
+//! | [`gateway`] | how sidecars reach the broker of an embedded server |
+//! | [`catalogue`] | the one list of all of them; routes and the OpenAPI document are made from it |
+//! | [`edge`], [`app`], [`change`], [`api`] | what every function stands on |
+
+pub mod acl;
+pub mod agent;
+pub mod api;
+pub mod app;
+pub mod catalogue;
+pub mod change;
+pub mod clock;
+pub mod edge;
+pub mod gateway;
+pub mod intake;
+pub mod messages;
+pub mod openapi;
+pub mod pool;
+pub mod queues;
+pub mod reactions;
+pub mod records;
+pub mod requests;
+pub mod sessions;
+pub mod stream;
+
+pub use app::{App, Parts};
+pub use catalogue::router;

@@ -1,0 +1,90 @@
+//! `POST /api/agents/sessions/{id}/messages/queue`: says something to an agent (S0 8.7 `EnqueueSessionMessageCommand`).
+
+use axum::extract::State;
+use deserr::Deserr;
+use http::StatusCode;
+use pilothouse_domain::conversation::NewMessage;
+use pilothouse_domain::queue::SessionMessage;
+use pilothouse_domain::text::MessageContent;
+use pilothouse_domain::value::{MessagePriority, MessageSource};
+use pilothouse_domain::{AgentSessionId, IdSource, MessageId, TurnId};
+use schemars::JsonSchema;
+
+use crate::api::messages::EnqueuedMessage;
+use crate::app::{App, FreshIds};
+use crate::change::{Answer, Call};
+use crate::edge::input::{Body, Said, Violations, maybe_by_serde, maybe_parsed};
+use crate::edge::{Problem, Session};
+
+/// A message for an agent.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Enqueue {
+    /// What it says.
+    #[deserr(try_from(String) = MessageContent::try_from -> pilothouse_domain::text::InvalidText)]
+    pub content: MessageContent,
+    /// `Immediate`: into the running turn. `Queued` (the default): after it, one a turn.
+    #[deserr(default, try_from(Option<serde_json::Value>) = maybe_by_serde -> Said)]
+    pub priority: Option<MessagePriority>,
+    /// Its id, chosen by the sender: sent again, it is answered and not said again (ruling 28).
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub message_id: Option<MessageId>,
+    /// The turn that it is meant for; 409 `turn-over` when that is over (ruling 30).
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub expected_turn_id: Option<TurnId>,
+}
+
+/// 201 with the message; it is sent when its turn comes (ruling 29).
+pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Enqueue>) -> Result<Answer, Problem> {
+    let call = call.with_body(&body.hash);
+    let input = body.input;
+    if let Some(message_id) = input.message_id {
+        app.session_of(&call.owner, id).await?;
+        if let Some(answer) = sent_before(&app, id, message_id, &input).await? {
+            return Ok(answer);
+        }
+    }
+    let message_id = input.message_id.unwrap_or_else(|| MessageId::new(FreshIds.fresh()));
+    let enqueued = app
+        .change(
+            &call,
+            id,
+            |it, cx| {
+                let new = NewMessage {
+                    message_id,
+                    content: input.content.clone(),
+                    priority: input.priority.unwrap_or(MessagePriority::Queued),
+                    source: MessageSource::User,
+                    expected_turn_id: input.expected_turn_id.clone(),
+                };
+                Ok(it.enqueue(new, cx)?)
+            },
+            |it| match it.queue.get(message_id) {
+                Some(message) => created(message),
+                None => Err(Problem::internal("an enqueued message is not in its queue")),
+            },
+        )
+        .await;
+    match enqueued {
+        // The same message, sent twice at once: the first one counts.
+        Err(Problem::IdempotencyMismatch) if input.message_id.is_some() => {
+            sent_before(&app, id, message_id, &input).await?.ok_or(Problem::IdempotencyMismatch)
+        },
+        other => other,
+    }
+}
+
+fn created(message: &SessionMessage) -> Result<Answer, Problem> {
+    Answer::new(StatusCode::CREATED, None, &EnqueuedMessage { message: message.clone() })
+}
+
+/// The answer for a message that was sent before under this id; a refusal when it was another one.
+async fn sent_before(app: &App, id: AgentSessionId, message: MessageId, input: &Enqueue) -> Result<Option<Answer>, Problem> {
+    let Some(first) = app.store.message(id, message).await? else { return Ok(None) };
+    // An owner may have edited or promoted it since: what they sent under this id is in its first record only as
+    // long as it stands there, so the open one is looked at too.
+    let open = app.store.conversation(id).await?.and_then(|it| it.conversation.queue.get(message).cloned());
+    let same = |m: &SessionMessage| m.content == input.content && m.source == MessageSource::User;
+    if same(&first) { created(open.as_ref().unwrap_or(&first)).map(Some) } else { Err(Problem::IdempotencyMismatch) }
+}

@@ -1,0 +1,104 @@
+//! `GET /openapi.json`: the OpenAPI 3.1 document, made from the catalogue.
+
+use axum::Json;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::api::ProblemDocument;
+use crate::catalogue::{CallerKind, HttpFunction, http_functions};
+
+/// The document.
+pub async fn handle() -> Json<Value> {
+    Json(document())
+}
+
+/// `GET /healthz`: the server answers.
+pub async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// The OpenAPI document of every function but those of sidecars, which are no part of the API.
+pub fn document() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    let problem = generator.subschema_for::<ProblemDocument>();
+    let mut paths: Map<String, Value> = Map::new();
+    for function in http_functions().iter().filter(|f| f.caller != CallerKind::Sidecar) {
+        let input = function.input.map(|schema| schema(&mut generator));
+        let output = function.output.map(|schema| schema(&mut generator));
+        let operation = operation(function, input.map(Value::from), output.map(Value::from), &Value::from(problem.clone()));
+        let path = paths.entry(function.path.to_owned()).or_insert_with(|| json!({}));
+        if let Some(methods) = path.as_object_mut() {
+            methods.insert(function.method.as_str().to_lowercase(), operation);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pilothouse",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "The control plane for long-running AI agent sessions.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "paths": paths,
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": {
+                "owner": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" },
+                "agent": { "type": "http", "scheme": "bearer", "description": "The API key of a session" },
+            },
+        },
+    })
+}
+
+fn operation(function: &HttpFunction, input: Option<Value>, output: Option<Value>, problem: &Value) -> Value {
+    let mut parameters: Vec<Value> = path_parameters(function.path)
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .collect();
+    parameters.extend(function.query.iter().map(|name| {
+        let schema = if *name == "limit" {
+            json!({ "type": "integer", "minimum": 1, "maximum": 200, "default": 50 })
+        } else {
+            json!({ "type": "string" })
+        };
+        json!({ "name": name, "in": "query", "schema": schema })
+    }));
+    let changes = function.method != http::Method::GET;
+    if changes && function.caller == CallerKind::Owner {
+        parameters.push(header("Idempotency-Key", "A retry with the same key is answered as the first request was."));
+        parameters.push(header("If-Match", "The `ETag` that was decided by; 412 when it has moved on."));
+    }
+    let mut responses = Map::new();
+    for status in function.answers {
+        let content = output.as_ref().map(|schema| json!({ "application/json": { "schema": schema } }));
+        responses.insert(status.to_string(), json!({ "description": function.summary, "content": content.unwrap_or(json!({})) }));
+    }
+    responses.insert(
+        "default".to_owned(),
+        json!({ "description": "A refusal", "content": { "application/problem+json": { "schema": problem } } }),
+    );
+    let mut operation = json!({
+        "operationId": function.name,
+        "summary": function.summary,
+        "parameters": parameters,
+        "responses": responses,
+        "security": match function.caller {
+            CallerKind::Owner => json!([{ "owner": [] }]),
+            CallerKind::Agent => json!([{ "agent": [] }]),
+            CallerKind::Sidecar | CallerKind::Anyone => json!([]),
+        },
+    });
+    if let (Some(schema), Some(fields)) = (input, operation.as_object_mut()) {
+        fields.insert("requestBody".to_owned(), json!({ "content": { "application/json": { "schema": schema } } }));
+    }
+    operation
+}
+
+fn header(name: &str, description: &str) -> Value {
+    json!({ "name": name, "in": "header", "description": description, "schema": { "type": "string" } })
+}
+
+fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}

@@ -1,0 +1,44 @@
+//! The queues of the broker and how they behave (architecture: Messages).
+
+use std::time::Duration;
+
+use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions};
+use pilothouse_domain::RunId;
+
+/// How long a function may work on a batch before others get it: six times its timeout (SQS's own advice).
+const VISIBILITY: Duration = Duration::from_secs(60);
+/// At which receive a message goes to the dead-letter queue.
+pub const MAX_RECEIVES: u32 = 5;
+
+fn named(name: impl Into<String>) -> QueueName {
+    #[allow(clippy::expect_used)] // names made here, of letters, digits and dashes
+    QueueName::parse(name).expect("a valid queue name")
+}
+
+/// Raw events of all sidecars; a group a session.
+pub fn events() -> QueueName {
+    named("events.fifo")
+}
+
+/// Journal entries that something follows from; a group a session.
+pub fn reactions() -> QueueName {
+    named("reactions.fifo")
+}
+
+/// Commands to one run.
+pub fn commands(run: RunId) -> QueueName {
+    named(format!("commands-{run}.fifo"))
+}
+
+/// Creates the queues that are always there.
+pub async fn create(broker: &dyn Broker) -> Result<(), QueueError> {
+    // `intake` and `react` bury what keeps failing themselves, with its cause (ruling 9); the limit is a belt.
+    let options = QueueOptions { visibility: VISIBILITY, max_receives: Some(MAX_RECEIVES + 2) };
+    broker.create(&events(), options.clone()).await?;
+    broker.create(&reactions(), options).await
+}
+
+/// Creates the queue of a run.
+pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), QueueError> {
+    broker.create(&commands(run), QueueOptions { visibility: Duration::from_secs(30), max_receives: None }).await
+}

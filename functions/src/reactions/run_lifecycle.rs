@@ -1,0 +1,54 @@
+//! Launches the runs that were minted, ends those that were ordered to end, and tidies up after those that are over
+//! (rulings 7, 12, 21).
+
+use pilothouse_domain::journal::JournalEntry;
+use pilothouse_domain::{DomainEvent, RunId, StopMode};
+use pilothouse_runtime::StopMode as Signal;
+use pilothouse_wire::launch::LaunchRequest;
+
+use crate::app::App;
+use crate::edge::Problem;
+use crate::queues;
+
+/// Whether an event is about the process of a run.
+pub(super) const fn concerns(event: &DomainEvent) -> bool {
+    matches!(
+        event,
+        DomainEvent::RunRequested { .. }
+            | DomainEvent::RunStopOrdered { mode: StopMode::Kill, .. }
+            | DomainEvent::RunEnded { .. }
+    )
+}
+
+/// Does what `event` orders.
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+    match event {
+        DomainEvent::RunRequested { run_id, ordinal, .. } => launch(app, entry, *run_id, *ordinal).await,
+        DomainEvent::RunStopOrdered { command, mode: StopMode::Kill } => {
+            app.runtime.stop(entry.session_id, command.run_id, Signal::Kill).await.map_err(Problem::internal)
+        },
+        DomainEvent::RunEnded { run_id, .. } => {
+            // A run may count as dead although its process was not seen to end (ruling 13).
+            app.runtime.stop(entry.session_id, *run_id, Signal::Kill).await.map_err(Problem::internal)?;
+            app.broker.remove(&queues::commands(*run_id)).await.map_err(Problem::internal)
+        },
+        _ => Ok(()),
+    }
+}
+
+async fn launch(app: &App, entry: &JournalEntry, run_id: RunId, ordinal: u32) -> Result<(), Problem> {
+    let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
+    if session.run().is_none_or(|run| run.id != run_id) {
+        return Ok(());
+    }
+    queues::create_commands(app.broker.as_ref(), run_id).await.map_err(Problem::internal)?;
+    let request = LaunchRequest {
+        session_id: session.id(),
+        run_id,
+        ordinal,
+        retry_count: session.retry_count(),
+        adapter: session.settings().adapter.as_str().to_owned(),
+        working_directory: session.working_directory().as_str().to_owned(),
+    };
+    app.runtime.launch(request).await.map_err(Problem::internal)
+}

@@ -1,0 +1,146 @@
+//! Sends the commands that events order to the queue of their run (S0 8.10, ruling 10).
+//!
+//! A command is sent under `{commandId}:{attempt}`, and its sidecar knows it by its id: sending it twice does nothing.
+
+use std::time::Duration;
+
+use pilothouse_broker::{Outgoing, QueueError};
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::journal::JournalEntry;
+use pilothouse_domain::session::LifecycleCommand;
+use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, StopMode};
+use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
+use pilothouse_wire::envelope::PROTOCOL_VERSION;
+use pilothouse_wire::{Command, Envelope};
+
+use crate::app::{App, FreshIds};
+use crate::edge::Problem;
+use crate::queues;
+
+/// The command that an event orders.
+const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
+    use DomainEvent as E;
+    match event {
+        E::InterruptRequested { command }
+        | E::PauseRequested { command }
+        | E::ResumeRequested { command }
+        | E::CancelRequested { command }
+        | E::InputReceived { command, .. }
+        | E::PlanApproved { command, .. }
+        | E::PlanRejected { command, .. } => *command,
+        E::MessageDispatched { command, .. }
+        | E::RunReady { command }
+        | E::RunStopOrdered { command, mode: StopMode::Graceful }
+        | E::CommandReissued { command, .. }
+        | E::ReplayRequested { command, .. } => Some(*command),
+        _ => None,
+    }
+}
+
+/// Whether an event orders a command.
+pub(super) const fn concerns(event: &DomainEvent) -> bool {
+    ordered(event).is_some()
+}
+
+/// Sends what `event` orders, as long as its run is the current one.
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+    let Some(order) = ordered(event) else { return Ok(()) };
+    let Some(loaded) = app.store.conversation(entry.session_id).await? else { return Ok(()) };
+    let conversation = &loaded.conversation;
+    if conversation.session.run().is_none_or(|run| run.id != order.run_id) {
+        return Ok(());
+    }
+    let Some(command) = command(conversation, event) else { return Ok(()) };
+    let envelope = Envelope {
+        protocol_version: PROTOCOL_VERSION,
+        session_id: entry.session_id,
+        run_id: order.run_id,
+        message_id: EnvelopeId::new(FreshIds.fresh()),
+        sequence: None,
+        time: app.now(),
+        body: IssuedCommand { command_id: order.command_id, attempt: order.attempt, command },
+    };
+    let message = Outgoing {
+        group: order.run_id.to_string(),
+        deduplication_id: format!("{}:{}", order.command_id, order.attempt),
+        body: serde_json::to_string(&envelope).map_err(Problem::internal)?,
+        delay: Duration::ZERO,
+    };
+    match app.broker.send(&queues::commands(order.run_id), vec![message]).await {
+        Ok(outcome) => match outcome.failed.into_iter().next() {
+            None => Ok(()),
+            Some((_, error)) => Err(Problem::internal(error)),
+        },
+        // The run is over and its queue removed.
+        Err(QueueError::NoSuchQueue(_)) => Ok(()),
+        Err(error) => Err(Problem::internal(error)),
+    }
+}
+
+/// What is asked of the sidecar; nothing when it was overtaken by events.
+fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> {
+    use DomainEvent as E;
+    let session = &conversation.session;
+    Some(match event {
+        E::InterruptRequested { .. } => Command::Interrupt {},
+        E::PauseRequested { .. } => Command::Pause {},
+        E::ResumeRequested { .. } => Command::Resume {},
+        E::CancelRequested { .. } | E::RunStopOrdered { .. } => Command::Stop {},
+        E::RunReady { .. } => Command::Begin(Box::new(begin(session))),
+        E::CommandReissued { kind, .. } => match kind {
+            LifecycleCommand::Interrupt => Command::Interrupt {},
+            LifecycleCommand::Pause => Command::Pause {},
+            LifecycleCommand::Resume => Command::Resume {},
+            LifecycleCommand::Stop => Command::Stop {},
+            LifecycleCommand::Reload => Command::ReloadConfig { config: Box::new(config(session)) },
+            LifecycleCommand::Begin => Command::Begin(Box::new(begin(session))),
+            // Answers are sent once, by the events that carry them.
+            LifecycleCommand::Answer => return None,
+        },
+        E::InputReceived { request_id, answers, .. } => {
+            Command::Answer { request_id: request_id.clone(), answers: answers.clone() }
+        },
+        E::PlanApproved { request_id, .. } => {
+            Command::PlanDecision { request_id: request_id.clone(), approved: true, feedback: None }
+        },
+        E::PlanRejected { request_id, feedback, .. } => Command::PlanDecision {
+            request_id: request_id.clone(),
+            approved: false,
+            feedback: Some(feedback.as_str().to_owned()),
+        },
+        E::MessageDispatched { message_id, .. } => {
+            // Not there any more: it was delivered by an earlier sending.
+            let message = conversation.queue.get(*message_id)?;
+            Command::SteeringMessage {
+                message_id: *message_id,
+                content: message.content.as_str().to_owned(),
+                priority: message.priority,
+                source: message.source,
+                expected_turn_id: message.expected_turn_id.clone(),
+            }
+        },
+        E::ReplayRequested { from_sequence, to_sequence, .. } => {
+            Command::Replay { from_sequence: *from_sequence, to_sequence: *to_sequence }
+        },
+        _ => return None,
+    })
+}
+
+fn begin(session: &AgentSession) -> Begin {
+    let opening = session.opening();
+    Begin { config: config(session), resume_conversation: opening.resume_conversation, prompt: opening.prompt }
+}
+
+fn config(session: &AgentSession) -> AgentSessionConfig {
+    let settings = session.settings();
+    AgentSessionConfig {
+        model_id: session.model_id().as_str().to_owned(),
+        composed_system_prompt: String::new(),
+        allowed_tools: settings.allowed_tools.clone(),
+        working_directory: session.working_directory().as_str().to_owned(),
+        objective: session.objective().as_str().to_owned(),
+        plan_approval_required: settings.plan_approval_required,
+        context_warn_at_percent: settings.context_warn_at_percent,
+        adapter_options: settings.adapter_options.clone(),
+    }
+}

@@ -1,0 +1,61 @@
+//! `GET /api/agents/sessions/{id}/activity`: everything that happened, line by line (S0 8.7
+//! `GetSessionActivityStreamQuery`).
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_domain::{SubAgentId, Timestamp};
+
+use super::view;
+use crate::api::Page;
+use crate::api::records::ActivityView;
+use crate::api::stream::{cursor, cursor_within, parse_cursor};
+use crate::app::App;
+use crate::edge::request::Parameters;
+use crate::edge::{Owner, PageRequest, Problem, Session};
+
+/// Entries that one request looks at, at most: filters cost a bounded amount.
+const READS: usize = 2000;
+
+/// 200 with a page in the order of ingestion. `subAgentId` keeps one subagent's lines; `since` those taken in at or
+/// after a time (ruling 38). The cursors are those of the live stream.
+pub async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    Session(id): Session,
+    page: PageRequest,
+    parameters: Parameters,
+) -> Result<Json<Page<ActivityView>>, Problem> {
+    let session = app.session_of(&owner, id).await?;
+    let subagent: Option<SubAgentId> = parameters.parsed("subAgentId")?;
+    let since: Option<Timestamp> = parameters.parsed("since")?;
+    let (mut after, mut seen) = match page.cursor.as_deref() {
+        None => (0, 0),
+        Some(text) => parse_cursor(text).ok_or_else(|| Problem::invalid("cursor", "is not a cursor of this list"))?,
+    };
+    let mut items = Vec::new();
+    let mut looked_at = 0;
+    while looked_at < READS {
+        let entries = app.store.journal(id, after, page.limit.max(50)).await?;
+        if entries.is_empty() {
+            return Ok(Json(Page { items, next_cursor: None }));
+        }
+        for entry in entries {
+            looked_at += 1;
+            for (at, line) in view::activity(&entry).enumerate().skip(std::mem::take(&mut seen)) {
+                let wanted = subagent.as_ref().is_none_or(|wanted| line.item.sub_agent_id.as_ref() == Some(wanted))
+                    && since.is_none_or(|since| entry.at >= since);
+                if wanted && items.len() == page.limit {
+                    return Ok(Json(Page { items, next_cursor: Some(cursor_within(after, at)) }));
+                }
+                if wanted {
+                    items.push(line);
+                }
+            }
+            after = entry.sequence;
+        }
+        if after >= session.journal_sequence() {
+            return Ok(Json(Page { items, next_cursor: None }));
+        }
+    }
+    Ok(Json(Page { items, next_cursor: Some(cursor(after)) }))
+}

@@ -1,0 +1,44 @@
+//! `GET /api/agents/sessions/{id}/metrics`: what a session used, by model and by subagent (S0 8.7
+//! `GetSessionMetricsQuery`).
+
+use axum::extract::State;
+use pilothouse_domain::session::SubAgentSession;
+
+use crate::api::sessions::{MetricsView, SessionMetricsView, SubAgentView};
+use crate::app::App;
+use crate::change::Answer;
+use crate::edge::{Owner, Problem, Session};
+
+/// Subagents that are listed at most.
+const SUBAGENTS: usize = 1000;
+
+/// 200 with the metrics.
+pub async fn handle(State(app): State<App>, Owner(owner): Owner, Session(id): Session) -> Result<Answer, Problem> {
+    let session = app.session_of(&owner, id).await?;
+    let mut subagents = Vec::new();
+    let mut after = None;
+    while subagents.len() < SUBAGENTS {
+        let listing = app.store.subagents(id, 200, after).await?;
+        subagents.extend(listing.items.into_iter().map(view));
+        after = listing.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let version = session.control_version();
+    Answer::ok(version, &SessionMetricsView { metrics: MetricsView::of(&session), sub_agent_metrics: subagents, version })
+}
+
+fn view(subagent: SubAgentSession) -> SubAgentView {
+    SubAgentView {
+        id: subagent.id,
+        model_id: subagent.model_id,
+        objective: subagent.objective,
+        status: subagent.status,
+        started_at: subagent.started_at,
+        completed_at: subagent.completed_at,
+        total_cost_usd: subagent.total_cost_usd,
+        token_usage_by_model: subagent.token_usage_by_model,
+        context_window: subagent.context_window.map(Into::into),
+    }
+}

@@ -1,0 +1,12 @@
+//! The read models of a session: views of its journal, and parts of the session itself (S0 8.7, 8.9).
+
+pub mod activity;
+pub mod blob;
+pub mod logs;
+pub mod messages;
+pub mod metrics;
+pub mod paging;
+pub mod plan;
+pub mod task_list;
+pub mod tool_calls;
+pub mod view;

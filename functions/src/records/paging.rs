@@ -1,0 +1,42 @@
+//! Cursors of lists: opaque, and good for the list, the filter and the owner that they were given for (ruling 5).
+
+use pilothouse_store::cursor;
+use pilothouse_store::table::{Index, Position};
+
+use crate::edge::{PageRequest, Problem};
+
+/// What a cursor is good for: a list under a filter, in a partition of the Listing index.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    list: String,
+    partition: String,
+}
+
+impl Scope {
+    /// A list in a partition of the Listing index.
+    pub fn new(list: &str, partition: String) -> Self {
+        Self { list: list.to_owned(), partition }
+    }
+
+    /// The list under a filter.
+    #[must_use]
+    pub fn filtered(mut self, filter: &str) -> Self {
+        self.list = format!("{}?{filter}", self.list);
+        self
+    }
+
+    fn cursor(&self) -> cursor::Scope<'_> {
+        cursor::Scope { list: &self.list, index: Some(Index::Listing), partition: &self.partition }
+    }
+
+    /// The position that a request goes on from.
+    pub fn decode(&self, page: &PageRequest) -> Result<Option<Position>, Problem> {
+        let decode = |text| self.cursor().decode(text).map_err(|error| Problem::invalid("cursor", format!("is {error}")));
+        page.cursor.as_deref().map(decode).transpose()
+    }
+
+    /// The cursor of a position.
+    pub fn encode(&self, position: &Position) -> String {
+        self.cursor().encode(position)
+    }
+}

@@ -1,0 +1,15 @@
+//! Sessions: commands and queries of their owners (S0 8.9).
+
+pub mod approve;
+pub mod budget;
+pub mod cancel;
+pub mod close;
+pub mod get;
+pub mod history;
+pub mod interrupt;
+pub mod list;
+pub mod pause;
+pub mod reject;
+pub mod resume;
+pub mod retry;
+pub mod start;

@@ -1,0 +1,82 @@
+//! `WS /ws/agents/sessions/{id}/stream?after=CURSOR`: follows a session on the embedded server.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use pilothouse_domain::{AgentSessionId, UserId};
+
+use super::messages;
+use crate::api::stream::{StreamBody, StreamMessage, cursor, parse_cursor};
+use crate::app::App;
+use crate::edge::request::Parameters;
+use crate::edge::{Owner, Problem, Session};
+use crate::intake::chain;
+
+/// A quiet stream is pinged this often, so that dead connections are noticed.
+const PING: Duration = Duration::from_secs(20);
+/// Entries that are read at once.
+const READ: usize = 200;
+
+/// Without `after` the stream begins with the session's first entry.
+pub async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    Session(id): Session,
+    parameters: Parameters,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Problem> {
+    let session = app.session_of(&owner, id).await?;
+    let after = match parameters.text("after") {
+        None => (0, 0),
+        Some(text) => parse_cursor(text)
+            .filter(|(sequence, _)| *sequence <= session.journal_sequence())
+            .ok_or_else(|| Problem::invalid("after", "is not a cursor of this stream"))?,
+    };
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        if let Err(cause) = follow(&app, &owner, id, after, socket).await {
+            tracing::debug!(session = %id, cause = %chain(&cause), "a live stream ended");
+        }
+    }))
+}
+
+async fn follow(app: &App, owner: &UserId, id: AgentSessionId, after: (u64, usize), mut socket: WebSocket) -> Result<(), Problem> {
+    let (mut after, mut seen) = after;
+    let mut wake = app.wakes.watch(id);
+    let mut told = false;
+    loop {
+        let session = app.session_of(owner, id).await?;
+        let entries = app.store.journal(id, after, READ).await?;
+        let more = entries.len() == READ;
+        for entry in entries {
+            for message in messages(&entry, &session).into_iter().skip(std::mem::take(&mut seen)) {
+                send(&mut socket, &message).await?;
+            }
+            after = entry.sequence;
+        }
+        if more {
+            continue;
+        }
+        if !told {
+            told = true;
+            send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} }).await?;
+        }
+        tokio::select! {
+            grown = wake.grown() => if !grown { return Ok(()) },
+            said = socket.recv() => match said {
+                // Nothing that a client says changes the stream.
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
+                Some(Ok(_)) => {},
+            },
+            () = tokio::time::sleep(PING) => {
+                socket.send(Message::Ping(bytes::Bytes::new())).await.map_err(Problem::internal)?;
+            },
+        }
+    }
+}
+
+async fn send(socket: &mut WebSocket, message: &StreamMessage) -> Result<(), Problem> {
+    let text = serde_json::to_string(message).map_err(Problem::internal)?;
+    socket.send(Message::Text(text.into())).await.map_err(Problem::internal)
+}

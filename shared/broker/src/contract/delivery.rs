@@ -1,0 +1,203 @@
+//! Order, deduplication, delays, visibility, restarts.
+
+use std::time::Duration;
+
+use super::{LONG, Subject, bodies, message, queue, receipts, receive, send};
+use crate::queue::{DEDUPLICATION_WINDOW, Depth, Outgoing, Receipt};
+
+/// Order within a group, and one receive of it at a time.
+pub async fn messages_of_a_group_come_in_order_one_receive_at_a_time(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    for batch in 0..3 {
+        send(&broker, &q, (0..5).map(|n| message("g", &(batch * 5 + n).to_string())).collect()).await;
+    }
+    let first = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&first), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+    assert!(first.iter().all(|m| m.receive_count == 1 && m.group == "g"));
+    assert!(receive(&broker, &q, 10).await.is_empty(), "the group has messages in flight");
+    broker.delete(&q, &receipts(&first)).await.unwrap();
+    let second = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&second), ["10", "11", "12", "13", "14"]);
+    broker.delete(&q, &receipts(&second)).await.unwrap();
+    assert!(receive(&broker, &q, 10).await.is_empty());
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
+}
+
+/// A group in flight stops no other; one receive may bring several groups.
+pub async fn groups_do_not_wait_for_each_other(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("a", "a1"), message("a", "a2"), message("b", "b1"), message("c", "c1")])
+        .await;
+    assert_eq!(bodies(&receive(&broker, &q, 1).await), ["a1"]);
+    let mut rest: Vec<_> = receive(&broker, &q, 10).await.into_iter().map(|m| m.body).collect();
+    rest.sort();
+    assert_eq!(rest, ["b1", "c1"]);
+}
+
+/// A group is free when all of an earlier receive is settled, not before.
+pub async fn what_is_left_of_a_batch_holds_back_its_group(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
+    let first = receive(&broker, &q, 2).await;
+    broker.delete(&q, &receipts(&first[..1])).await.unwrap();
+    assert!(receive(&broker, &q, 10).await.is_empty());
+    broker.release(&q, &receipts(&first[1..]), Duration::ZERO).await.unwrap();
+    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["2", "3"]);
+}
+
+/// Deduplication: in a batch, later, after deletion, after a restart, until the window is over, in its queue only.
+pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "1"), message("g", "2")]).await;
+    let first = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&first), ["1", "2"]);
+    broker.delete(&q, &receipts(&first)).await.unwrap();
+    send(&broker, &q, vec![message("g", "1"), message("h", "2")]).await;
+    drop(broker);
+    subject.restart().await;
+    let broker = subject.broker();
+    subject.advance(DEDUPLICATION_WINDOW.saturating_sub(Duration::from_mins(1)));
+    send(&broker, &q, vec![message("g", "1")]).await;
+    assert!(receive(&broker, &q, 10).await.is_empty());
+
+    let other = super::name("other.fifo");
+    let options = crate::QueueOptions { visibility: LONG, max_receives: None };
+    broker.create(&other, options).await.unwrap();
+    send(&broker, &other, vec![message("g", "1")]).await;
+    assert_eq!(bodies(&receive(&broker, &other, 10).await), ["1"]);
+
+    subject.advance(Duration::from_secs(61));
+    send(&broker, &q, vec![message("g", "1")]).await;
+    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["1"]);
+    for window in 0..3 {
+        subject.advance(DEDUPLICATION_WINDOW + Duration::from_secs(1));
+        let again = Outgoing { body: format!("again {window}"), ..message("h", "1") };
+        send(&broker, &q, vec![again.clone(), again]).await;
+        let received = receive(&broker, &q, 10).await;
+        assert_eq!(received.iter().filter(|m| m.group == "h").count(), 1, "window {window}");
+        broker.delete(&q, &receipts(&received)).await.unwrap();
+    }
+}
+
+/// Delays: the message is hidden, what follows in its group waits for it, other groups go on.
+pub async fn a_delayed_message_comes_after_its_delay_and_its_group_waits(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    let delayed = Outgoing { delay: Duration::from_secs(100), ..message("g", "late") };
+    send(&broker, &q, vec![delayed, message("g", "after"), message("h", "other")]).await;
+    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["other"]);
+    subject.advance(Duration::from_secs(90));
+    assert!(receive(&broker, &q, 10).await.is_empty());
+    drop(broker);
+    subject.restart().await;
+    let broker = subject.broker();
+    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["other"], "a restart ends no delay");
+    subject.advance(Duration::from_secs(11));
+    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["late", "after"]);
+}
+
+/// The visibility timeout.
+pub async fn unsettled_messages_come_again_in_their_old_order(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, Duration::from_mins(1), None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
+    let first = receive(&broker, &q, 2).await;
+    subject.advance(Duration::from_secs(50));
+    assert!(receive(&broker, &q, 10).await.is_empty());
+    subject.advance(Duration::from_secs(11));
+    let again = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&again), ["1", "2", "3"]);
+    assert_eq!(again.iter().map(|m| m.receive_count).collect::<Vec<_>>(), [2, 2, 1]);
+    assert!(again.iter().all(|m| !receipts(&first).contains(&m.receipt)));
+}
+
+/// Stale receipts do nothing; one whose time is over still works until someone else has the message.
+pub async fn a_receipt_is_good_until_the_next_receive(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, Duration::from_mins(1), None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
+    let first = receive(&broker, &q, 2).await;
+    subject.advance(Duration::from_secs(61));
+    broker.delete(&q, &receipts(&first[..1])).await.unwrap();
+    let second = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&second), ["2"], "the late receipt deleted its message");
+
+    let stale = &first[1].receipt;
+    broker.delete(&q, std::slice::from_ref(stale)).await.unwrap();
+    broker.release(&q, std::slice::from_ref(stale), Duration::ZERO).await.unwrap();
+    broker.bury(&q, stale, "stale").await.unwrap();
+    broker.delete(&q, &[Receipt("nonsense".to_owned()), Receipt(String::new())]).await.unwrap();
+    assert!(receive(&broker, &q, 10).await.is_empty(), "still in flight");
+    assert!(broker.dead_letters(&q, 0, 10).await.unwrap().is_empty());
+    assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1);
+    broker.delete(&q, &receipts(&second)).await.unwrap();
+    broker.delete(&q, &receipts(&second)).await.unwrap();
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
+}
+
+/// Releases: at once and later.
+pub async fn released_messages_come_after_the_delay_in_their_old_order(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
+    let first = receive(&broker, &q, 3).await;
+    broker.release(&q, &receipts(&first), Duration::ZERO).await.unwrap();
+    let second = receive(&broker, &q, 3).await;
+    assert_eq!(bodies(&second), ["1", "2", "3"]);
+    broker.release(&q, &receipts(&second), Duration::from_secs(30)).await.unwrap();
+    send(&broker, &q, vec![message("g", "4")]).await;
+    assert!(receive(&broker, &q, 10).await.is_empty(), "what follows waits");
+    subject.advance(Duration::from_secs(31));
+    let third = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&third), ["1", "2", "3", "4"]);
+    assert_eq!(third[0].receive_count, 3);
+}
+
+/// Durability: messages, their order and their receive counts; what was in flight is visible again.
+pub async fn counts_and_messages_survive_a_restart(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, (0..4).map(|n| message("g", &n.to_string())).collect()).await;
+    let first = receive(&broker, &q, 2).await;
+    broker.delete(&q, &receipts(&first[..1])).await.unwrap();
+    drop(broker);
+    subject.restart().await;
+    let broker = subject.broker();
+    send(&broker, &q, vec![message("g", "4")]).await;
+    let received = receive(&broker, &q, 10).await;
+    assert_eq!(bodies(&received), ["1", "2", "3", "4"]);
+    assert_eq!(received.iter().map(|m| m.receive_count).collect::<Vec<_>>(), [2, 1, 1, 1]);
+}
+
+/// A consumer that outlives the broker can settle what it has.
+pub async fn a_receipt_survives_a_restart(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
+    let received = receive(&broker, &q, 1).await;
+    drop(broker);
+    subject.restart().await;
+    let broker = subject.broker();
+    broker.delete(&q, &receipts(&received)).await.unwrap();
+    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["2"]);
+}
+
+/// Depth.
+pub async fn depth_tells_visible_in_flight_and_delayed_apart(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, Duration::from_mins(1), None).await;
+    let delayed = Outgoing { delay: Duration::from_secs(100), ..message("d", "d") };
+    send(&broker, &q, vec![message("a", "1"), message("a", "2"), message("b", "3"), delayed]).await;
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0, delayed: 1 });
+    let first = receive(&broker, &q, 1).await;
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 2, in_flight: 1, delayed: 1 });
+    subject.advance(Duration::from_secs(61));
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0, delayed: 1 });
+    broker.delete(&q, &receipts(&first)).await.unwrap();
+    subject.advance(Duration::from_secs(61));
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0, delayed: 0 });
+}

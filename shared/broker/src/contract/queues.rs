@@ -1,0 +1,134 @@
+//! Queues themselves, and what is refused.
+
+use std::time::Duration;
+
+use super::{LONG, PATIENCE, Subject, bodies, message, name, queue, receipts, receive, send};
+use crate::queue::{Depth, MAX_DELAY, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueOptions, Receipt};
+
+/// A missing queue is an error of every operation but removal.
+pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = name("missing.fifo");
+    let receipt = Receipt("1-1".to_owned());
+    let errors = [
+        broker.send(&q, vec![message("g", "1")]).await.err(),
+        broker.receive(&q, 1, Duration::ZERO).await.err(),
+        broker.delete(&q, std::slice::from_ref(&receipt)).await.err(),
+        broker.release(&q, std::slice::from_ref(&receipt), Duration::ZERO).await.err(),
+        broker.bury(&q, &receipt, "x").await.err(),
+        broker.dead_letters(&q, 0, 1).await.err(),
+        broker.forget(&q, 1).await.err(),
+        broker.depth(&q).await.err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Some(QueueError::NoSuchQueue(name)) if name == "missing.fifo"));
+    }
+    broker.remove(&q).await.unwrap();
+}
+
+/// Removal, and a new queue of the same name.
+pub async fn a_removed_queue_takes_everything_with_it(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("h", "3")]).await;
+    let received = receive(&broker, &q, 1).await;
+    broker.bury(&q, &received[0].receipt, "x").await.unwrap();
+    let received = receive(&broker, &q, 1).await;
+    broker.remove(&q).await.unwrap();
+    let sent = broker.send(&q, vec![message("g", "4")]).await;
+    assert!(matches!(sent, Err(QueueError::NoSuchQueue(_))));
+    drop(broker);
+    subject.restart().await;
+    let broker = subject.broker();
+    assert!(broker.list("").await.unwrap().is_empty());
+    let q = queue(&broker, LONG, None).await;
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
+    assert!(broker.dead_letters(&q, 0, 10).await.unwrap().is_empty());
+    send(&broker, &q, vec![message("g", "1")]).await;
+    broker.delete(&q, &receipts(&received)).await.unwrap();
+    assert_eq!(
+        bodies(&receive(&broker, &q, 10).await),
+        ["1"],
+        "nothing of the old queue reaches into the new one"
+    );
+}
+
+/// Who waits on a queue that is removed is told.
+pub async fn removal_ends_a_poll(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    let polls: Vec<_> = (0..3)
+        .map(|_| {
+            let (broker, q) = (subject.broker(), q.clone());
+            tokio::spawn(async move { broker.receive(&q, 1, Duration::from_secs(19)).await })
+        })
+        .collect();
+    broker.remove(&q).await.unwrap();
+    for task in polls {
+        let result = tokio::time::timeout(PATIENCE, task).await.expect("the poll ends").unwrap();
+        assert!(matches!(result, Err(QueueError::NoSuchQueue(_))));
+    }
+}
+
+/// Listing.
+pub async fn queues_are_listed_by_prefix(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let options = QueueOptions { visibility: LONG, max_receives: None };
+    for queue in ["run-b", "events", "run-a"] {
+        broker.create(&name(queue), options.clone()).await.unwrap();
+    }
+    assert_eq!(broker.list("run-").await.unwrap(), [name("run-a"), name("run-b")]);
+    assert_eq!(broker.list("").await.unwrap().len(), 3);
+    assert!(broker.list("x").await.unwrap().is_empty());
+    broker.remove(&name("run-a")).await.unwrap();
+    drop(broker);
+    subject.restart().await;
+    assert_eq!(subject.broker().list("run-").await.unwrap(), [name("run-b")]);
+}
+
+/// A second creation changes the options and keeps the messages.
+pub async fn options_can_be_changed(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1")]).await;
+    queue(&broker, Duration::from_secs(10), Some(1)).await;
+    drop(broker);
+    subject.restart().await;
+    let broker = subject.broker();
+    assert_eq!(bodies(&receive(&broker, &q, 1).await), ["1"]);
+    subject.advance(Duration::from_secs(11));
+    assert!(receive(&broker, &q, 1).await.is_empty());
+    assert_eq!(broker.dead_letters(&q, 0, 10).await.unwrap().len(), 1);
+}
+
+/// Limits. A bad message fails alone.
+pub async fn impossible_requests_are_refused(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    let eleven = (0..11).map(|n| message("g", &n.to_string())).collect();
+    assert!(matches!(broker.send(&q, eleven).await, Err(QueueError::Invalid(_))));
+    assert!(matches!(broker.receive(&q, 0, Duration::ZERO).await, Err(QueueError::Invalid(_))));
+    assert!(matches!(broker.receive(&q, 11, Duration::ZERO).await, Err(QueueError::Invalid(_))));
+    assert!(matches!(broker.receive(&q, 1, Duration::from_secs(21)).await, Err(QueueError::Invalid(_))));
+
+    let outcome = broker
+        .send(
+            &q,
+            vec![
+                message("g", "1"),
+                Outgoing { body: "x".repeat(MAX_MESSAGE_BYTES + 1), ..message("g", "2") },
+                Outgoing { delay: MAX_DELAY + Duration::from_secs(1), ..message("g", "3") },
+                Outgoing { group: String::new(), ..message("g", "4") },
+                Outgoing { body: "y".repeat(MAX_MESSAGE_BYTES), ..message("g", "5") },
+            ],
+        )
+        .await
+        .unwrap();
+    let failed: Vec<_> = outcome.failed.iter().map(|(position, _)| *position).collect();
+    assert_eq!(failed, [1, 2, 3]);
+    assert!(outcome.failed.iter().all(|(_, e)| matches!(e, QueueError::Invalid(_))));
+    let received = receive(&broker, &q, 10).await;
+    assert_eq!(received.len(), 2);
+    assert_eq!(received[1].body.len(), MAX_MESSAGE_BYTES);
+    assert!(broker.send(&q, Vec::new()).await.unwrap().failed.is_empty());
+}

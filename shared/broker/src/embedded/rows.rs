@@ -1,0 +1,213 @@
+//! The tables of the broker, and every statement on them.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use pilothouse_domain::Timestamp;
+use pilothouse_sqlite::Tx;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::state::{Handout, State, Stored};
+use crate::queue::{DEDUPLICATION_WINDOW, DeadLetter, Outgoing, QueueOptions, Receipt, Received};
+
+/// Receive counts stand apart from the messages, so that a receive does not write the body again. Deduplication ids
+/// lie by generation, each as long as the window, so that the old ones lie together and two look-ups find any.
+pub(super) const TABLES: &str = "
+    CREATE TABLE broker (one INTEGER PRIMARY KEY CHECK (one = 1), starts INTEGER NOT NULL);
+    INSERT INTO broker VALUES (1, 0);
+    CREATE TABLE queues (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL UNIQUE,
+        visibility_ms INTEGER NOT NULL,
+        max_receives INTEGER
+    );
+    CREATE TABLE messages (
+        id INTEGER PRIMARY KEY,
+        queue INTEGER NOT NULL,
+        grp TEXT NOT NULL,
+        visible_at INTEGER NOT NULL,
+        body TEXT NOT NULL
+    );
+    CREATE TABLE receives (message INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+    CREATE TABLE deduplication (
+        generation INTEGER NOT NULL,
+        queue INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        sent_at INTEGER NOT NULL,
+        PRIMARY KEY (generation, queue, id)
+    ) WITHOUT ROWID;
+    CREATE TABLE dead_letters (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        queue INTEGER NOT NULL,
+        grp TEXT NOT NULL,
+        body TEXT NOT NULL,
+        cause TEXT NOT NULL,
+        receives INTEGER NOT NULL
+    );
+    CREATE INDEX dead_letters_queue ON dead_letters (queue);
+";
+
+/// What a start finds.
+pub(super) struct Loaded {
+    pub(super) queues: Vec<(i64, String, QueueOptions)>,
+    /// Oldest first: the queue, the message, how often it was received.
+    pub(super) messages: Vec<(i64, Stored, u32)>,
+    /// Greater than every id that was ever given.
+    pub(super) first_id: i64,
+}
+
+/// Reads all but the bodies, and removes what a removal or a crash left behind.
+pub(super) fn load(tx: &Tx<'_>) -> rusqlite::Result<Loaded> {
+    tx.execute("DELETE FROM messages WHERE queue NOT IN (SELECT number FROM queues)", [])?;
+    tx.execute("DELETE FROM receives WHERE message NOT IN (SELECT id FROM messages)", [])?;
+    // Each start has 2^40 ids of its own, so that ids rise for ever without being written down one by one.
+    let starts: i64 =
+        tx.query_row("UPDATE broker SET starts = starts + 1 RETURNING starts", [], |row| row.get(0))?;
+    let queues = tx
+        .prepare("SELECT number, name, visibility_ms, max_receives FROM queues")?
+        .query_map([], |row| {
+            let visibility = Duration::from_millis(row.get::<_, i64>(2)?.unsigned_abs());
+            Ok((row.get(0)?, row.get(1)?, QueueOptions { visibility, max_receives: row.get(3)? }))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let messages = tx
+        .prepare(
+            "SELECT queue, id, grp, visible_at, coalesce(count, 0) \
+             FROM messages LEFT JOIN receives ON message = id ORDER BY id",
+        )?
+        .query_map([], |row| {
+            let visible_at = Timestamp::from_millis(row.get(3)?);
+            Ok((row.get(0)?, Stored { id: row.get(1)?, group: row.get(2)?, visible_at }, row.get(4)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Loaded { queues, messages, first_id: starts << 40 })
+}
+
+/// Creates a queue or changes its options; its number.
+pub(super) fn create_queue(tx: &Tx<'_>, name: &str, options: &QueueOptions) -> rusqlite::Result<i64> {
+    let visibility = i64::try_from(options.visibility.as_millis()).unwrap_or(i64::MAX);
+    tx.prepare_cached(
+        "INSERT INTO queues (name, visibility_ms, max_receives) VALUES (?1, ?2, ?3) ON CONFLICT (name) \
+         DO UPDATE SET visibility_ms = excluded.visibility_ms, max_receives = excluded.max_receives \
+         RETURNING number",
+    )?
+    .query_row(params![name, visibility, options.max_receives], |row| row.get(0))
+}
+
+/// Removes a queue and its dead letters. Its messages have to follow; its deduplication ids go with their time.
+pub(super) fn remove_queue(tx: &Tx<'_>, queue: i64) -> rusqlite::Result<()> {
+    tx.prepare_cached("DELETE FROM queues WHERE number = ?1")?.execute([queue])?;
+    tx.prepare_cached("DELETE FROM dead_letters WHERE queue = ?1")?.execute([queue])?;
+    Ok(())
+}
+
+pub(super) fn queue_exists(tx: &Tx<'_>, queue: i64) -> rusqlite::Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM queues WHERE number = ?1")?.exists([queue])
+}
+
+/// Stores messages, leaving out those whose deduplication id was sent within the window.
+pub(super) fn store(
+    tx: &Tx<'_>,
+    state: &Mutex<State>,
+    queue: i64,
+    messages: Vec<Outgoing>,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<Stored>> {
+    let window = i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap_or(i64::MAX);
+    let generation = now.as_millis().div_euclid(window);
+    tx.prepare_cached(
+        "DELETE FROM deduplication WHERE (generation, queue, id) IN \
+         (SELECT generation, queue, id FROM deduplication WHERE generation < ?1 LIMIT 40)",
+    )?
+    .execute([generation - 1])?;
+    let mut sent_before = tx.prepare_cached(
+        "SELECT 1 FROM deduplication WHERE generation = ?1 AND queue = ?2 AND id = ?3 AND sent_at > ?4",
+    )?;
+    let mut remember = tx.prepare_cached("INSERT OR IGNORE INTO deduplication VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert = tx.prepare_cached(
+        "INSERT INTO messages (id, queue, grp, visible_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let mut stored = Vec::with_capacity(messages.len());
+    for message in messages {
+        let Outgoing { group, deduplication_id, body, delay } = message;
+        let sent_at = now.as_millis();
+        if sent_before.exists((generation - 1, queue, &deduplication_id, sent_at - window))?
+            || remember.execute((generation, queue, &deduplication_id, sent_at))? == 0
+        {
+            continue;
+        }
+        let (id, visible_at) = (super::lock(state).next_id(), now + delay);
+        insert.execute((id, queue, &group, visible_at.as_millis(), &body))?;
+        stored.push(Stored { id, group, visible_at });
+    }
+    Ok(stored)
+}
+
+/// Writes down how often a message was received.
+pub(super) fn count_receive(tx: &Tx<'_>, id: i64, count: u32) -> rusqlite::Result<()> {
+    tx.prepare_cached("INSERT OR REPLACE INTO receives (message, count) VALUES (?1, ?2)")?
+        .execute((id, count))?;
+    Ok(())
+}
+
+/// The messages with their bodies; those that were deleted meanwhile are left out.
+pub(super) fn bodies(conn: &Connection, messages: &[Handout]) -> rusqlite::Result<Vec<Received>> {
+    let mut body = conn.prepare_cached("SELECT body FROM messages WHERE id = ?1")?;
+    let mut received = Vec::with_capacity(messages.len());
+    for Handout { id, group, receives } in messages {
+        let Some(body) = body.query_row([id], |row| row.get(0)).optional()? else { continue };
+        let receipt = Receipt(format!("{id}-{receives}"));
+        received.push(Received { receipt, group: group.to_string(), body, receive_count: *receives });
+    }
+    Ok(received)
+}
+
+pub(super) fn delete(tx: &Tx<'_>, ids: &[i64]) -> rusqlite::Result<()> {
+    let mut message = tx.prepare_cached("DELETE FROM messages WHERE id = ?1")?;
+    let mut receives = tx.prepare_cached("DELETE FROM receives WHERE message = ?1")?;
+    for id in ids {
+        message.execute([id])?;
+        receives.execute([id])?;
+    }
+    Ok(())
+}
+
+/// Moves a message to the dead letters; without a cause, for having been received too often.
+pub(super) fn bury(tx: &Tx<'_>, queue: i64, id: i64, cause: Option<&str>) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO dead_letters (queue, grp, body, cause, receives) \
+         SELECT queue, grp, body, coalesce(?3, 'received ' || coalesce(count, 0) || ' times and never deleted'), \
+         coalesce(count, 0) FROM messages LEFT JOIN receives ON message = id WHERE id = ?1 AND queue = ?2",
+    )?
+    .execute((id, queue, cause))?;
+    delete(tx, &[id])
+}
+
+pub(super) fn dead_letters(
+    conn: &Connection,
+    queue: i64,
+    after: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<DeadLetter>> {
+    let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+    conn.prepare_cached(
+        "SELECT id, grp, body, cause, receives FROM dead_letters WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+    )?
+    .query_map((queue, after, limit), |row| {
+        Ok(DeadLetter {
+            id: row.get::<_, i64>(0)?.unsigned_abs(),
+            group: row.get(1)?,
+            body: row.get(2)?,
+            cause: row.get(3)?,
+            receive_count: row.get(4)?,
+        })
+    })?
+    .collect()
+}
+
+pub(super) fn forget(tx: &Tx<'_>, queue: i64, id: u64) -> rusqlite::Result<bool> {
+    let Ok(id) = i64::try_from(id) else { return Ok(false) };
+    let removed =
+        tx.prepare_cached("DELETE FROM dead_letters WHERE queue = ?1 AND id = ?2")?.execute((queue, id))?;
+    Ok(removed > 0)
+}

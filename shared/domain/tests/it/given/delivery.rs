@@ -1,0 +1,319 @@
+//! When messages go to the agent (rulings 28 to 30).
+
+use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
+use pilothouse_domain::text::MessageContent;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::{CommandId, DomainEvent};
+
+use crate::scene::{Scene, completes, message, starts, starts_with};
+
+fn injected(n: u128) -> AgentFact {
+    AgentFact::MessageInjected(message(n))
+}
+
+fn dispatched(scene: &Scene) -> CommandId {
+    let command = scene.last.iter().find_map(|e| match e {
+        DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
+        _ => None,
+    });
+    command.expect("a message was dispatched")
+}
+
+#[test]
+fn steering_goes_out_at_once_and_counts_as_delivered_on_its_acknowledgement() {
+    Scene::running()
+        .when(|s| s.steer(1))
+        .then_events(&["MessageEnqueued", "MessageDispatched"])
+        .told(AgentFact::MessageInjecting(message(1)))
+        .then_queue(&[1], &[1])
+        .told(injected(1))
+        .then_events(&["MessageDelivered"])
+        .then_queue(&[], &[])
+        .then(|s| s.conv.closed_messages.len(), &1)
+        .told(injected(1))
+        .then_events(&[]);
+}
+
+#[test]
+fn follow_ups_go_out_one_a_turn() {
+    Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.follow_up(2))
+        .then_queue(&[1, 2], &[])
+        .told(completes("t1"))
+        .then_events(&["TurnCompleted", "MessageDispatched"])
+        .then_queue(&[1, 2], &[1])
+        .told(injected(1))
+        .then_queue(&[2], &[])
+        .told(starts_with("t2", 1))
+        .then_queue(&[2], &[])
+        .told(completes("t2"))
+        .then_queue(&[2], &[2]);
+}
+
+#[test]
+fn an_idle_session_takes_the_immediate_ones_first() {
+    Scene::in_status(S::WaitingForInput)
+        .when(|s| s.follow_up(1))
+        .when(|s| s.steer(2))
+        .when(|s| s.steer(3))
+        .then_queue(&[2, 3, 1], &[])
+        .told(completes("t1"))
+        .then_queue(&[2, 3, 1], &[2]);
+}
+
+#[test]
+fn waiting_suspended_and_intermediate_sessions_keep_messages() {
+    for status in [S::WaitingForInput, S::WaitingForApproval, S::Paused, S::Pausing, S::Resuming, S::Interrupting, S::Cancelling, S::Queued] {
+        Scene::in_status(status).when(|s| s.steer(1)).then_events(&["MessageEnqueued"]).then_queue(&[1], &[]);
+    }
+    Scene::paused().when(|s| s.follow_up(1)).when(|s| s.steer(2)).when(|s| s.resume()).told_done(C::Resume).then_queue(&[2, 1], &[2]);
+}
+
+#[test]
+fn ended_sessions_take_no_messages() {
+    for status in [S::Completed, S::Cancelled, S::Failed, S::ContextExhausted] {
+        Scene::in_status(status).refuses("invalid-transition", |s| s.steer(1));
+    }
+}
+
+#[test]
+fn completed_and_cancelled_sessions_cancel_what_is_open_and_failed_ones_keep_it() {
+    Scene::running().when(|s| s.follow_up(1)).when(|s| s.cancel()).told_done(C::Stop).then_event("MessageCancelled").then_queue(&[], &[]);
+    Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.die(true))
+        .then_status(S::Failed)
+        .then_queue(&[1], &[])
+        .when(|s| s.retry())
+        .wakes()
+        .told(starts("t2"))
+        .told(completes("t2"))
+        .then_queue(&[1], &[1]);
+}
+
+#[test]
+fn messages_pending_at_an_interrupt_are_held_until_their_owner_acts() {
+    let held = || {
+        Scene::running()
+            .when(|s| s.follow_up(1))
+            .when(|s| s.follow_up(2))
+            .when(|s| s.interrupt())
+            .then_event("MessagesHeld")
+            .told_done(C::Interrupt)
+            .then_status(S::Interrupted)
+            .then_queue(&[1, 2], &[])
+    };
+    held().when(|s| s.steer(3)).then_event("MessagesReleased").then_queue(&[3, 1, 2], &[3]);
+    held().when(|s| s.commit(|c, _| c.queue.promote(message(2)))).then_event("MessagesReleased").then_queue(&[2, 1], &[2]);
+    held().when(|s| s.commit(|c, _| c.queue.release(message(1)))).then_event("MessagesReleased").then_queue(&[1, 2], &[1]);
+    held().when(|s| s.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue()))).then_queue(&[], &[]).when(|s| s.steer(4)).then_queue(&[4], &[4]);
+}
+
+/// What is sent after the interrupt was asked for is its owner's new word.
+#[test]
+fn a_message_sent_while_the_interrupt_is_under_way_is_not_held() {
+    Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.interrupt())
+        .when(|s| s.steer(2))
+        .then_events(&["MessageEnqueued", "MessagesReleased"])
+        .told_done(C::Interrupt)
+        .then_events(&["Interrupted", "MessageDispatched"])
+        .then_queue(&[2, 1], &[2]);
+}
+
+#[test]
+fn an_interrupt_that_the_runtime_had_to_enforce_holds_too() {
+    Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.steer(2))
+        .when(|s| s.interrupt())
+        .when(|s| s.clock(30, ProcessState::Alive))
+        .then_event("CommandReissued")
+        .when(|s| s.clock(30, ProcessState::Alive))
+        .then_event("RunStopOrdered")
+        .when(|s| s.die(true))
+        .then_event("MessageReturned")
+        .then_no_event("SlotWanted")
+        .then_hibernated(S::Interrupted)
+        .then_queue(&[2, 1], &[]);
+}
+
+#[test]
+fn what_was_sent_cannot_be_changed() {
+    let content = || MessageContent::parse("other words").unwrap();
+    Scene::running()
+        .when(|s| s.steer(1))
+        .refuses("already-sent", |s| s.commit(|c, _| c.cancel_message(message(1))))
+        .refuses("already-sent", |s| s.commit(|c, _| c.queue.edit(message(1), content())))
+        .refuses("already-sent", |s| s.commit(|c, _| c.queue.move_to(message(1), 0)))
+        .refuses("already-sent", |s| s.commit(|c, _| c.queue.promote(message(1))))
+        .refuses("already-sent", |s| s.commit(|c, _| c.queue.release(message(1))))
+        .refuses("not-found", |s| s.commit(|c, _| c.cancel_message(message(2))));
+}
+
+#[test]
+fn what_is_pending_can_be_changed() {
+    let content = || MessageContent::parse("other words").unwrap();
+    Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.follow_up(2))
+        .when(|s| s.follow_up(3))
+        .when(|s| s.commit(|c, _| c.queue.move_to(message(3), 0)))
+        .then_queue(&[3, 1, 2], &[])
+        .when(|s| s.commit(|c, _| c.queue.move_to(message(3), 9)))
+        .then_queue(&[1, 2, 3], &[])
+        .when(|s| s.commit(|c, _| c.queue.edit(message(2), content())))
+        .then(|s| s.conv.queue.get(message(2)).unwrap().content.clone(), &content())
+        .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
+        .then_queue(&[2, 3], &[])
+        .when(|s| s.commit(|c, _| c.queue.promote(message(3))))
+        .then_events(&["MessagePromotedToImmediate", "MessageDispatched"])
+        .then_queue(&[3, 2], &[3]);
+    Scene::paused().when(|s| s.steer(1)).refuses("already-immediate", |s| s.commit(|c, _| c.queue.promote(message(1))));
+}
+
+#[test]
+fn the_same_message_is_taken_once() {
+    Scene::paused()
+        .when(|s| s.steer(1))
+        .when(|s| s.steer(1))
+        .then_events(&[])
+        .then_queue(&[1], &[])
+        .refuses("idempotency-mismatch", |s| s.send(1, MessagePriority::Immediate, Some("t1")));
+}
+
+#[test]
+fn a_full_queue_takes_no_more() {
+    let mut scene = Scene::paused();
+    for n in 0..100 {
+        scene = scene.when(|s| s.follow_up(n));
+    }
+    scene.refuses("queue-full", |s| s.follow_up(100));
+}
+
+#[test]
+fn steering_for_a_turn_that_is_over_is_not_sent() {
+    let to_turn_1 = |s: &mut Scene| s.send(1, MessagePriority::Immediate, Some("t1"));
+    Scene::running().when(to_turn_1).then_queue(&[1], &[1]);
+    Scene::idle().refuses("turn-over", to_turn_1);
+    Scene::idle().told(starts("t2")).refuses("turn-over", to_turn_1);
+    // It was over before it could be sent.
+    Scene::in_status(S::WaitingForInput)
+        .when(to_turn_1)
+        .told(completes("t1"))
+        .then_event("MessageCancelled")
+        .then_queue(&[], &[]);
+    // It was over before the sidecar had it.
+    let scene = Scene::running().when(to_turn_1);
+    let command = dispatched(&scene);
+    scene
+        .told(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
+        .then_event("MessageCancelled")
+        .then_queue(&[], &[]);
+}
+
+#[test]
+fn a_message_that_the_sidecar_refuses_waits_for_its_owner() {
+    let scene = Scene::running().when(|s| s.steer(1));
+    let command = dispatched(&scene);
+    let refused = |code: &str| AgentFact::CommandRefused { command, code: code.to_owned(), message: String::new() };
+    scene
+        .told(refused("busy"))
+        .then_events(&["CommandRefused", "MessageReturned", "MessagesHeld"])
+        .then_queue(&[1], &[])
+        .told(refused("turn-over"))
+        .then_queue(&[1], &[]);
+}
+
+/// A refusal of what has been delivered in the meantime takes nothing else out of the queue.
+#[test]
+fn a_late_refusal_drops_no_other_message() {
+    let scene = Scene::idle().when(|s| s.steer(1));
+    let command = dispatched(&scene);
+    scene
+        .when(|s| s.follow_up(2))
+        .told(injected(1))
+        .told(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
+        .then_no_event("MessageCancelled");
+}
+
+#[test]
+fn a_message_is_delivered_whatever_becomes_of_its_turn() {
+    Scene::running()
+        .when(|s| s.steer(1))
+        .when(|s| s.interrupt())
+        .told(completes("t1"))
+        .told(starts_with("t2", 1))
+        .then_taken(Outcome::Deferred)
+        .then_events(&["MessageDelivered"])
+        .told_done(C::Interrupt)
+        .then_status(S::Interrupted)
+        .when(|s| s.steer(2))
+        .then_queue(&[2], &[2]);
+}
+
+/// A message that reached the turn under way leaves nothing behind that would block the next one.
+#[test]
+fn a_message_injected_under_an_interrupt_does_not_block_the_next() {
+    Scene::running()
+        .when(|s| s.steer(1))
+        .when(|s| s.interrupt())
+        .told(injected(1))
+        .told_done(C::Interrupt)
+        .when(|s| s.steer(2))
+        .then_queue(&[2], &[2]);
+}
+
+#[test]
+fn a_crash_between_spool_and_agent_is_uncertain_and_never_sent_again_by_itself() {
+    let dead = |drained: bool| {
+        Scene::idle().when(|s| s.steer(1)).told(AgentFact::MessageInjecting(message(1))).when(move |s| s.die(drained))
+    };
+    for drained in [true, false] {
+        dead(drained)
+            .then_event("MessageDeliveryUncertain")
+            .then_no_event("SlotWanted")
+            .then_hibernated(S::Idle)
+            .when(|s| s.follow_up(2))
+            .wakes()
+            .then_queue(&[1, 2], &[2]);
+    }
+    dead(true).when(|s| s.commit(|c, _| c.queue.release(message(1)))).then_event("SlotWanted").wakes().then_queue(&[1], &[1]);
+    // The agent had it after all.
+    dead(true).told_late(injected(1)).then_events(&["MessageDelivered"]).then_taken(Outcome::Applied).then_queue(&[], &[]);
+}
+
+#[test]
+fn what_a_dead_run_had_not_taken_is_sent_to_the_next_one() {
+    Scene::idle()
+        .when(|s| s.steer(1))
+        .when(|s| s.die(true))
+        .then_event("MessageReturned")
+        .then_event("SlotWanted")
+        .wakes()
+        .then_events(&["RunReady", "MessageDispatched"])
+        .then_queue(&[1], &[1]);
+    // Without all its envelopes nobody can know.
+    Scene::idle().when(|s| s.steer(1)).when(|s| s.die(false)).then_event("MessageDeliveryUncertain");
+}
+
+#[test]
+fn a_run_that_is_wanted_no_more_is_not_taken() {
+    let mut scene = Scene::idle().when(|s| s.die(true));
+    scene.pool = {
+        let mut busy = Scene::launching();
+        busy.conv = scene.conv.clone();
+        // One slot, and it is in use.
+        let json = serde_json::to_string(&busy.pool).unwrap();
+        let id = busy.pool.leases().keys().next().unwrap().to_string();
+        serde_json::from_str(&json.replace(&id, &message(99).to_string())).unwrap()
+    };
+    scene
+        .when(|s| s.follow_up(1))
+        .then_events(&["MessageEnqueued", "SlotWanted", "PoolExhausted"])
+        .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
+        .then(|s| s.conv.session.slot_wanted(), &None);
+}

@@ -1,0 +1,395 @@
+//! The two-phase lifecycle (rulings 11, 15 to 17), review, and retry.
+
+use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase};
+use pilothouse_domain::value::{Capabilities, FailureReason};
+use pilothouse_domain::{CommandId, OutputId};
+use uuid::Uuid;
+
+use crate::scene::{Scene, asks, calls, completes, ends, message, output, said, starts, starts_with, turn, used};
+
+#[test]
+fn a_session_is_created_launched_begun_and_closed() {
+    Scene::launching()
+        .then_events(&["Created", "RunRequested", "Allocated"])
+        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .then_events(&["Started", "RunReady"])
+        .then_status(S::Running)
+        .told(starts("t1"))
+        .then_events(&["TurnStarted"])
+        .told(completes("t1"))
+        .then_events(&["TurnCompleted"])
+        .when(|s| s.close())
+        .then_events(&["Closed", "RunStopOrdered"])
+        .then_status(S::Completed)
+        .when(|s| s.die(true))
+        .then_events(&["RunEnded", "Released"])
+        .then_status(S::Completed);
+}
+
+#[test]
+fn each_request_waits_for_its_acknowledgement() {
+    Scene::running()
+        .when(|s| s.pause())
+        .then_events(&["PauseRequested"])
+        .then_status(S::Pausing)
+        .refuses("invalid-transition", |s| s.pause())
+        .refuses("invalid-transition", |s| s.interrupt())
+        .refuses("invalid-transition", |s| s.resume())
+        .told_done(C::Pause)
+        .then_events(&["Paused"])
+        .when(|s| s.resume())
+        .then_events(&["ResumeRequested"])
+        .told_done(C::Resume)
+        .then_events(&["Resumed"])
+        .then_status(S::Running)
+        .when(|s| s.interrupt())
+        .then_events(&["InterruptRequested"])
+        .told_done(C::Interrupt)
+        .then_events(&["Interrupted"])
+        .then_status(S::Interrupted)
+        .when(|s| s.cancel())
+        .then_events(&["CancelRequested"])
+        .told_done(C::Stop)
+        .then_events(&["Cancelled", "RunStopOrdered"])
+        .then_status(S::Cancelled);
+}
+
+#[test]
+fn a_doubled_a_stale_and_a_foreign_acknowledgement_change_nothing() {
+    let scene = Scene::running().when(|s| s.pause());
+    let command = scene.outstanding();
+    let foreign = CommandId::new(Uuid::from_u128(42));
+    scene
+        .told(AgentFact::CommandDone(C::Pause, foreign))
+        .then_ignored("stale-ack")
+        .told(AgentFact::CommandDone(C::Interrupt, command))
+        .then_ignored("stale-ack")
+        .then_status(S::Pausing)
+        .told_done(C::Pause)
+        .told(AgentFact::CommandDone(C::Pause, command))
+        .then_ignored("stale-ack")
+        .then_events(&[])
+        .then_status(S::Paused);
+}
+
+#[test]
+fn a_done_without_its_received_confirms() {
+    let scene = Scene::running().when(|s| s.interrupt());
+    let command = scene.outstanding();
+    scene.told(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
+}
+
+#[test]
+fn facts_of_an_earlier_run_count_usage_and_move_nothing() {
+    Scene::running()
+        .told_late(completes("t1"))
+        .then_ignored("stale-run")
+        .then_status(S::Running)
+        .told_late(used("0.10"))
+        .then_taken(Outcome::Applied)
+        .then_events(&["MetricsUpdated"])
+        .told_late(said())
+        .then_taken(Outcome::Applied)
+        .then_status(S::Running);
+}
+
+#[test]
+fn a_cancel_under_another_request_is_carried_out_when_that_resolves() {
+    for (given, done, confirmed) in [
+        (Scene::in_status(S::Interrupting), C::Interrupt, "Interrupted"),
+        (Scene::in_status(S::Pausing), C::Pause, "Paused"),
+        (Scene::in_status(S::Resuming), C::Resume, "Resumed"),
+    ] {
+        given
+            .when(|s| s.cancel())
+            .then_events(&["CancelAccepted"])
+            .when(|s| s.cancel())
+            .then_events(&[])
+            .told_done(done)
+            .then_events(&[confirmed, "CancelRequested"])
+            .then_status(S::Cancelling)
+            .told_done(C::Stop)
+            .then_status(S::Cancelled);
+    }
+}
+
+#[test]
+fn a_cancel_with_force_ends_the_process_at_once() {
+    for status in [S::Running, S::Idle, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::WaitingForInput] {
+        Scene::in_status(status)
+            .when(|s| s.force_cancel())
+            .then_event("RunStopOrdered")
+            .when(|s| s.die(true))
+            .then_event("Cancelled")
+            .then_status(S::Cancelled);
+    }
+}
+
+#[test]
+fn a_cancel_without_an_agent_confirms_at_once() {
+    Scene::new().when(|s| s.cancel()).then_events(&["CancelRequested", "Cancelled"]).then_status(S::Cancelled);
+    Scene::launching()
+        .when(|s| s.cancel())
+        .then_events(&["CancelRequested", "Cancelled", "RunStopOrdered"])
+        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .then_events(&[])
+        .then_status(S::Cancelled);
+    Scene::idle().when(|s| s.die(true)).when(|s| s.cancel()).then_events(&["CancelRequested", "Cancelled"]);
+}
+
+#[test]
+fn a_turn_that_ended_by_itself_under_an_interrupt_leads_to_idle() {
+    Scene::in_status(S::Interrupting)
+        .told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(2)) })
+        .then_taken(Outcome::Deferred)
+        .then_status(S::Interrupting)
+        .told_done(C::Interrupt)
+        .then_events(&["Interrupted", "OutputReady"])
+        .then_status(S::Idle)
+        .then(|s| (s.conv.session.metrics().turn_count, s.conv.session.has_pending_review()), &(1, true));
+}
+
+#[test]
+fn a_turn_that_began_under_an_interrupt_is_the_one_that_was_interrupted() {
+    Scene::in_status(S::Interrupting)
+        .told(completes("t1"))
+        .told(starts("t2"))
+        .then_taken(Outcome::Deferred)
+        .told_done(C::Interrupt)
+        .then_events(&["Interrupted", "TurnCompleted", "TurnStarted"])
+        .then_status(S::Interrupted)
+        .then(|s| (s.conv.session.metrics().turn_count, s.conv.session.turn().is_none()), &(1, true));
+}
+
+#[test]
+fn a_turn_that_ended_while_suspended_counts_on_resume() {
+    Scene::in_status(S::Pausing)
+        .told(completes("t1"))
+        .then_taken(Outcome::Deferred)
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .when(|s| s.resume())
+        .told_done(C::Resume)
+        .then_events(&["Resumed", "TurnCompleted"])
+        .then_status(S::Idle);
+}
+
+#[test]
+fn facts_that_waited_are_applied_in_their_order() {
+    Scene::in_status(S::Resuming)
+        .told(asks("q1"))
+        .told(completes("t1"))
+        .told(starts("t2"))
+        .told(AgentFact::ContextExhausted)
+        .told_done(C::Resume)
+        .then_events(&[
+            "Resumed",
+            "WaitingForInput",
+            "RequestClosed",
+            "TurnCompleted",
+            "TurnStarted",
+            "ContextExhausted",
+            "RunStopOrdered",
+        ])
+        .then_status(S::ContextExhausted);
+}
+
+/// Ruling 17: what fits no status is recorded with its reason.
+#[test]
+fn a_fact_that_waited_in_vain_says_why() {
+    Scene::in_status(S::Resuming)
+        .told(AgentFact::ContextExhausted)
+        .told(completes("t1"))
+        .told_done(C::Resume)
+        .then_events(&["Resumed", "ContextExhausted", "FactIgnored", "RunStopOrdered"]);
+    Scene::in_status(S::Cancelling)
+        .told(asks("q1"))
+        .told_done(C::Stop)
+        .then_events(&["Cancelled", "FactIgnored", "RunStopOrdered"]);
+}
+
+#[test]
+fn an_interrupt_closes_a_question_that_waited() {
+    Scene::in_status(S::Interrupting)
+        .told(asks("q1"))
+        .told_done(C::Interrupt)
+        .then_events(&["Interrupted", "RequestClosed"])
+        .then_status(S::Interrupted);
+}
+
+#[test]
+fn a_question_whose_result_arrived_while_suspended_does_not_block() {
+    Scene::in_status(S::Pausing)
+        .told(asks("q1"))
+        .told(crate::scene::results("q1"))
+        .then_events(&["ToolCallCompleted", "RequestClosed"])
+        .told_done(C::Pause)
+        .when(|s| s.resume())
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
+#[test]
+fn usage_messages_and_results_count_under_a_request() {
+    for status in [S::Interrupting, S::Pausing, S::Resuming, S::Cancelling] {
+        Scene::in_status(status)
+            .told(said())
+            .then_events(&["AgentMessageRecorded"])
+            .told(calls("c1"))
+            .told(crate::scene::results("c1"))
+            .then_events(&["ToolCallCompleted"])
+            .told(used("0.01"))
+            .then_events(&["MetricsUpdated"])
+            .then_status(status);
+    }
+}
+
+#[test]
+fn a_stopped_agent_that_acts_told_again_and_then_ended() {
+    for (status, fact) in [(S::Interrupted, said()), (S::Paused, calls("c1")), (S::Interrupted, starts("t2"))] {
+        Scene::in_status(status)
+            .told(fact)
+            .then_ignored("after-stop")
+            .then_event("AfterStopActivity")
+            .then_event("CommandReissued")
+            .then_status(status)
+            .told(said())
+            .then_event("AfterStopActivity")
+            .then_event("RunStopOrdered")
+            .told(said())
+            .then_no_event("RunStopOrdered")
+            .when(|s| s.die(true))
+            .then_hibernated(status);
+    }
+    Scene::in_status(S::Cancelled).told(said()).then_event("AfterStopActivity").told(said()).then_event("RunStopOrdered");
+}
+
+#[test]
+fn usage_and_results_of_what_was_under_way_are_no_activity_after_a_stop() {
+    Scene::interrupted()
+        .told(used("0.2"))
+        .then_events(&["MetricsUpdated"])
+        .told(crate::scene::results("c1"))
+        .then_events(&["ToolCallCompleted"])
+        .then_status(S::Interrupted);
+}
+
+/// What an earlier run did after its stop is not held against the next one.
+#[test]
+fn the_next_run_is_judged_by_itself() {
+    Scene::interrupted()
+        .told(said())
+        .told(said())
+        .when(|s| s.die(true))
+        .when(|s| s.steer(1))
+        .wakes()
+        .told(starts_with("t2", 1))
+        .when(|s| s.interrupt())
+        .told_done(C::Interrupt)
+        .told(said())
+        .then_event("CommandReissued");
+}
+
+#[test]
+fn an_agent_that_cannot_pause_says_so() {
+    Scene::launching()
+        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .refuses("not-supported", |s| s.pause())
+        .when(|s| s.interrupt());
+}
+
+#[test]
+fn a_refused_resume_leaves_the_session_suspended_and_a_refused_stop_is_enforced() {
+    let refused = |scene: Scene| {
+        let command = scene.outstanding();
+        scene.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
+    };
+    refused(Scene::in_status(S::Resuming)).then_events(&["CommandRefused", "ResumeAbandoned"]).then_status(S::Paused);
+    refused(Scene::in_status(S::Interrupting))
+        .then_events(&["CommandRefused", "RunStopOrdered"])
+        .when(|s| s.die(true))
+        .then_hibernated(S::Interrupted);
+}
+
+#[test]
+fn output_is_decided_on_by_its_id() {
+    let scene = Scene::reviewable();
+    let first = scene.output_id();
+    let scene = scene.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
+        turn: turn("t2"),
+        output: Some(output(2)),
+    });
+    let second = scene.output_id();
+    scene
+        .clone()
+        .refuses("output-changed", |s| s.approve(first))
+        .when(|s| s.approve(second))
+        .then_events(&["Approved", "RunStopOrdered"])
+        .then_status(S::Completed);
+    scene
+        .refuses("output-changed", |s| s.reject(first))
+        .when(|s| s.reject(second))
+        .then_events(&["Rejected", "Failed", "RunStopOrdered"])
+        .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::VerificationFailed);
+    Scene::idle().refuses("nothing-to-review", |s| s.approve(OutputId::new(Uuid::nil())));
+}
+
+#[test]
+fn nothing_is_decided_while_a_turn_is_about_to_begin() {
+    let scene = Scene::reviewable().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let id = scene.output_id();
+    scene
+        .refuses("turn-starting", |s| s.approve(id))
+        .refuses("turn-starting", |s| s.reject(id))
+        .refuses("turn-starting", |s| s.close())
+        .told(AgentFact::MessageInjected(message(1)))
+        .refuses("turn-starting", |s| s.close())
+        .told(starts_with("t2", 1))
+        .told(completes("t2"))
+        .when(|s| s.approve(id));
+}
+
+#[test]
+fn a_retry_clears_what_failed_and_keeps_what_was_spent() {
+    let scene = Scene::running()
+        .told(used("0.5"))
+        .told(ends(true))
+        .then_status(S::Failed)
+        .when(|s| s.die(true))
+        .when(|s| s.retry())
+        .then_event("RunRequested")
+        .then_status(S::Queued);
+    let session = &scene.conv.session;
+    assert_eq!((session.completed_at(), session.failure(), session.retry_count()), (None, None, 1));
+    assert_eq!(session.budget().estimated_cost_usd(), crate::scene::usd("0.5"));
+    assert_eq!(session.run().map(|run| run.cause), Some(RunCause::Retry));
+    scene.wakes().then_events(&["Started", "RunReady"]).then_status(S::Running);
+}
+
+#[test]
+fn a_session_is_retried_three_times() {
+    let mut scene = Scene::running();
+    for _ in 0..3 {
+        scene = scene.told(ends(true)).when(|s| s.die(true)).when(|s| s.retry()).wakes();
+    }
+    scene.told(ends(true)).refuses("retries-exhausted", |s| s.retry());
+}
+
+/// The run that failed may take a while to end, and what it still tells is late.
+#[test]
+fn a_retry_waits_for_the_end_of_the_run_that_failed() {
+    let scene = Scene::running().told(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
+    let old = scene.run();
+    scene
+        .then_no_event("RunRequested")
+        .told(ends(true))
+        .then_ignored("stale-run")
+        .told(used("0.1"))
+        .then_taken(Outcome::Applied)
+        .then_status(S::Queued)
+        .when(|s| s.die(true))
+        .then_events(&["RunEnded", "Released", "RunRequested", "Allocated"])
+        .then_status(S::Queued)
+        .then(|s| s.run() != old && s.conv.session.run().unwrap().phase == RunPhase::Launching, &true);
+}

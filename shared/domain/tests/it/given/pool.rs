@@ -1,0 +1,90 @@
+//! The pool (ruling 21).
+
+use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainEvent, Occasion};
+use uuid::Uuid;
+
+use crate::scene::{Ids, Scene, ends};
+
+/// Sessions of one owner.
+fn sessions(n: u128) -> Vec<AgentSession> {
+    let session = Scene::new().conv.session;
+    let json = serde_json::to_value(&session).unwrap();
+    let with = |id: u128| {
+        let mut json = json.clone();
+        json["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(id))).unwrap();
+        serde_json::from_value(json).unwrap()
+    };
+    (1..=n).map(with).collect()
+}
+
+fn allocate(pool: &mut SessionPool, session: &mut AgentSession, ids: &mut Ids) -> (Allocation, Vec<&'static str>) {
+    let mut cx = Occasion::new(Scene::new().now, Deadlines::default(), ids);
+    let (allocation, events) = pool.allocate(session, &mut cx).unwrap();
+    (allocation, events.iter().map(DomainEvent::name).collect())
+}
+
+#[test]
+fn who_comes_when_all_slots_are_taken_waits_in_line() {
+    let mut ids = Ids(100);
+    let mut pool = SessionPool::default();
+    pool.configure(1).unwrap();
+    let [mut a, mut b, mut c] = <[_; 3]>::try_from(sessions(3)).unwrap();
+    let (Allocation::Allocated(run), events) = allocate(&mut pool, &mut a, &mut ids) else { panic!("no slot") };
+    assert_eq!(events, ["SessionRunRequestedEvent", "SessionAllocatedEvent"]);
+    assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::Waits, vec!["SessionPoolExhaustedEvent"]));
+    assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::Waits, vec![]));
+    assert_eq!(allocate(&mut pool, &mut c, &mut ids).0, Allocation::Waits);
+    assert_eq!(pool.next_in_line(), None);
+
+    assert_eq!(pool.release(a.id(), run).len(), 1);
+    assert_eq!(pool.release(a.id(), run).len(), 0, "a second release is none");
+    assert_eq!(pool.next_in_line(), Some(b.id()));
+    // Who is in line is not overtaken.
+    assert_eq!(allocate(&mut pool, &mut c, &mut ids).0, Allocation::Waits);
+    assert!(matches!(allocate(&mut pool, &mut b, &mut ids).0, Allocation::Allocated(_)));
+    assert_eq!(pool.leases().len(), 1);
+    assert_eq!(pool.release(b.id(), run).len(), 0, "the lease of another run stays");
+}
+
+#[test]
+fn lowering_the_maximum_stops_nobody_and_raising_it_names_who_is_next() {
+    let mut ids = Ids(100);
+    let mut pool = SessionPool::default();
+    pool.configure(2).unwrap();
+    let [mut a, mut b, mut c] = <[_; 3]>::try_from(sessions(3)).unwrap();
+    allocate(&mut pool, &mut a, &mut ids);
+    allocate(&mut pool, &mut b, &mut ids);
+    pool.configure(1).unwrap();
+    assert_eq!((pool.active_count(), pool.can_allocate()), (2, false));
+    allocate(&mut pool, &mut c, &mut ids);
+    let events = pool.configure(3).unwrap();
+    assert_eq!(events, [DomainEvent::PoolConfigured { max_count: 3, next: Some(c.id()) }]);
+    assert!(pool.configure(0).is_err() && pool.configure(1001).is_err());
+}
+
+#[test]
+fn a_session_that_wants_nothing_leaves_the_line() {
+    let mut ids = Ids(100);
+    let mut pool = SessionPool::default();
+    pool.configure(1).unwrap();
+    let [mut a, mut b] = <[_; 2]>::try_from(sessions(2)).unwrap();
+    allocate(&mut pool, &mut a, &mut ids);
+    allocate(&mut pool, &mut b, &mut ids);
+    let mut cx = Occasion::new(Scene::new().now, Deadlines::default(), &mut ids);
+    b.request_cancel(false, &mut cx).unwrap();
+    assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::NotWanted, vec![]));
+    assert!(pool.waiting().is_empty() && !pool.leave_line(b.id()));
+}
+
+/// A retry waits for the end of its own earlier run; the others need not wait with it.
+#[test]
+fn a_retry_that_waits_for_its_old_run_holds_nobody_up() {
+    let mut scene = Scene::running().told(ends(true)).when(|s| s.retry());
+    scene.pool.configure(2).unwrap();
+    assert_eq!(scene.pool.waiting().len(), 1);
+    let mut ids = Ids(100);
+    let mut other = sessions(1).remove(0);
+    assert!(matches!(allocate(&mut scene.pool, &mut other, &mut ids).0, Allocation::Allocated(_)));
+    scene.when(|s| s.die(true)).then_event("RunRequested").then(|s| (s.pool.leases().len(), s.pool.waiting().len()), &(2, 0));
+}

@@ -1,0 +1,167 @@
+//! Questions and plans by id (ruling 26).
+
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
+use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus};
+
+use crate::scene::{Scene, asks, call, completes, results, shows, starts};
+
+const DAY: u64 = 24 * 60 * 60;
+
+fn running_with(settings: SessionSettings) -> Scene {
+    let mut scene = Scene::with(settings);
+    scene.allocate();
+    scene.told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"))
+}
+
+#[test]
+fn a_waiting_status_lasts_while_a_request_blocks() {
+    Scene::running()
+        .told(asks("q1"))
+        .then_events(&["WaitingForInput"])
+        .told(shows("p1"))
+        .then_status(S::WaitingForInput)
+        .told(asks("q2"))
+        .when(|s| s.answer("q1"))
+        .then_events(&["InputReceived"])
+        .then_status(S::WaitingForApproval)
+        .refuses("request-over", |s| s.answer("q1"))
+        .refuses("wrong-request", |s| s.answer("p1"))
+        .refuses("wrong-request", |s| s.approve_plan("q2"))
+        .when(|s| s.answer("q2"))
+        .then_status(S::WaitingForApproval)
+        .when(|s| s.reject_plan("p1"))
+        .then_events(&["PlanRejected"])
+        .then_status(S::Running);
+}
+
+#[test]
+fn every_question_of_a_request_needs_its_answer() {
+    Scene::in_status(S::WaitingForInput)
+        .refuses("validation-failed", |s| s.commit(|c, cx| c.answer(&call("q1"), Vec::new(), cx)))
+        .when(|s| s.answer("q1"));
+}
+
+#[test]
+fn the_result_of_its_call_closes_a_request() {
+    Scene::running()
+        .told(asks("q1"))
+        .told(asks("q2"))
+        .told(results("q1"))
+        .then_events(&["ToolCallCompleted", "RequestClosed"])
+        .then_status(S::WaitingForInput)
+        .told(results("q2"))
+        .then_status(S::Running);
+}
+
+#[test]
+fn the_turns_end_closes_every_request() {
+    Scene::running()
+        .told(asks("q1"))
+        .told(shows("p1"))
+        .told(completes("t1"))
+        .then_events(&["RequestClosed", "RequestClosed", "TurnCompleted"])
+        .then_status(S::Idle)
+        .refuses("request-over", |s| s.answer("q1"));
+}
+
+#[test]
+fn plans_count_their_revisions() {
+    let plan = |s: &Scene| s.conv.session.plan().map(|p| (p.version, p.status)).unwrap();
+    Scene::running()
+        .told(AgentFact::PlanModeEntered)
+        .then(plan, &(1, PlanStatus::Draft))
+        .told(shows("p1"))
+        .then(plan, &(1, PlanStatus::PendingApproval))
+        .when(|s| s.reject_plan("p1"))
+        .then(plan, &(1, PlanStatus::Rejected))
+        .told(shows("p2"))
+        .then(plan, &(2, PlanStatus::PendingApproval))
+        .when(|s| s.approve_plan("p2"))
+        .then(plan, &(2, PlanStatus::Approved))
+        .told(AgentFact::PlanModeEntered)
+        .told(shows("p3"))
+        .then(plan, &(3, PlanStatus::PendingApproval));
+}
+
+#[test]
+fn a_plan_that_nobody_must_look_at_blocks_nothing() {
+    let settings = SessionSettings { plan_approval_required: false, ..SessionSettings::default() };
+    running_with(settings)
+        .told(shows("p1"))
+        .then_events(&["PlanPendingApproval"])
+        .then_status(S::Running)
+        .then(|s| s.conv.session.plan().unwrap().status, &PlanStatus::Approved);
+}
+
+#[test]
+fn a_request_that_nobody_answers_fails_the_session() {
+    Scene::in_status(S::WaitingForInput)
+        .when(|s| s.clock_with_heartbeats(DAY - 1))
+        .then_status(S::WaitingForInput)
+        .when(|s| s.clock_with_heartbeats(1))
+        .then_event("Failed")
+        .then_status(S::Failed)
+        .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::Timeout);
+}
+
+#[test]
+fn the_default_answer_stands_in() {
+    let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
+    running_with(settings.clone()).told(asks("q1")).when(|s| s.clock_with_heartbeats(DAY)).then_event("InputReceived").then_status(S::Running);
+    // There is no default decision on a plan.
+    running_with(settings).told(shows("p1")).when(|s| s.clock_with_heartbeats(DAY)).then_status(S::Failed);
+}
+
+#[test]
+fn without_a_process_the_answer_goes_as_a_message() {
+    let sources = |s: &Scene| s.conv.queue.messages().iter().map(|m| m.source).collect::<Vec<_>>();
+    Scene::in_status(S::WaitingForInput)
+        .when(|s| s.die(true))
+        .then_hibernated(S::WaitingForInput)
+        .when(|s| s.answer("q1"))
+        .then_events(&["InputReceived", "MessageEnqueued", "SlotWanted", "RunRequested", "Allocated"])
+        .then_status(S::Idle)
+        .then(sources, &vec![MessageSource::User])
+        .then(|s| s.conv.session.turn().is_none(), &true)
+        .refuses("turn-over", |s| s.send(1, pilothouse_domain::value::MessagePriority::Immediate, Some("t1")))
+        .wakes()
+        .then_events(&["RunReady", "MessageDispatched"]);
+}
+
+#[test]
+fn without_a_process_the_default_answer_goes_as_a_message() {
+    let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
+    running_with(settings)
+        .told(asks("q1"))
+        .when(|s| s.die(true))
+        .when(|s| s.clock(DAY, ProcessState::Unknown))
+        .then_event("InputReceived")
+        .then_event("MessageEnqueued")
+        .then_status(S::Idle);
+}
+
+#[test]
+fn hibernated_plans_are_decided_one_after_the_other() {
+    Scene::running()
+        .told(shows("p1"))
+        .told(asks("q1"))
+        .when(|s| s.die(true))
+        .when(|s| s.approve_plan("p1"))
+        .then_events(&["PlanApproved", "MessageEnqueued"])
+        .then_status(S::WaitingForInput)
+        .when(|s| s.answer("q1"))
+        .then_status(S::Idle)
+        .then_event("SlotWanted");
+}
+
+/// An answer is never lost, not even to a full queue.
+#[test]
+fn an_answer_finds_its_place_in_a_full_queue() {
+    let mut scene = Scene::in_status(S::WaitingForInput).when(|s| s.die(true));
+    for n in 0..100 {
+        scene = scene.when(|s| s.follow_up(n));
+    }
+    let scene = scene.refuses("queue-full", |s| s.follow_up(100)).when(|s| s.answer("q1")).then_event("MessageEnqueued");
+    let next = scene.conv.queue.next_pending().unwrap();
+    assert!(next.content.as_str().contains("q1?: yes"));
+}

@@ -1,0 +1,107 @@
+//! Turns, output, subagents and the end of the agent's conversation (rulings 18, 19, 31).
+
+use pilothouse_domain::SubAgentId;
+use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SubAgentStatus};
+use pilothouse_domain::value::FailureReason;
+
+use crate::scene::{Scene, completes, ends, output, starts, usd, used, used_by};
+
+#[test]
+fn the_end_of_another_turn_ends_nothing() {
+    Scene::running()
+        .told(completes("t0"))
+        .then_ignored("RecordTurnCompleted does not apply while Running")
+        .then_status(S::Running)
+        .told(completes("t1"))
+        .then_status(S::Idle)
+        .told(completes("t1"))
+        .then_ignored("RecordTurnCompleted does not apply while Idle")
+        .then(|s| s.conv.session.metrics().turn_count, &1);
+}
+
+#[test]
+fn output_of_the_agent_api_takes_effect_at_the_turns_end() {
+    Scene::running()
+        .when(|s| s.commit(|c, cx| c.session.submit_output(output(3), cx)))
+        .then_events(&[])
+        .told(completes("t1"))
+        .then_events(&["OutputReady"])
+        .then(|s| s.conv.session.output().unwrap().output.files_changed, &3)
+        .told(starts("t2"))
+        .told(completes("t2"))
+        .then_events(&["TurnCompleted"])
+        .then(|s| s.conv.session.has_pending_review(), &true);
+}
+
+#[test]
+fn the_end_of_the_conversation_ends_an_open_turn_and_records_output_once() {
+    let end = |files| AgentFact::SessionEnded {
+        is_error: false,
+        reason: "success".to_owned(),
+        message: None,
+        output: Some(output(files)),
+    };
+    let scene = Scene::running().told(end(1)).then_events(&["OutputReady"]).then_status(S::Idle);
+    let recorded = scene.output_id();
+    scene.told(end(1)).then_events(&[]).then(Scene::output_id, &recorded);
+    Scene::idle().told(end(1)).then_events(&["OutputReady"]).then(|s| s.conv.session.metrics().turn_count, &1);
+    Scene::idle().told(ends(false)).then_taken(Outcome::Applied).then_events(&[]);
+}
+
+#[test]
+fn an_error_keeps_the_agents_own_reason() {
+    let failed = |scene: Scene| {
+        scene.told(ends(true)).then_status(S::Failed).then(
+            |s| s.conv.session.failure().map(|f| (f.reason, f.message.clone())),
+            &Some((FailureReason::AgentError, Some("max_turns".to_owned()))),
+        )
+    };
+    failed(Scene::running());
+    failed(Scene::interrupted());
+    failed(Scene::paused());
+    failed(Scene::in_status(S::WaitingForInput));
+    // Idle is not left by it (S0 8.4): the turn that it could have failed is over.
+    Scene::idle().told(ends(true)).then_ignored("RecordFailure does not apply while Idle").then_status(S::Idle);
+}
+
+#[test]
+fn a_session_that_ended_well_while_suspended_is_idle_after_its_resume() {
+    Scene::paused().told(ends(false)).then_taken(Outcome::Deferred).then_status(S::Paused).when(|s| s.die(true)).then_hibernated(S::Paused);
+    Scene::interrupted()
+        .told(ends(false))
+        .then_ignored("RecordTurnCompleted does not apply while Interrupted")
+        .then_status(S::Interrupted);
+}
+
+#[test]
+fn a_subagents_usage_is_its_own_and_its_parents() {
+    let sub = SubAgentId::parse("sub").unwrap();
+    let started = AgentFact::SubAgentStarted { subagent: sub.clone(), model: None, objective: "Look".to_owned() };
+    let scene = Scene::running().told(started).told(used("0.1")).told(used_by(Some("sub"), "0.2")).told(used_by(Some("sub"), "0.3"));
+    assert_eq!(scene.conv.subagents[&sub].total_cost_usd, usd("0.3"));
+    assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.4"));
+    let scene = scene.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&["SubAgentSessionCompleted"]);
+    let scene = scene.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
+    assert_eq!(scene.conv.subagents[&sub].status, SubAgentStatus::Completed);
+}
+
+#[test]
+fn usage_of_a_subagent_that_was_not_seen_to_start_is_its_own_too() {
+    let scene = Scene::running().told(used_by(Some("late"), "0.2"));
+    let sub = &scene.conv.subagents[&SubAgentId::parse("late").unwrap()];
+    assert_eq!((sub.total_cost_usd, sub.model_id.as_deref()), (usd("0.2"), Some("m")));
+    assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.2"));
+    // Its totals go on.
+    let scene = scene.told(used_by(Some("late"), "0.5"));
+    assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.5"));
+    scene.when(|s| s.die(true)).then_event("SubAgentSessionFailed");
+}
+
+#[test]
+fn open_tool_calls_end_with_their_run() {
+    Scene::running()
+        .told(crate::scene::calls("c1"))
+        .when(|s| s.die(true))
+        .then_events(&["ToolCallCompleted", "Failed", "RunEnded", "Released"]);
+}

@@ -1,0 +1,65 @@
+//! What is stored is what was.
+
+use pilothouse_domain::AgentSession;
+use pilothouse_domain::queue::SessionMessageQueue;
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::session::AgentSessionStatus as S;
+use pilothouse_domain::value::{ContextWindowSnapshot, TokenUsage};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::scene::{Scene, asks, calls, completes, message, output, shows, starts_with, turn, used, used_by};
+
+fn there_and_back<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}
+
+fn assert_stored(scene: &Scene) {
+    assert_eq!(there_and_back::<AgentSession>(&scene.conv.session), scene.conv.session);
+    assert_eq!(there_and_back::<SessionMessageQueue>(&scene.conv.queue), scene.conv.queue);
+    assert_eq!(there_and_back(&scene.pool), scene.pool);
+    assert_eq!(there_and_back(&scene.last), scene.last);
+    for subagent in scene.conv.subagents.values() {
+        assert_eq!(there_and_back(subagent), *subagent);
+    }
+}
+
+#[test]
+fn every_status_survives_its_storage() {
+    for status in S::ALL {
+        assert_stored(&Scene::in_status(status));
+    }
+}
+
+#[test]
+fn a_session_with_everything_survives_its_storage() {
+    let window = ContextWindowSnapshot {
+        usage: TokenUsage { input_tokens: 1, output_tokens: 2, cache_read_tokens: 3, cache_write_tokens: 4 },
+        model_context_limit: 200_000,
+        recorded_at: "2026-11-21T20:11:35.696Z".parse().unwrap(),
+    };
+    let AgentFact::Used(mut report) = used("0.123456789012") else { unreachable!() };
+    report.context_window = Some(window);
+    let mut scene = Scene::reviewable()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.follow_up(2))
+        .when(|s| s.send(3, pilothouse_domain::value::MessagePriority::Queued, None))
+        .told(AgentFact::MessageInjecting(message(1)))
+        .told(starts_with("t2", 1))
+        .told(AgentFact::Used(report))
+        .told(used_by(Some("sub"), "0.9"))
+        .told(calls("c1"))
+        .told(AgentFact::PlanModeEntered)
+        .told(shows("p1"))
+        .told(asks("q1"))
+        .when(|s| s.steer(4));
+    assert_stored(&scene);
+    // A gap, a request under way, facts that wait, a cancellation that waits.
+    scene = Scene::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
+    scene = scene.told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(3)) }).when(|s| s.cancel());
+    let run = scene.conv.session.run().unwrap().clone();
+    let mut inbox = run.inbox.clone();
+    inbox.park(7);
+    assert_eq!(there_and_back(&inbox), inbox);
+    assert_stored(&scene);
+}

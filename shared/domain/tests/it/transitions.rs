@@ -1,0 +1,285 @@
+//! The transition table, written out from S0 8.4 and the rulings, against the one that the code has; and every public
+//! method in every status.
+
+use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, Operation as Op};
+use pilothouse_domain::value::FailureReason;
+
+use crate::scene::{Scene, Step, asks, completes, output, shows, starts};
+
+/// Non-terminal statuses without a request under way (S0: those that can be cancelled).
+const RESTING: [S; 7] =
+    [S::Queued, S::Running, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval, S::Idle];
+
+/// What the specification allows; everything else is refused.
+fn specified(operation: Op) -> Vec<(S, S)> {
+    let same = |statuses: &[S]| statuses.iter().map(|s| (*s, *s)).collect::<Vec<_>>();
+    let all_to = |statuses: &[S], to: S| statuses.iter().map(|s| (*s, to)).collect::<Vec<_>>();
+    match operation {
+        Op::Start => vec![(S::Queued, S::Running)],
+        // Ruling 18. Started sessions are Running before their first turn begins.
+        Op::StartTurn => vec![(S::Idle, S::Running), (S::Interrupted, S::Running), (S::Running, S::Running)],
+        // Ruling 26: the turn's end closes what waits.
+        Op::RecordTurnCompleted => {
+            vec![(S::Running, S::Idle), (S::WaitingForInput, S::Idle), (S::WaitingForApproval, S::Idle)]
+        },
+        // Ruling 18: output not yet recorded is recorded in Idle too.
+        Op::RecordOutput => vec![
+            (S::Running, S::Idle),
+            (S::WaitingForInput, S::Idle),
+            (S::WaitingForApproval, S::Idle),
+            (S::Idle, S::Idle),
+        ],
+        Op::RequestInterrupt => vec![(S::Running, S::Interrupting)],
+        Op::ConfirmInterrupted => vec![(S::Interrupting, S::Interrupted)],
+        // Ruling 17.
+        Op::ConfirmInterruptedTurnOver => vec![(S::Interrupting, S::Idle)],
+        Op::RequestPause => vec![(S::Running, S::Pausing)],
+        Op::ConfirmPaused => vec![(S::Pausing, S::Paused)],
+        Op::RequestResume => vec![(S::Paused, S::Resuming)],
+        Op::ConfirmResumed => vec![(S::Resuming, S::Running)],
+        // Ruling 12.
+        Op::AbandonResume => vec![(S::Resuming, S::Paused)],
+        Op::RequestCancel => all_to(&RESTING, S::Cancelling),
+        Op::ConfirmCancelled => vec![(S::Cancelling, S::Cancelled), (S::Queued, S::Cancelled)],
+        Op::RecordContextExhausted | Op::RecordVoluntaryHandoff => vec![(S::Running, S::ContextExhausted)],
+        Op::RecordContextNearingLimit | Op::RecordPlanAutoApproved => same(&[S::Running]),
+        // Ruling 26: several requests can be open; the oldest names the status.
+        Op::RecordUserQuestionAsked => vec![
+            (S::Running, S::WaitingForInput),
+            (S::WaitingForInput, S::WaitingForInput),
+            (S::WaitingForApproval, S::WaitingForApproval),
+        ],
+        Op::RecordPlanPendingApproval => vec![
+            (S::Running, S::WaitingForApproval),
+            (S::WaitingForApproval, S::WaitingForApproval),
+            (S::WaitingForInput, S::WaitingForInput),
+        ],
+        Op::RecordUserQuestionAnswered | Op::RecordPlanApproved | Op::RecordPlanRejected | Op::CloseRequest => {
+            all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running)
+        },
+        // Ruling 26: it goes as a message.
+        Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Idle),
+        Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::ConfirmReloaded => same(&[S::Idle, S::Interrupted]),
+        Op::ApproveOutput | Op::Close => vec![(S::Idle, S::Completed)],
+        Op::RejectOutput => vec![(S::Idle, S::Failed)],
+        // S0, and ruling 14.
+        Op::RecordFailure => all_to(
+            &[
+                S::Running,
+                S::Paused,
+                S::Interrupting,
+                S::Interrupted,
+                S::Pausing,
+                S::Resuming,
+                S::Queued,
+                S::WaitingForInput,
+                S::WaitingForApproval,
+            ],
+            S::Failed,
+        ),
+        // Ruling 12: a start, a retry, and the wake of whatever can hibernate.
+        Op::FailLaunch => all_to(
+            &[S::Queued, S::Idle, S::Interrupted, S::Paused, S::Resuming, S::WaitingForInput, S::WaitingForApproval],
+            S::Failed,
+        ),
+        Op::Retry => vec![(S::Failed, S::Queued)],
+        // Ruling 17.
+        Op::RecordPlanCreated | Op::UpdateSessionTaskList | Op::UpdateMetrics => same(&S::ALL),
+        Op::ChangeBudget => {
+            let ended = [S::Cancelled, S::Completed, S::ContextExhausted];
+            same(&S::ALL.into_iter().filter(|s| !ended.contains(s)).collect::<Vec<_>>())
+        },
+        // Rulings 28 and 29.
+        Op::AcceptMessage => {
+            let mut open = RESTING.to_vec();
+            open.extend([S::Interrupting, S::Pausing, S::Resuming, S::Cancelling]);
+            same(&open)
+        },
+        // Rulings 14 and 22.
+        Op::Hibernate | Op::Wake => {
+            same(&[S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval])
+        },
+    }
+}
+
+#[test]
+fn the_table_is_the_specified_one() {
+    for operation in Op::ALL {
+        let specified = specified(operation);
+        for from in S::ALL {
+            let to = specified.iter().find(|(f, _)| *f == from).map(|(_, to)| *to);
+            assert_eq!(operation.next(from), to, "{operation:?} from {from}");
+        }
+    }
+}
+
+#[test]
+fn statuses_are_classified_as_specified() {
+    for status in S::ALL {
+        let terminal = [S::Cancelled, S::Completed, S::ContextExhausted, S::Failed].contains(&status);
+        let intermediate = [S::Interrupting, S::Pausing, S::Resuming, S::Cancelling].contains(&status);
+        assert_eq!(status.is_terminal(), terminal, "{status}");
+        assert_eq!(status.is_intermediate(), intermediate, "{status}");
+        // Only a retry leaves a terminal status.
+        if terminal {
+            for operation in Op::ALL {
+                let leaves = operation.next(status).is_some_and(|to| to != status);
+                assert_eq!(leaves, status == S::Failed && operation == Op::Retry, "{operation:?} from {status}");
+            }
+        }
+    }
+}
+
+type Command = fn(&mut Scene) -> Step;
+
+/// The owner's methods with the operation that each is, where that alone decides.
+fn commands() -> Vec<(Op, Command)> {
+    vec![
+        (Op::RequestInterrupt, Scene::interrupt),
+        (Op::ConfirmInterrupted, |s| s.commit(|c, _| c.session.confirm_interrupted(false))),
+        (Op::ConfirmInterruptedTurnOver, |s| s.commit(|c, _| c.session.confirm_interrupted(true))),
+        (Op::RequestPause, Scene::pause),
+        (Op::ConfirmPaused, |s| s.commit(|c, _| c.session.confirm_paused())),
+        (Op::RequestResume, Scene::resume),
+        (Op::ConfirmResumed, |s| s.commit(|c, _| c.session.confirm_resumed())),
+        (Op::ConfirmCancelled, |s| s.commit(|c, cx| c.session.confirm_cancelled(cx))),
+        (Op::Close, Scene::close),
+        (Op::RecordFailure, |s| s.commit(|c, cx| c.session.record_failure(FailureReason::AgentError, None, cx))),
+        (Op::Retry, Scene::retry),
+        (Op::ChangeBudget, |s| s.raise_cap("9")),
+        (Op::AcceptMessage, |s| s.follow_up(1)),
+    ]
+}
+
+#[test]
+fn every_command_keeps_the_table_in_every_status() {
+    for status in S::ALL {
+        for (operation, command) in commands() {
+            let mut scene = Scene::in_status(status);
+            let before = scene.conv.clone();
+            let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
+            match (command(&mut scene), to) {
+                (Ok(()), Some(to)) => assert_eq!(scene.conv.session.status(), to, "{operation:?} from {status}"),
+                (Err(code), None) => {
+                    assert_eq!(code, "invalid-transition", "{operation:?} from {status}");
+                    assert_eq!(scene.conv, before, "{operation:?} refused in {status} changed something");
+                },
+                (result, to) => panic!("{operation:?} from {status}: {result:?}, but specified is {to:?}"),
+            }
+        }
+    }
+}
+
+/// Ruling 16: cancel is taken everywhere but where nothing is left to cancel.
+#[test]
+fn cancel_is_accepted_in_every_status_that_is_not_over() {
+    for status in S::ALL {
+        let mut scene = Scene::in_status(status);
+        let before = scene.conv.clone();
+        let result = scene.cancel();
+        let session = &scene.conv.session;
+        match status {
+            S::Queued => assert_eq!(session.status(), S::Cancelled),
+            S::Cancelling => assert_eq!((session.status(), scene.last.len()), (S::Cancelling, 0)),
+            s if s.is_intermediate() => assert_eq!((session.status(), session.cancel_accepted()), (s, true)),
+            s if s.is_terminal() => {
+                assert_eq!((result, &scene.conv), (Err("invalid-transition"), &before));
+                continue;
+            },
+            _ => assert_eq!(session.status(), S::Cancelling),
+        }
+        assert_eq!(result, Ok(()));
+    }
+}
+
+/// Requests and review need more than the status; a status that does not fit is always refused.
+#[test]
+fn decisions_are_refused_in_every_status_that_has_nothing_to_decide() {
+    for status in S::ALL {
+        let scene = Scene::in_status(status);
+        let id = pilothouse_domain::OutputId::new(uuid::Uuid::from_u128(1));
+        let code = if status == S::Idle { "nothing-to-review" } else { "invalid-transition" };
+        let scene = scene.refuses(code, |s| s.approve(id)).refuses(code, |s| s.reject(id));
+        let code = if status == S::WaitingForInput { None } else { Some("request-over") };
+        let scene = match code {
+            Some(code) => scene.refuses(code, |s| s.answer("q1")),
+            None => scene.refuses("wrong-request", |s| s.approve_plan("q1")),
+        };
+        if status == S::WaitingForApproval {
+            scene.refuses("wrong-request", |s| s.answer("p1"));
+        } else {
+            scene.refuses("request-over", |s| s.approve_plan("p1")).refuses("request-over", |s| s.reject_plan("p1"));
+        }
+    }
+}
+
+/// Facts are never refused: they count, wait, or are recorded with a reason (ruling 17); after a stop they are flagged
+/// (ruling 15).
+#[test]
+fn every_fact_keeps_the_table_in_every_status() {
+    let facts = [
+        (Op::StartTurn, starts("t2")),
+        (Op::RecordTurnCompleted, completes("t1")),
+        (Op::RecordContextExhausted, AgentFact::ContextExhausted),
+        (Op::RecordVoluntaryHandoff, AgentFact::HandedOver { reason: "full".to_owned() }),
+        (Op::RecordContextNearingLimit, AgentFact::ContextNearingLimit { usage_percent: "85".to_owned() }),
+        (Op::RecordUserQuestionAsked, asks("q2")),
+        (Op::RecordPlanPendingApproval, shows("p2")),
+        (Op::RecordPlanCreated, AgentFact::PlanModeEntered),
+        (Op::UpdateSessionTaskList, AgentFact::TasksReplaced(Vec::new())),
+    ];
+    for status in S::ALL {
+        for (operation, fact) in facts.clone() {
+            let mut scene = Scene::in_status(status);
+            let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
+            let between = status.is_intermediate() || status == S::Paused;
+            scene.tell(fact);
+            let now = scene.conv.session.status();
+            let outcome = scene.outcome.unwrap();
+            if operation == Op::StartTurn && matches!(status, S::Interrupted | S::Paused | S::Cancelled) {
+                // Nobody asked for this turn.
+                assert_eq!((now, outcome), (status, Outcome::Ignored("after-stop".to_owned())), "{operation:?} in {status}");
+                continue;
+            }
+            if let Some(to) = to {
+                assert_eq!((now, outcome), (to, Outcome::Applied), "{operation:?} from {status}");
+                continue;
+            }
+            assert_eq!(now, status, "{operation:?} moved {status}");
+            let waits = between && operation != Op::RecordContextNearingLimit;
+            assert_eq!(outcome == Outcome::Deferred, waits, "{operation:?} in {status}: {outcome:?}");
+            assert!(waits || matches!(outcome, Outcome::Ignored(_)), "{operation:?} in {status}: {outcome:?}");
+        }
+    }
+}
+
+/// Output through the agent API waits for the turn's end, and is recorded at once in Idle (ruling 18).
+#[test]
+fn submitted_output_is_taken_while_the_session_lives() {
+    for status in S::ALL {
+        let mut scene = Scene::in_status(status);
+        let before = scene.conv.clone();
+        let result = scene.commit(|c, cx| c.session.submit_output(output(1), cx));
+        if status.is_terminal() || status == S::Queued {
+            assert_eq!((result, &scene.conv), (Err("invalid-transition"), &before), "{status}");
+        } else {
+            assert_eq!(result, Ok(()), "{status}");
+            assert_eq!(scene.conv.session.status(), status);
+            assert_eq!(scene.conv.session.has_pending_review(), status == S::Idle, "{status}");
+        }
+    }
+}
+
+/// A run is minted once, and only where one is wanted.
+#[test]
+fn no_run_is_minted_where_none_is_wanted() {
+    for status in S::ALL {
+        let mut scene = Scene::in_status(status);
+        let before = scene.conv.clone();
+        let mut ids = scene.ids.clone();
+        let mut cx = pilothouse_domain::Occasion::new(scene.now, pilothouse_domain::Deadlines::default(), &mut ids);
+        assert_eq!(scene.conv.session.mint_run(&mut cx), None, "{status}");
+        assert_eq!(scene.conv, before, "{status}");
+    }
+}

@@ -1,0 +1,104 @@
+//! The settings of a worker.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pilothouse_wire::RootSecret;
+
+use crate::environment::Environment;
+
+/// The settings of a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// The data folder; runs are kept under `runs/`, what outlives them under `sessions/`.
+    pub data: PathBuf,
+    /// The `pilothouse-sidecar` program.
+    pub sidecar: PathBuf,
+    /// What the keys of runs are derived from (ruling 8).
+    pub secret: RootSecret,
+    /// Base address of the gateway, where sidecars reach their queues.
+    pub gateway_url: String,
+    /// Base address of the agent API.
+    pub agent_api_url: String,
+    /// Where this worker is (ruling 23).
+    pub placement: String,
+    /// All that sidecars see of an environment.
+    pub environment: Environment,
+    /// Time between two heartbeats of a sidecar (ruling 13).
+    pub heartbeat: Duration,
+    /// Time without a successful publication after which a sidecar stops its agent (ruling 13).
+    pub isolation: Duration,
+    /// How long the worker waits for what.
+    pub timing: Timing,
+    /// How long the directories of finished runs are kept.
+    pub retention: Retention,
+}
+
+impl WorkerConfig {
+    /// Settings with the defaults of the rulings, and placement `local`.
+    pub fn new(
+        data: impl Into<PathBuf>,
+        sidecar: impl Into<PathBuf>,
+        secret: RootSecret,
+        gateway_url: impl Into<String>,
+        agent_api_url: impl Into<String>,
+    ) -> Self {
+        Self {
+            data: data.into(),
+            sidecar: sidecar.into(),
+            secret,
+            gateway_url: gateway_url.into(),
+            agent_api_url: agent_api_url.into(),
+            placement: "local".to_owned(),
+            environment: Environment::chosen(),
+            heartbeat: Duration::from_secs(15),
+            isolation: Duration::from_mins(1),
+            timing: Timing::default(),
+            retention: Retention::default(),
+        }
+    }
+}
+
+/// How long the worker waits for what.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// Time between two looks at the lock of an adopted run.
+    pub poll: Duration,
+    /// How long a sidecar found without a sign of life may take to show one: the server may have been killed at
+    /// the moment it started it.
+    pub start_grace: Duration,
+    /// How long draining may take before it is killed.
+    pub drain_limit: Duration,
+    /// The wait before a report is tried again; it doubles each time.
+    pub first_retry: Duration,
+    /// The longest wait before a report is tried again.
+    pub longest_retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_millis(500),
+            start_grace: Duration::from_secs(5),
+            drain_limit: Duration::from_secs(30),
+            first_retry: Duration::from_millis(200),
+            longest_retry: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How long the directories of finished runs are kept. Those of unfinished runs are never removed.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// The longest time after the end was reported.
+    pub age: Duration,
+    /// The most directories; the oldest go first.
+    pub count: usize,
+}
+
+impl Default for Retention {
+    /// 7 days, 500 runs.
+    fn default() -> Self {
+        Self { age: Duration::from_hours(7 * 24), count: 500 }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a sidecar sees of the server's environment: a chosen list, so that no secret of the server leaks.
+
+use std::ffi::{OsStr, OsString};
+
+/// The variables of the server that a sidecar gets, if they are set.
+pub const CHOSEN: [&str; 5] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR"];
+
+/// Variables whose name begins so are the server's own, and never reach a sidecar.
+pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
+
+/// The whole environment of a sidecar.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Environment(Vec<(OsString, OsString)>);
+
+impl Environment {
+    /// Nothing at all.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The [`CHOSEN`] variables of this process.
+    pub fn chosen() -> Self {
+        CHOSEN.iter().fold(Self::empty(), |all, name| {
+            std::env::var_os(name).into_iter().fold(all, |all, v| all.with(name, v))
+        })
+    }
+
+    /// Adds a variable, in place of one of the same name. One whose name begins with [`RESERVED_PREFIX`] is left
+    /// out.
+    #[must_use]
+    pub fn with(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
+        let name = name.as_ref();
+        if !name.as_encoded_bytes().starts_with(RESERVED_PREFIX.as_bytes()) {
+            self.0.retain(|(known, _)| known != name);
+            self.0.push((name.to_owned(), value.into()));
+        }
+        self
+    }
+
+    /// The variables.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    /// Names only: values may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_own_variables_are_left_out() {
+        let environment =
+            Environment::empty().with("LANG", "C").with("PILOTHOUSE_SECRET", "x").with("LANG", "C.UTF-8");
+        let seen: Vec<_> = environment.iter().collect();
+        assert_eq!(seen, [(OsStr::new("LANG"), OsStr::new("C.UTF-8"))]);
+    }
+
+    #[test]
+    fn debug_output_shows_no_values() {
+        let shown = format!("{:?}", Environment::empty().with("TOKEN", "very-secret"));
+        assert!(shown.contains("TOKEN") && !shown.contains("very-secret"), "{shown}");
+    }
+}

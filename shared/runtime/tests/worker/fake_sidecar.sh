@@ -1,0 +1,38 @@
+#!/bin/sh
+# Stands in for `pilothouse-sidecar`. What it shares with the real one is its behaviour towards the worker: the two
+# verbs, the lock with the process id in it, exit code 3, and the spool. What it does beyond that is the shell code in
+# `behaviour` and `drain` in the data folder, written by the test.
+dir=$2
+data=${dir%/runs/*}
+
+# Waits until a file exists; 30 seconds at most, so that nothing outlives a failed test for long.
+wait_for() {
+    tries=0
+    while [ ! -e "$1" ] && [ $tries -lt 1500 ]; do
+        sleep 0.02 9>&-
+        tries=$((tries + 1))
+    done
+}
+
+# Starts a process in the same group that lives until it is killed (60 seconds at most), and holds a lock of its own.
+grandchild() {
+    : > "$dir/grandchild.lock"
+    flock "$dir/grandchild.lock" sleep 60 9>&- &
+}
+
+case $1 in
+run)
+    echo "$$" >> "$data/started"
+    exec 9>> "$dir/lock"
+    flock -n 9 || exit 3
+    if [ -e "$dir/exited.json" ] || [ -e "$dir/finished" ]; then exit 3; fi
+    : > "$dir/spool.db"
+    echo "$$" > "$dir/lock"
+    . "$data/behaviour"
+    ;;
+drain)
+    echo drain >> "$dir/drains"
+    . "$data/drain"
+    ;;
+*) exit 64 ;;
+esac

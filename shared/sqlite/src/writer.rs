@@ -1,0 +1,270 @@
+//! The writer: one thread, one connection, one `fsync` for all that was waiting.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::WriteError;
+use crate::topics::Topics;
+
+/// The most jobs of one transaction. More would let the first wait long for its answer.
+const MAX_GROUP: usize = 256;
+/// How many jobs may wait before those who bring more have to wait themselves.
+pub(crate) const QUEUE: usize = 1024;
+
+/// What a job writes through. It dereferences to the connection, which is inside a transaction and a savepoint:
+/// a job that returns an error leaves nothing behind.
+pub struct Tx<'a> {
+    conn: &'a Connection,
+    effects: RefCell<Effects>,
+}
+
+#[derive(Default)]
+struct Effects {
+    topics: Vec<String>,
+    hooks: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl Tx<'_> {
+    /// Tells those who watch `topic`, once the commit is durable.
+    pub fn touch(&self, topic: impl Into<String>) {
+        self.effects.borrow_mut().topics.push(topic.into());
+    }
+
+    /// Runs `hook` on the writer's thread once the commit is durable and before anyone is answered, in the order
+    /// of the jobs. It holds up all writes, so it must be short, and it must not wait for a write.
+    pub fn on_commit(&self, hook: impl FnOnce() + Send + 'static) {
+        self.effects.borrow_mut().hooks.push(Box::new(hook));
+    }
+}
+
+impl Deref for Tx<'_> {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        self.conn
+    }
+}
+
+/// How the transaction of a job ended.
+type Commit = Result<(), Arc<rusqlite::Error>>;
+/// Answers the one who brought a job.
+type Answer = Box<dyn FnOnce(Commit)>;
+
+/// A job after it ran: whether what it wrote stays, and how to answer.
+pub(crate) struct Ran {
+    keep: bool,
+    answer: Answer,
+}
+
+/// A job before it runs.
+pub(crate) trait Job: Send {
+    /// Runs it.
+    fn run(self: Box<Self>, tx: &Tx<'_>) -> Ran;
+    /// Answers it without running it.
+    fn refuse(self: Box<Self>, error: Arc<rusqlite::Error>);
+}
+
+struct Closure<T, E, F> {
+    write: F,
+    asked: oneshot::Sender<Result<T, WriteError<E>>>,
+}
+
+impl<T, E, F> Job for Closure<T, E, F>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
+{
+    fn run(self: Box<Self>, tx: &Tx<'_>) -> Ran {
+        let Self { write, asked } = *self;
+        let result = write(tx);
+        let keep = result.is_ok();
+        let answer = Box::new(move |commit: Commit| {
+            let outcome = match (result, commit) {
+                (Err(e), _) => Err(WriteError::Job(e)),
+                (Ok(_), Err(e)) => Err(WriteError::Commit(e)),
+                (Ok(value), Ok(())) => Ok(value),
+            };
+            // The one who asked may have gone; what was committed stays committed.
+            let _ = asked.send(outcome);
+        });
+        Ran { keep, answer }
+    }
+
+    fn refuse(self: Box<Self>, error: Arc<rusqlite::Error>) {
+        let _ = self.asked.send(Err(WriteError::Commit(error)));
+    }
+}
+
+/// Receives the answer to a job.
+pub(crate) type Asked<T, E> = oneshot::Receiver<Result<T, WriteError<E>>>;
+
+/// Makes a job of a closure, and the receiver of its answer.
+pub(crate) fn job<T, E, F>(write: F) -> (Box<dyn Job>, Asked<T, E>)
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
+{
+    let (asked, answer) = oneshot::channel();
+    (Box::new(Closure { write, asked }), answer)
+}
+
+/// What the writer counts.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+}
+
+pub(crate) struct Writer {
+    pub(crate) conn: Connection,
+    pub(crate) jobs: mpsc::Receiver<Box<dyn Job>>,
+    pub(crate) topics: Arc<Topics>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Writer {
+    /// Works until no one can bring jobs any more and all are done.
+    pub(crate) fn run(mut self) {
+        let mut group = Vec::with_capacity(MAX_GROUP);
+        while self.jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
+            self.commit_group(&mut group);
+        }
+        if let Err(error) = self.conn.execute_batch("PRAGMA optimize") {
+            tracing::warn!(%error, "could not update the statistics of the database");
+        }
+    }
+
+    fn commit_group(&self, group: &mut Vec<Box<dyn Job>>) {
+        self.counters.jobs.fetch_add(group.len() as u64, Ordering::Relaxed);
+        let mut waiting = group.drain(..);
+        // Usually one round. A failure that makes SQLite give up the whole transaction ends a round early, and
+        // the jobs after it get a transaction of their own.
+        while waiting.len() > 0 {
+            if let Err(error) = self.statement("BEGIN IMMEDIATE") {
+                tracing::error!(%error, "cannot begin a transaction");
+                let error = Arc::new(error);
+                waiting.for_each(|job| job.refuse(Arc::clone(&error)));
+                return;
+            }
+            self.round(&mut waiting);
+        }
+    }
+
+    fn round(&self, waiting: &mut impl Iterator<Item = Box<dyn Job>>) {
+        let tx = Tx { conn: &self.conn, effects: RefCell::default() };
+        let mut answers = Vec::new();
+        let mut lost = None;
+        for job in waiting {
+            let (topics, hooks) = {
+                let effects = tx.effects.borrow();
+                (effects.topics.len(), effects.hooks.len())
+            };
+            let ran = self.run_job(job, &tx);
+            let kept = match &ran {
+                Ok(Some(ran)) => ran.keep,
+                Ok(None) | Err(_) => false,
+            };
+            if !kept {
+                let mut effects = tx.effects.borrow_mut();
+                effects.topics.truncate(topics);
+                effects.hooks.truncate(hooks);
+            }
+            match ran {
+                Ok(Some(ran)) => answers.push(ran.answer),
+                Ok(None) => {}
+                Err(error) => {
+                    lost = Some(error);
+                    break;
+                }
+            }
+            if self.conn.is_autocommit() {
+                lost = Some(transaction_lost());
+                break;
+            }
+        }
+        let commit = match lost {
+            Some(error) => {
+                if !self.conn.is_autocommit() {
+                    self.roll_back();
+                }
+                Err(Arc::new(error))
+            }
+            None => self.commit(),
+        };
+        if commit.is_ok() {
+            let effects = tx.effects.take();
+            for hook in effects.hooks {
+                if catch_unwind(AssertUnwindSafe(hook)).is_err() {
+                    tracing::error!("what follows a commit panicked");
+                }
+            }
+            for answer in answers {
+                answer(Ok(()));
+            }
+            self.topics.publish(effects.topics);
+        } else {
+            for answer in answers {
+                answer(commit.clone());
+            }
+        }
+    }
+
+    /// Runs a job in a savepoint. Nothing when it panicked; an error when the transaction cannot go on.
+    fn run_job(&self, job: Box<dyn Job>, tx: &Tx<'_>) -> rusqlite::Result<Option<Ran>> {
+        self.statement("SAVEPOINT job")?;
+        // What a panic leaves half done is rolled back; the connection itself is not harmed by unwinding.
+        let ran = catch_unwind(AssertUnwindSafe(|| job.run(tx))).ok();
+        if ran.is_none() {
+            tracing::error!("a write panicked and was rolled back");
+        }
+        if self.conn.is_autocommit() {
+            return Ok(ran);
+        }
+        if !ran.as_ref().is_some_and(|ran| ran.keep) {
+            self.statement("ROLLBACK TO job")?;
+        }
+        self.statement("RELEASE job")?;
+        Ok(ran)
+    }
+
+    fn commit(&self) -> Commit {
+        match self.statement("COMMIT") {
+            Ok(()) => {
+                self.counters.commits.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot commit");
+                if !self.conn.is_autocommit() {
+                    self.roll_back();
+                }
+                Err(Arc::new(error))
+            }
+        }
+    }
+
+    fn roll_back(&self) {
+        if let Err(error) = self.statement("ROLLBACK") {
+            tracing::error!(%error, "cannot roll back");
+        }
+    }
+
+    fn statement(&self, sql: &str) -> rusqlite::Result<()> {
+        self.conn.prepare_cached(sql)?.execute([]).map(drop)
+    }
+}
+
+/// SQLite gives up a transaction by itself when the disk is full or fails.
+fn transaction_lost() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT),
+        Some("the transaction was rolled back by SQLite".to_owned()),
+    )
+}

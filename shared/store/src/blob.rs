@@ -1,0 +1,121 @@
+//! The port of blobs: contents too large for an item, stored once under their hash.
+
+mod files;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+pub use files::FileBlobs;
+
+/// The most segments of a prefix.
+const MAX_SEGMENTS: usize = 4;
+/// The longest segment in characters.
+const MAX_SEGMENT_CHARS: usize = 64;
+
+/// Where a blob stands: a prefix that says whose it is, and the SHA-256 of its content in lowercase hex.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BlobKey(String);
+
+impl BlobKey {
+    /// The key of a content under a prefix of 1 to 4 segments between slashes, each of lowercase letters, digits, `-`
+    /// and `_`, beginning with a letter or digit.
+    pub fn of(prefix: &str, content: &[u8]) -> Result<Self, BlobError> {
+        if !is_prefix(prefix) {
+            return Err(BlobError::InvalidKey);
+        }
+        Ok(Self(format!("{prefix}/{}", sha256_hex(content))))
+    }
+
+    /// Reads a key, as [`Self::as_str`] wrote it.
+    pub fn parse(key: &str) -> Result<Self, BlobError> {
+        let is_digest =
+            |s: &str| s.len() == 64 && s.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
+        match key.rsplit_once('/') {
+            Some((prefix, digest)) if is_prefix(prefix) && is_digest(digest) => Ok(Self(key.to_owned())),
+            Some(_) | None => Err(BlobError::InvalidKey),
+        }
+    }
+
+    /// Prefix, slash, digest.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Prefix.
+    pub fn prefix(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(prefix, _)| prefix)
+    }
+
+    /// The digest in hex.
+    pub fn digest(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, digest)| digest)
+    }
+}
+
+fn is_prefix(prefix: &str) -> bool {
+    let fits = |segment: &str| {
+        (1..=MAX_SEGMENT_CHARS).contains(&segment.len())
+            && segment.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && segment
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
+    };
+    prefix.split('/').count() <= MAX_SEGMENTS && prefix.split('/').all(fits)
+}
+
+fn sha256_hex(content: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Why the blob store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// Not a prefix and a SHA-256.
+    #[error("not a key of a blob")]
+    InvalidKey,
+    /// The content does not have the hash that the key names.
+    #[error("the content does not have the hash of its key")]
+    WrongContent,
+    /// The engine failed; trying again may work.
+    #[error("the blob store failed")]
+    Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The port.
+#[async_trait]
+pub trait Blobs: Send + Sync + 'static {
+    /// Stores a content, durably. Storing what is there already does nothing.
+    async fn put(&self, key: &BlobKey, content: Bytes) -> Result<(), BlobError>;
+
+    /// Reads a content; nothing when there is none.
+    async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_lead_nowhere_but_below_their_prefix() {
+        let digest = sha256_hex(b"abc");
+        assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        let key = BlobKey::of("sessions/0197-a", b"abc").unwrap();
+        assert_eq!((key.prefix(), key.digest()), ("sessions/0197-a", digest.as_str()));
+        assert_eq!(BlobKey::parse(key.as_str()).unwrap(), key);
+        for prefix in
+            ["", "/", "..", "a/..", "a//b", "/a", "a/", "A", "a.b", "a\\b", "a/b/c/d/e", "-a", "a\0"]
+        {
+            assert!(BlobKey::of(prefix, b"abc").is_err(), "{prefix}");
+            assert!(BlobKey::parse(&format!("{prefix}/{digest}")).is_err(), "{prefix}");
+        }
+        for end in ["", "abc", &digest.to_uppercase(), &digest[1..], &format!("{digest}0")] {
+            assert!(BlobKey::parse(&format!("a/{end}")).is_err(), "{end}");
+        }
+    }
+}

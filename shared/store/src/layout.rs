@@ -1,0 +1,161 @@
+//! Where everything stands in the table: the one place that makes keys.
+//!
+//! | what | partition | sort | kind |
+//! |---|---|---|---|
+//! | session | `S#{session}` | `SESSION` | `session` |
+//! | message queue | `S#{session}` | `QUEUE` | `queue` |
+//! | journal entry | `S#{session}` | `J#{sequence}` | `journal` |
+//! | message that left the queue | `S#{session}` | `M#{message}` | `message` |
+//! | subagent | `S#{session}` | `SUB#{subagent}` | `subagent` |
+//! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
+//! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
+//! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
+//! | pool | `O#{owner}` | `POOL` | `pool` |
+//! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
+//! | place of the relay | `RELAY` | `PLACE` | `place` |
+//!
+//! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time) and the views of a
+//! journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
+//! single one is hot.
+
+use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, ToolCallId, UserId};
+
+use crate::table::Key;
+
+/// Partitions of the Due index.
+pub const DUE_SHARDS: u8 = 4;
+
+pub(crate) fn session_partition(id: AgentSessionId) -> String {
+    format!("S#{id}")
+}
+
+pub(crate) fn session(id: AgentSessionId) -> Key {
+    Key::new(session_partition(id), "SESSION")
+}
+
+pub(crate) fn queue(id: AgentSessionId) -> Key {
+    Key::new(session_partition(id), "QUEUE")
+}
+
+pub(crate) fn journal(id: AgentSessionId, sequence: u64) -> Key {
+    Key::new(session_partition(id), journal_sort(sequence))
+}
+
+pub(crate) fn journal_sort(sequence: u64) -> String {
+    format!("J#{sequence:016}")
+}
+
+pub(crate) fn message(id: AgentSessionId, message: MessageId) -> Key {
+    Key::new(session_partition(id), format!("M#{message}"))
+}
+
+pub(crate) fn subagent(id: AgentSessionId, subagent: &SubAgentId) -> Key {
+    Key::new(session_partition(id), format!("{SUBAGENTS}{subagent}"))
+}
+
+pub(crate) const SUBAGENTS: &str = "SUB#";
+
+pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
+    Key::new(session_partition(id), format!("PARK#{run}#{sequence:016}"))
+}
+
+pub(crate) fn beat(id: AgentSessionId) -> Key {
+    Key::new(session_partition(id), "BEAT")
+}
+
+pub(crate) fn claim(id: AgentSessionId, run: RunId) -> Key {
+    Key::new(session_partition(id), format!("RUN#{run}"))
+}
+
+/// The sessions of an owner, in the Listing index.
+pub fn owner_partition(owner: &UserId) -> String {
+    format!("O#{owner}")
+}
+
+pub(crate) fn pool(owner: &UserId) -> Key {
+    Key::new(owner_partition(owner), "POOL")
+}
+
+pub(crate) fn answer(owner: &UserId, key_hash: &str) -> Key {
+    Key::new(format!("I#{owner}#{key_hash}"), "ANSWER")
+}
+
+pub(crate) fn relay() -> Key {
+    Key::new("RELAY", "PLACE")
+}
+
+pub(crate) fn listing(owner: &UserId, id: AgentSessionId) -> Key {
+    Key::new(owner_partition(owner), id.to_string())
+}
+
+pub(crate) fn due_partition(shard: u8) -> String {
+    format!("DUE#{shard}")
+}
+
+pub(crate) fn due(id: AgentSessionId, at: Timestamp) -> Key {
+    let shard = id.uuid().as_bytes()[15] % DUE_SHARDS;
+    Key::new(due_partition(shard), format!("{:016}#{id}", at.as_millis().max(0)))
+}
+
+/// The due keys up to and including `at`.
+pub(crate) fn due_until(at: Timestamp) -> String {
+    format!("{:016}#~", at.as_millis().max(0))
+}
+
+/// Which view of the journal an entry is in. Each entry is in one at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum View {
+    /// A message of the conversation.
+    Message {
+        /// The subagent that says it.
+        subagent: Option<SubAgentId>,
+    },
+    /// A tool call; its result is listed beside it.
+    ToolCall {
+        /// The call.
+        call: ToolCallId,
+        /// The subagent that made it.
+        subagent: Option<SubAgentId>,
+    },
+    /// The result of a tool call.
+    ToolResult {
+        /// The journal sequence of its call, when that is known.
+        called_at: Option<u64>,
+        /// The subagent that made the call.
+        subagent: Option<SubAgentId>,
+    },
+    /// A piece of log.
+    Log,
+}
+
+/// The messages of a session or a subagent, in the Listing index.
+pub fn messages_partition(id: AgentSessionId, subagent: Option<&SubAgentId>) -> String {
+    format!("V#{id}#M#{}", subagent.map_or("", SubAgentId::as_str))
+}
+
+/// The tool calls of a session or a subagent, in the Listing index.
+pub fn tool_calls_partition(id: AgentSessionId, subagent: Option<&SubAgentId>) -> String {
+    format!("V#{id}#T#{}", subagent.map_or("", SubAgentId::as_str))
+}
+
+/// The log of a session, in the Listing index.
+pub fn logs_partition(id: AgentSessionId) -> String {
+    format!("V#{id}#L")
+}
+
+impl View {
+    /// The place of the entry `sequence` in this view.
+    pub(crate) fn place(&self, id: AgentSessionId, sequence: u64) -> Key {
+        match self {
+            Self::Message { subagent } => Key::new(messages_partition(id, subagent.as_ref()), format!("{sequence:016}")),
+            Self::ToolCall { subagent, .. } => {
+                Key::new(tool_calls_partition(id, subagent.as_ref()), format!("{sequence:016}#0"))
+            },
+            Self::ToolResult { called_at, subagent } => Key::new(
+                tool_calls_partition(id, subagent.as_ref()),
+                format!("{:016}#1", called_at.unwrap_or(sequence)),
+            ),
+            Self::Log => Key::new(logs_partition(id), format!("{sequence:016}")),
+        }
+    }
+}

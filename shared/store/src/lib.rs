@@ -1,0 +1,23 @@
+//! State: the Table port with its SQLite and DynamoDB engines, and what commits, lists and feeds from it.
+
+pub mod blob;
+pub mod commit;
+#[cfg(feature = "contract")]
+pub mod contract;
+pub mod cursor;
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
+pub mod error;
+pub mod layout;
+mod limits;
+mod range;
+pub mod repository;
+pub mod sqlite;
+pub mod table;
+pub mod usage;
+
+pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, StoredAnswer};
+pub use error::{CommitError, StoreError};
+pub use layout::View;
+pub use repository::{Claim, Listing, Store};
+pub use pilothouse_sqlite::{Clock, system_clock};

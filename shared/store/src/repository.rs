@@ -1,0 +1,263 @@
+//! Loading and committing (S0 8.8). Repositories of S0 are the methods of [`Store`]: conversations (session and
+//! queue), pools, and the append-only views of the journal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::journal::JournalEntry;
+use pilothouse_domain::pool::SessionPool;
+use pilothouse_domain::queue::{SessionMessage, SessionMessageQueue};
+use pilothouse_domain::session::{AgentSession, SubAgentSession};
+use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, UserId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, Purpose, StoredAnswer};
+use crate::error::{CommitError, StoreError};
+use crate::layout;
+use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange, Table, TableError, Write};
+
+/// The state of the control plane.
+#[derive(Clone)]
+pub struct Store {
+    table: Arc<dyn Table>,
+}
+
+/// A page of things.
+#[derive(Debug, Clone)]
+pub struct Listing<T> {
+    /// The things.
+    pub items: Vec<T>,
+    /// Where the next page starts.
+    pub next: Option<Position>,
+}
+
+/// Who runs a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The worker.
+    pub worker: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Beat {
+    run: RunId,
+    at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RelayPlace {
+    after: u64,
+}
+
+fn read<T: DeserializeOwned>(item: &Item) -> Result<T, StoreError> {
+    serde_json::from_str(&item.body).map_err(|source| StoreError::Unreadable {
+        partition: item.key.partition.clone(),
+        sort: item.key.sort.clone(),
+        source,
+    })
+}
+
+fn write<T: Serialize>(key: Key, kind: &str, value: &T) -> Result<Item, StoreError> {
+    let body = serde_json::to_string(value).map_err(StoreError::Unwritable)?;
+    Ok(Item { key, kind: kind.to_owned(), version: 0, listing: None, due: None, expires_at: None, body })
+}
+
+impl Store {
+    /// A store over a table.
+    pub fn new(table: Arc<dyn Table>) -> Self {
+        Self { table }
+    }
+
+    async fn load<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<Loaded<T>>, StoreError> {
+        match self.table.get(key).await? {
+            Some(item) => Ok(Some(Loaded { value: read(&item)?, version: item.version })),
+            None => Ok(None),
+        }
+    }
+
+    /// A session alone, for reading.
+    pub async fn session(&self, id: AgentSessionId) -> Result<Option<AgentSession>, StoreError> {
+        Ok(self.load(&layout::session(id)).await?.map(|loaded| loaded.value))
+    }
+
+    /// A session with its queue, to be changed.
+    pub async fn conversation(&self, id: AgentSessionId) -> Result<Option<LoadedConversation>, StoreError> {
+        let Some(session) = self.load::<AgentSession>(&layout::session(id)).await? else { return Ok(None) };
+        let queue = self.load::<SessionMessageQueue>(&layout::queue(id)).await?.unwrap_or(Loaded::new(SessionMessageQueue::default()));
+        Ok(Some(LoadedConversation {
+            session_version: session.version,
+            queue_version: queue.version,
+            queue_before: queue.value.clone(),
+            subagents_before: std::collections::BTreeMap::new(),
+            conversation: Conversation::new(session.value, queue.value),
+        }))
+    }
+
+    /// Loads a subagent into a conversation, if there is one and it is not there yet.
+    pub async fn load_subagent(&self, loaded: &mut LoadedConversation, id: &SubAgentId) -> Result<(), StoreError> {
+        if loaded.conversation.subagents.contains_key(id) {
+            return Ok(());
+        }
+        let key = layout::subagent(loaded.conversation.session.id(), id);
+        if let Some(subagent) = self.load::<SubAgentSession>(&key).await? {
+            loaded.subagents_before.insert(id.clone(), subagent.value.clone());
+            loaded.conversation.subagents.insert(id.clone(), subagent.value);
+        }
+        Ok(())
+    }
+
+    /// Every subagent of a session, page by page.
+    pub async fn subagents(&self, id: AgentSessionId, limit: usize, after: Option<Position>) -> Result<Listing<SubAgentSession>, StoreError> {
+        self.list(Query {
+            index: None,
+            partition: layout::session_partition(id),
+            range: SortRange::Prefix(layout::SUBAGENTS.to_owned()),
+            descending: false,
+            limit,
+            after,
+        })
+        .await
+    }
+
+    /// A message by its id, wherever it stands: the queue's own, or the record that it left.
+    pub async fn message(&self, id: AgentSessionId, message: MessageId) -> Result<Option<SessionMessage>, StoreError> {
+        Ok(self.load(&layout::message(id, message)).await?.map(|loaded| loaded.value))
+    }
+
+    /// The pool of an owner; a new one when there is none yet.
+    pub async fn pool(&self, owner: &UserId) -> Result<Loaded<SessionPool>, StoreError> {
+        Ok(self.load(&layout::pool(owner)).await?.unwrap_or_else(|| Loaded::new(SessionPool::default())))
+    }
+
+    /// The stored answer of an idempotency key.
+    pub async fn answer(&self, owner: &UserId, key_hash: &str) -> Result<Option<StoredAnswer>, StoreError> {
+        Ok(self.load(&layout::answer(owner, key_hash)).await?.map(|loaded| loaded.value))
+    }
+
+    /// Commits all or nothing.
+    pub async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+        let (writes, purposes): (Vec<Write>, Vec<Purpose>) = commit.writes.into_iter().unzip();
+        self.table.transact(writes).await.map_err(|error| Commit::explain(error, &purposes))
+    }
+
+    async fn list<T: DeserializeOwned>(&self, query: Query) -> Result<Listing<T>, StoreError> {
+        let Page { items, next } = self.table.query(&query).await?;
+        Ok(Listing { items: items.iter().map(read).collect::<Result<_, _>>()?, next })
+    }
+
+    /// Sessions of an owner, newest first (S0 8.8 `ListAsync`).
+    pub async fn sessions(&self, owner: &UserId, limit: usize, after: Option<Position>) -> Result<Listing<AgentSession>, StoreError> {
+        self.list(Query {
+            index: Some(Index::Listing),
+            partition: layout::owner_partition(owner),
+            range: SortRange::All,
+            descending: true,
+            limit,
+            after,
+        })
+        .await
+    }
+
+    /// Entries of a journal after `after`, in order. An entry that has expired is missing from it.
+    pub async fn journal(&self, id: AgentSessionId, after: u64, limit: usize) -> Result<Vec<JournalEntry>, StoreError> {
+        let range = SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(u64::MAX / 1000));
+        let query = Query { index: None, partition: layout::session_partition(id), range, descending: false, limit, after: None };
+        Ok(self.list(query).await?.items)
+    }
+
+    fn view(partition: String, limit: usize, after: Option<Position>) -> Query {
+        Query { index: Some(Index::Listing), partition, range: SortRange::All, descending: false, limit, after }
+    }
+
+    /// Entries that hold messages: the parent's, or one subagent's (S0 8.8 `GetMessagesAsync`).
+    pub async fn messages(&self, id: AgentSessionId, subagent: Option<&SubAgentId>, limit: usize, after: Option<Position>) -> Result<Listing<JournalEntry>, StoreError> {
+        self.list(Self::view(layout::messages_partition(id, subagent), limit, after)).await
+    }
+
+    /// Entries that hold tool calls, each followed by its result (S0 8.8 `GetToolCallsAsync`).
+    pub async fn tool_calls(&self, id: AgentSessionId, subagent: Option<&SubAgentId>, limit: usize, after: Option<Position>) -> Result<Listing<JournalEntry>, StoreError> {
+        self.list(Self::view(layout::tool_calls_partition(id, subagent), limit, after)).await
+    }
+
+    /// Entries that hold log chunks (S0 8.8 `GetLogChunksAsync`).
+    pub async fn logs(&self, id: AgentSessionId, limit: usize, after: Option<Position>) -> Result<Listing<JournalEntry>, StoreError> {
+        self.list(Self::view(layout::logs_partition(id), limit, after)).await
+    }
+
+    /// The body of a parked envelope.
+    pub async fn parked(&self, id: AgentSessionId, run: RunId, sequence: u64) -> Result<Option<ParkedEnvelope>, StoreError> {
+        Ok(self.load(&layout::parked(id, run, sequence)).await?.map(|loaded| loaded.value))
+    }
+
+    /// Remembers that a run was heard.
+    pub async fn record_beat(&self, id: AgentSessionId, run: RunId, at: Timestamp) -> Result<(), StoreError> {
+        let item = write(layout::beat(id), "beat", &Beat { run, at })?;
+        Ok(self.table.put_all(vec![item]).await?)
+    }
+
+    /// When a run was last heard by its heartbeat.
+    pub async fn last_beat(&self, id: AgentSessionId, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        let beat = self.load::<Beat>(&layout::beat(id)).await?;
+        Ok(beat.filter(|beat| beat.value.run == run).map(|beat| beat.value.at))
+    }
+
+    /// Sessions of which something is due by `at`, a few of each shard. The index may lag: load and decide.
+    pub async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<AgentSessionId>, StoreError> {
+        let mut ids = Vec::new();
+        for shard in 0..layout::DUE_SHARDS {
+            let query = Query {
+                index: Some(Index::Due),
+                partition: layout::due_partition(shard),
+                range: SortRange::Between(String::new(), layout::due_until(at)),
+                descending: false,
+                limit,
+                after: None,
+            };
+            let page = self.table.query(&query).await?;
+            ids.extend(page.items.iter().filter_map(|item| item.key.partition.strip_prefix("S#")?.parse::<AgentSessionId>().ok()));
+        }
+        Ok(ids)
+    }
+
+    /// Claims a run for a worker (ruling 7). Returns who has it.
+    pub async fn claim_run(&self, id: AgentSessionId, run: RunId, claim: &Claim) -> Result<Claim, StoreError> {
+        let key = layout::claim(id, run);
+        let item = write(key.clone(), "claim", claim)?;
+        match self.table.transact(vec![Write::Put(item, Condition::Absent)]).await {
+            Ok(()) => Ok(claim.clone()),
+            Err(TableError::ConditionFailed { .. }) => {
+                Ok(self.load::<Claim>(&key).await?.map_or_else(|| claim.clone(), |loaded| loaded.value))
+            },
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// How far the relay is in the feed of journal entries.
+    pub async fn relay_place(&self) -> Result<u64, StoreError> {
+        Ok(self.load::<RelayPlace>(&layout::relay()).await?.map_or(0, |place| place.value.after))
+    }
+
+    /// Moves the relay on.
+    pub async fn move_relay(&self, after: u64) -> Result<(), StoreError> {
+        let item = write(layout::relay(), "place", &RelayPlace { after })?;
+        Ok(self.table.put_all(vec![item]).await?)
+    }
+
+    /// Reads an entry of the feed.
+    pub fn read_entry(item: &Item) -> Result<JournalEntry, StoreError> {
+        read(item)
+    }
+
+    /// How long to wait before the `attempt`th new try of a lost race; `jitter` is 0 to 1.
+    pub fn backoff(attempt: u32, jitter: f64) -> Duration {
+        let most = 1u64 << attempt.min(7);
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 128 ms
+        let micros = (most as f64 * 1000.0 * jitter.clamp(0.0, 1.0)) as u64;
+        Duration::from_micros(micros)
+    }
+}

@@ -1,0 +1,167 @@
+//! The engine of the embedded profile: one `items` table in the SQLite file.
+//!
+//! Rows keep a rowid, although the key is (partition, sort): SQLite stores what belongs to a key in the inner pages
+//! of a table without rowid, and with bodies of kilobytes such a tree is deep and slow.
+
+mod feed;
+mod query;
+mod row;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pilothouse_sqlite::{Clock, Database, ReadError, Schema, Watch, WriteError};
+use rusqlite::OptionalExtension as _;
+
+use crate::limits;
+use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
+use crate::usage::{Usage, Written};
+
+/// The tables of this engine.
+pub const SCHEMA: Schema = Schema {
+    component: "store",
+    steps: &["
+        CREATE TABLE items (
+            id INTEGER PRIMARY KEY,
+            pk TEXT NOT NULL,
+            sk TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            expires INTEGER,
+            lp TEXT,
+            ls TEXT,
+            dp TEXT,
+            ds TEXT,
+            body TEXT NOT NULL
+        );
+        CREATE UNIQUE INDEX items_key ON items (pk, sk);
+        CREATE INDEX items_listing ON items (lp, ls, pk, sk) WHERE lp IS NOT NULL;
+        CREATE INDEX items_due ON items (dp, ds, pk, sk) WHERE dp IS NOT NULL;
+        CREATE INDEX items_expiry ON items (expires) WHERE expires IS NOT NULL;
+        CREATE TABLE feed (
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            pk TEXT NOT NULL,
+            sk TEXT NOT NULL
+        );
+    "],
+};
+
+/// Pages up to this many items are read on the caller's thread.
+const SMALL_PAGE: usize = 50;
+
+/// How many items one write of [`Table::put_all`] puts, so that others get their turn.
+const PUT_CHUNK: usize = 100;
+
+/// The table in SQLite. Clones are the same table.
+#[derive(Clone)]
+pub struct SqliteTable {
+    db: Database,
+    clock: Clock,
+    usage: Arc<Usage>,
+}
+
+impl SqliteTable {
+    /// The table in a database that was opened with [`SCHEMA`].
+    pub fn new(db: Database, clock: Clock) -> Self {
+        Self { db, clock, usage: Arc::default() }
+    }
+
+    /// What this engine has done since it was made.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// Watches writes of items in a partition, of the table or of the listing index.
+    pub fn watch(&self, partition: &str) -> Watch {
+        self.db.watch(&topic(partition))
+    }
+
+    /// Removes up to `limit` expired items for good; how many it removed. No read returns them anyway.
+    pub async fn sweep_expired(&self, limit: usize) -> Result<usize, TableError> {
+        let now = (self.clock)().as_millis();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.db.write(move |tx| write::sweep(tx, now, limit)).await.map_err(engine_write)
+    }
+
+    fn now(&self) -> i64 {
+        (self.clock)().as_millis()
+    }
+}
+
+#[async_trait]
+impl Table for SqliteTable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>, TableError> {
+        limits::check_key(key)?;
+        let now = self.now();
+        let item = self
+            .db
+            .read_now(|conn| {
+                conn.prepare_cached(row::GET)?
+                    .query_row((&key.partition, &key.sort, now), row::item)
+                    .optional()
+            })
+            .map_err(engine_read)?;
+        self.usage.read(item.as_slice(), true);
+        Ok(item)
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, TableError> {
+        limits::check_query(query)?;
+        let now = self.now();
+        let page = if query.limit <= SMALL_PAGE {
+            self.db.read_now(|conn| query::page(conn, query, now)).map_err(engine_read)?
+        } else {
+            let query = query.clone();
+            self.db.read(move |conn| query::page(conn, &query, now)).await.map_err(engine_read)?
+        };
+        self.usage.read(&page.items, query.index.is_none());
+        Ok(page)
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError> {
+        limits::check_transaction(&writes)?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let written: Vec<_> = writes.iter().map(Written::of).collect();
+        let now = self.now();
+        self.db.write(move |tx| write::transaction(tx, &writes, now)).await.map_err(flatten)?;
+        self.usage.wrote(&written);
+        Ok(())
+    }
+
+    async fn put_all(&self, mut items: Vec<Item>) -> Result<(), TableError> {
+        limits::check_items(&items)?;
+        while !items.is_empty() {
+            let rest = items.split_off(items.len().min(PUT_CHUNK));
+            let chunk = std::mem::replace(&mut items, rest);
+            let written: Vec<_> = chunk.iter().map(Written::put).collect();
+            self.db
+                .write(move |tx| chunk.iter().try_for_each(|item| write::put(tx, item)))
+                .await
+                .map_err(engine_write)?;
+            self.usage.put_alone(&written);
+        }
+        Ok(())
+    }
+}
+
+fn topic(partition: &str) -> String {
+    format!("items/{partition}")
+}
+
+fn engine_read(error: ReadError) -> TableError {
+    TableError::Engine(Box::new(error))
+}
+
+fn engine_write(error: WriteError<rusqlite::Error>) -> TableError {
+    TableError::Engine(Box::new(error))
+}
+
+fn flatten(error: WriteError<TableError>) -> TableError {
+    match error {
+        WriteError::Job(error) => error,
+        other @ (WriteError::Commit(_) | WriteError::Abandoned) => TableError::Engine(Box::new(other)),
+    }
+}

@@ -1,0 +1,73 @@
+//! The outbox of the embedded profile: journal items in the order of their commits.
+//!
+//! One writer gives the numbers inside the transaction, so a reader that has seen number n has seen all before it
+//! that will ever be. In `aws`, the stream of the table does the same.
+
+use pilothouse_sqlite::{Tx, Watch};
+use rusqlite::OptionalExtension as _;
+
+use super::{SqliteTable, engine_read, engine_write, row};
+use crate::table::{Item, TableError};
+
+/// The kind of the items that are fed.
+pub(super) const KIND: &str = "journal";
+/// The topic of commits that feed.
+const TOPIC: &str = "feed";
+
+impl SqliteTable {
+    /// The first `limit` journal items after number `after`, in the order of their commits, each with its number.
+    /// Numbers rise and may have gaps. An item that was put again with another content comes again.
+    pub async fn feed(&self, after: u64, limit: usize) -> Result<Vec<(u64, Item)>, TableError> {
+        let (after, limit) =
+            (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+        let now = self.now();
+        let fed = self
+            .db
+            .read(move |conn| {
+                conn.prepare_cached(
+                    "SELECT pk, sk, kind, version, expires, lp, ls, dp, ds, body, n \
+                     FROM feed CROSS JOIN items USING (pk, sk) \
+                     WHERE n > ?1 AND (expires IS NULL OR expires > ?2) ORDER BY n LIMIT ?3",
+                )?
+                .query_map((after, now, limit), |row| {
+                    Ok((row.get::<_, i64>(10)?.unsigned_abs(), row::item(row)?))
+                })?
+                .collect::<rusqlite::Result<Vec<_>>>()
+            })
+            .await
+            .map_err(engine_read)?;
+        self.usage.read(&[], false);
+        Ok(fed)
+    }
+
+    /// Watches the feed. Make the watch, read the feed to its end, wait for the watch, read on.
+    pub fn watch_feed(&self) -> Watch {
+        self.db.watch(TOPIC)
+    }
+
+    /// Forgets the numbers up to `through`, for which all that was to be done is done. The items stay.
+    pub async fn trim_feed(&self, through: u64) -> Result<(), TableError> {
+        let through = i64::try_from(through).unwrap_or(i64::MAX);
+        self.db
+            .write(move |tx| {
+                tx.prepare_cached("DELETE FROM feed WHERE n <= ?1")?.execute([through]).map(drop)
+            })
+            .await
+            .map_err(engine_write)
+    }
+}
+
+/// Gives a journal item that is about to be put its number. One that is there already with the same content keeps
+/// the number that it has.
+pub(super) fn announce(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
+    let same = tx
+        .prepare_cached("SELECT kind = ?3 AND body = ?4 FROM items WHERE pk = ?1 AND sk = ?2")?
+        .query_row((&item.key.partition, &item.key.sort, &item.kind, &item.body), |row| row.get::<_, bool>(0))
+        .optional()?;
+    if same != Some(true) {
+        tx.prepare_cached("INSERT INTO feed (pk, sk) VALUES (?1, ?2)")?
+            .execute((&item.key.partition, &item.key.sort))?;
+        tx.touch(TOPIC);
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What an engine has done, in the units that DynamoDB bills, whichever engine it is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::table::Item;
+
+/// Counters that rise for as long as the engine lives.
+#[derive(Debug, Default)]
+pub struct Usage {
+    transactions: AtomicU64,
+    items_written: AtomicU64,
+    bytes_written: AtomicU64,
+    write_units: AtomicU64,
+    reads: AtomicU64,
+    items_read: AtomicU64,
+    bytes_read: AtomicU64,
+    read_half_units: AtomicU64,
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsageSnapshot {
+    /// Transactions that were committed, single writes included.
+    pub transactions: u64,
+    /// Items that were put or deleted.
+    pub items_written: u64,
+    /// Bytes of the items that were put.
+    pub bytes_written: u64,
+    /// Write request units: one for each KiB begun of each item and of each index it is in; twice that on the table
+    /// for a transaction of more than one write.
+    pub write_units: u64,
+    /// Gets and pages of queries.
+    pub reads: u64,
+    /// Items that were read.
+    pub items_read: u64,
+    /// Bytes of the items that were read.
+    pub bytes_read: u64,
+    /// Halves of read request units: two for each 4 KiB begun of a consistent read, one on an index.
+    pub read_half_units: u64,
+}
+
+fn add(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Ordering::Relaxed);
+}
+
+impl Usage {
+    /// The counters now.
+    pub fn snapshot(&self) -> UsageSnapshot {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        UsageSnapshot {
+            transactions: now(&self.transactions),
+            items_written: now(&self.items_written),
+            bytes_written: now(&self.bytes_written),
+            write_units: now(&self.write_units),
+            reads: now(&self.reads),
+            items_read: now(&self.items_read),
+            bytes_read: now(&self.bytes_read),
+            read_half_units: now(&self.read_half_units),
+        }
+    }
+
+    /// A committed transaction; `writes` holds the size of each write and how many indexes its item is in.
+    pub(crate) fn wrote(&self, writes: &[Written]) {
+        let factor = if writes.len() > 1 { 2 } else { 1 };
+        add(&self.transactions, 1);
+        for write in writes {
+            let units = write.bytes.div_ceil(1024).max(1);
+            add(&self.write_units, units * (factor + write.indexes));
+            if !write.check_only {
+                add(&self.items_written, 1);
+                add(&self.bytes_written, write.bytes);
+            }
+        }
+    }
+
+    /// Items that were put each for itself.
+    pub(crate) fn put_alone(&self, items: &[Written]) {
+        for item in items {
+            self.wrote(std::slice::from_ref(item));
+        }
+    }
+
+    /// A get or a page.
+    pub(crate) fn read(&self, items: &[Item], consistent: bool) {
+        let bytes = items.iter().map(Item::size).sum::<usize>();
+        add(&self.reads, 1);
+        add(&self.items_read, items.len());
+        add(&self.bytes_read, bytes);
+        add(&self.read_half_units, bytes.div_ceil(4096).max(1) * if consistent { 2 } else { 1 });
+    }
+}
+
+/// What [`Usage`] counts of a write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    bytes: usize,
+    indexes: usize,
+    check_only: bool,
+}
+
+impl Written {
+    pub(crate) fn put(item: &Item) -> Self {
+        let indexes = usize::from(item.listing.is_some()) + usize::from(item.due.is_some());
+        Self { bytes: item.size(), indexes, check_only: false }
+    }
+
+    pub(crate) fn of(write: &crate::table::Write) -> Self {
+        match write {
+            crate::table::Write::Put(item, _) => Self::put(item),
+            crate::table::Write::Delete(..) => Self { bytes: 0, indexes: 0, check_only: false },
+            crate::table::Write::Check(..) => Self { bytes: 0, indexes: 0, check_only: true },
+        }
+    }
+}

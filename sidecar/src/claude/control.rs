@@ -1,0 +1,18 @@
+//! What the binary asks its host over the same stream. The adapter answers; nothing of it is an event of its own,
+//! because the tool call that a question is about was told by its `assistant` line.
+
+use serde_json::Value;
+
+use super::Ignored;
+use super::json::text;
+use super::translated::Translated;
+
+pub(super) fn request(line: &Value, out: &mut Translated) {
+    match line.get("request").and_then(|request| text(request, "subtype")) {
+        Some("can_use_tool") => out.ignore(Ignored::PermissionRequest),
+        Some("hook_callback") => out.ignore(Ignored::HookCallback),
+        Some("mcp_message") => out.ignore(Ignored::McpMessage),
+        Some(other) => out.unknown(&format!("control_request_{other}"), line),
+        None => out.unknown("control_request", line),
+    }
+}

@@ -1,0 +1,71 @@
+//! Short ways into JSON, and sentences out of it.
+
+use serde_json::Value;
+
+/// The string at `key`, if there is one.
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// The non-negative integer at `key`, if there is one.
+pub(super) fn count(value: &Value, key: &str) -> Option<u64> {
+    value.get(key).and_then(Value::as_u64)
+}
+
+/// Whether `key` is `true`.
+pub(super) fn flag(value: &Value, key: &str) -> bool {
+    value.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// The first of `keys` whose value is a string that is not empty.
+pub(super) fn first_text<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a str> {
+    keys.iter().filter_map(|key| text(value, key)).find(|s| !s.trim().is_empty())
+}
+
+/// `s` on one line, cut to what a list can show.
+pub(super) fn one_line(s: &str) -> String {
+    const LIMIT: usize = 200;
+    let mut line = String::new();
+    for word in s.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    pilothouse_domain::text::cut(&line, LIMIT)
+}
+
+/// The text of a `content` that is a string or a list of text blocks; nothing when there is anything else in it.
+pub(super) fn plain_text(content: &Value) -> Option<String> {
+    match content {
+        Value::String(s) => Some(s.clone()),
+        Value::Array(blocks) => blocks
+            .iter()
+            .map(|block| if text(block, "type") == Some("text") { text(block, "text") } else { None })
+            .collect::<Option<Vec<_>>>()
+            .map(|texts| texts.join("\n")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_one_line_of_at_most_200_characters() {
+        assert_eq!(one_line("a\n  b\tc "), "a b c");
+        let long = one_line(&"ä".repeat(500));
+        assert_eq!(long.chars().count(), 200);
+        assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn text_blocks_join_and_anything_else_stays_json() {
+        assert_eq!(
+            plain_text(&serde_json::json!([{"type":"text","text":"a"},{"type":"text","text":"b"}])).unwrap(),
+            "a\nb"
+        );
+        assert_eq!(plain_text(&serde_json::json!([{"type":"image"}])), None);
+    }
+}

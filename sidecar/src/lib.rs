@@ -1,0 +1,30 @@
+//! The program beside each agent: thin about the domain, careful about delivery (architecture: The sidecar).
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`run_dir`] | the run's folder: what it was launched with, and the lock that says that it is alive |
+//! | [`spool`] | every event and command on disk before anything else happens with it |
+//! | [`gateway`], [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
+//! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
+//! | [`adapter`] | the port to an agent runtime |
+//! | [`script`], [`claude`] | adapters |
+//! | [`run`], [`drain`] | the two things that the program does |
+
+pub mod adapter;
+pub mod claude;
+pub mod clock;
+pub mod drain;
+pub mod exit;
+pub mod faults;
+pub mod gateway;
+pub mod heartbeat;
+pub mod host;
+pub mod link;
+pub mod listener;
+pub mod oversize;
+pub mod publisher;
+pub mod retry;
+pub mod run;
+pub mod run_dir;
+pub mod script;
+pub mod spool;

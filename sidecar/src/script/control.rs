@@ -1,0 +1,181 @@
+//! What a player does with a command.
+
+use pilothouse_domain::TurnId;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::{AssistantContent, Content};
+use tokio::sync::mpsc::error::TryRecvError;
+
+use super::player::{Awaited, Break, Player, Settled};
+use super::program::Body;
+use crate::adapter::{AgentCommand, Message, MessageReply, Refusal, Reply};
+use crate::spool::SpoolError;
+
+impl Player {
+    /// Waits for a command and carries it out.
+    pub(super) async fn command(&mut self) -> Result<(), Break> {
+        let command = self.commands.recv().await.ok_or(Break::Over)?;
+        self.handle(command).await
+    }
+
+    /// Carries out what was asked so far, and goes on only when it is not paused.
+    pub(super) async fn take_commands(&mut self) -> Result<(), Break> {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.handle(command).await?,
+                Err(TryRecvError::Disconnected) => return Err(Break::Over),
+                Err(TryRecvError::Empty) if self.paused => self.command().await?,
+                Err(TryRecvError::Empty) => return Ok(()),
+            }
+        }
+    }
+
+    /// Carries out a command.
+    pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), Break> {
+        let name = name(&command);
+        let carried_out = match command {
+            AgentCommand::Begin(_, reply) => {
+                reply.refuse(Refusal::invalid("the agent was started before")).await?;
+                Ok(())
+            }
+            AgentCommand::Message(message, reply) => self.message(message, reply).await,
+            AgentCommand::Interrupt(reply) => self.interrupt(reply).await,
+            AgentCommand::Pause(reply) => {
+                self.paused = true;
+                reply.done().await?;
+                let turn = self.turn_id();
+                Ok(self.go_on_after(name, turn.as_ref()).await?)
+            }
+            AgentCommand::Resume(reply) => {
+                self.paused = false;
+                reply.done().await?;
+                self.inject_held().await
+            }
+            AgentCommand::Reload(config, reply) => {
+                self.config = *config;
+                reply.done().await?;
+                let summary = format!("now with the model {}", self.config.model_id);
+                let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
+                Ok(self.events.emit(notice).await?)
+            }
+            AgentCommand::Answer(request, answers, reply) => {
+                let awaited = self.awaited == Some(Awaited::Answer(request));
+                Ok(self.settle(awaited, Settled::Answer(answers), reply).await?)
+            }
+            AgentCommand::PlanDecision(decision, reply) => {
+                let awaited = self.awaited == Some(Awaited::Decision(decision.request.clone()));
+                Ok(self.settle(awaited, Settled::Decision(decision), reply).await?)
+            }
+        };
+        if matches!(&self.awaited, Some(Awaited::Command(awaited)) if awaited == name) {
+            self.settled = Some(Settled::Command);
+        }
+        carried_out
+    }
+
+    async fn settle(&mut self, awaited: bool, settled: Settled, reply: Reply) -> Result<(), SpoolError> {
+        if !awaited || self.settled.is_some() {
+            return reply.refuse(Refusal::invalid("the agent does not wait for this")).await;
+        }
+        reply.done().await?;
+        self.settled = Some(settled);
+        Ok(())
+    }
+
+    async fn interrupt(&mut self, reply: Reply) -> Result<(), Break> {
+        self.paused = false;
+        let turn = self.drop_turn()?;
+        if let Some(turn) = &turn {
+            // They were to follow this turn; nothing follows an interrupt by itself (ruling 29).
+            for (_, reply) in std::mem::take(&mut self.held) {
+                reply.refuse(Refusal::turn_over(turn)).await?;
+            }
+        }
+        reply.done().await?;
+        self.go_on_after("interrupt", turn.as_ref()).await?;
+        if turn.is_some() { Err(Break::Interrupted) } else { Ok(()) }
+    }
+
+    /// The fault `afterStop`: what must not be, and is there to see what the control plane does about it.
+    async fn go_on_after(&mut self, command: &str, turn: Option<&TurnId>) -> Result<(), SpoolError> {
+        let Some(at) = self.after_stop.iter().position(|(name, _)| name == command) else { return Ok(()) };
+        let bodies: Vec<Body> = self.after_stop.remove(at).1;
+        let outgoing = bodies.into_iter().map(|body| self.outgoing(body, turn)).collect::<Result<_, _>>()?;
+        self.events.spool().append_all(outgoing).await.map(drop)
+    }
+
+    async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), Break> {
+        if let Some(expected) = &message.expected_turn
+            && self.turn.as_ref().map(|turn| &turn.id) != Some(expected)
+        {
+            let refusal = Refusal::turn_over(expected);
+            return Ok(reply.refuse(refusal).await?);
+        }
+        let now = message.priority == MessagePriority::Immediate || self.awaited == Some(Awaited::Message);
+        if self.turn.is_some() && now && !self.paused {
+            return self.inject(message, reply, true).await;
+        }
+        self.held.push_back((message, reply));
+        Ok(())
+    }
+
+    /// Gives a message to the turn that runs.
+    pub(super) async fn inject(
+        &mut self,
+        message: Message,
+        mut reply: MessageReply,
+        answer: bool,
+    ) -> Result<(), Break> {
+        reply.injecting().await?;
+        self.last_message = message.content;
+        reply.injected().await?;
+        if self.awaited == Some(Awaited::Message) {
+            self.settled = Some(Settled::Message);
+        } else if answer {
+            self.steered += 1;
+            let text = Content::Text(self.source.script.on_steer.clone());
+            let content = AssistantContent::Text { text };
+            let said = RawEvent::AssistantMessage { content, turn_id: None };
+            let outgoing = self.outgoing(said.into(), self.turn_id().as_ref())?;
+            self.events.spool().append(outgoing).await?;
+        }
+        Ok(())
+    }
+
+    /// Immediate messages that came while it was paused go before anything else (ruling 29).
+    async fn inject_held(&mut self) -> Result<(), Break> {
+        while self.turn.is_some() {
+            let immediate = |(message, _): &(Message, _)| message.priority == MessagePriority::Immediate;
+            let Some(at) = self.held.iter().position(immediate) else { break };
+            let Some((message, reply)) = self.held.remove(at) else { break };
+            self.inject(message, reply, true).await?;
+        }
+        Ok(())
+    }
+
+    /// The message that may begin a turn now. One that was meant for an earlier turn is refused.
+    pub(super) async fn next_held(&mut self) -> Result<Option<(Message, MessageReply)>, SpoolError> {
+        while let Some((message, reply)) = self.held.pop_front() {
+            match &message.expected_turn {
+                Some(turn) if self.turn.as_ref().map(|t| &t.id) != Some(turn) => {
+                    reply.refuse(Refusal::turn_over(turn)).await?;
+                }
+                _ => return Ok(Some((message, reply))),
+            }
+        }
+        Ok(None)
+    }
+}
+
+const fn name(command: &AgentCommand) -> &'static str {
+    match command {
+        AgentCommand::Begin(..) => "begin",
+        AgentCommand::Message(..) => "steering_message",
+        AgentCommand::Interrupt(_) => "interrupt",
+        AgentCommand::Pause(_) => "pause",
+        AgentCommand::Resume(_) => "resume",
+        AgentCommand::Reload(..) => "reload_config",
+        AgentCommand::Answer(..) => "answer",
+        AgentCommand::PlanDecision(..) => "plan_decision",
+    }
+}

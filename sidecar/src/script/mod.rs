@@ -1,0 +1,65 @@
+//! The `script` adapter: plays a scripted run, a recorded one, or a small demo, with failure injection. For tests,
+//! demos and replays; `docs/script-format.md` describes the format.
+
+mod control;
+mod demo;
+pub mod format;
+mod meters;
+mod player;
+mod program;
+mod source;
+mod state;
+
+use async_trait::async_trait;
+use pilothouse_domain::value::Capabilities;
+use schemars::generate::SchemaSettings;
+
+use crate::adapter::{Adapter, AdapterError, AgentContext};
+use crate::faults::Faults;
+
+/// The adapter.
+#[derive(Debug, Default)]
+pub struct Script {
+    faults: Faults,
+}
+
+impl Script {
+    /// The name that sessions ask for it by.
+    pub const NAME: &'static str = "script";
+
+    /// An adapter that asks the sidecar itself for faults through `faults`.
+    pub const fn new(faults: Faults) -> Self {
+        Self { faults }
+    }
+}
+
+/// The JSON Schema of scripts, as exported to `docs/wire/script.schema.json`.
+pub fn schema() -> schemars::Schema {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<format::ScriptFile>()
+}
+
+#[async_trait]
+impl Adapter for Script {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            steer_mid_turn: true,
+            pause: true,
+            resume_conversation: true,
+            hot_reload: true,
+            cost: true,
+            context_usage: true,
+            approvals: false,
+            questions: true,
+            plans: true,
+            subagents: true,
+        }
+    }
+
+    async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
+        player::play(context, self.faults).await
+    }
+}

@@ -1,0 +1,136 @@
+//! What is played: a script, a recording, or the demo.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pilothouse_domain::RunId;
+use pilothouse_wire::command::AgentSessionConfig;
+use pilothouse_wire::keys::sha256_hex;
+use serde::Deserialize;
+
+use super::demo;
+use super::format::{ScriptFile, Step};
+use super::program::{Instruction, compile};
+use crate::adapter::AdapterError;
+use crate::claude::{Options, PlaybackOptions, PlaybackStep, Recording};
+
+/// What the adapter reads from `adapterOptions`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AdapterOptions {
+    script: Option<ScriptFile>,
+    script_file: Option<PathBuf>,
+    recording: Option<PathBuf>,
+    /// The run of the recording, when it holds several.
+    segment: Option<String>,
+    /// Times run this much faster; 0: no waiting at all.
+    speed: Option<f64>,
+}
+
+/// What is to be played.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub script: ScriptFile,
+    /// The lines of a recording, instead of the script's steps.
+    recording: Option<Recorded>,
+    pub speed: f64,
+    /// Tells what is played from anything else.
+    pub fingerprint: String,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    recording: Recording,
+    segment: Option<String>,
+}
+
+fn configuration(e: impl std::fmt::Display) -> AdapterError {
+    AdapterError::Configuration(e.to_string())
+}
+
+impl Source {
+    /// Reads what the configuration names; the demo when it names nothing.
+    pub(super) fn read(config: &AgentSessionConfig) -> Result<Self, AdapterError> {
+        let options: AdapterOptions = match &config.adapter_options {
+            serde_json::Value::Null => AdapterOptions::default(),
+            given => AdapterOptions::deserialize(given).map_err(configuration)?,
+        };
+        let speed = options.speed.filter(|s| s.is_finite() && *s >= 0.0).unwrap_or(1.0);
+        if let Some(path) = options.recording {
+            let bytes = std::fs::read_to_string(&path)
+                .map_err(|e| configuration(format!("{}: {e}", path.display())))?;
+            let recording = Recording::parse(&bytes).map_err(configuration)?;
+            let fingerprint = sha256_hex(format!("{:?}\0{bytes}", options.segment).as_bytes());
+            let script = ScriptFile { steps: Vec::new(), ..demo::script() };
+            return Ok(Self {
+                script: ScriptFile { on_message: None, ..script },
+                recording: Some(Recorded { recording, segment: options.segment }),
+                speed,
+                fingerprint,
+            });
+        }
+        let script = match (options.script, options.script_file) {
+            (Some(script), _) => script,
+            (None, Some(path)) => {
+                let bytes =
+                    std::fs::read(&path).map_err(|e| configuration(format!("{}: {e}", path.display())))?;
+                serde_json::from_slice(&bytes)
+                    .map_err(|e| configuration(format!("{}: {e}", path.display())))?
+            }
+            (None, None) => demo::script(),
+        };
+        let fingerprint = sha256_hex(&serde_json::to_vec(&script).map_err(configuration)?);
+        Ok(Self { script, recording: None, speed, fingerprint })
+    }
+
+    /// The program of a conversation. Its ids are the same each time it is asked for.
+    pub(super) fn program(&self, conversation: u32, run: RunId) -> Result<Vec<Instruction>, AdapterError> {
+        match &self.recording {
+            None => compile(&self.script.steps, &conversation.to_string()).map_err(configuration),
+            Some(recorded) => recorded.program(run),
+        }
+    }
+
+    /// What a message plays after the program is over.
+    pub(super) fn reaction(&self, prefix: &str) -> Result<Vec<Instruction>, AdapterError> {
+        let quoting = demo::reaction();
+        let steps: &[Step] = self.script.on_message.as_deref().unwrap_or(&quoting);
+        compile(steps, prefix).map_err(configuration)
+    }
+}
+
+impl Recorded {
+    fn program(&self, run: RunId) -> Result<Vec<Instruction>, AdapterError> {
+        let segment = match &self.segment {
+            Some(name) => self.recording.segment(name),
+            None => self.recording.segments().first(),
+        };
+        let segment = segment.ok_or_else(|| configuration("the recording has no such segment"))?;
+        // The run's id keeps turn ids apart over the runs of a session.
+        let options = PlaybackOptions::new(Options::new(run.to_string()).map_err(configuration)?);
+        Ok(segment.playback(options).into_iter().map(instruction).collect())
+    }
+}
+
+fn instruction(step: PlaybackStep) -> Instruction {
+    match step {
+        PlaybackStep::Emit(events) => Instruction::EmitAll(events),
+        PlaybackStep::Wait(time) => Instruction::Wait(time),
+        PlaybackStep::AwaitAnswer { tool_call_id } => {
+            Instruction::AwaitAnswer { call: tool_call_id, result: false }
+        }
+        PlaybackStep::AwaitPlanDecision { tool_call_id } => {
+            Instruction::AwaitDecision { call: tool_call_id, result: false }
+        }
+        PlaybackStep::AwaitMessage => Instruction::AwaitMessage { earlier: true },
+    }
+}
+
+/// A time at a speed; 0 is no time at all.
+pub(super) fn at_speed(time: Duration, speed: f64) -> Duration {
+    if speed > 0.0 {
+        Duration::try_from_secs_f64(time.as_secs_f64() / speed).unwrap_or(time)
+    } else {
+        Duration::ZERO
+    }
+}

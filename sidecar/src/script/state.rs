@@ -1,0 +1,92 @@
+//! What a played conversation remembers over runs, in the session's folder: how far it got, its ids and meters.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pilothouse_domain::Usd;
+use pilothouse_domain::value::TokenUsage;
+use serde::{Deserialize, Serialize};
+
+/// Running totals of one meter and model (ruling 31).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Totals {
+    pub cost_usd: Usd,
+    pub tokens: TokenUsage,
+}
+
+/// The state of the session's conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Counts the conversations of the session; part of each id, so that ids never repeat within a session.
+    pub conversation: u32,
+    /// SHA-256 of what is played; a position is of no use in anything else.
+    pub script: String,
+    /// Instructions that are done.
+    pub position: usize,
+    /// Turns that were started.
+    pub turns: u32,
+    /// Turns that were started outside the program.
+    pub inserted: u32,
+    /// Whether the context warning was given.
+    pub warned: bool,
+    /// Totals by meter, model and subagent.
+    pub meters: BTreeMap<String, Totals>,
+}
+
+/// Where the state is kept.
+#[derive(Debug)]
+pub(super) struct StateFile(PathBuf);
+
+impl StateFile {
+    /// The file in the session's folder.
+    pub(super) fn open(session_home: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(session_home)?;
+        Ok(Self(session_home.join("script-state.json")))
+    }
+
+    /// The state of this conversation: the last one, or, without `resume` or when there is none, a new one.
+    pub(super) fn load(&self, resume: bool, script: String) -> io::Result<State> {
+        let last: Option<State> = match std::fs::read(&self.0) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        Ok(match last {
+            Some(last) if resume && last.script == script => last,
+            // What changed is played from its beginning, by the same conversation.
+            Some(last) if resume => State { script, position: 0, ..last },
+            last => {
+                State { conversation: last.map_or(0, |l| l.conversation) + 1, script, ..State::default() }
+            }
+        })
+    }
+
+    /// Replaces the state, whole or not at all.
+    pub(super) fn save(&self, state: &State) -> io::Result<()> {
+        let fresh = self.0.with_extension("json.new");
+        std::fs::write(&fresh, serde_json::to_vec(state)?)?;
+        std::fs::rename(fresh, &self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resumed_conversation_goes_on_and_a_fresh_one_has_new_ids() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::open(dir.path()).unwrap();
+        let mut state = file.load(true, "a".into()).unwrap();
+        assert_eq!((state.conversation, state.position), (1, 0));
+        state.position = 7;
+        state.meters.insert("m".into(), Totals::default());
+        file.save(&state).unwrap();
+        assert_eq!(file.load(true, "a".into()).unwrap(), state);
+        let other = file.load(true, "b".into()).unwrap();
+        assert_eq!((other.conversation, other.position, other.meters.len()), (1, 0, 1));
+        let fresh = file.load(false, "a".into()).unwrap();
+        assert_eq!((fresh.conversation, fresh.position, fresh.meters.len()), (2, 0, 0));
+    }
+}

@@ -1,0 +1,156 @@
+//! Commands on their way in.
+
+use pilothouse_domain::{CommandId, MessageId};
+use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, params};
+use pilothouse_wire::command::IssuedCommand;
+use pilothouse_wire::event::MessagePhase;
+use pilothouse_wire::{Command, RawEvent};
+
+use super::outgoing::insert_all;
+use super::{Outgoing, Spool, SpoolError};
+
+/// What became of a command that came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is new, spooled, and to be carried out.
+    New,
+    /// It was there already: answered again if this is a later attempt, and not to be carried out again.
+    Repeat,
+}
+
+impl Spool {
+    /// Takes a command in (ruling 10). A new one is stored together with `received`, its acknowledgement. A later
+    /// attempt of a known one is answered with the acknowledgement that is stored, in a new envelope.
+    pub async fn take(&self, issued: IssuedCommand, received: Option<RawEvent>) -> Result<Taken, SpoolError> {
+        let sealer = self.sealer.clone();
+        let taken = self
+            .write(move |db| {
+                if let Some((attempt, ack)) = stored(db, issued.command_id)? {
+                    if attempt < issued.attempt {
+                        db.execute(
+                            "UPDATE commands SET attempt = ?2 WHERE command_id = ?1",
+                            params![issued.command_id.to_string(), issued.attempt],
+                        )?;
+                        insert_all(db, &sealer, ack.map(Outgoing::raw).into_iter().collect())?;
+                    }
+                    return Ok(Taken::Repeat);
+                }
+                insert(db, &issued)?;
+                if let Some(ack) = received {
+                    record_ack(db, issued.command_id, &ack, false)?;
+                    insert_all(db, &sealer, vec![Outgoing::event(ack)?])?;
+                }
+                let Command::SteeringMessage { message_id, .. } = issued.command else {
+                    return Ok(Taken::New);
+                };
+                let Some(phase) = known_message(db, message_id, issued.command_id)? else {
+                    return Ok(Taken::New);
+                };
+                // Another command carried this message before: the agent must not hear it twice.
+                let ack = RawEvent::MessageAck { command_id: issued.command_id, message_id, phase };
+                record_ack(db, issued.command_id, &ack, true)?;
+                insert_all(db, &sealer, vec![Outgoing::event(ack)?])?;
+                Ok(Taken::Repeat)
+            })
+            .await?;
+        self.changed.notify_one();
+        Ok(taken)
+    }
+
+    /// A step of a command: stores its acknowledgement and spools it. `over`: nothing more will follow.
+    pub async fn acknowledge(
+        &self,
+        command_id: CommandId,
+        ack: RawEvent,
+        over: bool,
+    ) -> Result<(), SpoolError> {
+        let sealer = self.sealer.clone();
+        self.write(move |db| {
+            record_ack(db, command_id, &ack, over)?;
+            insert_all(db, &sealer, vec![Outgoing::event(ack)?])
+        })
+        .await?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// A command that has no acknowledgement is over.
+    pub async fn close(&self, command_id: CommandId) -> Result<(), SpoolError> {
+        self.write(move |db| {
+            db.execute("UPDATE commands SET over = 1 WHERE command_id = ?1", [command_id.to_string()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Commands that were taken and are not over, in order: what an earlier process of this run left. Without
+    /// messages whose injection had begun: whether the agent has them is uncertain, so they are left (ruling 30).
+    pub async fn unfinished(&self) -> Result<Vec<IssuedCommand>, SpoolError> {
+        self.write(|db| {
+                let mut statement = db.prepare_cached(
+                    "SELECT body FROM commands WHERE over = 0 AND ack ->> 'phase' IS NOT 'injecting' ORDER BY position",
+                )?;
+                let bodies = statement.query_map([], |row| row.get::<_, String>(0))?;
+                bodies.map(|body| Ok(serde_json::from_str(&body?)?)).collect()
+            })
+            .await
+    }
+
+    /// Whether a `begin` was carried out in this run.
+    pub async fn begun(&self) -> Result<bool, SpoolError> {
+        self.write(|db| {
+            let sql =
+                "SELECT EXISTS (SELECT 1 FROM commands WHERE over = 1 AND ack ->> 'type' = 'begin_ack')";
+            Ok(db.query_row(sql, [], |row| row.get(0))?)
+        })
+        .await
+    }
+}
+
+fn insert(db: &Connection, issued: &IssuedCommand) -> Result<(), SpoolError> {
+    db.execute(
+        "INSERT INTO commands (command_id, attempt, body) VALUES (?1, ?2, ?3)",
+        params![issued.command_id.to_string(), issued.attempt, serde_json::to_string(issued)?],
+    )?;
+    Ok(())
+}
+
+type StoredAck = Option<Box<serde_json::value::RawValue>>;
+
+fn stored(db: &Connection, id: CommandId) -> Result<Option<(u8, StoredAck)>, SpoolError> {
+    let row: Option<(u8, Option<String>)> = db
+        .prepare_cached("SELECT attempt, ack FROM commands WHERE command_id = ?1")?
+        .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    row.map(|(attempt, ack)| Ok((attempt, ack.map(serde_json::value::RawValue::from_string).transpose()?)))
+        .transpose()
+}
+
+fn record_ack(db: &Connection, id: CommandId, ack: &RawEvent, over: bool) -> Result<(), SpoolError> {
+    db.prepare_cached("UPDATE commands SET ack = ?2, over = ?3 WHERE command_id = ?1")?.execute(params![
+        id.to_string(),
+        serde_json::to_string(ack)?,
+        over
+    ])?;
+    if let RawEvent::MessageAck { command_id, message_id, phase } = ack
+        && *phase != MessagePhase::Received
+    {
+        db.execute(
+            "INSERT INTO messages (message_id, command_id, phase) VALUES (?1, ?2, ?3)
+             ON CONFLICT (message_id) DO UPDATE SET phase = excluded.phase",
+            params![message_id.to_string(), command_id.to_string(), serde_json::to_string(phase)?],
+        )?;
+    }
+    Ok(())
+}
+
+fn known_message(db: &Connection, id: MessageId, by: CommandId) -> Result<Option<MessagePhase>, SpoolError> {
+    let phase: Option<String> = db
+        .query_row(
+            "SELECT phase FROM messages WHERE message_id = ?1 AND command_id <> ?2",
+            params![id.to_string(), by.to_string()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(phase.map(|p| serde_json::from_str(&p)).transpose()?)
+}

@@ -1,0 +1,214 @@
+//! Envelopes on their way out.
+
+use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{Outgoing, Sealer, Spool, SpoolError};
+use crate::oversize::Blob;
+
+/// How an envelope is delivered. All but the first are faults that a script asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delivery {
+    /// In its turn, once.
+    #[default]
+    Normal,
+    /// In its turn, and once more.
+    Twice,
+    /// Not before it is asked for by a replay.
+    OnReplay,
+    /// Never. Its sequence is used up all the same.
+    Never,
+}
+
+impl Delivery {
+    const fn state(self) -> u8 {
+        match self {
+            Self::Normal | Self::Twice => UNSENT,
+            Self::OnReplay => WITHHELD,
+            Self::Never => LOST,
+        }
+    }
+}
+
+const UNSENT: u8 = 0;
+const SENT: u8 = 1;
+const WITHHELD: u8 = 2;
+const LOST: u8 = 3;
+
+/// What is sent next, in order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The envelopes.
+    pub entries: Vec<BatchEntry>,
+}
+
+/// An envelope as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchEntry {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its id.
+    pub message_id: String,
+    /// Counts its deliveries from 1. Repeating a send whose answer was lost is the same delivery.
+    pub attempt: u32,
+    /// The JSON of the signed envelope.
+    pub body: String,
+}
+
+impl Spool {
+    /// Spools `outgoing` with the next sequences. Durable on return. Answers the last sequence.
+    pub async fn append(&self, outgoing: Outgoing) -> Result<u64, SpoolError> {
+        self.append_all(vec![outgoing]).await
+    }
+
+    /// Spools several together: all or none.
+    pub async fn append_all(&self, outgoing: Vec<Outgoing>) -> Result<u64, SpoolError> {
+        let sealer = self.sealer.clone();
+        let last = self.write(move |db| insert_all(db, &sealer, outgoing)).await?;
+        self.changed.notify_one();
+        Ok(last)
+    }
+
+    /// Spools two whose envelopes are sent in the wrong order: a fault that a script asks for.
+    pub async fn append_swapped(&self, first: Outgoing, second: Outgoing) -> Result<u64, SpoolError> {
+        let sealer = self.sealer.clone();
+        let last = self
+            .write(move |db| {
+                let before = insert_all(db, &sealer, vec![first])?;
+                let last = insert_all(db, &sealer, vec![second])?;
+                db.execute("UPDATE outgoing SET send_order = ?2 WHERE sequence = ?1", params![before, last])?;
+                db.execute("UPDATE outgoing SET send_order = ?2 WHERE sequence = ?1", params![last, before])?;
+                Ok(last)
+            })
+            .await?;
+        self.changed.notify_one();
+        Ok(last)
+    }
+
+    /// The last sequence that was given; 0 for a new spool.
+    pub async fn last_sequence(&self) -> Result<u64, SpoolError> {
+        self.write(|db| last_sequence(db)).await
+    }
+
+    /// What is to be sent next: at most `most` envelopes of together about `bytes` bytes, at least one if any.
+    pub async fn batch(&self, most: usize, bytes: usize) -> Result<Batch, SpoolError> {
+        self.write(move |db| {
+                let mut statement = db.prepare_cached(
+                    "SELECT sequence, message_id, attempt, body FROM outgoing WHERE state = 0 ORDER BY send_order LIMIT ?1",
+                )?;
+                let mut rows = statement.query([most])?;
+                let mut entries = Vec::new();
+                let mut total = 0;
+                while let Some(row) = rows.next()? {
+                    let entry = BatchEntry {
+                        sequence: row.get(0)?,
+                        message_id: row.get(1)?,
+                        attempt: row.get(2)?,
+                        body: row.get(3)?,
+                    };
+                    total += entry.body.len();
+                    if total > bytes && !entries.is_empty() {
+                        break;
+                    }
+                    entries.push(entry);
+                }
+                Ok(Batch { entries })
+            })
+            .await
+    }
+
+    /// The broker has these deliveries, by sequence and attempt.
+    pub async fn accepted(&self, deliveries: Vec<(u64, u32)>) -> Result<(), SpoolError> {
+        self.write(move |db| {
+            // A replay that came meanwhile raised the attempt, and stays to be sent.
+            let mut once_more = db.prepare_cached(
+                "UPDATE outgoing SET extra_sends = extra_sends - 1, attempt = attempt + 1
+                     WHERE sequence = ?1 AND attempt = ?2 AND extra_sends > 0",
+            )?;
+            let mut done =
+                db.prepare_cached("UPDATE outgoing SET state = ?3 WHERE sequence = ?1 AND attempt = ?2")?;
+            for (sequence, attempt) in deliveries {
+                if once_more.execute(params![sequence, attempt])? == 0 {
+                    done.execute(params![sequence, attempt, SENT])?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sends these sequences again, verbatim, under a new deduplication id (ruling 9). Answers how many.
+    pub async fn replay(&self, from: u64, to: u64) -> Result<usize, SpoolError> {
+        // Sequences are SQLite integers; what is beyond them is beyond the spool as well.
+        let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
+        let found = self
+            .write(move |db| {
+                Ok(db.execute(
+                    "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence
+                     WHERE sequence BETWEEN ?1 AND ?2 AND state <> ?4",
+                    params![from, to, UNSENT, LOST],
+                )?)
+            })
+            .await?;
+        self.changed.notify_one();
+        Ok(found)
+    }
+
+    /// How many envelopes are still to be sent.
+    pub async fn unsent(&self) -> Result<u64, SpoolError> {
+        self.write(|db| {
+            Ok(db.query_row("SELECT COUNT(*) FROM outgoing WHERE state = 0", [], |row| row.get(0))?)
+        })
+        .await
+    }
+
+    /// A blob that must be uploaded before the envelope `sequence` is sent.
+    pub async fn next_blob(&self, sequence: u64) -> Result<Option<Blob>, SpoolError> {
+        self.write(move |db| {
+            let row = |row: &Row<'_>| Ok(Blob { sha256: row.get(0)?, bytes: row.get(1)? });
+            Ok(db
+                .prepare_cached("SELECT sha256, bytes FROM blobs WHERE sequence <= ?1 LIMIT 1")?
+                .query_row([sequence], row)
+                .optional()?)
+        })
+        .await
+    }
+
+    /// The blob store has this one.
+    pub async fn blob_stored(&self, sha256: String) -> Result<(), SpoolError> {
+        self.write(move |db| {
+            db.execute("DELETE FROM blobs WHERE sha256 = ?1", [sha256])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {
+    Ok(db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM outgoing", [], |row| row.get(0))?)
+}
+
+/// Seals each body with the next sequence and inserts it; answers the last sequence.
+pub(super) fn insert_all(
+    db: &Connection,
+    sealer: &Sealer,
+    outgoing: Vec<Outgoing>,
+) -> Result<u64, SpoolError> {
+    let mut sequence = last_sequence(db)?;
+    let mut insert = db.prepare_cached(
+        "INSERT INTO outgoing (sequence, send_order, message_id, body, state, extra_sends) VALUES (?1, ?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let mut insert_blob =
+        db.prepare_cached("INSERT OR IGNORE INTO blobs (sha256, sequence, bytes) VALUES (?1, ?2, ?3)")?;
+    for Outgoing { bodies, blobs, delivery } in outgoing {
+        for blob in blobs {
+            insert_blob.execute(params![blob.sha256, sequence + 1, blob.bytes])?;
+        }
+        for body in bodies {
+            sequence += 1;
+            let (message_id, envelope) = sealer.seal(Some(sequence), body)?;
+            let extra = u8::from(delivery == Delivery::Twice);
+            insert.execute(params![sequence, message_id.to_string(), envelope, delivery.state(), extra])?;
+        }
+    }
+    Ok(sequence)
+}

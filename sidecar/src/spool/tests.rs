@@ -1,0 +1,179 @@
+//! What the spool promises, without any network.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+
+use pilothouse_domain::{AgentSessionId, CommandId, RunId};
+use pilothouse_wire::command::IssuedCommand;
+use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
+use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
+use pilothouse_wire::{Command, RawEvent, RootSecret, Signed};
+use uuid::Uuid;
+
+use super::*;
+
+/// A launch that leads nowhere.
+pub(crate) fn launch() -> SidecarLaunch {
+    let secret = RootSecret::new("k", vec![1; 32]).unwrap();
+    let (session_id, run_id) = (AgentSessionId::new(Uuid::from_u128(1)), RunId::new(Uuid::from_u128(2)));
+    SidecarLaunch {
+        request: LaunchRequest {
+            session_id,
+            run_id,
+            ordinal: 1,
+            retry_count: 0,
+            adapter: "script".into(),
+            working_directory: "/".into(),
+        },
+        envelope_key: secret.envelope_key(run_id),
+        key_id: "k".into(),
+        broker: BrokerAccess::Gateway { url: String::new(), token: secret.gateway_token(session_id, run_id) },
+        session_home: "/".into(),
+        agent_api: AgentApiAccess { url: String::new(), api_key: String::new() },
+        heartbeat_seconds: 1.0,
+        isolation_seconds: 1.0,
+    }
+}
+
+/// The spool of that launch.
+pub(crate) fn open(dir: &Path) -> Spool {
+    Spool::open(&dir.join("spool.db"), Sealer::new(&launch())).unwrap()
+}
+
+fn log(text: &str) -> Outgoing {
+    Outgoing::event(RawEvent::LogChunk { stream: "agent".into(), content: text.into() }).unwrap()
+}
+
+async fn unsent(spool: &Spool) -> Vec<(u64, u32)> {
+    let batch = spool.batch(1000, usize::MAX).await.unwrap();
+    batch.entries.iter().map(|e| (e.sequence, e.attempt)).collect()
+}
+
+fn issued(command: Command, attempt: u8) -> IssuedCommand {
+    IssuedCommand { command_id: CommandId::new(Uuid::from_u128(9)), attempt, command }
+}
+
+fn ack(issued: &IssuedCommand, step: AckStep) -> RawEvent {
+    RawEvent::PauseAck(Ack { command_id: issued.command_id, step })
+}
+
+async fn bodies(spool: &Spool) -> Vec<serde_json::Value> {
+    let batch = spool.batch(1000, usize::MAX).await.unwrap();
+    let envelope = |e: BatchEntry| Signed::parse(&e.body).unwrap().envelope.get().to_owned();
+    let body = |json: String| serde_json::from_str::<serde_json::Value>(&json).unwrap()["body"].clone();
+    batch.entries.into_iter().map(envelope).map(body).collect()
+}
+
+#[tokio::test]
+async fn sequences_go_on_after_a_restart_without_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    assert_eq!(spool.append(log("a")).await.unwrap(), 1);
+    assert_eq!(spool.append_all(vec![log("b"), log("c")]).await.unwrap(), 3);
+    spool.accepted(vec![(1, 1)]).await.unwrap();
+    drop(spool);
+    let spool = open(dir.path());
+    assert_eq!(spool.append(log("d")).await.unwrap(), 4);
+    assert_eq!(unsent(&spool).await, [(2, 1), (3, 1), (4, 1)]);
+}
+
+#[tokio::test]
+async fn concurrent_appends_never_share_or_skip_a_sequence() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let spool = spool.clone();
+        tasks.spawn(async move { spool.append(log("x")).await.unwrap() });
+    }
+    let mut sequences = tasks.join_all().await;
+    sequences.sort_unstable();
+    assert_eq!(sequences, (1..=100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_torn_write_at_the_end_costs_nothing_that_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    for n in 0..20 {
+        spool.append(log(&n.to_string())).await.unwrap();
+    }
+    // As a kill leaves it: the files as they are, and half of a write behind the last commit.
+    for name in ["spool.db", "spool.db-wal"] {
+        std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let mut wal = OpenOptions::new().append(true).open(copy.path().join("spool.db-wal")).unwrap();
+    wal.write_all(&[0xA5; 3000]).unwrap();
+    let recovered = open(copy.path());
+    assert_eq!(unsent(&recovered).await.len(), 20);
+    assert_eq!(recovered.append(log("next")).await.unwrap(), 21);
+}
+
+#[tokio::test]
+async fn a_batch_is_bounded_in_number_and_bytes_but_never_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    for _ in 0..20 {
+        spool.append(log(&"x".repeat(1000))).await.unwrap();
+    }
+    assert_eq!(spool.batch(10, usize::MAX).await.unwrap().entries.len(), 10);
+    assert_eq!(spool.batch(10, 4000).await.unwrap().entries.len(), 2);
+    assert_eq!(spool.batch(10, 1).await.unwrap().entries.len(), 1);
+}
+
+#[tokio::test]
+async fn a_replay_during_a_send_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    spool.append_all(vec![log("a"), log("b")]).await.unwrap();
+    spool.accepted(vec![(1, 1)]).await.unwrap();
+    // 2 is under way when it is asked for: it may be among what was lost.
+    assert_eq!(spool.replay(1, u64::MAX).await.unwrap(), 2);
+    spool.accepted(vec![(2, 1)]).await.unwrap();
+    assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);
+}
+
+#[tokio::test]
+async fn a_command_is_taken_once_and_a_later_attempt_gets_its_last_acknowledgement() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let pause = issued(Command::Pause {}, 1);
+    let received = || Some(ack(&pause, AckStep::Received));
+    assert_eq!(spool.take(pause.clone(), received()).await.unwrap(), Taken::New);
+    assert_eq!(spool.take(pause.clone(), received()).await.unwrap(), Taken::Repeat);
+    assert_eq!(bodies(&spool).await.len(), 1, "the same attempt is not answered");
+    spool.acknowledge(pause.command_id, ack(&pause, AckStep::Done), true).await.unwrap();
+    drop(spool);
+    let spool = open(dir.path());
+    assert_eq!(spool.take(issued(Command::Pause {}, 2), received()).await.unwrap(), Taken::Repeat);
+    let steps: Vec<_> = bodies(&spool).await.iter().map(|b| b["step"].clone()).collect();
+    assert_eq!(steps, ["received", "done", "done"]);
+}
+
+#[tokio::test]
+async fn unfinished_commands_are_remembered_but_never_an_uncertain_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let pause = issued(Command::Pause {}, 1);
+    spool.take(pause.clone(), None).await.unwrap();
+    let message_id = pilothouse_domain::MessageId::new(Uuid::from_u128(5));
+    let message = IssuedCommand {
+        command_id: CommandId::new(Uuid::from_u128(10)),
+        attempt: 1,
+        command: Command::SteeringMessage {
+            message_id,
+            content: "x".into(),
+            priority: pilothouse_domain::value::MessagePriority::Immediate,
+            source: pilothouse_domain::value::MessageSource::User,
+            expected_turn_id: None,
+        },
+    };
+    spool.take(message.clone(), None).await.unwrap();
+    assert_eq!(spool.unfinished().await.unwrap(), [pause.clone(), message.clone()]);
+    let injecting =
+        RawEvent::MessageAck { command_id: message.command_id, message_id, phase: MessagePhase::Injecting };
+    spool.acknowledge(message.command_id, injecting, false).await.unwrap();
+    assert_eq!(spool.unfinished().await.unwrap(), [pause]);
+}

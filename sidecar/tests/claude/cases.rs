@@ -1,0 +1,457 @@
+//! What the recordings do not hold: interrupts, subagents in the background, a full context, a process that dies,
+//! and messages that this version does not know.
+
+use pilothouse_domain::{MessageId, TurnId};
+use pilothouse_sidecar::claude::{Ignored, MessageState, Signal, Translated, Translator, TurnEnd};
+use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
+use serde_json::{Value, json};
+
+use crate::support::options;
+
+fn translator() -> Translator {
+    Translator::new(options())
+}
+
+fn names(translated: &Translated) -> Vec<&'static str> {
+    translated.events.iter().map(RawEvent::name).collect()
+}
+
+fn says(text: &str) -> Value {
+    json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": {"id": text, "model": "m",
+        "content": [{"type": "text", "text": text}],
+        "usage": {"input_tokens": 10, "output_tokens": 1}}})
+}
+
+fn calls(id: &str, tool: &str, input: &Value) -> Value {
+    json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": {"id": id, "model": "m",
+        "content": [{"type": "tool_use", "id": id, "name": tool, "input": input}]}})
+}
+
+fn answers(id: &str, content: &Value, outcome: &Value) -> Value {
+    json!({"type": "user", "session_id": "s", "parent_tool_use_id": null, "tool_use_result": outcome,
+        "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": content}]}})
+}
+
+fn init() -> Value {
+    json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m"})
+}
+
+fn success() -> Value {
+    json!({"type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed",
+        "session_id": "s", "modelUsage": {}, "total_cost_usd": 0})
+}
+
+fn task_started(background: bool) -> Value {
+    json!({"type": "system", "subtype": "task_started", "session_id": "s", "task_id": "a1", "tool_use_id": "call",
+        "task_type": "local_agent", "prompt": "look", "is_backgrounded": background})
+}
+
+fn task_updated(status: &str) -> Value {
+    json!({"type": "system", "subtype": "task_updated", "session_id": "s", "task_id": "a1",
+        "patch": {"status": status}})
+}
+
+fn interrupted_result() -> Value {
+    json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s",
+        "terminal_reason": "aborted_tools", "errors": []})
+}
+
+// Interrupts (ruling 19)
+
+#[test]
+fn an_interrupted_turn_is_neither_completed_nor_the_end_of_the_conversation() {
+    let mut translator = translator();
+    translator.line(&says("working"));
+    let end = translator.line(&interrupted_result());
+    assert_eq!(names(&end), ["notice"]);
+    assert_eq!(end.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+    assert_eq!(translator.turn_id(), None);
+    assert_eq!(translator.finish(), []);
+}
+
+#[test]
+fn a_runtime_without_a_word_for_it_is_understood_by_the_request() {
+    let mut translator = translator();
+    translator.line(&says("working"));
+    translator.interrupt_requested();
+    let result =
+        json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s"});
+    assert_eq!(translator.line(&result).signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+
+    // The request was fulfilled: the same result of the next turn is an error.
+    translator.line(&says("again"));
+    assert_eq!(translator.line(&result).signals, [Signal::TurnEnded(TurnEnd::Failed)]);
+}
+
+#[test]
+fn or_by_what_it_wrote_into_the_conversation() {
+    let mut translator = translator();
+    translator.line(&says("working"));
+    let mark = json!({"type": "user", "session_id": "s", "parent_tool_use_id": null, "message": {"role": "user",
+        "content": [{"type": "text", "text": "[Request interrupted by user for tool use]"}]}});
+    assert_eq!(translator.line(&mark).ignored, Some(Ignored::UserPrompt));
+    let result = json!({"type": "result", "subtype": "success", "is_error": false, "session_id": "s"});
+    assert_eq!(translator.line(&result).signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+}
+
+#[test]
+fn a_turn_that_was_over_before_the_interrupt_is_a_completed_turn() {
+    let mut translator = translator();
+    translator.line(&says("done"));
+    translator.interrupt_requested();
+    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
+}
+
+#[test]
+fn an_interrupt_ends_the_subagents_that_the_main_loop_waits_for() {
+    let mut translator = translator();
+    translator.line(&calls("call", "Agent", &json!({"prompt": "look"})));
+    translator.line(&task_started(false));
+    assert_eq!(names(&translator.line(&interrupted_result())), ["subagent_ended", "notice"]);
+}
+
+// Turns and subagents (ruling 18)
+
+#[test]
+fn a_turn_is_completed_when_its_background_subagent_has_ended_too() {
+    let mut translator = translator();
+    translator.line(&calls("call", "Agent", &json!({"prompt": "look", "run_in_background": true})));
+    assert_eq!(names(&translator.line(&task_started(true))), ["subagent_started"]);
+    let launched =
+        answers("call", &json!("Launched."), &json!({"status": "async_launched", "agentId": "a1"}));
+    assert_eq!(names(&translator.line(&launched)), ["tool_result"]);
+    let result = translator.line(&success());
+    assert_eq!(result.events, []);
+    assert_eq!(result.ignored, Some(Ignored::RepeatedResult));
+    assert!(translator.turn_id().is_some());
+
+    let late = json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": "call", "agent_id": "a1",
+        "message": {"id": "x", "model": "m", "content": [{"type": "text", "text": "late"}]}});
+    assert_eq!(names(&translator.line(&late)), ["subagent_message"]);
+    let end = translator.line(&task_updated("completed"));
+    assert_eq!(names(&end), ["subagent_ended", "turn_completed"]);
+    assert_eq!(end.signals, [Signal::TurnEnded(TurnEnd::Completed)]);
+}
+
+#[test]
+fn the_result_of_a_call_that_went_to_the_background_does_not_end_its_subagent() {
+    let mut translator = translator();
+    translator.line(&calls("call", "Agent", &json!({"prompt": "look"})));
+    translator.line(&task_started(false));
+    let launched = answers("call", &json!("Launched."), &json!({"status": "async_launched"}));
+    assert_eq!(names(&translator.line(&launched)), ["tool_result"]);
+    // Nor does an interrupt of the main loop.
+    assert_eq!(names(&translator.line(&interrupted_result())), ["notice"]);
+    assert_eq!(names(&translator.line(&task_updated("killed"))), ["subagent_ended"]);
+}
+
+#[test]
+fn a_turn_that_goes_on_after_a_result_needs_another_one() {
+    let mut translator = translator();
+    translator.line(&calls("call", "Agent", &json!({"prompt": "look"})));
+    translator.line(&task_started(true));
+    translator.line(&success());
+    // The main loop takes up work again while its subagent still runs: one command, several results, one turn.
+    let again = translator.line(&says("meanwhile"));
+    assert!(!names(&again).contains(&"turn_started"));
+    assert_eq!(names(&translator.line(&task_updated("completed"))), ["subagent_ended"]);
+    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
+}
+
+#[test]
+fn a_second_result_without_new_work_changes_nothing() {
+    let mut translator = translator();
+    translator.line(&says("done"));
+    translator.line(&success());
+    assert_eq!(translator.line(&success()).ignored, Some(Ignored::RepeatedResult));
+}
+
+#[test]
+fn a_failed_subagent_says_why() {
+    let mut translator = translator();
+    translator.line(&task_started(false));
+    let failed = json!({"type": "system", "subtype": "task_notification", "session_id": "s", "task_id": "a1",
+        "status": "failed", "summary": "out of\nluck"});
+    let told = translator.line(&failed);
+    assert!(matches!(&told.events[..],
+        [RawEvent::SubagentEnded { failure: Some(why), .. }] if why == "out of luck"));
+    assert_eq!(translator.line(&task_updated("failed")).ignored, Some(Ignored::SubagentAlreadyEnded));
+}
+
+#[test]
+fn a_runtime_that_never_tells_of_tasks_shows_subagents_by_their_messages() {
+    let mut translator = translator();
+    translator.line(&calls(
+        "call",
+        "Task",
+        &json!({"description": "look", "prompt": "look around", "model": "h"}),
+    ));
+    let first = json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": "call",
+        "message": {"id": "x", "model": "h", "content": [{"type": "text", "text": "hi"}]}});
+    let told = translator.line(&first);
+    assert_eq!(names(&told), ["subagent_started", "subagent_message"]);
+    assert!(matches!(&told.events[0], RawEvent::SubagentStarted { subagent_id, objective, model_id, .. }
+        if subagent_id.as_str() == "call" && objective == "look around" && model_id.as_deref() == Some("h")));
+    let result = answers("call", &json!([{"type": "text", "text": "seen"}]), &json!({"status": "completed"}));
+    assert_eq!(names(&translator.line(&result)), ["tool_result", "subagent_ended"]);
+}
+
+#[test]
+fn a_shell_in_the_background_is_no_subagent_and_keeps_no_turn_open() {
+    let mut translator = translator();
+    translator.line(&says("starting a server"));
+    let shell = json!({"type": "system", "subtype": "task_started", "session_id": "s", "task_id": "b1",
+        "task_type": "local_bash", "description": "npm start"});
+    assert_eq!(names(&translator.line(&shell)), ["notice"]);
+    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
+}
+
+// The end of the process
+
+#[test]
+fn a_process_that_ends_between_turns_ends_no_conversation() {
+    let mut translator = translator();
+    translator.line(&says("done"));
+    translator.line(&success());
+    assert_eq!(translator.finish(), []);
+}
+
+#[test]
+fn a_process_that_ends_within_a_turn_is_an_error_of_the_agent_and_its_subagents() {
+    let mut translator = translator();
+    translator.line(&says("working"));
+    translator.line(&task_started(true));
+    let events = translator.finish();
+    let names: Vec<_> = events.iter().map(RawEvent::name).collect();
+    assert_eq!(names, ["subagent_ended", "session_end"]);
+    assert!(matches!(&events[1], RawEvent::SessionEnd(end) if end.is_error && end.reason == "stream_ended"));
+    assert_eq!(translator.finish(), []);
+}
+
+#[test]
+fn a_throw_that_no_result_announced_ends_the_conversation() {
+    let mut translator = translator();
+    translator.line(&says("working"));
+    let thrown = translator.line(&json!({"__throw": "spawn failed"}));
+    assert!(matches!(&thrown.events[..], [RawEvent::SessionEnd(end)]
+        if end.is_error && end.reason == "process_error" && end.message.as_deref() == Some("spawn failed")));
+    assert_eq!(translator.line(&json!({"__throw": "spawn failed"})).ignored, Some(Ignored::RepeatedThrow));
+}
+
+#[test]
+fn a_turn_after_an_error_begins_anew() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    translator
+        .line(&json!({"type": "result", "subtype": "error_max_turns", "is_error": true, "session_id": "s"}));
+    let begun = translator.line(&init());
+    assert_eq!(
+        begun.events[0],
+        RawEvent::TurnStarted { turn_id: TurnId::parse("run.2").unwrap(), message_id: None }
+    );
+    assert_eq!(translator.finish().len(), 1);
+}
+
+// Messages of the user
+
+#[test]
+fn a_turn_names_the_message_that_began_it() {
+    let mut translator = translator();
+    translator.line(&says("first"));
+    translator.line(&success());
+    let uuid = "6e8f37c9-1091-4f00-8951-e55b19700675";
+    let lifecycle = |state: &str| json!({"type": "command_lifecycle", "command_uuid": uuid, "state": state});
+    let queued = translator.line(&lifecycle("queued"));
+    assert_eq!(queued.signals, [Signal::Message { uuid: uuid.into(), state: MessageState::Queued }]);
+    translator.line(&lifecycle("started"));
+    let message_id: MessageId = uuid.parse().unwrap();
+    let begun = translator.line(&init());
+    let turn_id = TurnId::parse("run.2").unwrap();
+    assert_eq!(begun.events, [RawEvent::TurnStarted { turn_id, message_id: Some(message_id) }]);
+}
+
+#[test]
+fn a_cancelled_message_begins_no_turn() {
+    let mut translator = translator();
+    let uuid = "6e8f37c9-1091-4f00-8951-e55b19700675";
+    for state in ["queued", "cancelled"] {
+        translator.line(&json!({"type": "command_lifecycle", "command_uuid": uuid, "state": state}));
+    }
+    assert!(matches!(&translator.line(&init()).events[..], [RawEvent::TurnStarted { message_id: None, .. }]));
+}
+
+// Context and usage
+
+#[test]
+fn a_conversation_that_no_longer_fits_is_exhausted_before_it_ends() {
+    let mut translator = translator();
+    translator.line(&says("working"));
+    let result = json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
+        "terminal_reason": "prompt_too_long", "result": "Prompt is too long"});
+    assert_eq!(names(&translator.line(&result)), ["context_exhausted", "session_end"]);
+}
+
+#[test]
+fn a_nearly_full_context_is_told_once_until_it_was_emptier() {
+    let mut translator = Translator::new(options().context_limit(1000));
+    let uses = |id: &str, tokens: u64| {
+        json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": {"id": id, "model": "m",
+            "content": [{"type": "text", "text": "x"}], "usage": {"input_tokens": tokens, "output_tokens": 0}}})
+    };
+    let mut told = Vec::new();
+    for (id, tokens) in [("1", 849), ("2", 850), ("3", 900), ("4", 100), ("5", 999)] {
+        for event in translator.line(&uses(id, tokens)).events {
+            if let RawEvent::ContextNearingLimit { usage_percent } = event {
+                told.push((id, usage_percent));
+            }
+        }
+    }
+    assert_eq!(told, [("2", "85.00".to_owned()), ("5", "99.90".to_owned())]);
+}
+
+#[test]
+fn a_total_never_goes_down() {
+    let mut translator = translator();
+    let result = |cost: f64, tokens: u64| {
+        json!({"type": "result", "subtype": "success", "is_error": false, "session_id": "s", "total_cost_usd": cost,
+            "modelUsage": {"m": {"inputTokens": tokens, "outputTokens": 0, "costUSD": cost}}})
+    };
+    let cost = |translated: Translated| match &translated.events[..] {
+        [.., RawEvent::UsageUpdate(update), _] | [RawEvent::UsageUpdate(update)] => {
+            (update.cost_usd.clone(), update.token_usage.input_tokens)
+        }
+        other => panic!("{other:?}"),
+    };
+    translator.line(&says("a"));
+    assert_eq!(cost(translator.line(&result(0.5, 100))), ("0.5".into(), 100));
+    assert_eq!(cost(translator.line(&result(0.25, 120))), ("0.5".into(), 120));
+    assert_eq!(cost(translator.line(&result(0.75, 110))), ("0.75".into(), 120));
+}
+
+#[test]
+fn each_model_has_its_own_totals_and_the_window_stays_with_the_main_loops() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    let result = json!({"type": "result", "subtype": "success", "is_error": false, "session_id": "s",
+        "total_cost_usd": 0.3, "modelUsage": {
+            "m": {"inputTokens": 1, "outputTokens": 2, "costUSD": 0.1, "contextWindow": 1_000_000},
+            "h": {"inputTokens": 3, "outputTokens": 4, "costUSD": 0.2, "contextWindow": 200_000}}});
+    let told = translator.line(&result);
+    let by_model: Vec<_> = told
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            RawEvent::UsageUpdate(u) => Some((
+                u.model_id.as_str(),
+                u.cost_usd.as_str(),
+                u.context_window.map(|w| w.model_context_limit),
+            )),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(by_model, [("m", "0.1", Some(1_000_000)), ("h", "0.2", None)]);
+}
+
+#[test]
+fn what_a_subagent_uses_does_not_fill_the_main_context() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    let mut line = says("sub");
+    line["parent_tool_use_id"] = json!("call");
+    line["message"]["usage"]["input_tokens"] = json!(150_000);
+    assert_eq!(names(&translator.line(&line)), ["subagent_started", "subagent_message"]);
+}
+
+// Content
+
+#[test]
+fn todo_write_passes_as_a_tool_use_alone() {
+    let mut translator = translator();
+    let todos = json!({"todos": [{"content": "A", "status": "pending", "activeForm": "Doing A"}]});
+    let told = translator.line(&calls("t", "TodoWrite", &todos));
+    assert_eq!(names(&told), ["turn_started", "assistant_message"]);
+    let result =
+        translator.line(&answers("t", &json!("ok"), &json!({"oldTodos": [], "newTodos": todos["todos"]})));
+    assert_eq!(names(&result), ["tool_result"]);
+}
+
+#[test]
+fn a_task_that_could_not_be_created_is_on_no_list() {
+    let mut translator = translator();
+    translator.line(&calls("t", "TaskCreate", &json!({"subject": "A"})));
+    let mut failed = answers("t", &json!("Task #1 was refused"), &Value::Null);
+    failed["message"]["content"][0]["is_error"] = json!(true);
+    assert_eq!(names(&translator.line(&failed)), ["tool_result"]);
+}
+
+#[test]
+fn a_result_with_more_than_text_stays_as_it_is() {
+    let mut translator = translator();
+    let blocks =
+        json!([{"type": "text", "text": "a picture"}, {"type": "image", "source": {"data": "AA=="}}]);
+    let told = translator.line(&answers("t", &blocks, &Value::Null));
+    assert!(
+        matches!(&told.events[..], [RawEvent::ToolResult { content: Content::Json(json), .. }] if *json == blocks)
+    );
+}
+
+#[test]
+fn what_cannot_be_read_or_is_empty_has_its_reason() {
+    let mut translator = translator();
+    translator.line(&init());
+    let mut line = says("x");
+    line["message"]["usage"] = Value::Null;
+    line["message"]["content"] = json!([{"type": "redacted_thinking", "data": "AA"}]);
+    assert_eq!(translator.line(&line).ignored, Some(Ignored::RedactedThinking));
+    line["message"]["content"] = json!([{"type": "thinking", "thinking": "", "signature": "AA"}]);
+    assert_eq!(translator.line(&line).ignored, Some(Ignored::EmptyMessage));
+    assert_eq!(translator.line(&init()).ignored, Some(Ignored::RepeatedInit));
+}
+
+#[test]
+fn an_error_beside_real_content_loses_neither() {
+    let mut translator = translator();
+    let mut line = says("half an answer");
+    line["error"] = json!("max_output_tokens");
+    let told = translator.line(&line);
+    assert_eq!(names(&told), ["turn_started", "assistant_message", "notice", "usage_update"]);
+    assert!(matches!(&told.events[1],
+        RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } if text.text() == "half an answer"));
+}
+
+// What this version does not know
+
+#[test]
+fn nothing_unknown_is_lost() {
+    let named = |line: Value| {
+        let told = translator().line(&line);
+        assert_eq!(told.ignored, None);
+        match &told.events[..] {
+            [RawEvent::Notice { name, detail, .. }] => {
+                assert!(detail.is_some());
+                name.clone()
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    };
+    assert_eq!(named(json!({"type": "telepathy", "x": 1})), "unknown_telepathy");
+    assert_eq!(named(json!({"type": "system", "subtype": "weather"})), "unknown_system_weather");
+    assert_eq!(named(json!({"type": "system"})), "unknown_system");
+    assert_eq!(named(json!({"no": "type"})), "unknown_line");
+    assert_eq!(named(json!(["not", "an", "object"])), "unknown_line");
+    assert_eq!(
+        named(json!({"type": "control_request", "request": {"subtype": "dance"}})),
+        "unknown_control_request_dance"
+    );
+    assert_eq!(named(json!({"type": "command_lifecycle", "state": "lost"})), "unknown_command_lifecycle");
+    assert_eq!(named(json!({"type": "assistant"})), "unknown_assistant");
+    assert_eq!(
+        named(json!({"type": "user", "message": {"content": [{"type": "hologram"}]}})),
+        "unknown_block_hologram"
+    );
+    assert_eq!(
+        named(json!({"type": "user", "message": {"content": [{"type": "tool_result", "content": "no id"}]}})),
+        "unknown_tool_result"
+    );
+    assert_eq!(named(json!({"type": "../evil\nname"})), "unknown____evil_name");
+}

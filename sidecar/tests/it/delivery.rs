@@ -1,0 +1,187 @@
+//! Everything arrives, once, in order, whatever the gateway and the process do.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use pilothouse_wire::Command;
+use pilothouse_wire::keys::sha256_hex;
+use serde_json::json;
+
+use crate::gateway::{Gateway, Plan};
+use crate::sidecar::{Folders, begin, much, playing, turn};
+
+fn assert_complete(gateway: &Gateway) {
+    let sequences: Vec<_> = gateway.delivered().iter().map(|e| e.sequence).collect();
+    let expected: Vec<_> = (1..=sequences.len() as u64).collect();
+    assert_eq!(sequences, expected, "from 1, without gaps, in order, each once");
+}
+
+#[tokio::test]
+async fn a_failing_slow_forgetful_gateway_gets_everything_once_and_in_order() {
+    let gateway = Gateway::start().await;
+    let plans = [
+        Plan::Refuse(503),
+        Plan::LoseAnswer,
+        Plan::Part(1),
+        Plan::Delay(Duration::from_millis(50)),
+        Plan::Part(0),
+        Plan::Refuse(500),
+        Plan::LoseAnswer,
+        Plan::Part(3),
+        Plan::LoseAnswer,
+    ];
+    gateway.plan(plans);
+    let folders = Folders::new(&gateway);
+    let _sidecar = folders.start();
+    gateway.send(begin(json!({ "script": { "steps": [turn(json!([much(60)]))] } })));
+    gateway.sees("turn_completed").await;
+    assert_complete(&gateway);
+    assert_eq!(gateway.delivered()[0].short(), "sidecar_ready");
+    let said = gateway.story().iter().filter(|s| *s == "assistant_message text line").count();
+    assert_eq!(said, 60);
+}
+
+#[tokio::test]
+async fn after_a_kill_drain_sends_the_rest_in_order_and_says_when_it_is_done() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(2000)]))])).await;
+    gateway.sees_nth("assistant_message", 20).await;
+    // Now nothing is accepted any more, while the agent goes on.
+    gateway.status(Some(503));
+    let before = gateway.delivered().len();
+    let spool = folders.run().join("spool.db");
+    let unsent = || unsent(&spool);
+    gateway.until("a spool with unsent events", |_| (unsent() > 30).then_some(())).await;
+    sidecar.signal(Signal::SIGKILL);
+    sidecar.ended().await;
+    let left = unsent();
+    gateway.status(None);
+    // The answer of the first batch is lost as well: still nothing is delivered twice.
+    gateway.plan([Plan::LoseAnswer, Plan::Part(2)]);
+    assert_eq!(folders.drain().await.code(), Some(0));
+    assert_complete(&gateway);
+    assert_eq!(gateway.delivered().len(), before + left);
+    assert_eq!(folders.drain().await.code(), Some(0), "nothing is left");
+    assert_eq!(gateway.delivered().len(), before + left);
+}
+
+fn unsent(spool: &std::path::Path) -> usize {
+    use pilothouse_sqlite::rusqlite::{Connection, OpenFlags};
+    let db = Connection::open_with_flags(spool, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    db.busy_timeout(Duration::from_secs(5)).unwrap();
+    db.query_row("SELECT COUNT(*) FROM outgoing WHERE state = 0", [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_run_has_one_sidecar() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let first = folders.start();
+    gateway.sees("sidecar_ready").await;
+    assert_eq!(folders.start().ended().await.code(), Some(3));
+    assert_eq!(folders.drain().await.code(), Some(3));
+    assert_eq!(std::fs::read_to_string(folders.run().join("lock")).unwrap(), first.pid().to_string());
+    assert_eq!(gateway.delivered().len(), 1);
+}
+
+#[tokio::test]
+async fn a_killed_sidecar_that_starts_again_goes_on_counting_and_says_that_its_agent_is_lost() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(5000)]))])).await;
+    gateway.sees_nth("assistant_message", 5).await;
+    sidecar.signal(Signal::SIGKILL);
+    sidecar.ended().await;
+    let _second = folders.start();
+    gateway.sees("session_end agent_lost").await;
+    assert_complete(&gateway);
+    let again = gateway.send(Command::Interrupt {});
+    gateway.acknowledged(again, "no-agent").await;
+    assert_eq!(gateway.story().iter().filter(|s| *s == "sidecar_ready").count(), 1);
+}
+
+#[tokio::test]
+async fn a_large_result_goes_to_the_blob_store_before_the_event_that_names_it() {
+    let text = "0123456789abcdef".repeat(20_000);
+    let tool = json!({ "tool": { "name": "Bash", "result": text } });
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([tool]))])).await;
+    let at = gateway.sees("tool_result").await;
+    let event = &gateway.delivered()[at];
+    let sha256 = sha256_hex(text.as_bytes());
+    assert_eq!(event.body["content"]["sha256"], sha256);
+    assert_eq!(event.body["content"]["size"], text.len());
+    assert!(event.sealed.len() < 128 * 1024);
+    assert_eq!(gateway.blobs()[&sha256], text.as_bytes());
+    let arrivals = gateway.arrivals();
+    let position = |what: &str| arrivals.iter().position(|a| a == what).unwrap();
+    assert!(position("blob") < position(&format!("event {}", event.sequence)));
+    gateway.sees("turn_completed").await;
+    assert_complete(&gateway);
+}
+
+#[tokio::test]
+async fn a_replay_sends_the_same_envelopes_under_a_new_deduplication_id() {
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(5)]))])).await;
+    gateway.sees("turn_completed").await;
+    let before = gateway.delivered();
+    gateway.send(Command::Replay { from_sequence: 2, to_sequence: 4 });
+    let count = before.len() + 3;
+    gateway.until("the replay", |g| (g.delivered().len() == count).then_some(())).await;
+    let after = gateway.delivered();
+    for (again, first) in after[before.len()..].iter().zip(&before[1..4]) {
+        assert_eq!((&again.sealed, again.message_id), (&first.sealed, first.message_id));
+        assert_eq!(first.deduplication_id, format!("{}:1", first.message_id));
+        assert_eq!(again.deduplication_id, format!("{}:2", first.message_id));
+    }
+}
+
+#[tokio::test]
+async fn an_isolated_sidecar_stops_its_agent_and_leaves_the_rest_to_drain() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::with_isolation(&gateway, 1.0);
+    let sidecar = folders.start();
+    gateway.send(begin(json!({ "script": { "steps": [turn(json!([much(100_000)]))] } })));
+    gateway.sees_nth("assistant_message", 3).await;
+    gateway.status(Some(503));
+    assert_eq!(sidecar.ended().await.code(), Some(4));
+    gateway.status(None);
+    assert_eq!(folders.drain().await.code(), Some(0));
+    assert_complete(&gateway);
+    let story = gateway.story();
+    assert_eq!(story.last().unwrap(), "notice isolated", "after it, the agent did nothing");
+}
+
+#[tokio::test]
+async fn heartbeats_keep_a_quiet_sidecar_from_isolation() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::with_isolation(&gateway, 1.0);
+    let _sidecar = folders.start();
+    gateway.until("heartbeats for twice the limit", |g| (g.heartbeats() > 10).then_some(())).await;
+    let delivered = gateway.delivered();
+    assert_eq!(
+        delivered.len(),
+        1,
+        "heartbeats have no sequence, and nothing else happened: {:?}",
+        gateway.story()
+    );
+}
+
+#[tokio::test]
+async fn a_refused_run_ends() {
+    for status in [401, 410] {
+        let gateway = Gateway::start().await;
+        let folders = Folders::new(&gateway);
+        let sidecar = folders.start();
+        gateway.sees("sidecar_ready").await;
+        gateway.status(Some(status));
+        assert_eq!(sidecar.ended().await.code(), Some(5));
+    }
+}
+
+#[tokio::test]
+async fn a_signal_stops_the_agent_and_sends_everything_first() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+    gateway.sees_nth("assistant_message", 3).await;
+    sidecar.signal(Signal::SIGTERM);
+    assert_eq!(sidecar.ended().await.code(), Some(0));
+    assert_eq!(unsent(&folders.run().join("spool.db")), 0);
+    assert_eq!(gateway.story().last().unwrap(), "notice terminated");
+    assert_complete(&gateway);
+}

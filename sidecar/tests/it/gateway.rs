@@ -1,0 +1,363 @@
+//! A gateway that does what a test tells it to: the other side of `pilothouse_wire::gateway`.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{post, put};
+use axum::{Json, Router};
+use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
+use pilothouse_wire::command::IssuedCommand;
+use pilothouse_wire::envelope::PROTOCOL_VERSION;
+use pilothouse_wire::gateway::{
+    DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEvents, SendResult,
+};
+use pilothouse_wire::{Command, Envelope, EnvelopeKey, RawEvent, RootSecret, Signed};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Long enough for the slowest machine; nothing waits this long unless it fails.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the gateway does with a request of events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Plan {
+    /// Answers this status and takes nothing.
+    Refuse(u16),
+    /// Takes everything and answers 500.
+    LoseAnswer,
+    /// Takes the first few.
+    Part(usize),
+    /// Answers after this time.
+    Delay(Duration),
+}
+
+/// An event as the control plane got it.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivered {
+    pub(crate) deduplication_id: String,
+    pub(crate) message_id: EnvelopeId,
+    pub(crate) sequence: u64,
+    pub(crate) body: Value,
+    /// The exact JSON of the signed envelope.
+    pub(crate) sealed: String,
+}
+
+impl Delivered {
+    pub(crate) fn kind(&self) -> &str {
+        self.body["type"].as_str().unwrap_or("?")
+    }
+
+    /// A short form: the type, and what tells apart those of one type.
+    pub(crate) fn short(&self) -> String {
+        let b = &self.body;
+        let part = |v: &Value| v.as_str().map(|s| format!(" {s}")).unwrap_or_default();
+        let content = match b["content"]["kind"].as_str() {
+            Some("tool_use") => format!(" tool{}", part(&b["content"]["toolName"])),
+            Some(kind) => format!(" {kind}{}", part(&b["content"]["text"])),
+            None => String::new(),
+        };
+        let more =
+            [&b["step"], &b["phase"], &b["code"], &b["turnId"], &b["name"], &b["reason"]].map(part).concat();
+        let turn = if self.kind() == "assistant_message" { String::new() } else { more };
+        format!("{}{content}{turn}", self.kind())
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    delivered: Vec<Delivered>,
+    taken: HashSet<String>,
+    heartbeats: usize,
+    plans: VecDeque<Plan>,
+    /// Answered to every request instead of anything else.
+    status: Option<u16>,
+    commands: VecDeque<(String, String)>,
+    deleted: Vec<String>,
+    lose_deletes: bool,
+    blobs: BTreeMap<String, Vec<u8>>,
+    /// What arrived of blobs and events, in order: how an order of the two is seen.
+    arrivals: Vec<String>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Gateway {
+    inner: Arc<Mutex<Inner>>,
+    changed: Arc<Notify>,
+    pub(crate) url: String,
+    pub(crate) session: AgentSessionId,
+    pub(crate) run: RunId,
+    pub(crate) secret: RootSecret,
+    key: EnvelopeKey,
+}
+
+impl Gateway {
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let secret = RootSecret::new("k1", vec![9; 32]).unwrap();
+        let run = RunId::new(Uuid::now_v7());
+        let gateway = Self {
+            inner: Arc::default(),
+            changed: Arc::default(),
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            session: AgentSessionId::new(Uuid::now_v7()),
+            run,
+            key: secret.envelope_key(run),
+            secret,
+        };
+        let router = Router::new()
+            .route("/internal/gateway/events", post(events))
+            .route("/internal/gateway/commands/receive", post(receive))
+            .route("/internal/gateway/commands/delete", post(delete))
+            .route("/internal/gateway/blobs/{sha256}", put(blob))
+            .layer(DefaultBodyLimit::disable())
+            .with_state(gateway.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        gateway
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+        let result = f(&mut self.inner.lock().unwrap());
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// Looks without telling anyone: a look changes nothing.
+    fn look<T>(&self, f: impl FnOnce(&Inner) -> T) -> T {
+        f(&self.inner.lock().unwrap())
+    }
+
+    pub(crate) fn plan(&self, plans: impl IntoIterator<Item = Plan>) {
+        self.with(|inner| inner.plans.extend(plans));
+    }
+
+    pub(crate) fn status(&self, status: Option<u16>) {
+        self.with(|inner| inner.status = status);
+    }
+
+    pub(crate) fn lose_deletes(&self, lose: bool) {
+        self.with(|inner| inner.lose_deletes = lose);
+    }
+
+    pub(crate) fn delivered(&self) -> Vec<Delivered> {
+        self.look(|inner| inner.delivered.clone())
+    }
+
+    pub(crate) fn heartbeats(&self) -> usize {
+        self.look(|inner| inner.heartbeats)
+    }
+
+    pub(crate) fn blobs(&self) -> BTreeMap<String, Vec<u8>> {
+        self.look(|inner| inner.blobs.clone())
+    }
+
+    pub(crate) fn arrivals(&self) -> Vec<String> {
+        self.look(|inner| inner.arrivals.clone())
+    }
+
+    /// The short forms of all events, without acknowledgements of `begin` and what comes before.
+    pub(crate) fn story(&self) -> Vec<String> {
+        self.delivered().iter().map(Delivered::short).collect()
+    }
+
+    pub(crate) fn command_id() -> CommandId {
+        CommandId::new(Uuid::now_v7())
+    }
+
+    /// Sends a command.
+    pub(crate) fn send(&self, command: Command) -> CommandId {
+        let id = Self::command_id();
+        self.send_as(id, 1, command);
+        id
+    }
+
+    /// Sends a command under an id and attempt.
+    pub(crate) fn send_as(&self, command_id: CommandId, attempt: u8, command: Command) {
+        let envelope = Envelope {
+            protocol_version: PROTOCOL_VERSION,
+            session_id: self.session,
+            run_id: self.run,
+            message_id: EnvelopeId::new(Uuid::now_v7()),
+            sequence: None,
+            time: Timestamp::from_millis(0),
+            body: IssuedCommand { command_id, attempt, command },
+        };
+        self.send_text(serde_json::to_string(&envelope).unwrap());
+    }
+
+    pub(crate) fn send_text(&self, body: String) {
+        self.with(|inner| inner.commands.push_back((Uuid::now_v7().to_string(), body)));
+    }
+
+    pub(crate) fn undeleted(&self) -> usize {
+        self.look(|inner| inner.commands.len())
+    }
+
+    /// Waits until `done` finds what it looks for in the state of this gateway.
+    pub(crate) async fn until<T>(&self, what: &str, mut done: impl FnMut(&Self) -> Option<T>) -> T {
+        let waited = tokio::time::timeout(DEADLINE, async {
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if let Some(found) = done(self) {
+                    return found;
+                }
+                // What is looked for may be the sidecar's own files, which notify nobody.
+                let _ = tokio::time::timeout(Duration::from_millis(200), changed).await;
+            }
+        })
+        .await;
+        waited.unwrap_or_else(|_| panic!("waited for {what} in vain; there was {:#?}", self.story()))
+    }
+
+    /// Waits for the first event whose short form begins like this, and answers its position.
+    pub(crate) async fn sees(&self, short: &str) -> usize {
+        self.until(short, |g| g.delivered().iter().position(|e| e.short().starts_with(short))).await
+    }
+
+    /// Waits for the nth such event, from 1.
+    pub(crate) async fn sees_nth(&self, short: &str, n: usize) -> usize {
+        self.until(short, |g| {
+            let found = g.delivered();
+            found
+                .iter()
+                .enumerate()
+                .filter(|(_, e)| e.short().starts_with(short))
+                .nth(n - 1)
+                .map(|(at, _)| at)
+        })
+        .await
+    }
+
+    /// Waits for the acknowledgement of a command at this step.
+    pub(crate) async fn acknowledged(&self, id: CommandId, step: &str) -> Delivered {
+        self.until(&format!("{step} of {id}"), |g| {
+            g.delivered().into_iter().find(|e| {
+                e.body["commandId"] == id.to_string()
+                    && [&e.body["step"], &e.body["phase"], &e.body["code"]].iter().any(|s| **s == step)
+            })
+        })
+        .await
+    }
+}
+
+fn authorised(gateway: &Gateway, headers: &HeaderMap) -> Result<(), StatusCode> {
+    let token = format!("Bearer {}", gateway.secret.gateway_token(gateway.session, gateway.run).as_str());
+    assert_eq!(headers["authorization"], token.as_str(), "the token of the launch is used");
+    match gateway.look(|inner| inner.status) {
+        Some(status) => Err(StatusCode::from_u16(status).unwrap()),
+        None => Ok(()),
+    }
+}
+
+fn read(gateway: &Gateway, deduplication_id: String, sealed: String) -> (Option<u64>, Delivered) {
+    let envelope: Envelope<Box<RawValue>> =
+        Signed::parse(&sealed).unwrap().open(&gateway.key).expect("it is authentic");
+    let body = serde_json::from_str(envelope.body.get()).unwrap();
+    let sequence = envelope.sequence.unwrap_or(0);
+    let delivered = Delivered { deduplication_id, message_id: envelope.message_id, sequence, body, sealed };
+    (envelope.sequence, delivered)
+}
+
+async fn events(
+    State(gateway): State<Gateway>,
+    headers: HeaderMap,
+    Json(request): Json<SendEvents>,
+) -> Result<Json<SendResult>, StatusCode> {
+    authorised(&gateway, &headers)?;
+    assert!(request.entries.len() <= 10, "SQS takes at most 10");
+    let mut take = usize::MAX;
+    let mut answer_lost = false;
+    let first = read(&gateway, String::new(), request.entries[0].body.clone());
+    if first.0.is_some() {
+        // Plans are for events; heartbeats come when they come.
+        match gateway.with(|inner| inner.plans.pop_front()) {
+            Some(Plan::Refuse(status)) => return Err(StatusCode::from_u16(status).unwrap()),
+            Some(Plan::LoseAnswer) => answer_lost = true,
+            Some(Plan::Part(most)) => take = most,
+            Some(Plan::Delay(time)) => tokio::time::sleep(time).await,
+            None => {}
+        }
+    }
+    let mut accepted = Vec::new();
+    for (at, entry) in request.entries.into_iter().enumerate().take(take) {
+        let (sequence, delivered) = read(&gateway, entry.deduplication_id, entry.body);
+        gateway.with(|inner| match sequence {
+            None => inner.heartbeats += 1,
+            // As SQS: a repeated id is accepted and not delivered.
+            Some(_) if !inner.taken.insert(delivered.deduplication_id.clone()) => {}
+            Some(sequence) => {
+                inner.arrivals.push(format!("event {sequence}"));
+                inner.delivered.push(delivered);
+            }
+        });
+        accepted.push(at);
+    }
+    if answer_lost { Err(StatusCode::INTERNAL_SERVER_ERROR) } else { Ok(Json(SendResult { accepted })) }
+}
+
+async fn receive(
+    State(gateway): State<Gateway>,
+    headers: HeaderMap,
+    Json(request): Json<ReceiveCommands>,
+) -> Result<Json<ReceivedCommands>, StatusCode> {
+    authorised(&gateway, &headers)?;
+    let until = tokio::time::Instant::now() + Duration::from_secs_f64(request.wait_seconds);
+    loop {
+        let changed = gateway.changed.notified();
+        let messages: Vec<_> = {
+            let inner = gateway.inner.lock().unwrap();
+            let entries = inner.commands.iter().take(request.max).cloned();
+            entries.map(|(receipt, body)| ReceivedCommand { receipt, body }).collect()
+        };
+        if !messages.is_empty() {
+            return Ok(Json(ReceivedCommands { messages }));
+        }
+        if tokio::time::timeout_at(until, changed).await.is_err() {
+            return Ok(Json(ReceivedCommands { messages }));
+        }
+        authorised(&gateway, &headers)?;
+    }
+}
+
+async fn delete(
+    State(gateway): State<Gateway>,
+    headers: HeaderMap,
+    Json(request): Json<DeleteCommands>,
+) -> Result<StatusCode, StatusCode> {
+    authorised(&gateway, &headers)?;
+    gateway.with(|inner| {
+        if inner.lose_deletes {
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
+        }
+        inner.commands.retain(|(receipt, _)| !request.receipts.contains(receipt));
+        inner.deleted.extend(request.receipts);
+        Ok(StatusCode::NO_CONTENT)
+    })
+}
+
+async fn blob(
+    State(gateway): State<Gateway>,
+    Path(sha256): Path<String>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<StatusCode, StatusCode> {
+    authorised(&gateway, &headers)?;
+    assert_eq!(pilothouse_wire::keys::sha256_hex(&bytes), sha256);
+    gateway.with(|inner| {
+        inner.arrivals.push("blob".into());
+        inner.blobs.insert(sha256, bytes.to_vec());
+    });
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The event of a delivery, for what a test asks of its fields.
+pub(crate) fn event(delivered: &Delivered) -> RawEvent {
+    serde_json::from_value(delivered.body.clone()).unwrap()
+}

@@ -1,0 +1,230 @@
+//! Commands: acknowledged in two steps, done when they are done, and the same once more when they are repeated.
+
+use pilothouse_domain::value::{Answer, MessagePriority};
+use pilothouse_wire::Command;
+use serde_json::json;
+
+use crate::gateway::Gateway;
+use crate::sidecar::{Folders, begin, begin_with, config, message, much, playing, playing_options, turn};
+
+#[tokio::test]
+async fn the_demo_tells_a_whole_story_without_a_script() {
+    let (gateway, _folders, _sidecar) = playing_options(json!({ "speed": 0 })).await;
+    gateway.sees("turn_completed").await;
+    let story = gateway.story();
+    assert_eq!(
+        story[..4],
+        ["sidecar_ready", "begin_ack received", "begin_ack done", "turn_started turn-1-1"]
+    );
+    assert_eq!(story[4], "assistant_message text I was asked to do this: write a poem");
+    assert!(story.iter().any(|s| s == "usage_update") && story.iter().any(|s| s == "task_list"));
+    let id = gateway.send(message("make it rhyme", MessagePriority::Queued));
+    gateway.acknowledged(id, "injected").await;
+    gateway.sees_nth("turn_completed", 2).await;
+    let story = gateway.story();
+    let from = story.iter().position(|s| s == "message_ack received").unwrap();
+    assert_eq!(
+        story[from..from + 5],
+        [
+            "message_ack received",
+            "message_ack injecting",
+            "turn_started turn-1-2",
+            "message_ack injected",
+            "assistant_message text You said: make it rhyme"
+        ]
+    );
+    let usage: Vec<_> = gateway.delivered().into_iter().filter(|e| e.kind() == "usage_update").collect();
+    let costs: Vec<_> = usage.iter().map(|e| e.body["costUsd"].as_str().unwrap()).collect();
+    assert_eq!(costs, ["0.0125", "0.025", "0.0375"], "running totals, exact");
+}
+
+#[tokio::test]
+async fn nothing_starts_before_begin_and_begin_starts_once() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let _sidecar = folders.start();
+    let early = gateway.send(Command::Interrupt {});
+    gateway.acknowledged(early, "no-agent").await;
+    let first = gateway.send(begin(json!({ "speed": 0 })));
+    gateway.acknowledged(first, "done").await;
+    let second = gateway.send(begin(json!({ "speed": 0 })));
+    gateway.acknowledged(second, "invalid").await;
+    gateway.sees("turn_completed").await;
+    assert_eq!(gateway.story().iter().filter(|s| s.starts_with("turn_started")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_repeated_command_is_answered_with_its_acknowledgement_and_not_done_again() {
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;
+    gateway.sees("turn_started").await;
+    let id = Gateway::command_id();
+    let reload = || Command::ReloadConfig { config: Box::new(config(json!({}))) };
+    gateway.send_as(id, 1, reload());
+    gateway.sees("notice config_reloaded").await;
+    gateway.send_as(id, 2, reload());
+    gateway.sees_nth("reload_config_ack done", 2).await;
+    let acks: Vec<_> =
+        gateway.delivered().into_iter().filter(|e| e.short() == "reload_config_ack done").collect();
+    assert_ne!(acks[0].message_id, acks[1].message_id, "a new envelope");
+    assert_eq!(acks[0].body, acks[1].body);
+    // The same attempt once more is the queue's doing, and needs no answer.
+    gateway.send_as(id, 2, reload());
+    let last = gateway.send(Command::Pause {});
+    gateway.acknowledged(last, "done").await;
+    let story = gateway.story();
+    assert_eq!(story.iter().filter(|s| *s == "reload_config_ack done").count(), 2);
+    assert_eq!(story.iter().filter(|s| *s == "notice config_reloaded").count(), 1);
+}
+
+#[tokio::test]
+async fn a_command_that_stays_in_the_queue_is_carried_out_once() {
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;
+    gateway.sees("turn_started").await;
+    gateway.until("an empty queue", |g| (g.undeleted() == 0).then_some(())).await;
+    gateway.lose_deletes(true);
+    let id = gateway.send(Command::ReloadConfig { config: Box::new(config(json!({}))) });
+    gateway.acknowledged(id, "done").await;
+    let later = gateway.send(Command::Pause {});
+    gateway.acknowledged(later, "done").await;
+    gateway.lose_deletes(false);
+    gateway.until("an empty queue", |g| (g.undeleted() == 0).then_some(())).await;
+    let story = gateway.story();
+    assert_eq!(story.iter().filter(|s| s.starts_with("reload_config_ack")).count(), 2, "{story:?}");
+}
+
+#[tokio::test]
+async fn a_pause_suspends_and_a_resume_goes_on_where_it_was() {
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(300), { "say": "end" }]))])).await;
+    gateway.sees_nth("assistant_message", 10).await;
+    let pause = gateway.send(Command::Pause {});
+    let done = gateway.acknowledged(pause, "done").await;
+    // Heartbeats go on; nothing else does.
+    let beats = gateway.heartbeats();
+    gateway.until("more heartbeats", |g| (g.heartbeats() > beats + 2).then_some(())).await;
+    assert_eq!(gateway.delivered().last().unwrap().sequence, done.sequence, "silence after `done`");
+    let resume = gateway.send(Command::Resume {});
+    gateway.acknowledged(resume, "done").await;
+    gateway.sees("turn_completed").await;
+    let story = gateway.story();
+    assert_eq!(story.iter().filter(|s| *s == "assistant_message text line").count(), 300);
+    assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 1);
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_turn_without_completion_and_the_next_message_begins_the_next() {
+    let steps = json!([turn(json!([much(100_000)])), turn(json!([{ "say": "second: {{message}}" }]))]);
+    let (gateway, _folders, _sidecar) = playing(steps).await;
+    gateway.sees_nth("assistant_message", 10).await;
+    let interrupt = gateway.send(Command::Interrupt {});
+    let done = gateway.acknowledged(interrupt, "done").await;
+    let beats = gateway.heartbeats();
+    gateway.until("more heartbeats", |g| (g.heartbeats() > beats + 2).then_some(())).await;
+    assert_eq!(gateway.delivered().last().unwrap().sequence, done.sequence, "silence after `done`");
+    gateway.send(message("go on", MessagePriority::Immediate));
+    gateway.sees("assistant_message text second: go on").await;
+    gateway.sees("turn_completed turn-1-2").await;
+    assert!(!gateway.story().contains(&"turn_completed turn-1-1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_stop_ends_agent_and_sidecar_after_everything_is_sent() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+    gateway.sees_nth("assistant_message", 10).await;
+    gateway.send(Command::Stop {});
+    assert_eq!(sidecar.ended().await.code(), Some(0));
+    assert_eq!(gateway.story().last().unwrap(), "stop_ack done");
+    assert_eq!(folders.drain().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn after_its_end_there_is_no_agent_but_a_sidecar() {
+    let steps = json!([turn(json!([{ "say": "hi" }])), { "end": { "error": true, "reason": "broken" } }]);
+    let (gateway, _folders, sidecar) = playing(steps).await;
+    gateway.sees("session_end broken").await;
+    // The agent may be a moment from its end when the first command reaches it; either way it is refused.
+    let id = gateway.send(message("hello?", MessagePriority::Immediate));
+    gateway.acknowledged(id, "no-agent").await;
+    gateway.send(Command::Stop {});
+    assert_eq!(sidecar.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn questions_and_plans_wait_for_the_owner() {
+    let question = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?", "options": [{ "label": "a" }] }] } });
+    let plan = json!({ "plan": { "id": "p1", "text": "first", "revisions": ["second"] } });
+    let (gateway, _folders, _sidecar) =
+        playing(json!([turn(json!([question, plan, { "say": "end" }]))])).await;
+    gateway.sees("assistant_message tool AskUserQuestion").await;
+    let answers = vec![Answer { question: "Which?".into(), answer: "a".into() }];
+    let other = Command::Answer { request_id: "other".parse().unwrap(), answers: answers.clone() };
+    let other = gateway.send(other);
+    gateway.acknowledged(other, "invalid").await;
+    let id = gateway.send(Command::Answer { request_id: "q1".parse().unwrap(), answers });
+    gateway.acknowledged(id, "done").await;
+    let at = gateway.sees("tool_result").await;
+    assert_eq!(gateway.delivered()[at].body["content"]["answers"][0]["answer"], "a");
+
+    gateway.sees("assistant_message tool ExitPlanMode").await;
+    let decide = |id: &str, approved| Command::PlanDecision {
+        request_id: id.parse().unwrap(),
+        approved,
+        feedback: Some("shorter".into()),
+    };
+    gateway.send(decide("p1", false));
+    let at = gateway.sees_nth("assistant_message tool ExitPlanMode", 2).await;
+    assert_eq!(gateway.delivered()[at].body["content"]["input"]["plan"], "second");
+    gateway.send(decide("p1-r1", true));
+    gateway.sees("turn_completed").await;
+    let errors: Vec<_> = gateway
+        .delivered()
+        .iter()
+        .filter(|e| e.kind() == "tool_result")
+        .map(|e| e.body["isError"].clone())
+        .collect();
+    assert_eq!(errors, [json!(false), json!(true), json!(false)]);
+}
+
+#[tokio::test]
+async fn a_later_run_takes_the_conversation_up_with_its_totals() {
+    let usage = json!({ "usage": { "costUsd": "0.1", "tokens": { "inputTokens": 5 } } });
+    let steps = json!([
+        turn(json!([usage, { "say": "one" }])),
+        { "waitForMessage": {} },
+        turn(json!([usage, { "say": "two: {{message}}" }]))
+    ]);
+    let options = json!({ "script": { "steps": steps } });
+    let (gateway, folders, sidecar) = playing_options(options.clone()).await;
+    gateway.sees("turn_completed turn-1-1").await;
+    gateway.send(Command::Stop {});
+    sidecar.ended().await;
+
+    let gateway = Gateway::start().await;
+    folders.next_run(&gateway);
+    let _sidecar = folders.start();
+    gateway.send(begin_with(options, true, None));
+    gateway.send(message("go on", MessagePriority::Queued));
+    gateway.sees("turn_completed turn-1-2").await;
+    let story = gateway.story();
+    assert!(story.contains(&"assistant_message text two: go on".to_owned()), "{story:?}");
+    assert!(!story.contains(&"assistant_message text one".to_owned()));
+    let at = gateway.sees("usage_update").await;
+    assert_eq!(gateway.delivered()[at].body["costUsd"], "0.2");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_and_leaves_the_queue() {
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;
+    gateway.sees("turn_started").await;
+    gateway.send_text("not json".into());
+    let id = Gateway::command_id();
+    gateway.send_text(json!({ "body": { "commandId": id, "attempt": 1, "type": "fly" } }).to_string());
+    gateway.acknowledged(id, "invalid").await;
+    gateway.until("an empty queue", |g| (g.undeleted() == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_script_that_cannot_be_played_is_refused_and_ends_the_agent() {
+    let (gateway, _folders, _sidecar) = playing(json!([{ "fly": 1 }])).await;
+    gateway.sees("session_end adapter_error").await;
+    assert!(gateway.story().contains(&"command_refused invalid".to_owned()));
+}

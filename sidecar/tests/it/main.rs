@@ -1,0 +1,14 @@
+//! The real program against a gateway on loopback.
+
+// Clippy knows test functions, but not what they share.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod delivery;
+mod faults;
+mod gateway;
+mod lifecycle;
+mod memory;
+mod recording;
+mod schema;
+mod sidecar;
+mod steering;

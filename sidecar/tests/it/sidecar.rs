@@ -1,0 +1,166 @@
+//! The program as a process.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use pilothouse_domain::MessageId;
+use pilothouse_domain::value::{MessagePriority, MessageSource};
+use pilothouse_wire::Command;
+use pilothouse_wire::command::{AgentSessionConfig, Begin};
+use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
+use serde_json::{Value, json};
+use tokio::process::Child;
+use uuid::Uuid;
+
+use crate::gateway::{DEADLINE, Gateway};
+
+/// The folders of a run.
+pub(crate) struct Folders {
+    root: tempfile::TempDir,
+}
+
+impl Folders {
+    pub(crate) fn new(gateway: &Gateway) -> Self {
+        Self::with_isolation(gateway, 60.0)
+    }
+
+    pub(crate) fn with_isolation(gateway: &Gateway, isolation_seconds: f64) -> Self {
+        let folders = Self { root: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(folders.run()).unwrap();
+        folders.write_launch(gateway, isolation_seconds);
+        folders
+    }
+
+    fn write_launch(&self, gateway: &Gateway, isolation_seconds: f64) {
+        let launch = SidecarLaunch {
+            request: LaunchRequest {
+                session_id: gateway.session,
+                run_id: gateway.run,
+                ordinal: 1,
+                retry_count: 0,
+                adapter: "script".into(),
+                working_directory: self.root.path().to_str().unwrap().into(),
+            },
+            envelope_key: gateway.secret.envelope_key(gateway.run),
+            key_id: "k1".into(),
+            broker: BrokerAccess::Gateway {
+                url: gateway.url.clone(),
+                token: gateway.secret.gateway_token(gateway.session, gateway.run),
+            },
+            session_home: self.root.path().join("home").to_str().unwrap().into(),
+            agent_api: AgentApiAccess { url: "http://127.0.0.1:1".into(), api_key: "ph_x".into() },
+            heartbeat_seconds: 0.2,
+            isolation_seconds,
+        };
+        std::fs::write(self.run().join("launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
+    }
+
+    /// A second run of the same session: the run's folder is new, the session's folder stays.
+    pub(crate) fn next_run(&self, gateway: &Gateway) {
+        std::fs::remove_dir_all(self.run()).unwrap();
+        std::fs::create_dir(self.run()).unwrap();
+        self.write_launch(gateway, 60.0);
+    }
+
+    pub(crate) fn run(&self) -> PathBuf {
+        self.root.path().join("run")
+    }
+
+    fn command(&self, verb: &str) -> Child {
+        tokio::process::Command::new(env!("CARGO_BIN_EXE_pilothouse-sidecar"))
+            .arg(verb)
+            .arg(self.run())
+            .env("PILOTHOUSE_LOG", "debug")
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Starts `run`.
+    pub(crate) fn start(&self) -> Sidecar {
+        Sidecar { child: self.command("run") }
+    }
+
+    /// Runs `drain` to its end.
+    pub(crate) async fn drain(&self) -> ExitStatus {
+        Sidecar { child: self.command("drain") }.ended().await
+    }
+}
+
+pub(crate) struct Sidecar {
+    child: Child,
+}
+
+impl Sidecar {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid()).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    pub(crate) async fn ended(mut self) -> ExitStatus {
+        tokio::time::timeout(DEADLINE, self.child.wait()).await.expect("it ends").unwrap()
+    }
+}
+
+/// A gateway, and a sidecar that plays `steps`.
+pub(crate) async fn playing(steps: Value) -> (Gateway, Folders, Sidecar) {
+    playing_options(json!({ "script": { "steps": steps } })).await
+}
+
+pub(crate) async fn playing_options(options: Value) -> (Gateway, Folders, Sidecar) {
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let sidecar = folders.start();
+    gateway.send(begin(options));
+    (gateway, folders, sidecar)
+}
+
+pub(crate) fn config(options: Value) -> AgentSessionConfig {
+    AgentSessionConfig {
+        model_id: "model-1".into(),
+        composed_system_prompt: String::new(),
+        allowed_tools: vec![],
+        working_directory: "/tmp".into(),
+        objective: "write a poem".into(),
+        plan_approval_required: true,
+        context_warn_at_percent: 80,
+        adapter_options: options,
+    }
+}
+
+pub(crate) fn begin(options: Value) -> Command {
+    begin_with(options, false, Some("write a poem"))
+}
+
+pub(crate) fn begin_with(options: Value, resume_conversation: bool, prompt: Option<&str>) -> Command {
+    Command::Begin(Box::new(Begin {
+        config: config(options),
+        resume_conversation,
+        prompt: prompt.map(Into::into),
+    }))
+}
+
+pub(crate) fn message(text: &str, priority: MessagePriority) -> Command {
+    Command::SteeringMessage {
+        message_id: MessageId::new(Uuid::now_v7()),
+        content: text.into(),
+        priority,
+        source: MessageSource::User,
+        expected_turn_id: None,
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // it is written inside json!
+pub(crate) fn turn(steps: Value) -> Value {
+    json!({ "turn": { "steps": steps } })
+}
+
+/// As many things said as to be in the middle of for a while, each after a millisecond.
+pub(crate) fn much(times: u32) -> Value {
+    json!({ "repeat": { "times": times, "steps": [{ "say": "line" }, { "wait": 1 }] } })
+}

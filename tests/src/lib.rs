@@ -1,0 +1,1 @@
+//! End-to-end tests, contract suites and benches of Pilothouse.

@@ -1,0 +1,10 @@
+//! The contract suites of the ports, run on every engine.
+
+// Helpers of tests speak by panicking, as the tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod broker;
+mod clock;
+mod model;
+mod sqlite;
+mod table;

@@ -1,0 +1,150 @@
+//! What the SQLite engine has beyond the port: the feed, the sweep, watches, counters.
+
+use std::time::Duration;
+
+use pilothouse_sqlite::Database;
+use pilothouse_store::sqlite::{SCHEMA, SqliteTable};
+use pilothouse_store::table::{Condition, Item, Key, Table, Write};
+use tempfile::TempDir;
+
+use crate::clock::Ahead;
+
+/// A table in a file of its own.
+pub(crate) struct Sqlite {
+    pub(crate) table: SqliteTable,
+    pub(crate) ahead: Ahead,
+    dir: TempDir,
+}
+
+impl Sqlite {
+    // The suites await every engine's start.
+    #[allow(clippy::unused_async)]
+    pub(crate) async fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let ahead = Ahead::default();
+        let table = Self::open(&dir, &ahead);
+        Self { table, ahead, dir }
+    }
+
+    fn open(dir: &TempDir, ahead: &Ahead) -> SqliteTable {
+        SqliteTable::new(Database::open(dir.path().join("table.db"), &[SCHEMA]).unwrap(), ahead.clock())
+    }
+
+    /// Closes the file and opens it again.
+    fn restart(self) -> Self {
+        let Self { table, ahead, dir } = self;
+        drop(table);
+        let table = Self::open(&dir, &ahead);
+        Self { table, ahead, dir }
+    }
+}
+
+fn entry(sort: &str, kind: &str) -> Item {
+    Item {
+        key: Key::new("p", sort),
+        kind: kind.to_owned(),
+        version: 0,
+        listing: None,
+        due: None,
+        expires_at: None,
+        body: format!("\"{sort}\""),
+    }
+}
+
+async fn fed(table: &SqliteTable, after: u64) -> Vec<(u64, String)> {
+    table.feed(after, 1000).await.unwrap().into_iter().map(|(n, item)| (n, item.key.sort)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_feed_brings_journal_items_in_the_order_of_commits_and_skips_none() {
+    let subject = Sqlite::start().await;
+    let table = subject.table.clone();
+    let mut writers = Vec::new();
+    for writer in 0..6 {
+        let table = table.clone();
+        writers.push(tokio::spawn(async move {
+            for n in 0..30 {
+                let writes = vec![
+                    Write::Put(entry(&format!("J{writer}-{n:02}-a"), "journal"), Condition::Absent),
+                    Write::Put(entry(&format!("S{writer}"), "session"), Condition::Always),
+                    Write::Put(entry(&format!("J{writer}-{n:02}-b"), "journal"), Condition::Absent),
+                ];
+                table.transact(writes).await.unwrap();
+            }
+        }));
+    }
+    // Reads along while they write: what it has passed never grows afterwards.
+    let mut watch = table.watch_feed();
+    let (mut last, mut read) = (0, Vec::new());
+    while read.len() < 360 {
+        let batch = fed(&table, last).await;
+        if batch.is_empty() {
+            tokio::time::timeout(Duration::from_secs(15), watch.touched()).await.expect("more is coming");
+        }
+        for (n, sort) in batch {
+            assert!(n > last);
+            last = n;
+            read.push(sort);
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(fed(&table, 0).await.into_iter().map(|(_, sort)| sort).collect::<Vec<_>>(), read);
+    for writer in 0..6 {
+        let mine: Vec<_> = read.iter().filter(|sort| sort.starts_with(&format!("J{writer}"))).collect();
+        assert!(mine.len() == 60 && mine.is_sorted());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_feed_repeats_nothing_that_was_put_again_unchanged_and_never_reuses_a_number() {
+    let subject = Sqlite::start().await;
+    let items = vec![entry("a", "journal"), entry("b", "journal"), entry("c", "other")];
+    subject.table.put_all(items.clone()).await.unwrap();
+    subject.table.put_all(items).await.unwrap();
+    let first = fed(&subject.table, 0).await;
+    assert_eq!(first.iter().map(|(_, sort)| sort.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let last = first[1].0;
+    subject.table.trim_feed(last).await.unwrap();
+    for sort in ["a", "b"] {
+        let delete = Write::Delete(Key::new("p", sort), Condition::Always);
+        subject.table.transact(vec![delete]).await.unwrap();
+    }
+    let subject = subject.restart();
+    subject.table.put_all(vec![entry("a", "journal")]).await.unwrap();
+    let again = fed(&subject.table, last).await;
+    assert_eq!(again.len(), 1);
+    assert!(again[0].0 > last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sweep_removes_what_has_expired_in_batches() {
+    let subject = Sqlite::start().await;
+    let soon = (subject.ahead.clock())() + Duration::from_mins(1);
+    let items = (0..25).map(|n| Item { expires_at: Some(soon), ..entry(&format!("{n:02}"), "log") });
+    subject.table.put_all(items.chain([entry("stays", "log")]).collect()).await.unwrap();
+    assert_eq!(subject.table.sweep_expired(100).await.unwrap(), 0);
+    subject.ahead.advance(Duration::from_secs(61));
+    assert_eq!(subject.table.sweep_expired(10).await.unwrap(), 10);
+    assert_eq!(subject.table.sweep_expired(100).await.unwrap(), 15);
+    assert_eq!(subject.table.sweep_expired(100).await.unwrap(), 0);
+    assert!(subject.table.get(&Key::new("p", "stays")).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_tells_of_its_partition_and_the_counters_of_the_work() {
+    let subject = Sqlite::start().await;
+    let table = &subject.table;
+    let mut watch = table.watch("OWNER#1");
+    let mut other = table.watch("OWNER#2");
+    let listed = Item { listing: Some(Key::new("OWNER#1", "1")), ..entry("a", "session") };
+    let size = listed.size();
+    table.transact(vec![Write::Put(listed, Condition::Absent)]).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(15), watch.touched()).await.unwrap());
+    assert!(tokio::time::timeout(Duration::ZERO, other.touched()).await.is_err());
+    table.get(&Key::new("p", "a")).await.unwrap();
+    let usage = table.usage().snapshot();
+    assert_eq!((usage.transactions, usage.items_written, usage.bytes_written), (1, 1, size as u64));
+    assert_eq!((usage.write_units, usage.reads, usage.items_read, usage.read_half_units), (2, 1, 1, 2));
+}
