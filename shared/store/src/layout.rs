@@ -25,7 +25,8 @@ use crate::table::Key;
 /// Partitions of the Due index.
 pub const DUE_SHARDS: u8 = 4;
 
-pub(crate) fn session_partition(id: AgentSessionId) -> String {
+/// Everything of a session, in the table.
+pub fn session_partition(id: AgentSessionId) -> String {
     format!("S#{id}")
 }
 

@@ -15,7 +15,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::scene::{
-    Scene, asks, calls, can_all, completes, ends, message, output, results, said, shows, starts, turn, used, used_by,
+    Scene, asks, calls, can_all, completes, ends, message, output, results, said, shows, starts, turn, used,
+    used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +141,11 @@ fn stored(scene: &Scene) -> Value {
 fn in_flight(stored: &Value) -> Vec<(MessageId, CommandId, String)> {
     let field = |m: &Value, name: &str| m[name].as_str().unwrap().to_owned();
     let messages = stored["inFlight"].as_array().unwrap().iter();
-    messages.map(|m| (field(m, "messageId").parse().unwrap(), field(m, "commandId").parse().unwrap(), field(m, "step"))).collect()
+    messages
+        .map(|m| {
+            (field(m, "messageId").parse().unwrap(), field(m, "commandId").parse().unwrap(), field(m, "step"))
+        })
+        .collect()
 }
 
 struct Life {
@@ -165,36 +170,42 @@ impl Life {
         let session = &self.scene.conv.session;
         let outstanding = session.outstanding().map(|o| o.command_id);
         let any_command = outstanding.unwrap_or(CommandId::new(Uuid::from_u128(999)));
-        let about_messages = matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
+        let about_messages =
+            matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
         let flying = if about_messages { in_flight(&stored(&self.scene)) } else { Vec::new() };
         let flying = flying.get(usize::from(n) % flying.len().max(1));
         let open_turn = session.turn().map_or_else(|| turn("t"), |t| t.id.clone());
         let new_turn = format!("t{n}");
         match fact {
             F::Ready => AgentFact::SidecarReady(can_all()),
-            F::ReadyWithoutPause => AgentFact::SidecarReady(pilothouse_domain::value::Capabilities::default()),
+            F::ReadyWithoutPause => {
+                AgentFact::SidecarReady(pilothouse_domain::value::Capabilities::default())
+            }
             F::TurnStarted => starts(&new_turn),
-            F::TurnOfMessage => {
-                AgentFact::TurnStarted { turn: turn(&new_turn), message: flying.map(|f| f.0).or(Some(message(u128::from(n)))) }
+            F::TurnOfMessage => AgentFact::TurnStarted {
+                turn: turn(&new_turn),
+                message: flying.map(|f| f.0).or(Some(message(u128::from(n)))),
             },
             F::TurnCompleted => AgentFact::TurnCompleted { turn: open_turn, output: None },
-            F::TurnWithOutput => AgentFact::TurnCompleted { turn: open_turn, output: Some(output(u32::from(n))) },
+            F::TurnWithOutput => {
+                AgentFact::TurnCompleted { turn: open_turn, output: Some(output(u32::from(n))) }
+            }
             F::OtherTurnCompleted => completes(&new_turn),
             F::Ended => ends(false),
             F::EndedInError => ends(true),
             F::Asked => {
                 self.calls += 1;
                 asks(&format!("c{}", self.calls))
-            },
+            }
             F::PlanMode => AgentFact::PlanModeEntered,
             F::PlanShown => {
                 self.calls += 1;
                 shows(&format!("c{}", self.calls))
-            },
+            }
             F::Used => {
                 self.spent += u32::from(n % 16);
                 used(&format!("{}.{:02}", self.spent / 100, self.spent % 100))
-            },
+            }
             F::UsedBySubagent => used_by(Some(&format!("s{}", n % 3)), &format!("0.{:02}", n % 40)),
             F::SubAgentStarted => AgentFact::SubAgentStarted {
                 subagent: SubAgentId::parse(format!("s{}", n % 3)).unwrap(),
@@ -212,7 +223,7 @@ impl Life {
             F::ToolStarted => {
                 self.calls += 1;
                 calls(&format!("c{}", self.calls))
-            },
+            }
             F::ToolEnded => results(&format!("c{}", self.calls.saturating_sub(u32::from(n % 3)))),
             F::Received => AgentFact::CommandReceived(any_command),
             F::Done => {
@@ -223,10 +234,12 @@ impl Life {
                     _ => C::Interrupt,
                 };
                 AgentFact::CommandDone(kind, any_command)
-            },
+            }
             F::WrongDone => AgentFact::CommandDone(C::Pause, CommandId::new(Uuid::from_u128(998))),
-            F::Refused => {
-                AgentFact::CommandRefused { command: any_command, code: "no".to_owned(), message: String::new() }
+            F::Refused => AgentFact::CommandRefused {
+                command: any_command,
+                code: "no".to_owned(),
+                message: String::new(),
             },
             F::MessageRefused => AgentFact::CommandRefused {
                 command: flying.map_or(any_command, |f| f.1),
@@ -245,7 +258,11 @@ impl Life {
         // The edge knows which ids were used.
         let used = |id: &u128| before.closed_messages.iter().any(|m| m.message_id == message(*id));
         let id = (u128::from(n % 40)..1000).find(|id| !used(id)).unwrap_or_default();
-        let request = before.session.pending_requests().first().map(|r| (r.id.clone(), matches!(r.kind, RequestKind::Plan { .. })));
+        let request = before
+            .session
+            .pending_requests()
+            .first()
+            .map(|r| (r.id.clone(), matches!(r.kind, RequestKind::Plan { .. })));
         let some_output = before.session.output().map(|o| o.output_id);
         let scene = &mut self.scene;
         let refused = match what {
@@ -261,13 +278,13 @@ impl Life {
             O::RaiseCap => {
                 self.cap += 1;
                 scene.raise_cap(&self.cap.to_string())
-            },
+            }
             O::Steer => scene.steer(id),
             O::FollowUp => scene.follow_up(id),
             O::SteerTurn => {
                 let turn = before.session.turn().map_or("gone".to_owned(), |t| t.id.to_string());
                 scene.send(id, pilothouse_domain::value::MessagePriority::Immediate, Some(&turn))
-            },
+            }
             O::Promote => scene.commit(|c, _| c.queue.promote(message(id))),
             O::Drop => scene.commit(|c, _| c.cancel_message(message(id))),
             O::Clear => scene.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue())),
@@ -299,7 +316,9 @@ impl Life {
             if self.scene.pool.next_in_line().is_some() {
                 self.scene.allocate();
             }
-        } else if let (Allocation::Allocated(run), _) = self.scene.pool.allocate(&mut self.neighbour, &mut cx).unwrap() {
+        } else if let (Allocation::Allocated(run), _) =
+            self.scene.pool.allocate(&mut self.neighbour, &mut cx).unwrap()
+        {
             self.neighbours_run = Some(run);
         } else {
             self.scene.pool.leave_line(self.neighbour.id());
@@ -318,17 +337,18 @@ impl Life {
                 match before.run().map(|run| run.phase) {
                     Some(RunPhase::Launching) if ready => self.scene.tell(fact),
                     Some(RunPhase::Live | RunPhase::Ending { .. }) if !ready => self.scene.tell(fact),
-                    _ => {},
+                    _ => {}
                 }
-            },
+            }
             Step::Late(fact, n) => {
                 let fact = self.fact(fact, n);
                 self.scene.tell_late(fact);
-            },
+            }
             Step::Clock(seconds, process) => {
-                let process = [ProcessState::Alive, ProcessState::Dead, ProcessState::Unknown][usize::from(process)];
+                let process =
+                    [ProcessState::Alive, ProcessState::Dead, ProcessState::Unknown][usize::from(process)];
                 self.scene.clock(u64::from(seconds), process).unwrap();
-            },
+            }
             Step::Heartbeat(seconds) => self.scene.clock_with_heartbeats(u64::from(seconds)).unwrap(),
             Step::Death(drained) => self.scene.die(drained).unwrap(),
             Step::Neighbour => self.neighbour(),
@@ -345,12 +365,16 @@ impl Life {
         // Money.
         assert_eq!(session.metrics().total_cost_usd, session.budget().estimated_cost_usd());
         assert!(session.metrics().total_cost_usd >= before.metrics().total_cost_usd, "spend shrinks");
-        let by_subagents = scene.conv.subagents.values().map(|s| s.total_cost_usd).sum::<pilothouse_domain::Usd>();
+        let by_subagents =
+            scene.conv.subagents.values().map(|s| s.total_cost_usd).sum::<pilothouse_domain::Usd>();
         assert!(by_subagents <= session.metrics().total_cost_usd);
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
 
         // Status and what belongs to it.
-        assert_eq!(session.completed_at().is_some(), matches!(status, S::Completed | S::Failed | S::Cancelled));
+        assert_eq!(
+            session.completed_at().is_some(),
+            matches!(status, S::Completed | S::Failed | S::Cancelled)
+        );
         assert_eq!(session.outstanding().is_some(), status.is_intermediate());
         assert_eq!(session.failure().is_some(), status == S::Failed);
         assert!(!session.cancel_accepted() || status.is_intermediate(), "a cancellation was forgotten");
@@ -363,31 +387,52 @@ impl Life {
         assert!(session.turn().is_none() || !no_turn, "a turn is open while {status}");
         let in_between = status.is_intermediate() || status == S::Paused;
         assert!(in_between || json["deferred"].as_array().unwrap().is_empty(), "facts wait while {status}");
-        assert!(!session.hibernated() || status.survives_its_process() || status == S::Resuming, "{status} hibernates");
+        assert!(
+            !session.hibernated() || status.survives_its_process() || status == S::Resuming,
+            "{status} hibernates"
+        );
         assert!(!session.hibernated() || !session.is_live());
-        assert!(session.run().is_some() || session.hibernated() || status.is_terminal() || status == S::Queued, "{status} without a run");
+        assert!(
+            session.run().is_some() || session.hibernated() || status.is_terminal() || status == S::Queued,
+            "{status} without a run"
+        );
         assert!(session.retry_count() <= session.settings().max_retries);
         assert_eq!(session.api_key_hash().is_some(), session.started_at().is_some());
         // Only what the table allows, and that in steps; a retry is its owner's alone.
         let retried = before.status().is_terminal() && status != before.status();
-        assert!(!retried || matches!(step, Step::Owner(Owner::Retry, _)), "{} left by {step:?}", before.status());
+        assert!(
+            !retried || matches!(step, Step::Owner(Owner::Retry, _)),
+            "{} left by {step:?}",
+            before.status()
+        );
 
         // What the owner decides by.
         assert!(session.control_version() >= before.control_version());
-        let same_place = before.status() == status && before.run().map(|r| r.id) == session.run().map(|r| r.id);
+        let same_place =
+            before.status() == status && before.run().map(|r| r.id) == session.run().map(|r| r.id);
         let silent = matches!(
             step,
             Step::Owner(Owner::Steer | Owner::FollowUp | Owner::SteerTurn | Owner::Promote | Owner::Drop, _)
                 | Step::Fact(Fact::Used | Fact::UsedBySubagent | Fact::Said | Fact::Injected, _)
                 | Step::Late(..)
         );
-        let moved = scene.last.iter().any(|e| !matches!(
-            e,
-            DomainEvent::MetricsUpdated { .. } | DomainEvent::BudgetWarning { .. } | DomainEvent::BudgetExhausted { .. }
-                | DomainEvent::AfterStopActivity { .. } | DomainEvent::CommandReissued { .. }
-        ) && !e.name().starts_with("Message") && !e.name().starts_with("AgentMessage"));
+        let moved = scene.last.iter().any(|e| {
+            !matches!(
+                e,
+                DomainEvent::MetricsUpdated { .. }
+                    | DomainEvent::BudgetWarning { .. }
+                    | DomainEvent::BudgetExhausted { .. }
+                    | DomainEvent::AfterStopActivity { .. }
+                    | DomainEvent::CommandReissued { .. }
+            ) && !e.name().starts_with("Message")
+                && !e.name().starts_with("AgentMessage")
+        });
         if silent && same_place && !moved {
-            assert_eq!(session.control_version(), before.control_version(), "{step:?} moved the control version");
+            assert_eq!(
+                session.control_version(),
+                before.control_version(),
+                "{step:?} moved the control version"
+            );
         }
 
         // Messages.
@@ -428,11 +473,17 @@ impl Life {
             self.step(Step::Clock(600, 2));
         }
         let session = &self.scene.conv.session;
-        let rests = session.status().is_terminal() || matches!(session.status(), S::Idle | S::Interrupted | S::Paused);
+        let rests = session.status().is_terminal()
+            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused);
         assert!(rests, "hangs in {}", session.status());
-        assert!(session.run().is_none() && session.slot_wanted().is_none(), "a run is left in {}", session.status());
+        assert!(
+            session.run().is_none() && session.slot_wanted().is_none(),
+            "a run is left in {}",
+            session.status()
+        );
         assert!(session.next_due(&Deadlines::default()).is_none(), "something is due for ever");
-        let can_go_out = matches!(session.status(), S::Idle | S::Interrupted) && !session.budget().exhausted();
+        let can_go_out =
+            matches!(session.status(), S::Idle | S::Interrupted) && !session.budget().exhausted();
         assert!(!can_go_out || self.scene.conv.queue.next_pending().is_none(), "a message is forgotten");
         let back: AgentSession = serde_json::from_value(stored(&self.scene)).unwrap();
         assert_eq!(back, *session);
@@ -441,8 +492,9 @@ impl Life {
 
 #[test]
 fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
-    let config = Config { cases: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(8_4), ..Config::default() };
-    let lives = prop::collection::vec(step(), 1..120);
+    let config =
+        Config { cases: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(8_4), ..Config::default() };
+    let lives = prop::collection::vec(step(), 1..80);
     let mut reached = std::collections::BTreeMap::<S, u32>::new();
     let seen = std::cell::RefCell::new(&mut reached);
     let result = TestRunner::new(config).run(&lives, |steps| {
@@ -459,6 +511,9 @@ fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
     }
     // A property that never meets a status says nothing of it.
     for status in S::ALL {
-        assert!(reached.get(&status).is_some_and(|times| *times > 100), "{status} was hardly met: {reached:?}");
+        assert!(
+            reached.get(&status).is_some_and(|times| *times > 100),
+            "{status} was hardly met: {reached:?}"
+        );
     }
 }

@@ -8,16 +8,16 @@ use pilothouse_domain::conversation::{Conversation, EnqueueError, NewMessage, Ou
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::queue::{QueueError, SessionMessageQueue};
 use pilothouse_domain::session::{
-    AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, NewSession, ProcessState, RunPhase, SessionError,
-    SessionSettings, UsageReport,
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, NewSession, ProcessState, RunPhase,
+    SessionError, SessionSettings, UsageReport,
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
     Answer, Capabilities, MessagePriority, MessageSource, Question, SessionBudget, SessionOutput, TokenUsage,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId, Occasion, OutputId, RunId,
-    SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
+    AgentSession, AgentSessionId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId, Occasion,
+    OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
 };
 use uuid::Uuid;
 
@@ -110,7 +110,8 @@ pub(crate) fn output(files_changed: u32) -> SessionOutput {
 }
 
 pub(crate) fn asks(id: &str) -> AgentFact {
-    let question = Question { question: format!("{id}?"), header: None, options: Vec::new(), multi_select: false };
+    let question =
+        Question { question: format!("{id}?"), header: None, options: Vec::new(), multi_select: false };
     AgentFact::QuestionAsked { request: call(id), questions: vec![question] }
 }
 
@@ -273,11 +274,11 @@ impl Scene {
                     if self.conv.session.slot_wanted().is_some() {
                         self.allocate();
                     }
-                },
+                }
                 DomainEvent::SlotWanted { .. } | DomainEvent::Retried { .. } => {
                     self.allocate();
-                },
-                _ => {},
+                }
+                _ => {}
             }
         }
     }
@@ -457,7 +458,10 @@ impl Scene {
     /// The next run's sidecar is up.
     #[track_caller]
     pub(crate) fn wakes(self) -> Self {
-        assert!(matches!(self.conv.session.run().map(|run| run.phase), Some(RunPhase::Launching)), "no run is launching");
+        assert!(
+            matches!(self.conv.session.run().map(|run| run.phase), Some(RunPhase::Launching)),
+            "no run is launching"
+        );
         self.told(AgentFact::SidecarReady(can_all()))
     }
 
@@ -513,7 +517,8 @@ impl Scene {
     #[track_caller]
     pub(crate) fn then_queue(self, open: &[u128], sent: &[u128]) -> Self {
         let ids = |sent: bool| {
-            let messages = self.conv.queue.messages().iter().filter(|m| !sent || m.sent).map(|m| m.message_id);
+            let messages =
+                self.conv.queue.messages().iter().filter(|m| !sent || m.sent).map(|m| m.message_id);
             messages.collect::<Vec<_>>()
         };
         assert_eq!(ids(false), open.iter().copied().map(message).collect::<Vec<_>>(), "open");

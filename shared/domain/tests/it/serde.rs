@@ -56,7 +56,9 @@ fn a_session_with_everything_survives_its_storage() {
     assert_stored(&scene);
     // A gap, a request under way, facts that wait, a cancellation that waits.
     scene = Scene::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
-    scene = scene.told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(3)) }).when(|s| s.cancel());
+    scene = scene
+        .told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(3)) })
+        .when(|s| s.cancel());
     let run = scene.conv.session.run().unwrap().clone();
     let mut inbox = run.inbox.clone();
     inbox.park(7);

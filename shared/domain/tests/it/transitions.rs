@@ -22,7 +22,7 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         // Ruling 26: the turn's end closes what waits.
         Op::RecordTurnCompleted => {
             vec![(S::Running, S::Idle), (S::WaitingForInput, S::Idle), (S::WaitingForApproval, S::Idle)]
-        },
+        }
         // Ruling 18: output not yet recorded is recorded in Idle too.
         Op::RecordOutput => vec![
             (S::Running, S::Idle),
@@ -55,12 +55,15 @@ fn specified(operation: Op) -> Vec<(S, S)> {
             (S::WaitingForApproval, S::WaitingForApproval),
             (S::WaitingForInput, S::WaitingForInput),
         ],
-        Op::RecordUserQuestionAnswered | Op::RecordPlanApproved | Op::RecordPlanRejected | Op::CloseRequest => {
-            all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running)
-        },
+        Op::RecordUserQuestionAnswered
+        | Op::RecordPlanApproved
+        | Op::RecordPlanRejected
+        | Op::CloseRequest => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running),
         // Ruling 26: it goes as a message.
         Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Idle),
-        Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::ConfirmReloaded => same(&[S::Idle, S::Interrupted]),
+        Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::ConfirmReloaded => {
+            same(&[S::Idle, S::Interrupted])
+        }
         Op::ApproveOutput | Op::Close => vec![(S::Idle, S::Completed)],
         Op::RejectOutput => vec![(S::Idle, S::Failed)],
         // S0, and ruling 14.
@@ -80,7 +83,15 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         ),
         // Ruling 12: a start, a retry, and the wake of whatever can hibernate.
         Op::FailLaunch => all_to(
-            &[S::Queued, S::Idle, S::Interrupted, S::Paused, S::Resuming, S::WaitingForInput, S::WaitingForApproval],
+            &[
+                S::Queued,
+                S::Idle,
+                S::Interrupted,
+                S::Paused,
+                S::Resuming,
+                S::WaitingForInput,
+                S::WaitingForApproval,
+            ],
             S::Failed,
         ),
         Op::Retry => vec![(S::Failed, S::Queued)],
@@ -89,17 +100,17 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         Op::ChangeBudget => {
             let ended = [S::Cancelled, S::Completed, S::ContextExhausted];
             same(&S::ALL.into_iter().filter(|s| !ended.contains(s)).collect::<Vec<_>>())
-        },
+        }
         // Rulings 28 and 29.
         Op::AcceptMessage => {
             let mut open = RESTING.to_vec();
             open.extend([S::Interrupting, S::Pausing, S::Resuming, S::Cancelling]);
             same(&open)
-        },
+        }
         // Rulings 14 and 22.
         Op::Hibernate | Op::Wake => {
             same(&[S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval])
-        },
+        }
     }
 }
 
@@ -125,7 +136,11 @@ fn statuses_are_classified_as_specified() {
         if terminal {
             for operation in Op::ALL {
                 let leaves = operation.next(status).is_some_and(|to| to != status);
-                assert_eq!(leaves, status == S::Failed && operation == Op::Retry, "{operation:?} from {status}");
+                assert_eq!(
+                    leaves,
+                    status == S::Failed && operation == Op::Retry,
+                    "{operation:?} from {status}"
+                );
             }
         }
     }
@@ -145,7 +160,9 @@ fn commands() -> Vec<(Op, Command)> {
         (Op::ConfirmResumed, |s| s.commit(|c, _| c.session.confirm_resumed())),
         (Op::ConfirmCancelled, |s| s.commit(|c, cx| c.session.confirm_cancelled(cx))),
         (Op::Close, Scene::close),
-        (Op::RecordFailure, |s| s.commit(|c, cx| c.session.record_failure(FailureReason::AgentError, None, cx))),
+        (Op::RecordFailure, |s| {
+            s.commit(|c, cx| c.session.record_failure(FailureReason::AgentError, None, cx))
+        }),
         (Op::Retry, Scene::retry),
         (Op::ChangeBudget, |s| s.raise_cap("9")),
         (Op::AcceptMessage, |s| s.follow_up(1)),
@@ -160,11 +177,13 @@ fn every_command_keeps_the_table_in_every_status() {
             let before = scene.conv.clone();
             let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
             match (command(&mut scene), to) {
-                (Ok(()), Some(to)) => assert_eq!(scene.conv.session.status(), to, "{operation:?} from {status}"),
+                (Ok(()), Some(to)) => {
+                    assert_eq!(scene.conv.session.status(), to, "{operation:?} from {status}")
+                }
                 (Err(code), None) => {
                     assert_eq!(code, "invalid-transition", "{operation:?} from {status}");
                     assert_eq!(scene.conv, before, "{operation:?} refused in {status} changed something");
-                },
+                }
                 (result, to) => panic!("{operation:?} from {status}: {result:?}, but specified is {to:?}"),
             }
         }
@@ -186,7 +205,7 @@ fn cancel_is_accepted_in_every_status_that_is_not_over() {
             s if s.is_terminal() => {
                 assert_eq!((result, &scene.conv), (Err("invalid-transition"), &before));
                 continue;
-            },
+            }
             _ => assert_eq!(session.status(), S::Cancelling),
         }
         assert_eq!(result, Ok(()));
@@ -209,7 +228,9 @@ fn decisions_are_refused_in_every_status_that_has_nothing_to_decide() {
         if status == S::WaitingForApproval {
             scene.refuses("wrong-request", |s| s.answer("p1"));
         } else {
-            scene.refuses("request-over", |s| s.approve_plan("p1")).refuses("request-over", |s| s.reject_plan("p1"));
+            scene
+                .refuses("request-over", |s| s.approve_plan("p1"))
+                .refuses("request-over", |s| s.reject_plan("p1"));
         }
     }
 }
@@ -239,7 +260,11 @@ fn every_fact_keeps_the_table_in_every_status() {
             let outcome = scene.outcome.unwrap();
             if operation == Op::StartTurn && matches!(status, S::Interrupted | S::Paused | S::Cancelled) {
                 // Nobody asked for this turn.
-                assert_eq!((now, outcome), (status, Outcome::Ignored("after-stop".to_owned())), "{operation:?} in {status}");
+                assert_eq!(
+                    (now, outcome),
+                    (status, Outcome::Ignored("after-stop".to_owned())),
+                    "{operation:?} in {status}"
+                );
                 continue;
             }
             if let Some(to) = to {
@@ -249,7 +274,10 @@ fn every_fact_keeps_the_table_in_every_status() {
             assert_eq!(now, status, "{operation:?} moved {status}");
             let waits = between && operation != Op::RecordContextNearingLimit;
             assert_eq!(outcome == Outcome::Deferred, waits, "{operation:?} in {status}: {outcome:?}");
-            assert!(waits || matches!(outcome, Outcome::Ignored(_)), "{operation:?} in {status}: {outcome:?}");
+            assert!(
+                waits || matches!(outcome, Outcome::Ignored(_)),
+                "{operation:?} in {status}: {outcome:?}"
+            );
         }
     }
 }
@@ -278,7 +306,8 @@ fn no_run_is_minted_where_none_is_wanted() {
         let mut scene = Scene::in_status(status);
         let before = scene.conv.clone();
         let mut ids = scene.ids.clone();
-        let mut cx = pilothouse_domain::Occasion::new(scene.now, pilothouse_domain::Deadlines::default(), &mut ids);
+        let mut cx =
+            pilothouse_domain::Occasion::new(scene.now, pilothouse_domain::Deadlines::default(), &mut ids);
         assert_eq!(scene.conv.session.mint_run(&mut cx), None, "{status}");
         assert_eq!(scene.conv, before, "{status}");
     }

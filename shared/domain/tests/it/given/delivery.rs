@@ -65,10 +65,24 @@ fn an_idle_session_takes_the_immediate_ones_first() {
 
 #[test]
 fn waiting_suspended_and_intermediate_sessions_keep_messages() {
-    for status in [S::WaitingForInput, S::WaitingForApproval, S::Paused, S::Pausing, S::Resuming, S::Interrupting, S::Cancelling, S::Queued] {
+    for status in [
+        S::WaitingForInput,
+        S::WaitingForApproval,
+        S::Paused,
+        S::Pausing,
+        S::Resuming,
+        S::Interrupting,
+        S::Cancelling,
+        S::Queued,
+    ] {
         Scene::in_status(status).when(|s| s.steer(1)).then_events(&["MessageEnqueued"]).then_queue(&[1], &[]);
     }
-    Scene::paused().when(|s| s.follow_up(1)).when(|s| s.steer(2)).when(|s| s.resume()).told_done(C::Resume).then_queue(&[2, 1], &[2]);
+    Scene::paused()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.steer(2))
+        .when(|s| s.resume())
+        .told_done(C::Resume)
+        .then_queue(&[2, 1], &[2]);
 }
 
 #[test]
@@ -80,7 +94,12 @@ fn ended_sessions_take_no_messages() {
 
 #[test]
 fn completed_and_cancelled_sessions_cancel_what_is_open_and_failed_ones_keep_it() {
-    Scene::running().when(|s| s.follow_up(1)).when(|s| s.cancel()).told_done(C::Stop).then_event("MessageCancelled").then_queue(&[], &[]);
+    Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.cancel())
+        .told_done(C::Stop)
+        .then_event("MessageCancelled")
+        .then_queue(&[], &[]);
     Scene::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.die(true))
@@ -106,9 +125,19 @@ fn messages_pending_at_an_interrupt_are_held_until_their_owner_acts() {
             .then_queue(&[1, 2], &[])
     };
     held().when(|s| s.steer(3)).then_event("MessagesReleased").then_queue(&[3, 1, 2], &[3]);
-    held().when(|s| s.commit(|c, _| c.queue.promote(message(2)))).then_event("MessagesReleased").then_queue(&[2, 1], &[2]);
-    held().when(|s| s.commit(|c, _| c.queue.release(message(1)))).then_event("MessagesReleased").then_queue(&[1, 2], &[1]);
-    held().when(|s| s.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue()))).then_queue(&[], &[]).when(|s| s.steer(4)).then_queue(&[4], &[4]);
+    held()
+        .when(|s| s.commit(|c, _| c.queue.promote(message(2))))
+        .then_event("MessagesReleased")
+        .then_queue(&[2, 1], &[2]);
+    held()
+        .when(|s| s.commit(|c, _| c.queue.release(message(1))))
+        .then_event("MessagesReleased")
+        .then_queue(&[1, 2], &[1]);
+    held()
+        .when(|s| s.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue())))
+        .then_queue(&[], &[])
+        .when(|s| s.steer(4))
+        .then_queue(&[4], &[4]);
 }
 
 /// What is sent after the interrupt was asked for is its owner's new word.
@@ -172,7 +201,9 @@ fn what_is_pending_can_be_changed() {
         .when(|s| s.commit(|c, _| c.queue.promote(message(3))))
         .then_events(&["MessagePromotedToImmediate", "MessageDispatched"])
         .then_queue(&[3, 2], &[3]);
-    Scene::paused().when(|s| s.steer(1)).refuses("already-immediate", |s| s.commit(|c, _| c.queue.promote(message(1))));
+    Scene::paused()
+        .when(|s| s.steer(1))
+        .refuses("already-immediate", |s| s.commit(|c, _| c.queue.promote(message(1))));
 }
 
 #[test]
@@ -219,7 +250,8 @@ fn steering_for_a_turn_that_is_over_is_not_sent() {
 fn a_message_that_the_sidecar_refuses_waits_for_its_owner() {
     let scene = Scene::running().when(|s| s.steer(1));
     let command = dispatched(&scene);
-    let refused = |code: &str| AgentFact::CommandRefused { command, code: code.to_owned(), message: String::new() };
+    let refused =
+        |code: &str| AgentFact::CommandRefused { command, code: code.to_owned(), message: String::new() };
     scene
         .told(refused("busy"))
         .then_events(&["CommandRefused", "MessageReturned", "MessagesHeld"])
@@ -270,7 +302,10 @@ fn a_message_injected_under_an_interrupt_does_not_block_the_next() {
 #[test]
 fn a_crash_between_spool_and_agent_is_uncertain_and_never_sent_again_by_itself() {
     let dead = |drained: bool| {
-        Scene::idle().when(|s| s.steer(1)).told(AgentFact::MessageInjecting(message(1))).when(move |s| s.die(drained))
+        Scene::idle()
+            .when(|s| s.steer(1))
+            .told(AgentFact::MessageInjecting(message(1)))
+            .when(move |s| s.die(drained))
     };
     for drained in [true, false] {
         dead(drained)
@@ -281,9 +316,17 @@ fn a_crash_between_spool_and_agent_is_uncertain_and_never_sent_again_by_itself()
             .wakes()
             .then_queue(&[1, 2], &[2]);
     }
-    dead(true).when(|s| s.commit(|c, _| c.queue.release(message(1)))).then_event("SlotWanted").wakes().then_queue(&[1], &[1]);
+    dead(true)
+        .when(|s| s.commit(|c, _| c.queue.release(message(1))))
+        .then_event("SlotWanted")
+        .wakes()
+        .then_queue(&[1], &[1]);
     // The agent had it after all.
-    dead(true).told_late(injected(1)).then_events(&["MessageDelivered"]).then_taken(Outcome::Applied).then_queue(&[], &[]);
+    dead(true)
+        .told_late(injected(1))
+        .then_events(&["MessageDelivered"])
+        .then_taken(Outcome::Applied)
+        .then_queue(&[], &[]);
 }
 
 #[test]

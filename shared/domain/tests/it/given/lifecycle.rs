@@ -1,12 +1,16 @@
 //! The two-phase lifecycle (rulings 11, 15 to 17), review, and retry.
 
 use pilothouse_domain::conversation::Outcome;
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase,
+};
 use pilothouse_domain::value::{Capabilities, FailureReason};
 use pilothouse_domain::{CommandId, OutputId};
 use uuid::Uuid;
 
-use crate::scene::{Scene, asks, calls, completes, ends, message, output, said, starts, starts_with, turn, used};
+use crate::scene::{
+    Scene, asks, calls, completes, ends, message, output, said, starts, starts_with, turn, used,
+};
 
 #[test]
 fn a_session_is_created_launched_begun_and_closed() {
@@ -116,7 +120,9 @@ fn a_cancel_under_another_request_is_carried_out_when_that_resolves() {
 
 #[test]
 fn a_cancel_with_force_ends_the_process_at_once() {
-    for status in [S::Running, S::Idle, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::WaitingForInput] {
+    for status in
+        [S::Running, S::Idle, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::WaitingForInput]
+    {
         Scene::in_status(status)
             .when(|s| s.force_cancel())
             .then_event("RunStopOrdered")
@@ -128,7 +134,10 @@ fn a_cancel_with_force_ends_the_process_at_once() {
 
 #[test]
 fn a_cancel_without_an_agent_confirms_at_once() {
-    Scene::new().when(|s| s.cancel()).then_events(&["CancelRequested", "Cancelled"]).then_status(S::Cancelled);
+    Scene::new()
+        .when(|s| s.cancel())
+        .then_events(&["CancelRequested", "Cancelled"])
+        .then_status(S::Cancelled);
     Scene::launching()
         .when(|s| s.cancel())
         .then_events(&["CancelRequested", "Cancelled", "RunStopOrdered"])
@@ -203,10 +212,11 @@ fn a_fact_that_waited_in_vain_says_why() {
         .told(completes("t1"))
         .told_done(C::Resume)
         .then_events(&["Resumed", "ContextExhausted", "FactIgnored", "RunStopOrdered"]);
-    Scene::in_status(S::Cancelling)
-        .told(asks("q1"))
-        .told_done(C::Stop)
-        .then_events(&["Cancelled", "FactIgnored", "RunStopOrdered"]);
+    Scene::in_status(S::Cancelling).told(asks("q1")).told_done(C::Stop).then_events(&[
+        "Cancelled",
+        "FactIgnored",
+        "RunStopOrdered",
+    ]);
 }
 
 #[test]
@@ -246,8 +256,9 @@ fn usage_messages_and_results_count_under_a_request() {
 }
 
 #[test]
-fn a_stopped_agent_that_acts_told_again_and_then_ended() {
-    for (status, fact) in [(S::Interrupted, said()), (S::Paused, calls("c1")), (S::Interrupted, starts("t2"))] {
+fn a_stopped_agent_that_acts_is_told_again_and_then_ended() {
+    for (status, fact) in [(S::Interrupted, said()), (S::Paused, calls("c1")), (S::Interrupted, starts("t2"))]
+    {
         Scene::in_status(status)
             .told(fact)
             .then_ignored("after-stop")
@@ -262,7 +273,11 @@ fn a_stopped_agent_that_acts_told_again_and_then_ended() {
             .when(|s| s.die(true))
             .then_hibernated(status);
     }
-    Scene::in_status(S::Cancelled).told(said()).then_event("AfterStopActivity").told(said()).then_event("RunStopOrdered");
+    Scene::in_status(S::Cancelled)
+        .told(said())
+        .then_event("AfterStopActivity")
+        .told(said())
+        .then_event("RunStopOrdered");
 }
 
 #[test]
@@ -305,7 +320,9 @@ fn a_refused_resume_leaves_the_session_suspended_and_a_refused_stop_is_enforced(
         let command = scene.outstanding();
         scene.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
     };
-    refused(Scene::in_status(S::Resuming)).then_events(&["CommandRefused", "ResumeAbandoned"]).then_status(S::Paused);
+    refused(Scene::in_status(S::Resuming))
+        .then_events(&["CommandRefused", "ResumeAbandoned"])
+        .then_status(S::Paused);
     refused(Scene::in_status(S::Interrupting))
         .then_events(&["CommandRefused", "RunStopOrdered"])
         .when(|s| s.die(true))
@@ -316,10 +333,10 @@ fn a_refused_resume_leaves_the_session_suspended_and_a_refused_stop_is_enforced(
 fn output_is_decided_on_by_its_id() {
     let scene = Scene::reviewable();
     let first = scene.output_id();
-    let scene = scene.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
-        turn: turn("t2"),
-        output: Some(output(2)),
-    });
+    let scene = scene
+        .refuses("review-pending", |s| s.close())
+        .told(starts("t2"))
+        .told(AgentFact::TurnCompleted { turn: turn("t2"), output: Some(output(2)) });
     let second = scene.output_id();
     scene
         .clone()

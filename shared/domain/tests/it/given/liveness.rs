@@ -1,6 +1,8 @@
 //! Nothing hangs (rulings 9, 12 to 14).
 
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, Arrival, LifecycleCommand as C, ProcessState as P};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, Arrival, LifecycleCommand as C, ProcessState as P,
+};
 use pilothouse_domain::value::FailureReason;
 
 use crate::scene::{Scene, can_all, completes, ends, starts_with, used};
@@ -20,11 +22,17 @@ fn a_process_that_dies_at_work_fails_its_session() {
 #[test]
 fn a_process_that_dies_at_rest_leaves_its_session_hibernated() {
     for status in [S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval] {
-        Scene::in_status(status).when(|s| s.die(true)).then_events(&["RunEnded", "Released"]).then_hibernated(status);
+        Scene::in_status(status)
+            .when(|s| s.die(true))
+            .then_events(&["RunEnded", "Released"])
+            .then_hibernated(status);
     }
     Scene::in_status(S::Cancelling).when(|s| s.die(true)).then_status(S::Cancelled);
     for status in [S::Cancelled, S::Completed, S::Failed, S::ContextExhausted] {
-        Scene::in_status(status).when(|s| s.die(true)).then_events(&["RunEnded", "Released"]).then_status(status);
+        Scene::in_status(status)
+            .when(|s| s.die(true))
+            .then_events(&["RunEnded", "Released"])
+            .then_status(status);
     }
 }
 
@@ -46,12 +54,17 @@ fn the_end_of_another_run_ends_nothing() {
     let scene = Scene::idle();
     let old = scene.run();
     let scene = scene.when(|s| s.die(true)).when(|s| s.steer(1)).wakes().told(starts_with("t2", 1));
-    scene.when(|s| s.commit(|c, cx| c.run_ended(old, true, None, cx))).then_events(&[]).then_status(S::Running);
+    scene
+        .when(|s| s.commit(|c, cx| c.run_ended(old, true, None, cx)))
+        .then_events(&[])
+        .then_status(S::Running);
 }
 
 #[test]
 fn a_command_that_is_not_received_is_sent_once_more_and_then_enforced() {
-    for (status, rests) in [(S::Interrupting, S::Interrupted), (S::Pausing, S::Paused), (S::Resuming, S::Paused)] {
+    for (status, rests) in
+        [(S::Interrupting, S::Interrupted), (S::Pausing, S::Paused), (S::Resuming, S::Paused)]
+    {
         Scene::in_status(status)
             .when(|s| s.clock_with_heartbeats(29))
             .then_events(&[])
@@ -72,16 +85,21 @@ fn a_command_that_is_not_received_is_sent_once_more_and_then_enforced() {
 
 #[test]
 fn a_command_that_is_not_received_by_a_dead_process_is_its_death() {
-    for (status, then) in
-        [(S::Interrupting, S::Failed), (S::Pausing, S::Failed), (S::Resuming, S::Failed), (S::Cancelling, S::Cancelled)]
-    {
+    for (status, then) in [
+        (S::Interrupting, S::Failed),
+        (S::Pausing, S::Failed),
+        (S::Resuming, S::Failed),
+        (S::Cancelling, S::Cancelled),
+    ] {
         Scene::in_status(status).when(|s| s.clock(30, P::Dead)).then_event("RunEnded").then_status(then);
     }
 }
 
 #[test]
 fn an_interrupt_or_stop_that_is_not_done_is_enforced_and_a_late_acknowledgement_still_counts() {
-    for (status, kind, then) in [(S::Interrupting, C::Interrupt, S::Interrupted), (S::Cancelling, C::Stop, S::Cancelled)] {
+    for (status, kind, then) in
+        [(S::Interrupting, C::Interrupt, S::Interrupted), (S::Cancelling, C::Stop, S::Cancelled)]
+    {
         let scene = Scene::in_status(status);
         let command = scene.outstanding();
         let scene = scene
@@ -91,7 +109,11 @@ fn an_interrupt_or_stop_that_is_not_done_is_enforced_and_a_late_acknowledgement_
             .when(|s| s.clock_with_heartbeats(1))
             .then_events(&["RunStopOrdered"]);
         scene.clone().when(|s| s.die(true)).then_status(then);
-        scene.told(AgentFact::CommandDone(kind, command)).then_status(then).when(|s| s.die(true)).then_status(then);
+        scene
+            .told(AgentFact::CommandDone(kind, command))
+            .then_status(then)
+            .when(|s| s.die(true))
+            .then_status(then);
     }
 }
 
@@ -164,7 +186,11 @@ fn a_silent_process_that_lives_is_ended_first() {
 
 #[test]
 fn what_was_sent_to_a_silent_run_is_uncertain() {
-    Scene::idle().when(|s| s.steer(1)).when(|s| s.clock(90, P::Unknown)).then_event("MessageDeliveryUncertain").then_hibernated(S::Idle);
+    Scene::idle()
+        .when(|s| s.steer(1))
+        .when(|s| s.clock(90, P::Unknown))
+        .then_event("MessageDeliveryUncertain")
+        .then_hibernated(S::Idle);
 }
 
 #[test]
@@ -175,7 +201,9 @@ fn missing_envelopes_are_asked_for_three_times_and_then_lost() {
         json["run"]["inbox"] = serde_json::json!({ "next": 4, "parked": [7, 8] });
         scene.conv.session = serde_json::from_value(json).unwrap();
     }
-    let ask = |s: &mut Scene| s.commit::<pilothouse_domain::session::SessionError>(|c, cx| Ok(c.session.ask_for_missing(cx)));
+    let ask = |s: &mut Scene| {
+        s.commit::<pilothouse_domain::session::SessionError>(|c, cx| Ok(c.session.ask_for_missing(cx)))
+    };
     let scene = scene
         .when(ask)
         .then_events(&["ReplayRequested"])
@@ -206,7 +234,11 @@ fn a_hibernated_session_wakes_for_its_resume() {
 #[test]
 fn a_wake_that_never_gets_ready_fails() {
     Scene::idle().when(|s| s.die(true)).when(|s| s.steer(1)).when(|s| s.die(true)).then_status(S::Failed);
-    Scene::paused().when(|s| s.die(true)).when(|s| s.resume()).when(|s| s.clock(300, P::Unknown)).then_status(S::Failed);
+    Scene::paused()
+        .when(|s| s.die(true))
+        .when(|s| s.resume())
+        .when(|s| s.clock(300, P::Unknown))
+        .then_status(S::Failed);
 }
 
 #[test]
@@ -228,7 +260,12 @@ fn sidecars_that_die_over_a_message_are_not_woken_for_ever() {
 fn a_turn_between_two_deaths_counts_as_progress() {
     let mut scene = Scene::idle();
     for n in 1..6 {
-        scene = scene.when(|s| s.steer(n)).when(|s| s.die(true)).wakes().told(starts_with("t2", n)).told(completes("t2"));
+        scene = scene
+            .when(|s| s.steer(n))
+            .when(|s| s.die(true))
+            .wakes()
+            .told(starts_with("t2", n))
+            .told(completes("t2"));
     }
     scene.then_status(S::Idle);
 }

@@ -77,7 +77,10 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
 #[test]
 fn only_running_pauses() {
     Scene::idle().told(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
-    Scene::in_status(S::WaitingForInput).told(used("2")).then_status(S::WaitingForInput).refuses("budget-exhausted", |s| s.answer("q1"));
+    Scene::in_status(S::WaitingForInput)
+        .told(used("2"))
+        .then_status(S::WaitingForInput)
+        .refuses("budget-exhausted", |s| s.answer("q1"));
 }
 
 #[test]
@@ -97,7 +100,11 @@ fn what_would_run_waits_for_the_cap() {
         .then_no_event("SlotWanted")
         .when(|s| s.raise_cap("2"))
         .then_event("SlotWanted");
-    Scene::running().told(used("1")).told_done(C::Pause).when(|s| s.die(true)).refuses("budget-exhausted", |s| s.resume());
+    Scene::running()
+        .told(used("1"))
+        .told_done(C::Pause)
+        .when(|s| s.die(true))
+        .refuses("budget-exhausted", |s| s.resume());
     Scene::running()
         .told(AgentFact::SessionEnded { is_error: true, reason: "x".to_owned(), message: None, output: None })
         .told(used("1"))

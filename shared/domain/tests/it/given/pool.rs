@@ -18,7 +18,11 @@ fn sessions(n: u128) -> Vec<AgentSession> {
     (1..=n).map(with).collect()
 }
 
-fn allocate(pool: &mut SessionPool, session: &mut AgentSession, ids: &mut Ids) -> (Allocation, Vec<&'static str>) {
+fn allocate(
+    pool: &mut SessionPool,
+    session: &mut AgentSession,
+    ids: &mut Ids,
+) -> (Allocation, Vec<&'static str>) {
     let mut cx = Occasion::new(Scene::new().now, Deadlines::default(), ids);
     let (allocation, events) = pool.allocate(session, &mut cx).unwrap();
     (allocation, events.iter().map(DomainEvent::name).collect())
@@ -30,7 +34,9 @@ fn who_comes_when_all_slots_are_taken_waits_in_line() {
     let mut pool = SessionPool::default();
     pool.configure(1).unwrap();
     let [mut a, mut b, mut c] = <[_; 3]>::try_from(sessions(3)).unwrap();
-    let (Allocation::Allocated(run), events) = allocate(&mut pool, &mut a, &mut ids) else { panic!("no slot") };
+    let (Allocation::Allocated(run), events) = allocate(&mut pool, &mut a, &mut ids) else {
+        panic!("no slot")
+    };
     assert_eq!(events, ["SessionRunRequestedEvent", "SessionAllocatedEvent"]);
     assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::Waits, vec!["SessionPoolExhaustedEvent"]));
     assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::Waits, vec![]));
@@ -86,5 +92,8 @@ fn a_retry_that_waits_for_its_old_run_holds_nobody_up() {
     let mut ids = Ids(100);
     let mut other = sessions(1).remove(0);
     assert!(matches!(allocate(&mut scene.pool, &mut other, &mut ids).0, Allocation::Allocated(_)));
-    scene.when(|s| s.die(true)).then_event("RunRequested").then(|s| (s.pool.leases().len(), s.pool.waiting().len()), &(2, 0));
+    scene
+        .when(|s| s.die(true))
+        .then_event("RunRequested")
+        .then(|s| (s.pool.leases().len(), s.pool.waiting().len()), &(2, 0));
 }

@@ -106,8 +106,13 @@ fn a_request_that_nobody_answers_fails_the_session() {
 
 #[test]
 fn the_default_answer_stands_in() {
-    let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
-    running_with(settings.clone()).told(asks("q1")).when(|s| s.clock_with_heartbeats(DAY)).then_event("InputReceived").then_status(S::Running);
+    let settings =
+        SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
+    running_with(settings.clone())
+        .told(asks("q1"))
+        .when(|s| s.clock_with_heartbeats(DAY))
+        .then_event("InputReceived")
+        .then_status(S::Running);
     // There is no default decision on a plan.
     running_with(settings).told(shows("p1")).when(|s| s.clock_with_heartbeats(DAY)).then_status(S::Failed);
 }
@@ -130,7 +135,8 @@ fn without_a_process_the_answer_goes_as_a_message() {
 
 #[test]
 fn without_a_process_the_default_answer_goes_as_a_message() {
-    let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
+    let settings =
+        SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
     running_with(settings)
         .told(asks("q1"))
         .when(|s| s.die(true))
@@ -161,7 +167,10 @@ fn an_answer_finds_its_place_in_a_full_queue() {
     for n in 0..100 {
         scene = scene.when(|s| s.follow_up(n));
     }
-    let scene = scene.refuses("queue-full", |s| s.follow_up(100)).when(|s| s.answer("q1")).then_event("MessageEnqueued");
+    let scene = scene
+        .refuses("queue-full", |s| s.follow_up(100))
+        .when(|s| s.answer("q1"))
+        .then_event("MessageEnqueued");
     let next = scene.conv.queue.next_pending().unwrap();
     assert!(next.content.as_str().contains("q1?: yes"));
 }

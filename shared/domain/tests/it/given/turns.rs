@@ -45,7 +45,10 @@ fn the_end_of_the_conversation_ends_an_open_turn_and_records_output_once() {
     let scene = Scene::running().told(end(1)).then_events(&["OutputReady"]).then_status(S::Idle);
     let recorded = scene.output_id();
     scene.told(end(1)).then_events(&[]).then(Scene::output_id, &recorded);
-    Scene::idle().told(end(1)).then_events(&["OutputReady"]).then(|s| s.conv.session.metrics().turn_count, &1);
+    Scene::idle()
+        .told(end(1))
+        .then_events(&["OutputReady"])
+        .then(|s| s.conv.session.metrics().turn_count, &1);
     Scene::idle().told(ends(false)).then_taken(Outcome::Applied).then_events(&[]);
 }
 
@@ -62,12 +65,20 @@ fn an_error_keeps_the_agents_own_reason() {
     failed(Scene::paused());
     failed(Scene::in_status(S::WaitingForInput));
     // Idle is not left by it (S0 8.4): the turn that it could have failed is over.
-    Scene::idle().told(ends(true)).then_ignored("RecordFailure does not apply while Idle").then_status(S::Idle);
+    Scene::idle()
+        .told(ends(true))
+        .then_ignored("RecordFailure does not apply while Idle")
+        .then_status(S::Idle);
 }
 
 #[test]
 fn a_session_that_ended_well_while_suspended_is_idle_after_its_resume() {
-    Scene::paused().told(ends(false)).then_taken(Outcome::Deferred).then_status(S::Paused).when(|s| s.die(true)).then_hibernated(S::Paused);
+    Scene::paused()
+        .told(ends(false))
+        .then_taken(Outcome::Deferred)
+        .then_status(S::Paused)
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused);
     Scene::interrupted()
         .told(ends(false))
         .then_ignored("RecordTurnCompleted does not apply while Interrupted")
@@ -77,12 +88,20 @@ fn a_session_that_ended_well_while_suspended_is_idle_after_its_resume() {
 #[test]
 fn a_subagents_usage_is_its_own_and_its_parents() {
     let sub = SubAgentId::parse("sub").unwrap();
-    let started = AgentFact::SubAgentStarted { subagent: sub.clone(), model: None, objective: "Look".to_owned() };
-    let scene = Scene::running().told(started).told(used("0.1")).told(used_by(Some("sub"), "0.2")).told(used_by(Some("sub"), "0.3"));
+    let started =
+        AgentFact::SubAgentStarted { subagent: sub.clone(), model: None, objective: "Look".to_owned() };
+    let scene = Scene::running()
+        .told(started)
+        .told(used("0.1"))
+        .told(used_by(Some("sub"), "0.2"))
+        .told(used_by(Some("sub"), "0.3"));
     assert_eq!(scene.conv.subagents[&sub].total_cost_usd, usd("0.3"));
     assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.4"));
-    let scene = scene.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&["SubAgentSessionCompleted"]);
-    let scene = scene.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
+    let scene = scene
+        .told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
+        .then_events(&["SubAgentSessionCompleted"]);
+    let scene =
+        scene.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
     assert_eq!(scene.conv.subagents[&sub].status, SubAgentStatus::Completed);
 }
 
@@ -100,8 +119,10 @@ fn usage_of_a_subagent_that_was_not_seen_to_start_is_its_own_too() {
 
 #[test]
 fn open_tool_calls_end_with_their_run() {
-    Scene::running()
-        .told(crate::scene::calls("c1"))
-        .when(|s| s.die(true))
-        .then_events(&["ToolCallCompleted", "Failed", "RunEnded", "Released"]);
+    Scene::running().told(crate::scene::calls("c1")).when(|s| s.die(true)).then_events(&[
+        "ToolCallCompleted",
+        "Failed",
+        "RunEnded",
+        "Released",
+    ]);
 }

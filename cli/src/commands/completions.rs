@@ -1,0 +1,28 @@
+//! `pilothouse completions`.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::context::write;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// Write shell completions to standard output.
+///
+/// For bash: pilothouse completions bash > ~/.local/share/bash-completion/completions/pilothouse
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(self) -> Result<Exit, CliError> {
+        // Written at once at the end: the generator itself panics when its reader is gone.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "pilothouse", &mut script);
+        write(&String::from_utf8_lossy(&script))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,213 @@
+//! Following a session on the terminal or as JSON lines, until it is where the person wants it.
+
+use clap::ValueEnum;
+use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::value::ActivityItemType;
+use pilothouse_functions::api::sessions::SessionView;
+use pilothouse_functions::api::stream::{StreamBody, StreamMessage};
+
+use super::lifecycle::exit_of;
+use crate::client::Followed;
+use crate::context::{Context, now, write, write_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::session::{next_steps, outcome};
+use crate::output::sessions::short_id;
+use crate::output::text::{line, prefixed};
+use crate::output::{activity, logs, requests};
+
+/// When a watch ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Until {
+    /// The session is over: Completed, Failed, Cancelled or out of context
+    Terminal,
+    /// It rests, too: Idle, Interrupted or Paused
+    Idle,
+    /// It waits for an answer or a decision, too
+    Attention,
+}
+
+impl Until {
+    /// Whether a watch ends at this status.
+    pub const fn is_reached_at(self, status: AgentSessionStatus) -> bool {
+        use AgentSessionStatus as S;
+        match self {
+            Self::Terminal => status.is_terminal(),
+            Self::Idle => status.is_terminal() || matches!(status, S::Idle | S::Interrupted | S::Paused),
+            Self::Attention => Self::Idle.is_reached_at(status) || status.is_waiting(),
+        }
+    }
+}
+
+/// What to follow and how far.
+#[derive(Debug)]
+pub(super) struct FollowOptions {
+    pub(super) after: Option<String>,
+    pub(super) until: Until,
+    pub(super) logs: bool,
+}
+
+/// Tells from the stream when a watch is over. What is replayed happened before: only the status once everything has
+/// been caught up with counts.
+#[derive(Debug)]
+struct Progress {
+    until: Until,
+    status: AgentSessionStatus,
+    live: bool,
+}
+
+impl Progress {
+    /// Takes a message in; whether the watch is over with it.
+    const fn is_over_with(&mut self, body: &StreamBody) -> bool {
+        match body {
+            StreamBody::Status(view) => self.status = view.status,
+            StreamBody::CaughtUp {} => self.live = true,
+            _ => {}
+        }
+        self.live && self.until.is_reached_at(self.status)
+    }
+}
+
+/// Follows a session until it is where `options` want it; its status becomes the exit code.
+pub(super) async fn follow(
+    cx: &Context,
+    session: &SessionView,
+    options: FollowOptions,
+) -> Result<Exit, CliError> {
+    let mut progress = Progress { until: options.until, status: session.status, live: false };
+    let mut printer = Printer { cx, session, logs: options.logs, last_usage: String::new() };
+    let mut following = cx.client.follow(session.id, options.after);
+    let stop = tokio::signal::ctrl_c();
+    tokio::pin!(stop);
+    loop {
+        let next = tokio::select! {
+            next = following.next() => next?,
+            _ = &mut stop => {
+                if !cx.json {
+                    let after = following.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
+                    let id = short_id(session.id);
+                    write(&format!("\nThe session goes on. See the rest: pilothouse watch {id}{after}\n"))?;
+                }
+                return Ok(Exit::Stopped);
+            }
+        };
+        match next {
+            Followed::Lost { why, retry_in } if !cx.json => {
+                let text = format!("{why}; trying again in {} ms", retry_in.as_millis());
+                write(&format!("{}\n", cx.style.dim(&text)))?;
+            }
+            Followed::Lost { .. } => {}
+            Followed::Message(message) => {
+                printer.print(&message)?;
+                let over = progress.is_over_with(&message.body);
+                if let StreamBody::Status(view) = &message.body
+                    && progress.live
+                    && view.status.is_waiting()
+                {
+                    printer.print_requests().await?;
+                }
+                if over {
+                    break;
+                }
+            }
+        }
+    }
+    // What is over is shown as it stands now.
+    let session = cx.client.session(session.id).await?;
+    if !cx.json {
+        let steps = prefixed(&next_steps(&session).join("\n"), "  ");
+        write(&format!("\n{}{}", outcome(&session, cx.style), cx.style.dim(&steps)))?;
+    }
+    Ok(exit_of(progress.status))
+}
+
+struct Printer<'a> {
+    cx: &'a Context,
+    session: &'a SessionView,
+    logs: bool,
+    last_usage: String,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, message: &StreamMessage) -> Result<(), CliError> {
+        if self.cx.json {
+            let unwanted = matches!(message.body, StreamBody::Log(_)) && !self.logs;
+            return if unwanted { Ok(()) } else { write_json(message) };
+        }
+        let style = self.cx.style;
+        let text = match &message.body {
+            // Both have messages of their own, which say more.
+            StreamBody::Activity(view)
+                if matches!(
+                    view.item.kind,
+                    ActivityItemType::StatusChange | ActivityItemType::MetricsUpdate
+                ) =>
+            {
+                return Ok(());
+            }
+            StreamBody::Activity(view) => activity::activity(view, style, self.session.created_at),
+            StreamBody::Log(chunk) if self.logs => logs::chunk(chunk, style),
+            StreamBody::Status(view) => activity::status(view, style),
+            StreamBody::Metrics(view) => {
+                let text = activity::usage(view, style);
+                if text == self.last_usage {
+                    return Ok(());
+                }
+                self.last_usage.clone_from(&text);
+                text
+            }
+            StreamBody::Queue(change) => {
+                format!("{:>8} {}\n", "", style.dim(&format!("✉ {}", line(&change.event, 80))))
+            }
+            StreamBody::Log(_) | StreamBody::CaughtUp {} => return Ok(()),
+        };
+        write(&text)
+    }
+
+    /// What the agent waits for, with the command that answers it.
+    async fn print_requests(&self) -> Result<(), CliError> {
+        if self.cx.json {
+            return Ok(());
+        }
+        let session = self.cx.client.session(self.session.id).await?;
+        let id = short_id(session.id);
+        for request in &session.pending_requests {
+            write(&requests::request(request, &id, self.cx.style, now()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_domain::session::AgentSessionStatus as S;
+    use pilothouse_functions::api::stream::{StatusView, StreamBody};
+
+    use super::{Progress, Until};
+
+    fn status(status: S) -> StreamBody {
+        StreamBody::Status(StatusView { status, event: "e".into() })
+    }
+
+    #[test]
+    fn what_is_replayed_does_not_end_a_watch() {
+        let mut progress = Progress { until: Until::Idle, status: S::Running, live: false };
+        let replayed = [status(S::Running), status(S::Idle), status(S::Running), StreamBody::CaughtUp {}];
+        assert!(replayed.iter().all(|body| !progress.is_over_with(body)));
+        assert!(progress.is_over_with(&status(S::Idle)));
+    }
+
+    #[test]
+    fn a_session_that_is_over_ends_its_watch_as_soon_as_all_is_shown() {
+        let mut progress = Progress { until: Until::Terminal, status: S::Failed, live: false };
+        assert!(!progress.is_over_with(&status(S::Failed)));
+        assert!(progress.is_over_with(&StreamBody::CaughtUp {}));
+    }
+
+    #[test]
+    fn a_watch_goes_as_far_as_it_is_told() {
+        let reached = |until: Until| S::ALL.into_iter().filter(|s| until.is_reached_at(*s)).count();
+        assert_eq!([reached(Until::Terminal), reached(Until::Idle), reached(Until::Attention)], [4, 7, 9]);
+        assert!(!Until::Attention.is_reached_at(S::Queued) && !Until::Attention.is_reached_at(S::Pausing));
+    }
+}

@@ -1,0 +1,62 @@
+//! The commands: one file each, or one for a few that differ in a word.
+
+pub mod answer;
+pub mod budget;
+pub mod completions;
+pub mod demo;
+pub mod follow;
+pub mod lifecycle;
+pub mod parse;
+pub mod plan;
+pub mod pool;
+pub mod ps;
+pub mod queue;
+pub mod records;
+pub mod review;
+pub mod run;
+pub mod show;
+pub mod steer;
+pub mod target;
+pub mod token;
+pub mod up;
+pub mod watch;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// Runs a command line.
+pub async fn run(cli: Cli) -> Result<Exit, CliError> {
+    let globals = cli.globals;
+    let cx = || Context::new(&globals);
+    match cli.command {
+        // These need no server.
+        Command::Up(command) => command.run(&globals).await,
+        Command::Demo(command) => command.run().await,
+        Command::Token(command) => command.run(&globals),
+        Command::Completions(command) => command.run(),
+
+        Command::Run(command) => command.run(&cx()?).await,
+        Command::Ps(command) => command.run(&cx()?).await,
+        Command::Show(command) => command.run(&cx()?).await,
+        Command::Watch(command) => command.run(&cx()?).await,
+        Command::Logs(command) => command.run(&cx()?).await,
+        Command::Messages(command) => command.run(&cx()?).await,
+        Command::Tools(command) => command.run(&cx()?).await,
+        Command::Steer(command) => command.run(&cx()?).await,
+        Command::Queue(command) => command.run(&cx()?).await,
+        Command::Interrupt(command) => command.run(&cx()?).await,
+        Command::Pause(command) => command.run(&cx()?).await,
+        Command::Resume(command) => command.run(&cx()?).await,
+        Command::Cancel(command) => command.run(&cx()?).await,
+        Command::Answer(command) => command.run(&cx()?).await,
+        Command::Plan(command) => command.run(&cx()?).await,
+        Command::Approve(command) => command.run(&cx()?).await,
+        Command::Reject(command) => command.run(&cx()?).await,
+        Command::Close(command) => command.run(&cx()?).await,
+        Command::Retry(command) => command.run(&cx()?).await,
+        Command::Budget(command) => command.run(&cx()?).await,
+        Command::Pool(command) => command.run(&cx()?).await,
+    }
+}

@@ -1,0 +1,180 @@
+//! `pilothouse run`.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pilothouse_domain::Usd;
+use serde_json::{Value, json};
+
+use super::follow::{FollowOptions, Until, follow};
+use super::parse;
+use crate::client::inputs::StartSession;
+use crate::context::{Context, write, write_json};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::session::outcome;
+
+/// Start a session and watch it.
+///
+/// The watch ends when the session rests, waits no longer for the agent, or is over; exits with 5 if it ended as
+/// Failed or Cancelled. Ctrl-C ends the watch, never the session.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What the agent is to do; - reads it from standard input
+    pub objective: String,
+    /// Where the agent works [default: here]
+    #[arg(long, short, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// What it may spend, in dollars; it is paused when that is reached
+    #[arg(long, short, default_value = "5", value_name = "AMOUNT")]
+    pub budget: Usd,
+    /// What to call the session
+    #[arg(long, short, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The model
+    #[arg(long, short, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// What drives the agent: claude, acp, native or script
+    #[arg(long, value_name = "ADAPTER")]
+    pub adapter: Option<String>,
+    /// Play this script instead of a real agent
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["recording", "adapter"])]
+    pub script: Option<PathBuf>,
+    /// Play this recording of a real agent
+    #[arg(long, value_name = "FILE", conflicts_with = "adapter")]
+    pub recording: Option<PathBuf>,
+    /// A label for your own order; may be repeated
+    #[arg(long, value_parser = parse::label, value_name = "KEY=VALUE")]
+    pub label: Vec<(String, String)>,
+    /// A tool that the agent may use; may be repeated [default: the adapter's own]
+    #[arg(long, value_name = "TOOL")]
+    pub allow: Vec<String>,
+    /// Let the agent proceed by its plan without your approval
+    #[arg(long)]
+    pub no_plan_approval: bool,
+    /// What is answered when nobody answers the agent's question in time [default: the session fails]
+    #[arg(long, value_name = "TEXT")]
+    pub default_answer: Option<String>,
+    /// Do not watch it
+    #[arg(long)]
+    pub detach: bool,
+    /// Watch until the session is over, rests, or also waits for you
+    #[arg(long, value_enum, default_value_t = Until::Idle)]
+    pub until: Until,
+}
+
+impl Run {
+    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+        let (detach, until) = (self.detach, self.until);
+        let started = cx.client.start_session(&self.into_input()?).await?;
+        if cx.json {
+            write_json(&started)?;
+        } else {
+            let mut text = outcome(&started.session, cx.style);
+            if let Some(pool) = &started.pool {
+                let full = format!(
+                    "It starts when a slot is free: {} of {} are in use.\n",
+                    pool.active_count, pool.max_count
+                );
+                text.push_str(&cx.style.dim(&full));
+            }
+            write(&text)?;
+        }
+        if detach {
+            return Ok(Exit::Done);
+        }
+        follow(cx, &started.session, FollowOptions { after: None, until, logs: false }).await
+    }
+
+    fn into_input(self) -> Result<StartSession, CliError> {
+        let (adapter, adapter_options) = match (&self.script, &self.recording) {
+            (Some(script), _) => (Some("script".to_owned()), Some(json!({ "script": read_json(script)? }))),
+            (None, Some(recording)) => {
+                (Some("script".to_owned()), Some(json!({ "recording": absolute(recording)? })))
+            }
+            (None, None) => (self.adapter, None),
+        };
+        let objective = if self.objective == "-" { read_input()? } else { self.objective };
+        let dir = absolute(self.dir.as_deref().unwrap_or(Path::new(".")))?;
+        Ok(StartSession {
+            name: self.name,
+            model_id: self.model,
+            adapter,
+            adapter_options,
+            allowed_tools: (!self.allow.is_empty()).then_some(self.allow),
+            labels: self.label.into_iter().collect::<BTreeMap<_, _>>(),
+            plan_approval_required: self.no_plan_approval.then_some(false),
+            default_answer: self.default_answer,
+            ..StartSession::new(dir.to_string_lossy(), objective, self.budget)
+        })
+    }
+}
+
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
+    move |source| CliError::File { path: path.to_owned(), source }
+}
+
+/// The path from the root, which the server can use; it must exist.
+fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    path.canonicalize().map_err(file_error(path))
+}
+
+/// Scripts go inline: the server may stand on another machine, and a mistake is better found here.
+fn read_json(path: &Path) -> Result<Value, CliError> {
+    let bytes = std::fs::read(path).map_err(file_error(path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| CliError::Usage(format!("{} is not JSON: {e}", path.display())))
+}
+
+fn read_input() -> Result<String, CliError> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(file_error(Path::new("standard input")))?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use serde_json::json;
+
+    use crate::args::{Cli, Command};
+    use crate::client::inputs::StartSession;
+    use crate::error::CliError;
+
+    fn input(line: &[&str]) -> Result<StartSession, CliError> {
+        let Command::Run(run) =
+            Cli::try_parse_from(["pilothouse", "run"].iter().chain(line)).unwrap().command
+        else {
+            panic!("not a run")
+        };
+        run.into_input()
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_to_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        let sent = serde_json::to_value(input(&["do it", "--dir", path.to_str().unwrap()]).unwrap()).unwrap();
+        assert_eq!(sent, json!({ "workingDirectory": path, "objective": "do it", "budgetCapUsd": "5" }));
+    }
+
+    #[test]
+    fn a_script_goes_inline_and_a_recording_by_its_whole_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("s.json");
+        std::fs::write(&file, r#"{"steps":[]}"#).unwrap();
+        let sent = input(&["x", "--script", file.to_str().unwrap(), "--label", "a=b"]).unwrap();
+        assert_eq!(sent.adapter.as_deref(), Some("script"));
+        assert_eq!(sent.adapter_options, Some(json!({ "script": { "steps": [] } })));
+        assert_eq!(sent.labels["a"], "b");
+
+        let sent = input(&["x", "--recording", file.to_str().unwrap()]).unwrap();
+        assert_eq!(sent.adapter_options, Some(json!({ "recording": file.canonicalize().unwrap() })));
+
+        std::fs::write(&file, "{").unwrap();
+        assert!(matches!(input(&["x", "--script", file.to_str().unwrap()]), Err(CliError::Usage(_))));
+        assert!(matches!(input(&["x", "--dir", "/no/such/folder"]), Err(CliError::File { .. })));
+    }
+}

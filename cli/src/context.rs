@@ -1,0 +1,182 @@
+//! What a command works with: the client, and where and how to write.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pilothouse_domain::session::PendingRequest;
+use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
+use reqwest::Url;
+use serde::Serialize;
+
+use crate::args::Globals;
+use crate::client::{Client, Credentials};
+use crate::error::CliError;
+use crate::keys::{DEFAULT_OWNER, LocalKeys};
+use crate::output::Style;
+
+/// What a command works with.
+#[derive(Debug)]
+pub struct Context {
+    /// The server.
+    pub client: Client,
+    /// Whether to write for machines.
+    pub json: bool,
+    /// How to write for people.
+    pub style: Style,
+}
+
+/// The time now, by this machine's clock.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Writes to standard output.
+pub fn write(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
+}
+
+/// Writes a JSON document on one line to standard output.
+pub fn write_json(document: &impl Serialize) -> Result<(), CliError> {
+    let line = serde_json::to_string(document).map_err(|e| CliError::Output(e.into()))?;
+    write(&(line + "\n"))
+}
+
+impl Context {
+    /// The context that the command line asks for.
+    pub fn new(globals: &Globals) -> Result<Self, CliError> {
+        let client = Client::new(&globals.url, credentials(globals)?)?;
+        Ok(Self { client, json: globals.json, style: Style::for_stream(&std::io::stdout()) })
+    }
+
+    /// Writes an answer: as JSON for machines, else as `human` renders it.
+    pub fn answer<T: Serialize>(
+        &self,
+        answer: &T,
+        human: impl FnOnce(&T, Style, Timestamp) -> String,
+    ) -> Result<(), CliError> {
+        if self.json { write_json(answer) } else { write(&human(answer, self.style, now())) }
+    }
+
+    /// The session that a person means.
+    pub async fn session_id(&self, given: &str) -> Result<AgentSessionId, CliError> {
+        Ok(self.client.resolve(given).await?)
+    }
+}
+
+/// A token that was given; else tokens minted from the local keys, where those can be the server's.
+fn credentials(globals: &Globals) -> Result<Credentials, CliError> {
+    if let Some(token) = &globals.token {
+        return Ok(Credentials::Token(token.trim().to_owned()));
+    }
+    // The keys of this machine are no business of a server elsewhere, unless somebody says so.
+    if globals.data.is_none() && !is_loopback(&globals.url) {
+        return Ok(Credentials::None);
+    }
+    let Some(folder) = globals.data_folder() else { return Ok(Credentials::None) };
+    match LocalKeys::open(&folder)? {
+        Some(keys) => {
+            let owner = UserId::parse(DEFAULT_OWNER).map_err(|e| CliError::Failed(e.to_string()))?;
+            Ok(Credentials::local(Arc::new(keys), owner))
+        }
+        None => Ok(Credentials::None),
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host_str) {
+        Some("localhost") => true,
+        Some(host) => host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
+}
+
+/// The one open request that is meant: the named one, or the only one of its kind.
+pub fn open_request<'a>(
+    requests: impl Iterator<Item = &'a PendingRequest>,
+    named: Option<&str>,
+    kind: &str,
+) -> Result<&'a PendingRequest, CliError> {
+    let requests: Vec<_> = requests.collect();
+    match (named, &requests[..]) {
+        (Some(id), open) => open.iter().find(|r| r.id.as_str() == id).copied().ok_or_else(|| {
+            CliError::NotFound(format!(
+                "no {kind} with the id `{id}` is open; `pilothouse show` lists what is"
+            ))
+        }),
+        (None, [only]) => Ok(only),
+        (None, []) => Err(CliError::Failed(format!("no {kind} is open; there is nothing to decide"))),
+        (None, open) => {
+            let ids: Vec<_> = open.iter().map(|r| r.id.as_str()).collect();
+            Err(CliError::Usage(format!(
+                "{} {kind}s are open; name one with --request: {}",
+                open.len(),
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{credentials, is_loopback, open_request};
+    use crate::args::Globals;
+    use crate::client::Credentials;
+    use crate::error::CliError;
+    use crate::keys::LocalKeys;
+    use crate::output::fixtures::session;
+
+    #[test]
+    fn local_keys_are_for_servers_on_this_machine_unless_somebody_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        LocalKeys::open_or_create(dir.path()).unwrap();
+        let globals = |url: &str, token: Option<&str>, data: bool| Globals {
+            url: url.into(),
+            token: token.map(str::to_owned),
+            data: data.then(|| dir.path().to_owned()),
+            json: false,
+        };
+        let here = "http://127.0.0.1:7433";
+        assert!(matches!(credentials(&globals(here, None, true)), Ok(Credentials::Local { .. })));
+        assert!(
+            matches!(credentials(&globals(here, Some("t"), true)), Ok(Credentials::Token(t)) if t == "t")
+        );
+        assert!(matches!(credentials(&globals("https://far.example", None, false)), Ok(Credentials::None)));
+        assert!(matches!(
+            credentials(&globals("https://far.example", None, true)),
+            Ok(Credentials::Local { .. })
+        ));
+    }
+
+    #[test]
+    fn loopback_is_told_from_elsewhere() {
+        assert!(
+            ["http://127.0.0.1:1", "http://localhost", "http://[::1]:7433"]
+                .iter()
+                .all(|url| is_loopback(url))
+        );
+        assert!(
+            !["http://10.0.0.1", "http://localhost.example", "nothing"].iter().any(|url| is_loopback(url))
+        );
+    }
+
+    #[test]
+    fn a_request_need_only_be_named_when_there_are_several() {
+        let session = session();
+        let one = &session.pending_requests;
+        let id = |named, requests: &[_]| {
+            open_request(Vec::from(requests).iter(), named, "question").map(|r| r.id.to_string())
+        };
+        assert_eq!(id(None, one).unwrap(), "toolu_1");
+        assert_eq!(id(Some("toolu_1"), one).unwrap(), "toolu_1");
+        assert!(matches!(id(Some("toolu_2"), one), Err(CliError::NotFound(_))));
+        assert!(matches!(id(None, &[]), Err(CliError::Failed(_))));
+        let two = [one[0].clone(), one[0].clone()];
+        assert!(matches!(id(None, &two), Err(CliError::Usage(_))));
+    }
+}

@@ -1,0 +1,55 @@
+//! The conversation.
+
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::value::AgentMessageSource;
+use pilothouse_functions::api::records::MessageView;
+
+use super::style::{Paint, Style};
+use super::text::{indented, line};
+use super::time;
+
+/// A message: who says it and when, and below it what.
+pub fn message(message: &MessageView, style: Style, now: Timestamp) -> String {
+    let (who, paint) = match message.source {
+        AgentMessageSource::User => ("You", Paint::Bold),
+        AgentMessageSource::Agent => ("Agent", Paint::Cyan),
+        AgentMessageSource::SubAgent => ("Subagent", Paint::Cyan),
+        AgentMessageSource::System => ("Pilothouse", Paint::Yellow),
+        AgentMessageSource::Webhook => ("Webhook", Paint::Yellow),
+    };
+    let subagent =
+        message.sub_agent_id.as_ref().map(|id| format!(" {}", line(id.as_str(), 40))).unwrap_or_default();
+    let thinks = if message.thinking { " thinks" } else { "" };
+    let head = format!("{}{}", style.paint(paint, &format!("{who}{subagent}")), style.dim(thinks));
+    let mut out = format!("{head} {}\n", style.dim(&time::ago(message.timestamp, now)));
+    let body = indented(&message.content, "  ");
+    out.push_str(&if message.thinking { style.dim(&body) } else { body });
+    if message.truncated {
+        let whole =
+            message.blob.as_deref().map(|blob| format!("; the whole is at {blob}")).unwrap_or_default();
+        out.push_str(&style.dim(&format!("  … cut here{whole}\n")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::message;
+    use crate::output::Style;
+    use crate::output::fixtures::now;
+
+    #[test]
+    fn a_message_says_who_speaks_and_what_was_cut() {
+        let view = serde_json::from_value(json!({
+            "id": "j1", "source": "SubAgent", "subAgentId": "a1", "content": "one\ntwo \u{1b}[31m", "thinking": false,
+            "truncated": true, "blob": "blobs/x", "timestamp": "2026-11-21T20:01:50.000Z",
+        }))
+        .unwrap();
+        assert_eq!(
+            message(&view, Style::PLAIN, now()),
+            "Subagent a1 10 s ago\n  one\n  two [31m\n  … cut here; the whole is at blobs/x\n"
+        );
+    }
+}

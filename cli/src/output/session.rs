@@ -1,0 +1,209 @@
+//! One session in full.
+
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::value::{SessionTaskList, SessionTaskStatus};
+use pilothouse_functions::api::sessions::SessionView;
+
+use super::sessions::{paint, short_id};
+use super::style::{Paint, Style};
+use super::text::{clean, line};
+use super::{money, requests, time};
+
+/// The status with what qualifies it: `Idle (hibernated, output waits for review)`.
+pub fn status(session: &SessionView, style: Style) -> String {
+    let mut notes = Vec::new();
+    if let Some(reason) = &session.queued_reason {
+        notes.push(reason.clone());
+    }
+    if session.hibernated {
+        notes.push("hibernated".into());
+    }
+    if session.has_pending_review {
+        notes.push("output waits for review".into());
+    }
+    if session.cancel_accepted {
+        notes.push("will be cancelled".into());
+    }
+    if session.budget.exhausted {
+        notes.push("budget exhausted".into());
+    }
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+    style.paint(paint(session.status), &session.status.to_string()) + &style.dim(&notes)
+}
+
+/// Everything that a person decides by.
+pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
+    let mut out =
+        format!("{}  {}\n", style.bold(&line(&session.name, 100)), style.dim(&session.id.to_string()));
+    let mut field = |name: &str, value: String| {
+        if !value.is_empty() {
+            out.extend([&style.dim(&format!("{name:<10}")), " ", &value, "\n"]);
+        }
+    };
+    field("Status", status(session, style));
+    field("Objective", line(&session.objective, 200));
+    field("Directory", clean(&session.working_directory));
+    field("Agent", format!("{} on {}", session.adapter, clean(&session.model_id)));
+    field("Spent", spent(session));
+    if let Some(window) = &session.metrics.context_window {
+        let limit = window.snapshot.model_context_limit;
+        field("Context", format!("{} % ({} of {limit} tokens)", window.usage_percent, window.total_tokens));
+    }
+    field("Turns", turns(session, now));
+    field(
+        "Labels",
+        session.labels.iter().map(|(k, v)| line(&format!("{k}={v}"), 80)).collect::<Vec<_>>().join(", "),
+    );
+    field("Created", created(session, now));
+    if let Some(failure) = &session.failure_reason {
+        let message = failure.message.as_deref().map(|m| format!(": {}", clean(m))).unwrap_or_default();
+        let retries = format!(" (retried {} of {} times)", session.retry_count, session.max_retries);
+        field("Failed", style.paint(Paint::Red, &format!("{:?}{message}", failure.reason)) + &retries);
+    }
+    if let Some(recorded) = &session.output {
+        let output = &recorded.output;
+        let tests = if output.all_tests_passing { "all tests pass" } else { "not all tests pass" };
+        let commit = output.commit_sha.as_ref().map(|sha| format!(", commit {sha}")).unwrap_or_default();
+        let files = super::text::count(output.files_changed as usize, "file");
+        field(
+            "Output",
+            format!(
+                "{files} changed, {} tests added, {tests}{commit} ({})",
+                output.tests_added, recorded.output_id
+            ),
+        );
+    }
+    if let Some(tasks) = session.session_task_list.as_ref().filter(|list| !list.tasks.is_empty()) {
+        out.push_str(&task_list(tasks, style));
+    }
+    for request in &session.pending_requests {
+        out.push_str(&requests::request(request, &short_id(session.id), style, now));
+    }
+    out
+}
+
+fn spent(session: &SessionView) -> String {
+    let budget = &session.budget;
+    let tokens = format!(
+        "{}, {} tokens",
+        money::of_cap(budget.estimated_cost_usd, budget.hard_cap_usd),
+        budget.tokens_used
+    );
+    if budget.overshoot_usd.is_zero() {
+        tokens
+    } else {
+        format!("{tokens}, {} over", money::usd(budget.overshoot_usd))
+    }
+}
+
+fn turns(session: &SessionView, now: Timestamp) -> String {
+    let done = session.metrics.turn_count;
+    match &session.current_turn {
+        Some(turn) => format!("{done}, and one since {}", time::clock(now.since(turn.started_at))),
+        None => done.to_string(),
+    }
+}
+
+fn created(session: &SessionView, now: Timestamp) -> String {
+    let ended = session.completed_at.map(|at| format!(", ended {}", time::ago(at, now))).unwrap_or_default();
+    format!("{}{ended}", time::ago(session.created_at, now))
+}
+
+/// The agent's tasks with their marks.
+pub fn task_list(list: &SessionTaskList, style: Style) -> String {
+    let mut out = format!("{} {} of {} done\n", style.dim("Tasks     "), list.completed(), list.tasks.len());
+    for task in &list.tasks {
+        let (mark, paint) = match task.status {
+            SessionTaskStatus::Completed => ("✓", Paint::Green),
+            SessionTaskStatus::InProgress => ("▸", Paint::Cyan),
+            SessionTaskStatus::Pending => ("·", Paint::Dim),
+        };
+        let active = task.active_form.as_deref().filter(|_| task.status == SessionTaskStatus::InProgress);
+        out.extend(["  ", &style.paint(paint, mark), " ", &line(active.unwrap_or(&task.subject), 100), "\n"]);
+    }
+    out
+}
+
+/// One line about where a session stands and what it cost: the answer to a command.
+pub fn outcome(session: &SessionView, style: Style) -> String {
+    let cost = money::of_cap(session.budget.estimated_cost_usd, session.budget.hard_cap_usd);
+    format!(
+        "{} {} is {}, spent {cost}\n",
+        style.bold(&short_id(session.id)),
+        line(&session.name, 60),
+        status(session, style)
+    )
+}
+
+/// The commands that make sense now, for a person who wonders how to go on.
+pub fn next_steps(session: &SessionView) -> Vec<String> {
+    use AgentSessionStatus as S;
+    let id = short_id(session.id);
+    let steps: &[&str] = match session.status {
+        S::Running => &["watch {id}", "steer {id} \"…\"", "pause {id}", "interrupt {id}"],
+        S::Idle if session.has_pending_review => {
+            &["approve {id}", "reject {id} --reason \"…\"", "queue add {id} \"…\""]
+        }
+        S::Idle | S::Interrupted => &["queue add {id} \"…\"", "messages {id}", "close {id}"],
+        S::Paused if session.budget.exhausted => &["budget set {id} AMOUNT", "resume {id}", "cancel {id}"],
+        S::Paused => &["resume {id}", "cancel {id}"],
+        S::WaitingForInput => &["answer {id}"],
+        S::WaitingForApproval => {
+            &["plan show {id}", "plan approve {id}", "plan reject {id} --feedback \"…\""]
+        }
+        S::Failed => &["retry {id}", "logs {id}"],
+        S::Queued => &["pool show", "watch {id}"],
+        _ => &["show {id}"],
+    };
+    steps.iter().map(|step| format!("pilothouse {}", step.replace("{id}", &id))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{detail, next_steps, outcome};
+    use crate::output::Style;
+    use crate::output::fixtures::{now, session};
+
+    #[test]
+    fn a_session_is_shown_with_all_that_its_owner_decides_by() {
+        assert_eq!(
+            detail(&session(), Style::PLAIN, now()),
+            "\
+demo  0197b1c0-1111-7000-8000-00000000aaaa
+Status     WaitingForInput
+Objective  Make the tests pass. All of them.
+Directory  /work/project
+Agent      script on claude-sonnet-4-5
+Spent      $0.42 of $5.00 (8.4 %), 12345 tokens
+Context    25 % (50000 of 200000 tokens)
+Turns      1
+Labels     team=core
+Created    2 min ago
+Tasks      1 of 3 done
+  ✓ Look
+  ▸ Changing it
+  · Check
+The agent asks (asked 30 s ago, expires in 24 h)
+  [Database] Which database?
+    1. SQLite: One file
+    2. Postgres
+  → pilothouse answer 0197b1c0-1111 --request toolu_1 \"…\"
+"
+        );
+    }
+
+    #[test]
+    fn a_command_is_answered_in_one_line_and_says_how_to_go_on() {
+        let mut session = session();
+        assert_eq!(
+            outcome(&session, Style::PLAIN),
+            "0197b1c0-1111 demo is WaitingForInput, spent $0.42 of $5.00 (8.4 %)\n"
+        );
+        assert_eq!(next_steps(&session), ["pilothouse answer 0197b1c0-1111"]);
+        session.status = pilothouse_domain::session::AgentSessionStatus::Paused;
+        session.budget.exhausted = true;
+        assert!(outcome(&session, Style::PLAIN).contains("Paused (budget exhausted)"));
+        assert_eq!(next_steps(&session)[0], "pilothouse budget set 0197b1c0-1111 AMOUNT");
+    }
+}

@@ -1,0 +1,75 @@
+//! The engines and ports of the embedded profile, put together.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_domain::Deadlines;
+use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::{App, Parts, queues};
+use pilothouse_runtime::{Ports, Worker, WorkerConfig};
+use pilothouse_sqlite::{Database, system_clock};
+use pilothouse_store::Store;
+use pilothouse_store::blob::FileBlobs;
+use pilothouse_store::sqlite::{self, SqliteTable};
+
+use super::ports::{Claims, Ends, TableWakes};
+use super::{HURRY, SIDECAR, StartError};
+use crate::keys::{AUDIENCE, ISSUER, LocalKeys};
+
+/// The file that holds everything but blobs and runs.
+const DATABASE: &str = "pilothouse.db";
+
+pub(super) struct Engines {
+    pub(super) app: App,
+    pub(super) table: SqliteTable,
+    pub(super) broker: EmbeddedBroker,
+    pub(super) worker: Arc<Worker>,
+}
+
+/// Opens everything in `data`. Sidecars reach the server at `url`.
+pub(super) async fn open(data: &Path, keys: &LocalKeys, url: &str) -> Result<Engines, StartError> {
+    let clock = system_clock();
+    let db = Database::open(data.join(DATABASE), &[sqlite::SCHEMA, embedded::SCHEMA])?;
+    let table = SqliteTable::new(db.clone(), Arc::clone(&clock));
+    let broker = EmbeddedBroker::open(db, Arc::clone(&clock)).await?;
+    queues::create(&broker).await?;
+    let store = Store::new(Arc::new(table.clone()));
+    let secret = keys.root_secret().clone();
+
+    let hurry = hurry();
+    let mut config = WorkerConfig::new(data, sidecar().ok_or(StartError::NoSidecar)?, secret.clone(), url, url);
+    config.heartbeat /= hurry;
+    config.isolation /= hurry;
+    let claims = Arc::new(Claims::new(store.clone(), Arc::clone(&clock)));
+    let events = Arc::new(Ends::new(broker.clone(), secret.clone(), Arc::clone(&clock)));
+    let worker = Arc::new(Worker::start(config, Ports { claims, events }).await?);
+
+    let app = App::new(Parts {
+        store,
+        blobs: Arc::new(FileBlobs::open(data.join("blobs"))?),
+        broker: Arc::new(broker.clone()),
+        runtime: Arc::clone(&worker) as _,
+        keyring: Keyring::new(ISSUER, AUDIENCE, HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())])),
+        secret,
+        deadlines: Deadlines::default().shortened(hurry),
+        clock,
+        wakes: Arc::new(TableWakes(table.clone())),
+    });
+    Ok(Engines { app, table, broker, worker })
+}
+
+/// By how much every deadline is divided: 1, or what the environment says.
+fn hurry() -> u32 {
+    std::env::var(HURRY).ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+}
+
+/// The sidecar's program: named in the environment, or beside this program.
+fn sidecar() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(SIDECAR) {
+        return Some(named.into());
+    }
+    let beside = std::env::current_exe().ok()?.with_file_name("pilothouse-sidecar");
+    beside.is_file().then_some(beside)
+}

@@ -1,0 +1,161 @@
+//! The loops that trigger the functions that HTTP does not: queues, the journal, the clock. In `aws` event sources and
+//! schedules do this.
+
+use std::future::Future;
+use std::time::Duration;
+
+use pilothouse_broker::embedded::EmbeddedBroker;
+use pilothouse_broker::{Broker, MAX_BATCH, MAX_WAIT};
+use pilothouse_functions::intake::chain;
+use pilothouse_functions::{App, clock, intake, queues, reactions};
+use pilothouse_store::Store;
+use pilothouse_store::sqlite::SqliteTable;
+use tokio::task::JoinSet;
+
+/// Sessions are independent: so many are worked on at once.
+const INTAKES: usize = 4;
+const REACTORS: usize = 3;
+/// How often the clock looks.
+const TICK: Duration = Duration::from_millis(250);
+/// How often expired items are removed, and how many at once.
+const SWEEP: Duration = Duration::from_secs(60);
+const SWEPT: usize = 500;
+/// Journal entries that the relay takes at once.
+const RELAYED: usize = 200;
+/// How long a loop rests after a failure.
+const REST: Duration = Duration::from_millis(200);
+
+/// Starts the loops. They end when the set is shut down.
+pub(super) fn spawn(app: &App, table: &SqliteTable, broker: &EmbeddedBroker) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..INTAKES {
+        let (app, broker) = (app.clone(), broker.clone());
+        supervise(&mut tasks, "intake", move || take_events(app.clone(), broker.clone()));
+    }
+    for _ in 0..REACTORS {
+        let (app, broker) = (app.clone(), broker.clone());
+        supervise(&mut tasks, "react", move || take_reactions(app.clone(), broker.clone()));
+    }
+    let (store, relayed, relaying) = (app.store.clone(), table.clone(), broker.clone());
+    supervise(&mut tasks, "relay", move || relay(store.clone(), relayed.clone(), relaying.clone()));
+    let ticking = app.clone();
+    supervise(&mut tasks, "clock", move || tick(ticking.clone()));
+    let swept = table.clone();
+    supervise(&mut tasks, "sweep", move || sweep(swept.clone()));
+    tasks
+}
+
+/// Runs a loop for ever; one that panics is logged and begun again.
+fn supervise<F>(tasks: &mut JoinSet<()>, name: &'static str, make: impl Fn() -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    tasks.spawn(async move {
+        loop {
+            // Aborted with its supervisor, as the set is dropped.
+            let mut inner = JoinSet::new();
+            inner.spawn(make());
+            if let Some(Err(error)) = inner.join_next().await {
+                tracing::error!(task = name, %error, "a task broke and is begun again");
+            }
+            tokio::time::sleep(REST).await;
+        }
+    });
+}
+
+async fn take_events(app: App, broker: EmbeddedBroker) {
+    loop {
+        let outcome = match broker.receive(&queues::events(), MAX_BATCH, MAX_WAIT).await {
+            Ok(batch) if batch.is_empty() => continue,
+            Ok(batch) => intake::handle(&app, batch).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(cause = %chain(&error), "events could not be taken in");
+            tokio::time::sleep(REST).await;
+        }
+    }
+}
+
+async fn take_reactions(app: App, broker: EmbeddedBroker) {
+    loop {
+        let outcome = match broker.receive(&queues::reactions(), MAX_BATCH, MAX_WAIT).await {
+            Ok(batch) if batch.is_empty() => continue,
+            Ok(batch) => reactions::handle(&app, batch).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(cause = %chain(&error), "reactions could not be run");
+            tokio::time::sleep(REST).await;
+        }
+    }
+}
+
+/// Hands journal entries to the reactions, in the order of their commits. The place is kept after the sending, so that
+/// an entry may be handed on twice and never not at all.
+async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBroker) {
+    let mut watch = table.watch_feed();
+    loop {
+        match relay_some(&store, &table, &broker).await {
+            Ok(true) => {},
+            Ok(false) => {
+                if !watch.touched().await {
+                    return;
+                }
+            },
+            Err(error) => {
+                tracing::error!(cause = %chain(error.as_ref()), "journal entries could not be handed on");
+                tokio::time::sleep(REST).await;
+            },
+        }
+    }
+}
+
+async fn relay_some(store: &Store, table: &SqliteTable, broker: &EmbeddedBroker) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    let after = store.relay_place().await?;
+    let fed = table.feed(after, RELAYED).await?;
+    let Some((last, _)) = fed.last() else { return Ok(false) };
+    let last = *last;
+    let mut messages = Vec::new();
+    for (_, item) in &fed {
+        messages.extend(reactions::message(&Store::read_entry(item)?));
+    }
+    for batch in messages.chunks(MAX_BATCH) {
+        let outcome = broker.send(&queues::reactions(), batch.to_vec()).await?;
+        if let Some((_, error)) = outcome.failed.into_iter().next() {
+            return Err(error.into());
+        }
+    }
+    store.move_relay(last).await?;
+    table.trim_feed(last).await?;
+    Ok(true)
+}
+
+async fn tick(app: App) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = clock::tick(&app).await {
+            tracing::error!(cause = %chain(&error), "the clock could not look");
+        }
+    }
+}
+
+async fn sweep(table: SqliteTable) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        loop {
+            match table.sweep_expired(SWEPT).await {
+                Ok(SWEPT) => {},
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::error!(cause = %chain(&error), "expired items could not be removed");
+                    break;
+                },
+            }
+        }
+    }
+}
