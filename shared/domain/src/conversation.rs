@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::queue::{QueueError, SessionMessage, SessionMessageQueue};
 use crate::session::{
-    AgentFact, AgentSession, AgentSessionStatus as S, InFlight, InFlightStep, OpenToolCall, Operation, ProcessState, RunCause,
-    RunPhase, SessionError, SubAgentSession,
+    AgentFact, AgentSession, AgentSessionStatus as S, InFlight, InFlightStep, OpenToolCall, Operation,
+    ProcessState, RunCause, RunPhase, SessionError, SubAgentSession,
 };
 use crate::text::{MessageContent, cut};
 use crate::value::{Answer, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus};
-use crate::{CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId, TurnId};
+use crate::{
+    CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId, TurnId,
+};
 
 /// A session, its queue, and the subagents that a change is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,7 +134,12 @@ impl Conversation {
     }
 
     /// Answers a question. Without a sidecar the answer goes as a message (ruling 26).
-    pub fn answer(&mut self, id: &ToolCallId, answers: Vec<Answer>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn answer(
+        &mut self,
+        id: &ToolCallId,
+        answers: Vec<Answer>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = self.session.answer(id, answers, cx)?;
         events.extend(self.send_unheard_answers(&events, cx));
         Ok(events)
@@ -143,13 +150,14 @@ impl Conversation {
         for event in events {
             let text = match event {
                 DomainEvent::InputReceived { answers, command: None, .. } => {
-                    let lines: Vec<_> = answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
+                    let lines: Vec<_> =
+                        answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
                     format!("Answers to your questions.\n{}", lines.join("\n"))
-                },
+                }
                 DomainEvent::PlanApproved { command: None, .. } => "Your plan is approved; go on.".to_owned(),
                 DomainEvent::PlanRejected { command: None, feedback, .. } => {
                     format!("Your plan is rejected; revise it. {feedback}")
-                },
+                }
                 _ => continue,
             };
             more.extend(self.say(MessageSource::User, &text, None, cx));
@@ -165,7 +173,12 @@ impl Conversation {
     }
 
     /// Rejects a plan.
-    pub fn reject_plan(&mut self, id: &ToolCallId, feedback: crate::text::Feedback, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn reject_plan(
+        &mut self,
+        id: &ToolCallId,
+        feedback: crate::text::Feedback,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = self.session.reject_plan(id, feedback, cx)?;
         events.extend(self.send_unheard_answers(&events, cx));
         Ok(events)
@@ -173,10 +186,22 @@ impl Conversation {
 
     /// Puts a message of Pilothouse's own making in the queue. An ended session takes none; that is no error, as nobody
     /// waits for it.
-    fn say(&mut self, source: MessageSource, text: &str, expected_turn_id: Option<TurnId>, cx: &mut Occasion<'_>) -> Events {
+    fn say(
+        &mut self,
+        source: MessageSource,
+        text: &str,
+        expected_turn_id: Option<TurnId>,
+        cx: &mut Occasion<'_>,
+    ) -> Events {
         let Ok(content) = MessageContent::parse(cut(text, MessageContent::MAX)) else { return Vec::new() };
         let message_id = cx.message_id();
-        let new = NewMessage { message_id, content, priority: MessagePriority::Immediate, source, expected_turn_id };
+        let new = NewMessage {
+            message_id,
+            content,
+            priority: MessagePriority::Immediate,
+            source,
+            expected_turn_id,
+        };
         if self.session.check(Operation::AcceptMessage).is_err() {
             return Vec::new();
         }
@@ -212,13 +237,20 @@ impl Conversation {
             Ok(more) => {
                 events.extend(more);
                 Outcome::Applied
-            },
+            }
             Err(refusal) => Outcome::Ignored(Self::reason(&refusal)),
         };
         Observed { events, outcome }
     }
 
-    fn after_stop(&mut self, what: &str, fact: AgentFact, mut events: Events, api_key_hash: &str, cx: &mut Occasion<'_>) -> Observed {
+    fn after_stop(
+        &mut self,
+        what: &str,
+        fact: AgentFact,
+        mut events: Events,
+        api_key_hash: &str,
+        cx: &mut Occasion<'_>,
+    ) -> Observed {
         events.extend(self.session.acted_after_stop(what, cx));
         // It is kept. A turn that nobody asked for does not undo the stop.
         if !matches!(fact, AgentFact::TurnStarted { .. })
@@ -233,7 +265,9 @@ impl Conversation {
     fn reason(refusal: &SessionError) -> String {
         match refusal {
             SessionError::StaleAck => "stale-ack".to_owned(),
-            SessionError::InvalidTransition { operation, status } => format!("{operation:?} does not apply while {status}"),
+            SessionError::InvalidTransition { operation, status } => {
+                format!("{operation:?} does not apply while {status}")
+            }
             other => other.to_string(),
         }
     }
@@ -241,7 +275,8 @@ impl Conversation {
     /// Facts of a run that is over: usage, messages and results count; nothing moves the status (ruling 11).
     pub fn observe_late(&mut self, fact: AgentFact, cx: &mut Occasion<'_>) -> Observed {
         self.session.updated_at_moves(cx);
-        let counts = matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
+        let counts =
+            matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
             AgentFact::Used(report) => self.record_usage(&report, cx),
             // One that was sent again is settled by the run that has it now.
@@ -249,11 +284,14 @@ impl Conversation {
                 if self.session.in_flight().iter().all(|m| m.message_id != id) =>
             {
                 self.delivered(id, cx)
-            },
+            }
             _ => Vec::new(),
         };
-        let outcome =
-            if counts || !events.is_empty() { Outcome::Applied } else { Outcome::Ignored("stale-run".to_owned()) };
+        let outcome = if counts || !events.is_empty() {
+            Outcome::Applied
+        } else {
+            Outcome::Ignored("stale-run".to_owned())
+        };
         Observed { events, outcome }
     }
 
@@ -291,12 +329,17 @@ impl Conversation {
                 let expected = self.session.status() == S::Interrupted
                     && message.is_some_and(|id| self.session.in_flight().iter().any(|m| m.message_id == id));
                 (!expected).then_some("a turn")
-            },
+            }
             _ => None,
         }
     }
 
-    fn apply(&mut self, fact: AgentFact, api_key_hash: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn apply(
+        &mut self,
+        fact: AgentFact,
+        api_key_hash: &str,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let session = &mut self.session;
         Ok(match fact {
             AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
@@ -310,10 +353,10 @@ impl Conversation {
                     });
                 }
                 session.complete_turn(output, cx)?
-            },
+            }
             AgentFact::SessionEnded { is_error, reason, message, output } => {
                 session.end_conversation(is_error, &reason, message, output, cx)?
-            },
+            }
             AgentFact::QuestionAsked { request, questions } => session.ask(request, questions, cx)?,
             AgentFact::PlanModeEntered => session.enter_plan_mode(cx),
             AgentFact::PlanShown { request, content } => session.show_plan(request, content, cx)?,
@@ -326,8 +369,12 @@ impl Conversation {
             AgentFact::Said { subagent } => vec![DomainEvent::MessageRecorded { sub_agent_id: subagent }],
             AgentFact::ToolStarted { call, name, subagent } => {
                 session.open_tool(call.clone(), &name);
-                vec![DomainEvent::ToolCallStarted { tool_call_id: call, tool_name: name, sub_agent_id: subagent }]
-            },
+                vec![DomainEvent::ToolCallStarted {
+                    tool_call_id: call,
+                    tool_name: name,
+                    sub_agent_id: subagent,
+                }]
+            }
             AgentFact::ToolEnded { call, is_error, subagent } => {
                 let open = session.close_tool(&call);
                 let status = if is_error { ToolCallStatus::Error } else { ToolCallStatus::Success };
@@ -339,14 +386,15 @@ impl Conversation {
                 }];
                 events.extend(session.close_request_of(&call));
                 events
-            },
+            }
             AgentFact::SubAgentStarted { subagent, model, objective } => {
-                let event = DomainEvent::SubAgentStarted { sub_agent_id: subagent.clone(), model_id: model.clone() };
+                let event =
+                    DomainEvent::SubAgentStarted { sub_agent_id: subagent.clone(), model_id: model.clone() };
                 self.subagents
                     .entry(subagent.clone())
                     .or_insert_with(|| SubAgentSession::start(subagent, model, &objective, cx.now));
                 vec![event]
-            },
+            }
             AgentFact::SubAgentEnded { subagent, failure } => {
                 let ended = self
                     .subagents
@@ -361,17 +409,19 @@ impl Conversation {
                         failure_reason: FailureReason::AgentError,
                     }],
                 }
-            },
+            }
             AgentFact::CommandReceived(command) => {
                 session.command_received(command, cx);
                 Vec::new()
-            },
+            }
             AgentFact::CommandDone(kind, command) => session.command_done(kind, command, cx)?,
-            AgentFact::CommandRefused { command, code, message } => self.refused(command, &code, &message, cx)?,
+            AgentFact::CommandRefused { command, code, message } => {
+                self.refused(command, &code, &message, cx)?
+            }
             AgentFact::MessageInjecting(id) => {
                 session.message_injecting(id);
                 Vec::new()
-            },
+            }
             AgentFact::MessageInjected(id) => self.injected(id, cx),
             AgentFact::Noted => Vec::new(),
         })
@@ -398,13 +448,19 @@ impl Conversation {
             Some((message, events)) => {
                 self.closed_messages.push(message);
                 events
-            },
+            }
             None => Vec::new(),
         }
     }
 
     /// The sidecar will not do it. A message goes back or is over; a lifecycle request ends where it came from.
-    fn refused(&mut self, command: crate::CommandId, code: &str, message: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn refused(
+        &mut self,
+        command: crate::CommandId,
+        code: &str,
+        message: &str,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = vec![DomainEvent::CommandRefused {
             command_id: command,
             code: cut(code, 50),
@@ -431,7 +487,13 @@ impl Conversation {
 
     /// The process of a run is gone. What was sent and not taken waits again, if everything that the sidecar had to
     /// tell was heard (`drained`); what may have reached the agent is uncertain (ruling 30).
-    pub fn run_ended(&mut self, run: RunId, drained: bool, detail: Option<String>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn run_ended(
+        &mut self,
+        run: RunId,
+        drained: bool,
+        detail: Option<String>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = self.session.record_run_ended(run, detail, cx)?;
         if events.is_empty() {
             return Ok(events);
@@ -447,7 +509,9 @@ impl Conversation {
             events.extend(match (sent.step, drained) {
                 (InFlightStep::Sent, true) => self.queue.put_back(sent.message_id, "run-ended"),
                 (InFlightStep::Injected, _) => Vec::new(),
-                (InFlightStep::Injecting, _) | (InFlightStep::Sent, false) => self.queue.mark_uncertain(sent.message_id),
+                (InFlightStep::Injecting, _) | (InFlightStep::Sent, false) => {
+                    self.queue.mark_uncertain(sent.message_id)
+                }
             });
         }
         for subagent in self.subagents.values_mut() {
@@ -465,7 +529,12 @@ impl Conversation {
     }
 
     /// Carries out what is due ([`AgentSession::on_due`]).
-    pub fn on_due(&mut self, process: ProcessState, heard_at: Option<Timestamp>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn on_due(
+        &mut self,
+        process: ProcessState,
+        heard_at: Option<Timestamp>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let run = self.session.run().map(|run| run.id);
         let mut events = self.session.on_due(process, heard_at, cx)?;
         if let Some(run) = run
@@ -486,16 +555,18 @@ impl Conversation {
         for event in before {
             match event {
                 DomainEvent::BudgetWarning { spent_usd, cap_usd, percent_used } => {
-                    let text = format!("Budget notice: {percent_used}% of {cap_usd} dollars are spent ({spent_usd}). Wrap up.");
+                    let text = format!(
+                        "Budget notice: {percent_used}% of {cap_usd} dollars are spent ({spent_usd}). Wrap up."
+                    );
                     // Said into the turn that spends. With no turn open it would begin one, and spend more.
                     let turn = self.session.turn().map(|turn| turn.id.clone());
                     if turn.is_some() || self.session.status() == S::Running {
                         events.extend(self.say(MessageSource::System, &text, turn, cx));
                     }
-                },
+                }
                 // From the request on: what its owner sends after it is not held.
                 DomainEvent::InterruptRequested { .. } => events.extend(self.queue.hold_at_interrupt()),
-                _ => {},
+                _ => {}
             }
         }
         // Each round resolves at least one thing; the bound is a belt.
@@ -541,10 +612,12 @@ impl Conversation {
                         .request_pause(cx)
                         .or_else(|_| self.session.request_interrupt(cx))
                         .unwrap_or_default();
-                },
+                }
                 // Spend that came late: no run is taken for what could only pause again.
-                S::Resuming if self.session.run().is_none() => return self.session.abandon_resume().unwrap_or_default(),
-                _ => {},
+                S::Resuming if self.session.run().is_none() => {
+                    return self.session.abandon_resume().unwrap_or_default();
+                }
+                _ => {}
             }
         }
         let mut events = self.dispatch(cx);
@@ -578,7 +651,10 @@ impl Conversation {
     /// Sends what may be sent now (ruling 29).
     fn dispatch(&mut self, cx: &mut Occasion<'_>) -> Events {
         let session = &self.session;
-        if !session.is_live() || session.budget().exhausted() || session.in_flight().len() >= Self::MAX_IN_FLIGHT {
+        if !session.is_live()
+            || session.budget().exhausted()
+            || session.in_flight().len() >= Self::MAX_IN_FLIGHT
+        {
             return Vec::new();
         }
         let next = match session.status() {
@@ -596,6 +672,9 @@ impl Conversation {
             run_id: command.run_id,
             command_id: command.command_id,
             step: InFlightStep::Sent,
+            attempt: 1,
+            sent_at: cx.now,
+            received: false,
         });
         vec![DomainEvent::MessageDispatched { message_id, command }]
     }
@@ -654,7 +733,9 @@ impl AgentSession {
     }
 
     fn message_injecting(&mut self, id: MessageId) {
-        if let Some(sent) = self.in_flight.iter_mut().find(|m| m.message_id == id && m.step == InFlightStep::Sent) {
+        if let Some(sent) =
+            self.in_flight.iter_mut().find(|m| m.message_id == id && m.step == InFlightStep::Sent)
+        {
             sent.step = InFlightStep::Injecting;
         }
     }
@@ -696,7 +777,8 @@ impl AgentSession {
 
     fn open_tool(&mut self, call: ToolCallId, name: &str) {
         if self.open_tool_calls.len() >= Self::MAX_OPEN_TOOL_CALLS
-            && let Some(oldest) = self.open_tool_calls.iter().min_by_key(|(_, c)| c.journal_sequence).map(|(id, _)| id.clone())
+            && let Some(oldest) =
+                self.open_tool_calls.iter().min_by_key(|(_, c)| c.journal_sequence).map(|(id, _)| id.clone())
         {
             self.open_tool_calls.remove(&oldest);
         }

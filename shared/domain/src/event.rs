@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
 use crate::text::{Feedback, MessageContent};
-use crate::value::{Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus};
+use crate::value::{
+    Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
+};
 use crate::{
-    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId,
-    Usd,
+    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.

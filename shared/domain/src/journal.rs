@@ -80,7 +80,14 @@ pub enum Cause {
 
 impl JournalEntry {
     /// An entry for `events` at the session's next place. `activity` comes before the lines of the events.
-    pub fn record(session: &mut AgentSession, id: EventId, at: Timestamp, cause: Cause, events: Events, mut activity: Vec<ActivityItem>) -> Self {
+    pub fn record(
+        session: &mut AgentSession,
+        id: EventId,
+        at: Timestamp,
+        cause: Cause,
+        events: Events,
+        mut activity: Vec<ActivityItem>,
+    ) -> Self {
         session.updated_at = session.updated_at.max(at);
         activity.extend(events.iter().filter_map(|event| activity_of(event, at)));
         Self {
@@ -125,33 +132,40 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         ),
         E::Approved { .. } => (T::StatusChange, "Completed: output approved".to_owned()),
         E::Closed {} => (T::StatusChange, "Completed: closed".to_owned()),
-        E::Rejected { reason, .. } => {
-            (T::Notice, reason.as_ref().map_or("Output rejected".to_owned(), |r| format!("Output rejected: {r}")))
-        },
+        E::Rejected { reason, .. } => (
+            T::Notice,
+            reason.as_ref().map_or("Output rejected".to_owned(), |r| format!("Output rejected: {r}")),
+        ),
         E::Failed { failure_reason, message } => (
             T::StatusChange,
-            message.as_ref().map_or(format!("Failed: {failure_reason:?}"), |m| format!("Failed: {failure_reason:?}: {m}")),
+            message.as_ref().map_or(format!("Failed: {failure_reason:?}"), |m| {
+                format!("Failed: {failure_reason:?}: {m}")
+            }),
         ),
         E::Retried { retry_count, .. } => (T::StatusChange, format!("Queued: retry {retry_count}")),
         E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
             (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
-        },
+        }
         E::BudgetExhausted { spent_usd, cap_usd } => {
             (T::Notice, format!("The budget is spent: {spent_usd} of {cap_usd} dollars"))
-        },
+        }
         E::BudgetChanged { cap_usd } => (T::Notice, format!("The cap is {cap_usd} dollars now")),
-        E::ContextNearingLimit { usage_percent, .. } => (T::Notice, format!("The context window is {usage_percent}% full")),
-        E::ContextExhausted {} => (T::StatusChange, "ContextExhausted: the context window is full".to_owned()),
+        E::ContextNearingLimit { usage_percent, .. } => {
+            (T::Notice, format!("The context window is {usage_percent}% full"))
+        }
+        E::ContextExhausted {} => {
+            (T::StatusChange, "ContextExhausted: the context window is full".to_owned())
+        }
         E::VoluntaryHandoff { reason } => (T::HandoffInitiated, format!("The agent hands over: {reason}")),
         E::HandoffDocumentRecorded {} => (T::HandoffInitiated, "The handoff document is recorded".to_owned()),
         E::WaitingForInput { questions, .. } => {
             (T::UserQuestion, questions.first().map_or("The agent asks".to_owned(), |q| q.question.clone()))
-        },
+        }
         E::InputReceived { answers, by_default, .. } => {
             let answers: Vec<_> = answers.iter().map(|a| a.answer.as_str()).collect();
             let who = if *by_default { "Nobody answered; the default: " } else { "" };
             (T::UserAnswer, format!("{who}{}", answers.join(", ")))
-        },
+        }
         E::PlanCreated {} => (T::PlanModeEnter, "The agent plans".to_owned()),
         E::PlanPendingApproval { requires_approval, version, .. } => (
             T::PlanModeExit,
@@ -161,34 +175,53 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::PlanRejected { feedback, .. } => (T::UserAnswer, format!("Plan rejected: {feedback}")),
         E::TaskListUpdated { task_count, completed_count } => {
             (T::TodoUpdate, format!("{completed_count} of {task_count} tasks are done"))
-        },
+        }
         E::MessageEnqueued { content, source, priority, .. } => {
             (T::Message, format!("{source:?} ({priority:?}): {content}"))
-        },
+        }
         E::MessageUncertain { .. } => (T::Notice, "Nobody knows whether the agent got a message".to_owned()),
         E::MessageReturned { reason, .. } => (T::Notice, format!("A message waits again: {reason}")),
-        E::MessageCancelled { reason: Some(reason), .. } => (T::Notice, format!("A message was cancelled: {reason}")),
-        E::MessagesHeld {} => (T::Notice, "Messages are held until you send, promote or release one".to_owned()),
-        E::RunStopOrdered { mode: StopMode::Kill, .. } => (T::Notice, "The sidecar's process is being ended".to_owned()),
-        E::RunEnded { detail, .. } => {
-            (T::Notice, detail.as_ref().map_or("The sidecar's process is gone".to_owned(), |d| format!("The sidecar's process is gone: {d}")))
-        },
+        E::MessageCancelled { reason: Some(reason), .. } => {
+            (T::Notice, format!("A message was cancelled: {reason}"))
+        }
+        E::MessagesHeld {} => {
+            (T::Notice, "Messages are held until you send, promote or release one".to_owned())
+        }
+        E::RunStopOrdered { mode: StopMode::Kill, .. } => {
+            (T::Notice, "The sidecar's process is being ended".to_owned())
+        }
+        E::RunEnded { detail, .. } => (
+            T::Notice,
+            detail.as_ref().map_or("The sidecar's process is gone".to_owned(), |d| {
+                format!("The sidecar's process is gone: {d}")
+            }),
+        ),
         E::CommandReissued { kind, command } if command.attempt > 1 => {
             (T::Notice, format!("{kind:?} was not acknowledged and is sent once more"))
-        },
+        }
         E::CommandLate { kind } => (T::Notice, format!("{kind:?} takes long")),
         E::CommandRefused { message, .. } => (T::Notice, format!("The sidecar refused: {message}")),
-        E::AfterStopActivity { what } => (T::Notice, format!("The agent was stopped and yet there was {what}")),
+        E::AfterStopActivity { what } => {
+            (T::Notice, format!("The agent was stopped and yet there was {what}"))
+        }
         E::EventsLost { from_sequence, to_sequence } => {
             (T::Notice, format!("Events {from_sequence} to {to_sequence} are lost"))
-        },
-        E::FactIgnored { fact, reason } => (T::Notice, format!("{fact}, which had waited, changed nothing: {reason}")),
-        E::EventQuarantined { errors } => (T::Notice, format!("An event could not be read: {}", errors.join("; "))),
+        }
+        E::FactIgnored { fact, reason } => {
+            (T::Notice, format!("{fact}, which had waited, changed nothing: {reason}"))
+        }
+        E::EventQuarantined { errors } => {
+            (T::Notice, format!("An event could not be read: {}", errors.join("; ")))
+        }
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
-        },
+        }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
         _ => return None,
     };
-    Some(ActivityItem::new(kind, &summary, at).with_detail(if summary.chars().count() > 200 { &summary } else { "" }))
+    Some(ActivityItem::new(kind, &summary, at).with_detail(if summary.chars().count() > 200 {
+        &summary
+    } else {
+        ""
+    }))
 }

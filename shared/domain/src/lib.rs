@@ -14,9 +14,9 @@
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`] | typed ids, bounded strings, exact money, time |
 
+pub mod conversation;
 pub mod deadline;
 pub mod event;
-pub mod conversation;
 pub mod ids;
 pub mod journal;
 pub mod money;
@@ -28,8 +28,8 @@ pub mod text;
 pub mod time;
 pub mod value;
 
-pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use deadline::Deadlines;
+pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};

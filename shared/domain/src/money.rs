@@ -58,7 +58,11 @@ impl Usd {
 
     /// This amount as a percentage of `whole`, rounded to two decimals; zero of zero is 0.
     pub fn percent_of(self, whole: Self) -> Decimal {
-        if whole.is_zero() { Decimal::ZERO } else { (self.0 * Decimal::ONE_HUNDRED / whole.0).round_dp(2).normalize() }
+        if whole.is_zero() {
+            Decimal::ZERO
+        } else {
+            (self.0 * Decimal::ONE_HUNDRED / whole.0).round_dp(2).normalize()
+        }
     }
 
     /// The amount as a decimal.

@@ -69,11 +69,7 @@ pub enum Allocation {
 
 impl Default for SessionPool {
     fn default() -> Self {
-        Self {
-            max_concurrent_sessions: Self::DEFAULT_MAX,
-            leases: BTreeMap::new(),
-            waiting: Vec::new(),
-        }
+        Self { max_concurrent_sessions: Self::DEFAULT_MAX, leases: BTreeMap::new(), waiting: Vec::new() }
     }
 }
 
@@ -120,7 +116,11 @@ impl SessionPool {
     }
 
     /// Gives `session` the slot and the run that it wants, or a place in line. Who is in line is not overtaken.
-    pub fn allocate(&mut self, session: &mut AgentSession, cx: &mut Occasion<'_>) -> Result<(Allocation, Events), PoolError> {
+    pub fn allocate(
+        &mut self,
+        session: &mut AgentSession,
+        cx: &mut Occasion<'_>,
+    ) -> Result<(Allocation, Events), PoolError> {
         let id = session.id();
         let Some(cause) = session.slot_wanted() else {
             self.waiting.retain(|w| w.session_id != id);
@@ -135,8 +135,10 @@ impl SessionPool {
                 return Err(PoolError::LineFull { max: Self::MAX_WAITING });
             }
             self.waiting.push(Waiting { session_id: id, cause, since: cx.now });
-            let event =
-                DomainEvent::PoolExhausted { current_count: self.leases.len(), max_count: self.max_concurrent_sessions };
+            let event = DomainEvent::PoolExhausted {
+                current_count: self.leases.len(),
+                max_count: self.max_concurrent_sessions,
+            };
             return Ok((Allocation::Waits, vec![event]));
         }
         self.waiting.retain(|w| w.session_id != id);
@@ -144,7 +146,10 @@ impl SessionPool {
             return Ok((Allocation::NotWanted, Vec::new()));
         };
         self.leases.insert(id, Lease { run_id, since: cx.now });
-        events.push(DomainEvent::SlotAllocated { active_count: self.leases.len(), max_count: self.max_concurrent_sessions });
+        events.push(DomainEvent::SlotAllocated {
+            active_count: self.leases.len(),
+            max_count: self.max_concurrent_sessions,
+        });
         Ok((Allocation::Allocated(run_id), events))
     }
 
@@ -153,8 +158,11 @@ impl SessionPool {
         match self.leases.get(&session) {
             Some(lease) if lease.run_id == run => {
                 self.leases.remove(&session);
-                vec![DomainEvent::SlotReleased { active_count: self.leases.len(), max_count: self.max_concurrent_sessions }]
-            },
+                vec![DomainEvent::SlotReleased {
+                    active_count: self.leases.len(),
+                    max_count: self.max_concurrent_sessions,
+                }]
+            }
             _ => Vec::new(),
         }
     }
@@ -172,6 +180,9 @@ impl SessionPool {
             return Err(PoolError::InvalidMaximum { max: Self::MAX_SLOTS });
         }
         self.max_concurrent_sessions = max_concurrent_sessions;
-        Ok(vec![DomainEvent::PoolConfigured { max_count: max_concurrent_sessions, next: self.next_in_line() }])
+        Ok(vec![DomainEvent::PoolConfigured {
+            max_count: max_concurrent_sessions,
+            next: self.next_in_line(),
+        }])
     }
 }

@@ -88,11 +88,22 @@ pub struct SessionMessageQueue {
     held: bool,
 }
 
+/// Bytes that a text takes as JSON, where some characters are escaped.
+fn weight(content: &MessageContent) -> usize {
+    let escaped = |c: char| match c {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        c if c < ' ' => 6,
+        c => c.len_utf8(),
+    };
+    content.as_str().chars().map(escaped).sum()
+}
+
 impl SessionMessageQueue {
     /// The most open messages.
     pub const MAX_MESSAGES: usize = 100;
-    /// The most text of open messages, in bytes: the aggregate is one item.
+    /// The most text of open messages, in bytes of JSON: the aggregate is one item.
     pub const MAX_BYTES: usize = 160 * 1024;
+    const FULL: QueueError = QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 };
 
     /// The open messages in delivery order.
     pub fn messages(&self) -> &[SessionMessage] {
@@ -131,8 +142,13 @@ impl SessionMessageQueue {
             return if same { Ok(Vec::new()) } else { Err(QueueError::IdempotencyMismatch) };
         }
         let bytes: usize = self.messages.iter().map(|m| m.content.as_str().len()).sum();
-        if self.messages.len() >= Self::MAX_MESSAGES || bytes + message.content.as_str().len() > Self::MAX_BYTES {
-            return Err(QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 });
+        if self.messages.len() >= Self::MAX_MESSAGES
+            || bytes + message.content.as_str().len() > Self::MAX_BYTES
+        {
+            return Err(QueueError::Full {
+                max_messages: Self::MAX_MESSAGES,
+                max_kib: Self::MAX_BYTES / 1024,
+            });
         }
         Ok(self.take(message))
     }
@@ -156,7 +172,12 @@ impl SessionMessageQueue {
 
     /// Changes the text of a pending message.
     pub fn edit(&mut self, id: MessageId, content: MessageContent) -> Result<Events, QueueError> {
-        self.pending_mut(id)?.content = content.clone();
+        self.pending_mut(id)?;
+        let others = self.messages.iter().filter(|m| m.message_id != id);
+        if others.map(|m| weight(&m.content)).sum::<usize>() + weight(&content) > Self::MAX_BYTES {
+            return Err(Self::FULL);
+        }
+        self.get_mut(id)?.content = content.clone();
         Ok(vec![DomainEvent::MessageEdited { message_id: id, content }])
     }
 
@@ -178,7 +199,11 @@ impl SessionMessageQueue {
     }
 
     /// Takes a message out as cancelled, sent or not.
-    pub(crate) fn drop_message(&mut self, id: MessageId, reason: Option<&str>) -> Option<(SessionMessage, Events)> {
+    pub(crate) fn drop_message(
+        &mut self,
+        id: MessageId,
+        reason: Option<&str>,
+    ) -> Option<(SessionMessage, Events)> {
         let at = self.messages.iter().position(|m| m.message_id == id)?;
         let mut message = self.messages.remove(at);
         message.status = MessageStatus::Cancelled;
@@ -260,7 +285,9 @@ impl SessionMessageQueue {
 
     /// Pending messages for a turn that is not `current` (ruling 30).
     pub(crate) fn too_late_for(&self, current: Option<&TurnId>) -> Option<MessageId> {
-        let too_late = |m: &&SessionMessage| !m.sent && m.expected_turn_id.is_some() && m.expected_turn_id.as_ref() != current;
+        let too_late = |m: &&SessionMessage| {
+            !m.sent && m.expected_turn_id.is_some() && m.expected_turn_id.as_ref() != current
+        };
         self.messages.iter().find(too_late).map(|m| m.message_id)
     }
 
@@ -284,7 +311,11 @@ impl SessionMessageQueue {
     }
 
     /// `MarkDelivered(messageId)`: the message leaves the queue. Nothing when it is not there any more.
-    pub(crate) fn mark_delivered(&mut self, id: MessageId, now: Timestamp) -> Option<(SessionMessage, Events)> {
+    pub(crate) fn mark_delivered(
+        &mut self,
+        id: MessageId,
+        now: Timestamp,
+    ) -> Option<(SessionMessage, Events)> {
         let at = self.messages.iter().position(|m| m.message_id == id)?;
         let mut message = self.messages.remove(at);
         message.status = MessageStatus::Delivered;
@@ -305,7 +336,7 @@ impl SessionMessageQueue {
             Ok(message) if message.sent => {
                 message.sent = false;
                 vec![DomainEvent::MessageReturned { message_id: id, reason: reason.to_owned() }]
-            },
+            }
             _ => Vec::new(),
         }
     }
@@ -317,7 +348,7 @@ impl SessionMessageQueue {
                 message.delivery_uncertain = true;
                 message.sent = false;
                 vec![DomainEvent::MessageUncertain { message_id: id }]
-            },
+            }
             Err(_) => Vec::new(),
         }
     }

@@ -108,7 +108,11 @@ fn verbatim(s: String) -> Result<String, InvalidText> {
 }
 
 fn slug(s: String) -> Result<String, InvalidText> {
-    if s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) { Ok(s) } else { Err(InvalidText::NotASlug) }
+    if s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        Ok(s)
+    } else {
+        Err(InvalidText::NotASlug)
+    }
 }
 
 fn absolute_path(s: String) -> Result<String, InvalidText> {

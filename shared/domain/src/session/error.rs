@@ -1,8 +1,8 @@
 //! Why a session refuses (ruling 5: each has a stable code and a sentence that says what to do).
 
+use crate::Usd;
 use crate::session::{AgentSessionStatus, Operation};
 use crate::value::InvalidBudget;
-use crate::Usd;
 
 /// A refusal. The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,14 +73,14 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
     match (operation, status) {
         (_, S::Interrupting | S::Pausing | S::Resuming | S::Cancelling) => {
             ": an earlier request is under way; wait for it"
-        },
+        }
         (Operation::RequestPause | Operation::RequestInterrupt, S::Idle) => ": no turn is running",
         (Operation::RequestPause, S::Paused) => ": it is suspended already",
         (Operation::RequestResume, _) => "; only a Paused session resumes",
         (Operation::Retry, _) => "; only a Failed session can be retried",
         (Operation::ApproveOutput | Operation::RejectOutput | Operation::Close, S::Running) => {
             ": wait until its turn is over"
-        },
+        }
         (Operation::AcceptMessage, S::Failed) => "; retry it first",
         (Operation::AcceptMessage, S::ContextExhausted) => ": its context window is full",
         _ => "",
@@ -107,4 +107,3 @@ impl SessionError {
         }
     }
 }
-

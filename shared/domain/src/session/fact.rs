@@ -154,7 +154,9 @@ impl AgentFact {
             Self::ToolEnded { .. } => "A tool's result",
             Self::SubAgentStarted { .. } => "The start of a subagent",
             Self::SubAgentEnded { .. } => "The end of a subagent",
-            Self::CommandReceived(_) | Self::CommandDone(..) | Self::CommandRefused { .. } => "An acknowledgement",
+            Self::CommandReceived(_) | Self::CommandDone(..) | Self::CommandRefused { .. } => {
+                "An acknowledgement"
+            }
             Self::MessageInjecting(_) | Self::MessageInjected(_) => "The delivery of a message",
             Self::Noted => "A notice",
         }

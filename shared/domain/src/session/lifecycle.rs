@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 
 use super::{
-    AgentSession, AgentSessionStatus, Failure, LifecycleCommand, Operation, Outstanding, RetryOrder, Run, RunCause, RunPhase,
-    SessionError, SessionSettings, State,
+    AgentSession, AgentSessionStatus, Failure, LifecycleCommand, Operation, Outstanding, RetryOrder, Run,
+    RunCause, RunPhase, SessionError, SessionSettings, State,
 };
 use crate::text::{Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, FailureReason, SessionBudget, SessionMetrics};
 use crate::{
-    AgentSessionId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion, OutputId, RunId, StopMode, UserId, Usd,
+    AgentSessionId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion, OutputId, RunId,
+    StopMode, Usd, UserId,
 };
 
 /// What a session is created from (S0 8.7 `StartAgentSessionCommand`).
@@ -113,6 +114,7 @@ impl AgentSession {
             requested_at: cx.now,
             silent_at: cx.now + cx.deadlines.launched,
             begin: None,
+            unheard_begin: None,
             capabilities: None,
             inbox: super::Inbox::default(),
         });
@@ -142,13 +144,21 @@ impl AgentSession {
         }
     }
 
-    /// `RequestInterrupt()`: Running → Interrupting.
+    /// `RequestInterrupt()`: Running → Interrupting. While the agent waits it closes what the agent waits for
+    /// (ruling 26).
     pub fn request_interrupt(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.check(Operation::RequestInterrupt)?;
         let command = self.command(cx);
         let outstanding = Self::outstanding_for(command, cx);
         self.transition(Operation::RequestInterrupt, State::Interrupting { outstanding })?;
-        Ok(vec![DomainEvent::InterruptRequested { command }])
+        let mut events = vec![DomainEvent::InterruptRequested { command }];
+        events.extend(self.close_all_requests());
+        if self.run.is_none() {
+            // Hibernated: there is no process to ask.
+            events.extend(self.confirm_interrupted(false)?);
+            self.hibernated = true;
+        }
+        Ok(events)
     }
 
     /// `ConfirmInterrupted()`: Interrupting → Interrupted; → Idle when the turn had ended by itself (ruling 17).
@@ -245,10 +255,17 @@ impl AgentSession {
     }
 
     /// `RejectOutput(reason)`: Idle with output → Failed, `VerificationFailed` (ruling 24).
-    pub fn reject_output(&mut self, output: OutputId, reason: Option<Feedback>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn reject_output(
+        &mut self,
+        output: OutputId,
+        reason: Option<Feedback>,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         self.reviewed(Operation::RejectOutput, output)?;
-        let failure =
-            Failure { reason: FailureReason::VerificationFailed, message: reason.as_ref().map(|r| r.as_str().to_owned()) };
+        let failure = Failure {
+            reason: FailureReason::VerificationFailed,
+            message: reason.as_ref().map(|r| r.as_str().to_owned()),
+        };
         self.transition(Operation::RejectOutput, State::Failed { failure: failure.clone() })?;
         self.has_pending_review = false;
         self.end(cx);
@@ -258,7 +275,11 @@ impl AgentSession {
         ])
     }
 
-    fn reviewed(&self, operation: Operation, named: OutputId) -> Result<Option<crate::value::CommitSha>, SessionError> {
+    fn reviewed(
+        &self,
+        operation: Operation,
+        named: OutputId,
+    ) -> Result<Option<crate::value::CommitSha>, SessionError> {
         self.check(operation)?;
         self.ensure_no_turn_starting()?;
         match &self.output {
@@ -268,7 +289,7 @@ impl AgentSession {
                 } else {
                     Err(SessionError::OutputChanged)
                 }
-            },
+            }
             _ => Err(SessionError::NothingToReview),
         }
     }
@@ -286,7 +307,12 @@ impl AgentSession {
     }
 
     /// `RecordFailure(reason, message)`.
-    pub fn record_failure(&mut self, reason: FailureReason, message: Option<String>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn record_failure(
+        &mut self,
+        reason: FailureReason,
+        message: Option<String>,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         self.fail(Operation::RecordFailure, reason, message, cx)
     }
 
@@ -305,7 +331,12 @@ impl AgentSession {
     }
 
     /// `Retry(instruction)`: Failed → Queued. Keeps spend; clears what failed (ruling 24).
-    pub fn retry(&mut self, instruction: Option<Feedback>, fresh: bool, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn retry(
+        &mut self,
+        instruction: Option<Feedback>,
+        fresh: bool,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         self.check(Operation::Retry)?;
         self.ensure_budget()?;
         if self.retry_count >= self.settings.max_retries {
@@ -356,7 +387,8 @@ impl AgentSession {
             // No sidecar reads commands yet.
             RunPhase::Launching => StopMode::Kill,
         };
-        run.phase = RunPhase::Ending { since: cx.now, killed: mode == StopMode::Kill, fulfils_request: false };
+        run.phase =
+            RunPhase::Ending { since: cx.now, killed: mode == StopMode::Kill, fulfils_request: false };
         let command = CommandRef { command_id: cx.command_id(), run_id: run.id, attempt: 1 };
         vec![DomainEvent::RunStopOrdered { command, mode }]
     }
@@ -388,7 +420,7 @@ impl AgentSession {
             // The stop that follows a terminal status has nothing left to confirm.
             (LifecycleCommand::Begin | LifecycleCommand::Answer, _) => return Ok(Vec::new()),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
-            _ => {},
+            _ => {}
         }
         if self.outstanding().is_none_or(|o| o.command_id != command) {
             return Err(SessionError::StaleAck);
@@ -399,7 +431,7 @@ impl AgentSession {
                 let mut events = self.confirm_interrupted(turn_over)?;
                 events.extend(self.apply_turn_end_of_interrupt(cx));
                 Ok(events)
-            },
+            }
             (LifecycleCommand::Pause, S::Pausing) => self.confirm_paused(),
             (LifecycleCommand::Resume, S::Resuming) => self.confirm_resumed(),
             (LifecycleCommand::Stop, S::Cancelling) => self.confirm_cancelled(cx),
@@ -413,6 +445,12 @@ impl AgentSession {
             && outstanding.command_id == command
         {
             outstanding.received_at.get_or_insert(cx.now);
+        }
+        if let Some(run) = self.run.as_mut().filter(|run| run.begin == Some(command)) {
+            run.unheard_begin = None;
+        }
+        if let Some(message) = self.in_flight.iter_mut().find(|m| m.command_id == command) {
+            message.received = true;
         }
     }
 }
@@ -434,11 +472,13 @@ impl AgentSession {
             (Some(RunCause::Wake), _) => Opening { resume_conversation: true, prompt: None },
             (Some(RunCause::Retry), Some(RetryOrder { instruction, fresh: false })) => Opening {
                 resume_conversation: true,
-                prompt: Some(instruction.as_ref().map_or("Go on with your work.", Feedback::as_str).to_owned()),
+                prompt: Some(
+                    instruction.as_ref().map_or("Go on with your work.", Feedback::as_str).to_owned(),
+                ),
             },
             (Some(RunCause::Retry), Some(RetryOrder { instruction: Some(instruction), fresh: true })) => {
                 Opening { resume_conversation: false, prompt: Some(format!("{objective}\n\n{instruction}")) }
-            },
+            }
             _ => Opening { resume_conversation: false, prompt: Some(objective.to_owned()) },
         }
     }

@@ -1,7 +1,8 @@
 //! Nothing hangs (rulings 12 to 15): readiness and death of runs, deadlines, and activity after a stop.
 
 use super::{
-    AfterStop, AgentFact, AgentSession, AgentSessionStatus, LifecycleCommand, Operation, PastRun, RunCause, RunPhase, SessionError, State,
+    AfterStop, AgentFact, AgentSession, AgentSessionStatus, InFlight, InFlightStep, LifecycleCommand,
+    Operation, PastRun, RunCause, RunPhase, SessionError, State,
 };
 use crate::text::cut;
 use crate::value::{Capabilities, FailureReason};
@@ -31,6 +32,10 @@ pub enum Due {
     Silence,
     /// Missing envelopes.
     Replay,
+    /// No `received` for `begin`.
+    Begin,
+    /// No `received` for a message.
+    Message,
     /// A request of the agent.
     Request,
     /// A run that was told to end.
@@ -46,22 +51,45 @@ impl AgentSession {
         {
             match outstanding.received_at {
                 None => due.push((outstanding.sent_at + limits.received, Due::Received)),
-                Some(received) if !outstanding.late => due.push((received + self.done_limit(limits), Due::Done)),
-                Some(_) => {},
+                Some(received) if !outstanding.late => {
+                    due.push((received + self.done_limit(limits), Due::Done))
+                }
+                Some(_) => {}
             }
         }
         if let Some(run) = &self.run {
             match run.phase {
                 RunPhase::Launching => due.push((run.requested_at + limits.launched, Due::Launch)),
-                RunPhase::Ending { since, killed: false, .. } => due.push((since + limits.stopped, Due::Stop)),
-                RunPhase::Live | RunPhase::Ending { killed: true, .. } => due.push((run.silent_at, Due::Silence)),
+                RunPhase::Ending { since, killed: false, .. } => {
+                    due.push((since + limits.stopped, Due::Stop))
+                }
+                RunPhase::Live | RunPhase::Ending { killed: true, .. } => {
+                    due.push((run.silent_at, Due::Silence))
+                }
             }
             if let Some(gap) = run.inbox.gap() {
                 due.push((gap.due_at, Due::Replay));
             }
         }
+        if self.is_live() {
+            due.extend(self.unheard_begin().map(|sent_at| (sent_at + limits.received, Due::Begin)));
+            due.extend(
+                self.unheard_message().map(|at| (self.in_flight[at].sent_at + limits.received, Due::Message)),
+            );
+        }
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
+    }
+
+    fn unheard_begin(&self) -> Option<Timestamp> {
+        self.run.as_ref().and_then(|run| run.unheard_begin).map(|(_, sent_at)| sent_at)
+    }
+
+    /// The place of the message that has waited longest for its `received`.
+    fn unheard_message(&self) -> Option<usize> {
+        let unheard = |m: &&InFlight| !m.received && m.step == InFlightStep::Sent;
+        let oldest = self.in_flight.iter().filter(unheard).min_by_key(|m| m.sent_at)?.message_id;
+        self.in_flight.iter().position(|m| m.message_id == oldest)
     }
 
     fn done_limit(&self, limits: &Deadlines) -> std::time::Duration {
@@ -84,7 +112,12 @@ impl AgentSession {
 
     /// Carries out what is due. `process` is what the runtime says now; `heard_at` is the last receipt of a
     /// heartbeat, which is kept apart from the aggregate.
-    pub fn on_due(&mut self, process: ProcessState, heard_at: Option<Timestamp>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn on_due(
+        &mut self,
+        process: ProcessState,
+        heard_at: Option<Timestamp>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = Vec::new();
         // Each step moves its own due time on, so this ends; the bound is a belt.
         for _ in 0..16 {
@@ -98,6 +131,8 @@ impl AgentSession {
                 Due::Launch => self.on_unlaunched(cx)?,
                 Due::Silence => self.on_silence(process, heard_at, cx)?,
                 Due::Replay => self.on_missing(cx),
+                Due::Begin => self.on_unheard_begin(cx),
+                Due::Message => self.on_unheard_message(cx),
                 Due::Request => self.expire_requests(cx)?,
                 Due::Stop => self.order_kill(false, cx),
             });
@@ -106,7 +141,11 @@ impl AgentSession {
     }
 
     /// No `received` in time: dead → ruling 14; alive → once more, then the process is stopped (ruling 12).
-    fn on_unreceived(&mut self, process: ProcessState, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn on_unreceived(
+        &mut self,
+        process: ProcessState,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Ok(Vec::new()) };
         if process == ProcessState::Dead {
             return self.record_process_dead(run_id, "The sidecar's process is gone.", cx);
@@ -120,6 +159,37 @@ impl AgentSession {
         outstanding.sent_at = cx.now;
         let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
         Ok(kind.map(|kind| DomainEvent::CommandReissued { kind, command }).into_iter().collect())
+    }
+
+    /// No `received` for `begin`: once more, then the process is stopped (ruling 12).
+    fn on_unheard_begin(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let (Some(command_id), Some((attempt, _))) = (run.begin, run.unheard_begin) else {
+            return Vec::new();
+        };
+        if attempt >= 2 {
+            run.unheard_begin = None;
+            return self.order_kill(false, cx);
+        }
+        run.unheard_begin = Some((attempt + 1, cx.now));
+        let command = CommandRef { command_id, run_id: run.id, attempt: attempt + 1 };
+        vec![DomainEvent::CommandReissued { kind: LifecycleCommand::Begin, command }]
+    }
+
+    /// No `received` for a message: once more, then the process is stopped (ruling 12). What becomes of the message is
+    /// settled when the run ends.
+    fn on_unheard_message(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let Some(message) = self.unheard_message().and_then(|at| self.in_flight.get_mut(at)) else {
+            return Vec::new();
+        };
+        if message.attempt >= 2 {
+            return self.order_kill(false, cx);
+        }
+        message.attempt += 1;
+        message.sent_at = cx.now;
+        let command =
+            CommandRef { command_id: message.command_id, run_id: message.run_id, attempt: message.attempt };
+        vec![DomainEvent::MessageDispatched { message_id: message.message_id, command }]
     }
 
     /// No `done` in time: pause and resume only notify; interrupt and stop end the process (ruling 12).
@@ -152,7 +222,12 @@ impl AgentSession {
 
     /// Nothing was received for too long: the run counts as dead (ruling 13). A process that the runtime still
     /// sees is killed first, so that a confirmed state never lies about a living process (ruling 15).
-    fn on_silence(&mut self, process: ProcessState, heard_at: Option<Timestamp>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn on_silence(
+        &mut self,
+        process: ProcessState,
+        heard_at: Option<Timestamp>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let Some(run) = &mut self.run else { return Ok(Vec::new()) };
         if let Some(heard_at) = heard_at
             && heard_at + cx.deadlines.silent > cx.now
@@ -165,7 +240,9 @@ impl AgentSession {
             run.silent_at = cx.now + cx.deadlines.silent;
             run.phase = match run.phase {
                 // Told before: told again.
-                RunPhase::Ending { since, fulfils_request, .. } => RunPhase::Ending { since, killed: false, fulfils_request },
+                RunPhase::Ending { since, fulfils_request, .. } => {
+                    RunPhase::Ending { since, killed: false, fulfils_request }
+                }
                 other => other,
             };
             return Ok(self.order_kill(false, cx));
@@ -180,7 +257,7 @@ impl AgentSession {
         if run.inbox.gap().is_some_and(|gap| gap.requests < Deadlines::REPLAY_REQUESTS) {
             self.ask_for_missing(cx)
         } else {
-            self.give_up_missing()
+            self.close_gap()
         }
     }
 
@@ -193,7 +270,8 @@ impl AgentSession {
         vec![DomainEvent::ReplayRequested { command, from_sequence, to_sequence }]
     }
 
-    fn give_up_missing(&mut self) -> Events {
+    /// Gives missing envelopes up (ruling 9). The caller applies what is parked behind them.
+    pub fn close_gap(&mut self) -> Events {
         let Some(run) = &mut self.run else { return Vec::new() };
         let Some((from_sequence, to_sequence)) = run.inbox.skip_missing() else { return Vec::new() };
         vec![DomainEvent::EventsLost { from_sequence, to_sequence }]
@@ -208,7 +286,12 @@ impl AgentSession {
 
     /// The sidecar of the current run is up: the agent begins (ruling 7). A session that was cancelled meanwhile
     /// has its run ended instead.
-    pub(crate) fn sidecar_ready(&mut self, capabilities: Capabilities, api_key_hash: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn sidecar_ready(
+        &mut self,
+        capabilities: Capabilities,
+        api_key_hash: &str,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let Some(run) = &mut self.run else { return Ok(Vec::new()) };
         if run.phase != RunPhase::Launching {
             return Ok(Vec::new());
@@ -217,15 +300,16 @@ impl AgentSession {
         run.phase = RunPhase::Live;
         run.capabilities = Some(capabilities);
         run.begin = Some(command.command_id);
+        run.unheard_begin = Some((1, cx.now));
         run.silent_at = cx.now + cx.deadlines.silent;
         let mut events = Vec::new();
         match self.status() {
             AgentSessionStatus::Queued => events.extend(self.start(api_key_hash, cx)?),
-            status if status.is_terminal() => {},
+            status if status.is_terminal() => {}
             _ => {
                 self.hibernated = false;
                 self.touch_control();
-            },
+            }
         }
         if !self.status().is_terminal() {
             events.push(DomainEvent::RunReady { command });
@@ -236,7 +320,8 @@ impl AgentSession {
         {
             outstanding.attempt = 1;
             outstanding.sent_at = cx.now;
-            let command = CommandRef { command_id: outstanding.command_id, run_id: command.run_id, attempt: 1 };
+            let command =
+                CommandRef { command_id: outstanding.command_id, run_id: command.run_id, attempt: 1 };
             if let Some(kind) = self.outstanding_kind() {
                 events.push(DomainEvent::CommandReissued { kind, command });
             }
@@ -246,7 +331,12 @@ impl AgentSession {
 
     /// A run counts as dead although its process was not seen to end: its slot is freed, late envelopes are
     /// recognised, and the runtime is told to make sure.
-    fn record_process_dead(&mut self, run: RunId, why: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn record_process_dead(
+        &mut self,
+        run: RunId,
+        why: &str,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = self.order_kill(false, cx);
         events.extend(self.record_run_ended(run, Some(why.to_owned()), cx)?);
         Ok(events)
@@ -254,7 +344,12 @@ impl AgentSession {
 
     /// The process of a run is gone (ruling 14; the fulfilment of ruling 12). Nothing happens when it is not the
     /// current run. What was in flight is the caller's to settle: the queue stands beside the session.
-    pub fn record_run_ended(&mut self, run_id: RunId, detail: Option<String>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn record_run_ended(
+        &mut self,
+        run_id: RunId,
+        detail: Option<String>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
         let Some(run) = self.run.take_if(|run| run.id == run_id) else { return Ok(Vec::new()) };
         self.past_runs.push(PastRun { id: run.id, ordinal: run.ordinal, next_sequence: run.inbox.next() });
@@ -286,33 +381,43 @@ impl AgentSession {
                 events.extend(self.confirm_interrupted(turn_over)?);
                 events.extend(self.apply_turn_end_of_interrupt(cx));
                 self.hibernated = true;
-            },
+            }
             S::Pausing if fulfils => {
                 events.extend(self.confirm_paused()?);
                 self.hibernated = true;
-            },
+            }
             S::Resuming if fulfils => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 events.push(DomainEvent::ResumeAbandoned {});
                 self.hibernated = true;
-            },
+            }
             // The run before the retry, which was told to end.
-            S::Queued if ordered => {},
+            S::Queued if ordered => {}
             S::Queued => {
-                events.extend(self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, message(), cx)?);
-            },
+                events.extend(self.fail(
+                    Operation::FailLaunch,
+                    FailureReason::InfrastructureError,
+                    message(),
+                    cx,
+                )?);
+            }
             status if status.survives_its_process() => {
                 if launching && run.cause == RunCause::Wake && !ordered {
-                    events.extend(self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, message(), cx)?);
+                    events.extend(self.fail(
+                        Operation::FailLaunch,
+                        FailureReason::InfrastructureError,
+                        message(),
+                        cx,
+                    )?);
                 } else {
                     self.check(Operation::Hibernate)?;
                     self.hibernated = true;
                 }
-            },
+            }
             S::Running | S::Interrupting | S::Pausing | S::Resuming => {
                 events.extend(self.died_at_work(message(), cx)?);
-            },
-            _ => {},
+            }
+            _ => {}
         }
         if !self.hibernated {
             self.turn = None;
@@ -323,10 +428,19 @@ impl AgentSession {
 
     /// The process died in Running or under a request. What the agent had told before it died counts first (ruling
     /// 17): a turn that had ended did not fail, and an agent's own reason is kept (ruling 19). Else ruling 14.
-    fn died_at_work(&mut self, message: Option<String>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn died_at_work(
+        &mut self,
+        message: Option<String>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
-        let own_reason = self.deferred.iter().position(|fact| matches!(fact, AgentFact::SessionEnded { is_error: true, .. }));
-        if let Some(AgentFact::SessionEnded { reason, message, output, .. }) = own_reason.map(|at| self.deferred.remove(at)) {
+        let own_reason = self
+            .deferred
+            .iter()
+            .position(|fact| matches!(fact, AgentFact::SessionEnded { is_error: true, .. }));
+        if let Some(AgentFact::SessionEnded { reason, message, output, .. }) =
+            own_reason.map(|at| self.deferred.remove(at))
+        {
             return self.end_conversation(true, &reason, message, output, cx);
         }
         if !self.deferred_turn_end() {
@@ -337,11 +451,11 @@ impl AgentSession {
             S::Interrupting => {
                 events.extend(self.confirm_interrupted(true)?);
                 events.extend(self.apply_turn_end_of_interrupt(cx));
-            },
+            }
             S::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 events.push(DomainEvent::ResumeAbandoned {});
-            },
+            }
             S::Pausing => events.extend(self.confirm_paused()?),
             _ => return self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message, cx),
         }
@@ -356,7 +470,10 @@ impl AgentSession {
         if self.fruitless_runs < Self::MAX_FRUITLESS_RUNS {
             return Ok(Vec::new());
         }
-        let message = format!("{} sidecars in a row ended before the agent took the message that waits.", self.fruitless_runs);
+        let message = format!(
+            "{} sidecars in a row ended before the agent took the message that waits.",
+            self.fruitless_runs
+        );
         self.fail(Operation::FailLaunch, FailureReason::InfrastructureError, Some(message), cx)
     }
 
@@ -368,7 +485,11 @@ impl AgentSession {
     }
 
     /// The sidecar refused a lifecycle request: the session is where it was before. A refused stop is enforced.
-    pub(crate) fn request_refused(&mut self, command: CommandId, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn request_refused(
+        &mut self,
+        command: CommandId,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         if self.outstanding().is_none_or(|o| o.command_id != command) {
             return Ok(Vec::new());
         }
@@ -376,7 +497,7 @@ impl AgentSession {
             AgentSessionStatus::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 Ok(vec![DomainEvent::ResumeAbandoned {}])
-            },
+            }
             // An agent that will not stop is stopped by the runtime, which fulfils the request (ruling 12).
             _ => Ok(self.order_kill(true, cx)),
         }
@@ -395,13 +516,13 @@ impl AgentSession {
                 let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
                 events.extend(self.command(cx).map(|command| DomainEvent::CommandReissued { kind, command }));
                 events
-            },
+            }
             Some(AfterStop::Reasserted) => {
                 self.after_stop = Some(AfterStop::Killed);
                 let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
                 events.extend(self.order_kill(false, cx));
                 events
-            },
+            }
             Some(AfterStop::Killed) => Vec::new(),
         }
     }

@@ -9,7 +9,11 @@ impl AgentSession {
 
     /// `UpdateMetrics(…)`: adds what the meter's running totals add, and replaces the context window. Counts in every
     /// status. A subagent has its own meters and window; what it adds counts here too.
-    pub(crate) fn update_metrics(&mut self, report: &UsageReport, subagent: Option<&mut SubAgentSession>) -> Events {
+    pub(crate) fn update_metrics(
+        &mut self,
+        report: &UsageReport,
+        subagent: Option<&mut SubAgentSession>,
+    ) -> Events {
         let added = match subagent {
             Some(subagent) => subagent.record_usage(report),
             None => self.advance_meter(report),
@@ -46,6 +50,9 @@ impl AgentSession {
         if let Some(window) = report.context_window {
             self.metrics.context_window = Some(window);
         }
-        self.meters.entry(format!("{}|{}", report.meter, report.model)).or_default().advance(report.cost, report.tokens)
+        self.meters
+            .entry(format!("{}|{}", report.meter, report.model))
+            .or_default()
+            .advance(report.cost, report.tokens)
     }
 }

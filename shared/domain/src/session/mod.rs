@@ -39,12 +39,12 @@ pub use subagent::{SubAgentSession, SubAgentStatus};
 
 use crate::text::{AdapterName, Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AutoContinueConfig, Capabilities, ExecutionMode, FailureReason, SessionBudget, SessionMetrics, SessionOutput, SessionPlan,
-    SessionTaskList,
+    AutoContinueConfig, Capabilities, ExecutionMode, FailureReason, SessionBudget, SessionMetrics,
+    SessionOutput, SessionPlan, SessionTaskList,
 };
 use crate::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, MessageId, Occasion, OutputId, RunId, SessionChainId,
-    Timestamp, ToolCallId, TurnId, UserId,
+    AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, MessageId, Occasion, OutputId,
+    RunId, SessionChainId, Timestamp, ToolCallId, TurnId, UserId,
 };
 
 /// A session of an agent: its lifecycle, its money, its requests and its runs.
@@ -251,6 +251,11 @@ pub(crate) struct InFlight {
     pub(crate) run_id: RunId,
     pub(crate) command_id: CommandId,
     pub(crate) step: InFlightStep,
+    /// Counts its sendings from 1.
+    pub(crate) attempt: u8,
+    pub(crate) sent_at: Timestamp,
+    /// Whether the sidecar has it in its spool.
+    pub(crate) received: bool,
 }
 
 /// How far a sent message got.

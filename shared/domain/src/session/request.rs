@@ -45,10 +45,18 @@ impl AgentSession {
     /// The most requests that can be open at once; more from an agent are recorded and do not block.
     pub const MAX_PENDING_REQUESTS: usize = 20;
 
-    fn open_request(&mut self, operation: Operation, id: ToolCallId, kind: RequestKind, cx: &Occasion<'_>) -> Result<Timestamp, SessionError> {
+    fn open_request(
+        &mut self,
+        operation: Operation,
+        id: ToolCallId,
+        kind: RequestKind,
+        cx: &Occasion<'_>,
+    ) -> Result<Timestamp, SessionError> {
         self.check(operation)?;
         let expires_at = cx.now + Duration::from_secs(self.settings.request_timeout_seconds);
-        if !self.pending_requests.iter().any(|r| r.id == id) && self.pending_requests.len() < Self::MAX_PENDING_REQUESTS {
+        if !self.pending_requests.iter().any(|r| r.id == id)
+            && self.pending_requests.len() < Self::MAX_PENDING_REQUESTS
+        {
             self.pending_requests.push(PendingRequest { id, kind, asked_at: cx.now, expires_at });
         }
         self.rest_by_requests();
@@ -66,7 +74,12 @@ impl AgentSession {
     }
 
     /// `RecordUserQuestionAsked(…)`: Running → `WaitingForInput`.
-    pub(crate) fn ask(&mut self, id: ToolCallId, mut questions: Vec<Question>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn ask(
+        &mut self,
+        id: ToolCallId,
+        mut questions: Vec<Question>,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         for question in &mut questions {
             question.question = cut(&question.question, 2000);
             question.options.truncate(50);
@@ -81,7 +94,12 @@ impl AgentSession {
     ///
     /// Without a sidecar the session goes Idle: the answer is to be sent as a message (ruling 26), which the
     /// caller does when the event carries no command.
-    pub fn answer(&mut self, id: &ToolCallId, answers: Vec<Answer>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn answer(
+        &mut self,
+        id: &ToolCallId,
+        answers: Vec<Answer>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let request = self.pending_requests.iter().find(|r| r.id == *id).ok_or(SessionError::RequestOver)?;
         let RequestKind::Question { questions } = &request.kind else {
             return Err(SessionError::WrongKindOfRequest { expected: "question" });
@@ -119,12 +137,22 @@ impl AgentSession {
     }
 
     /// `RecordPlanPendingApproval(…)`: Running → `WaitingForApproval`, or approved at once when nobody must look.
-    pub(crate) fn show_plan(&mut self, id: ToolCallId, content: Option<PlanContent>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn show_plan(
+        &mut self,
+        id: ToolCallId,
+        content: Option<PlanContent>,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let requires_approval = self.settings.plan_approval_required;
         let version = self.next_plan_version();
         let created_at = self.plan.as_ref().map_or(cx.now, |plan| plan.created_at);
         if requires_approval {
-            self.open_request(Operation::RecordPlanPendingApproval, id.clone(), RequestKind::Plan { version }, cx)?;
+            self.open_request(
+                Operation::RecordPlanPendingApproval,
+                id.clone(),
+                RequestKind::Plan { version },
+                cx,
+            )?;
         } else {
             self.check(Operation::RecordPlanAutoApproved)?;
         }
@@ -160,7 +188,12 @@ impl AgentSession {
     }
 
     /// `RecordPlanRejected(feedback)`: `WaitingForApproval` → Running; the agent revises.
-    pub fn reject_plan(&mut self, id: &ToolCallId, feedback: Feedback, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn reject_plan(
+        &mut self,
+        id: &ToolCallId,
+        feedback: Feedback,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
         self.ensure_budget()?;
         let command = self.close_request(Operation::RecordPlanRejected, id, cx)?;
@@ -170,7 +203,12 @@ impl AgentSession {
         Ok(vec![DomainEvent::PlanRejected { request_id: id.clone(), feedback, command }])
     }
 
-    fn close_request(&mut self, operation: Operation, id: &ToolCallId, cx: &mut Occasion<'_>) -> Result<Option<CommandRef>, SessionError> {
+    fn close_request(
+        &mut self,
+        operation: Operation,
+        id: &ToolCallId,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Option<CommandRef>, SessionError> {
         self.check(operation)?;
         let command = self.command(cx);
         self.pending_requests.retain(|r| r.id != *id);
@@ -219,11 +257,18 @@ impl AgentSession {
         while let Some(request) = self.pending_requests.iter().find(|r| r.expires_at <= cx.now).cloned() {
             match (&request.kind, &self.settings.default_answer) {
                 (RequestKind::Question { questions }, Some(default)) if !self.budget.exhausted() => {
-                    let answer = |q: &Question| Answer { question: q.question.clone(), answer: default.clone() };
+                    let answer =
+                        |q: &Question| Answer { question: q.question.clone(), answer: default.clone() };
                     let answers = questions.iter().map(answer).collect();
-                    let command = self.close_request(Operation::RecordUserQuestionAnswered, &request.id, cx)?;
-                    events.push(DomainEvent::InputReceived { request_id: request.id, answers, by_default: true, command });
-                },
+                    let command =
+                        self.close_request(Operation::RecordUserQuestionAnswered, &request.id, cx)?;
+                    events.push(DomainEvent::InputReceived {
+                        request_id: request.id,
+                        answers,
+                        by_default: true,
+                        command,
+                    });
+                }
                 _ => {
                     let what = match request.kind {
                         RequestKind::Question { .. } => "Nobody answered the agent's question in time.",
@@ -231,7 +276,7 @@ impl AgentSession {
                     };
                     events.extend(self.record_failure(FailureReason::Timeout, Some(what.to_owned()), cx)?);
                     break;
-                },
+                }
             }
         }
         Ok(events)

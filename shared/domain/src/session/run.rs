@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::value::Capabilities;
 use crate::session::AgentSession;
+use crate::value::Capabilities;
 use crate::{CommandId, RunId, Timestamp};
 
 /// Why a run was minted (ruling 21).
@@ -57,6 +57,8 @@ pub struct Run {
     pub silent_at: Timestamp,
     /// The `begin` command, once its sidecar is up.
     pub begin: Option<CommandId>,
+    /// How often `begin` was sent, and when last, until the sidecar has it.
+    pub unheard_begin: Option<(u8, Timestamp)>,
     /// What its adapter can do, once it said so.
     pub capabilities: Option<Capabilities>,
     /// Where its envelopes stand.
@@ -72,6 +74,9 @@ pub struct Inbox {
     parked: BTreeSet<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gap: Option<Gap>,
+    /// The last of those that came too early to be kept: they are asked for again in their turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turned_away: Option<u64>,
 }
 
 /// A request for missing envelopes that is under way.
@@ -93,13 +98,13 @@ pub enum Arrival {
     Duplicate,
     /// Others are missing before it.
     Early,
-    /// So far ahead that it cannot be kept; the sidecar will send it again.
+    /// More wait already than can be kept; the sidecar is asked for it again in its turn.
     TooEarly,
 }
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { next: 1, parked: BTreeSet::new(), gap: None }
+        Self { next: 1, parked: BTreeSet::new(), gap: None, turned_away: None }
     }
 }
 
@@ -114,7 +119,7 @@ impl Inbox {
 
     /// Whether envelopes are missing.
     pub fn has_gap(&self) -> bool {
-        !self.parked.is_empty()
+        self.missing().is_some()
     }
 
     /// The request for missing envelopes that is under way.
@@ -146,9 +151,18 @@ impl Inbox {
         self.parked.insert(sequence);
     }
 
-    /// The first missing sequence and the last before what is parked.
+    /// Notes that `sequence` came too early to be kept.
+    pub fn turn_away(&mut self, sequence: u64) {
+        self.turned_away = self.turned_away.max(Some(sequence));
+    }
+
+    /// The first missing sequence and the last before what is parked, or the last that was turned away.
     pub fn missing(&self) -> Option<(u64, u64)> {
-        self.parked.first().map(|first| (self.next, first - 1))
+        let last = match self.parked.first() {
+            Some(first) => first - 1,
+            None => self.turned_away?,
+        };
+        (last >= self.next).then_some((self.next, last))
     }
 
     pub(crate) fn asked(&mut self, due_at: Timestamp) {
@@ -174,7 +188,8 @@ impl Inbox {
         if let Some(sequence) = ready {
             self.parked.remove(&sequence);
         }
-        if self.parked.is_empty() || ready.is_some() {
+        self.turned_away = self.turned_away.filter(|last| *last >= self.next);
+        if !self.has_gap() || ready.is_some() {
             // Progress: what is still missing is asked for anew.
             self.gap = None;
         }
@@ -212,7 +227,10 @@ impl AgentSession {
         if let Some(current) = self.run.as_ref().filter(|current| current.id == run) {
             return Sender::Current(current.ordinal);
         }
-        self.past_runs.iter().find(|past| past.id == run).map_or(Sender::Unknown, |past| Sender::Past(past.ordinal))
+        self.past_runs
+            .iter()
+            .find(|past| past.id == run)
+            .map_or(Sender::Unknown, |past| Sender::Past(past.ordinal))
     }
 
     /// What the sequence of an envelope says. A run that is over has no gaps to wait for.
@@ -241,6 +259,13 @@ impl AgentSession {
     pub fn park(&mut self, sequence: u64) {
         if let Some(run) = &mut self.run {
             run.inbox.park(sequence);
+        }
+    }
+
+    /// Notes that an envelope of the current run came too early to be kept.
+    pub fn turn_away(&mut self, sequence: u64) {
+        if let Some(run) = &mut self.run {
+            run.inbox.turn_away(sequence);
         }
     }
 
@@ -284,6 +309,25 @@ mod tests {
         assert_eq!(inbox.ready(), Some(3));
         assert_eq!(inbox.next(), 3);
         assert_eq!(inbox.consume(), Some(4));
+    }
+
+    #[test]
+    fn what_is_turned_away_is_missing_in_its_turn() {
+        let mut inbox = Inbox::default();
+        let last = 1 + Inbox::MAX_PARKED as u64;
+        (2..=last).for_each(|sequence| inbox.park(sequence));
+        assert_eq!(inbox.arrival(last + 1), Arrival::TooEarly);
+        inbox.turn_away(last + 1);
+        inbox.turn_away(last + 2);
+        assert_eq!(inbox.missing(), Some((1, 1)));
+        let mut at = inbox.consume();
+        while at.is_some() {
+            at = inbox.consume();
+        }
+        assert_eq!(inbox.missing(), Some((last + 1, last + 2)));
+        inbox.consume();
+        inbox.consume();
+        assert!(!inbox.has_gap());
     }
 
     proptest! {

@@ -236,9 +236,13 @@ impl Operation {
             (Self::StartTurn, S::Idle | S::Interrupted | S::Running) => S::Running,
 
             (Self::RecordTurnCompleted, S::Running | S::WaitingForInput | S::WaitingForApproval) => S::Idle,
-            (Self::RecordOutput, S::Running | S::WaitingForInput | S::WaitingForApproval | S::Idle) => S::Idle,
+            (Self::RecordOutput, S::Running | S::WaitingForInput | S::WaitingForApproval | S::Idle) => {
+                S::Idle
+            }
 
-            (Self::RequestInterrupt, S::Running) => S::Interrupting,
+            (Self::RequestInterrupt, S::Running | S::WaitingForInput | S::WaitingForApproval) => {
+                S::Interrupting
+            }
             (Self::ConfirmInterrupted, S::Interrupting) => S::Interrupted,
             (Self::ConfirmInterruptedTurnOver, S::Interrupting) => S::Idle,
             (Self::RequestPause, S::Running) => S::Pausing,

@@ -1,16 +1,28 @@
 //! Turns, output, context and the end of the agent's conversation (S0 8.4, rulings 17 to 19).
 
-use super::{AgentFact, AgentSession, AgentSessionStatus, InFlightStep, Operation, RecordedOutput, SessionError, State, Turn};
+use super::{
+    AgentFact, AgentSession, AgentSessionStatus, InFlightStep, Operation, RecordedOutput, SessionError,
+    State, Turn,
+};
 use crate::text::cut;
 use crate::value::{FailureReason, SessionOutput, SessionTask, SessionTaskList};
 use crate::{DomainEvent, Events, MessageId, Occasion, TurnId};
 
 impl AgentSession {
     /// A turn began: Idle, Interrupted or Running → Running (ruling 18).
-    pub(crate) fn start_turn(&mut self, turn: TurnId, message: Option<MessageId>, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn start_turn(
+        &mut self,
+        turn: TurnId,
+        message: Option<MessageId>,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         self.transition(Operation::StartTurn, State::Running)?;
         self.turn = Some(Turn { id: turn.clone(), started_at: cx.now });
         self.hibernated = false;
+        if let Some(run) = &mut self.run {
+            // An agent that works was told to begin.
+            run.unheard_begin = None;
+        }
         self.fruitless_runs = 0;
         // The agent has these, and its turn has begun.
         self.in_flight.retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
@@ -18,9 +30,14 @@ impl AgentSession {
     }
 
     /// `RecordTurnCompleted()` or, with output, `RecordOutput()`: → Idle.
-    pub(crate) fn complete_turn(&mut self, output: Option<SessionOutput>, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn complete_turn(
+        &mut self,
+        output: Option<SessionOutput>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let output = output.or_else(|| self.staged_output.clone());
-        let operation = if output.is_some() { Operation::RecordOutput } else { Operation::RecordTurnCompleted };
+        let operation =
+            if output.is_some() { Operation::RecordOutput } else { Operation::RecordTurnCompleted };
         self.check(operation)?;
         let was_idle = self.status() == AgentSessionStatus::Idle;
         self.transition(operation, State::Idle)?;
@@ -36,7 +53,10 @@ impl AgentSession {
         if let Some(output) = output {
             events.push(self.record_output(output, cx));
         } else {
-            events.push(DomainEvent::TurnCompleted { turn_count: self.metrics.turn_count, last_turn_at: cx.now });
+            events.push(DomainEvent::TurnCompleted {
+                turn_count: self.metrics.turn_count,
+                last_turn_at: cx.now,
+            });
         }
         Ok(events)
     }
@@ -55,7 +75,11 @@ impl AgentSession {
     }
 
     /// Output through the agent API: takes effect at the turn's end, or at once when none is open (ruling 18).
-    pub fn submit_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    pub fn submit_output(
+        &mut self,
+        output: SessionOutput,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let status = self.status();
         if status == AgentSessionStatus::Idle {
             return self.complete_turn(Some(output), cx);
@@ -82,7 +106,8 @@ impl AgentSession {
         }
         let open = self.turn.is_some() || self.status() != AgentSessionStatus::Idle;
         // The turn's end has often brought the same output: it is not recorded twice.
-        let output = output.filter(|new| open || self.output.as_ref().is_none_or(|recorded| recorded.output != *new));
+        let output =
+            output.filter(|new| open || self.output.as_ref().is_none_or(|recorded| recorded.output != *new));
         if open || output.is_some() || self.staged_output.is_some() {
             self.complete_turn(output, cx)
         } else {
@@ -108,20 +133,24 @@ impl AgentSession {
             match fact {
                 AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {
                     events.push(DomainEvent::RequestClosed { request_id: request });
-                },
+                }
                 AgentFact::TurnStarted { turn, message } => {
                     self.in_flight.retain(|m| Some(m.message_id) != message);
                     events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
-                },
-                AgentFact::TurnCompleted { output, .. } | AgentFact::SessionEnded { is_error: false, output, .. } => {
+                }
+                AgentFact::TurnCompleted { output, .. }
+                | AgentFact::SessionEnded { is_error: false, output, .. } => {
                     self.metrics.turn_count += 1;
                     self.metrics.last_turn_at = Some(cx.now);
                     if let Some(output) = output.or_else(|| self.staged_output.take()) {
                         events.push(self.record_output(output, cx));
                     } else {
-                        events.push(DomainEvent::TurnCompleted { turn_count: self.metrics.turn_count, last_turn_at: cx.now });
+                        events.push(DomainEvent::TurnCompleted {
+                            turn_count: self.metrics.turn_count,
+                            last_turn_at: cx.now,
+                        });
                     }
-                },
+                }
                 other => self.deferred.push(other),
             }
         }
@@ -174,7 +203,8 @@ impl AgentSession {
             };
         }
         let list = SessionTaskList { tasks, last_updated_at: cx.now };
-        let event = DomainEvent::TaskListUpdated { task_count: list.tasks.len(), completed_count: list.completed() };
+        let event =
+            DomainEvent::TaskListUpdated { task_count: list.tasks.len(), completed_count: list.completed() };
         self.task_list = Some(list);
         vec![event]
     }

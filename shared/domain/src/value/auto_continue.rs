@@ -83,7 +83,9 @@ impl AutoContinueConfig {
                 wrong.push(InvalidAutoContinue::CommandMissing(criterion.kind));
             }
             let in_range = |t: &Decimal| (Decimal::ZERO..=Decimal::ONE_HUNDRED).contains(t);
-            if criterion.kind == ValidationType::CoverageThreshold && !criterion.threshold.as_ref().is_some_and(in_range) {
+            if criterion.kind == ValidationType::CoverageThreshold
+                && !criterion.threshold.as_ref().is_some_and(in_range)
+            {
                 wrong.push(InvalidAutoContinue::Threshold);
             }
         }

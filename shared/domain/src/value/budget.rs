@@ -55,7 +55,13 @@ impl SessionBudget {
         if !(1..=99).contains(&warn_at_percent) {
             return Err(InvalidBudget::WarnAtPercent);
         }
-        Ok(Self { hard_cap_usd, warn_at_percent, tokens_used: 0, estimated_cost_usd: Usd::ZERO, warned: false })
+        Ok(Self {
+            hard_cap_usd,
+            warn_at_percent,
+            tokens_used: 0,
+            estimated_cost_usd: Usd::ZERO,
+            warned: false,
+        })
     }
 
     /// The cap.

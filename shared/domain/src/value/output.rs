@@ -17,7 +17,11 @@ impl CommitSha {
     /// Takes 40 hexadecimal digits; capitals are lowered.
     pub fn parse(s: impl Into<String>) -> Result<Self, InvalidCommitSha> {
         let s = s.into().to_ascii_lowercase();
-        if s.len() == 40 && s.bytes().all(|b| b.is_ascii_hexdigit()) { Ok(Self(s)) } else { Err(InvalidCommitSha) }
+        if s.len() == 40 && s.bytes().all(|b| b.is_ascii_hexdigit()) {
+            Ok(Self(s))
+        } else {
+            Err(InvalidCommitSha)
+        }
     }
 }
 

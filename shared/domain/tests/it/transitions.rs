@@ -30,7 +30,10 @@ fn specified(operation: Op) -> Vec<(S, S)> {
             (S::WaitingForApproval, S::Idle),
             (S::Idle, S::Idle),
         ],
-        Op::RequestInterrupt => vec![(S::Running, S::Interrupting)],
+        // Ruling 26: an interrupt closes what the agent waits for.
+        Op::RequestInterrupt => {
+            all_to(&[S::Running, S::WaitingForInput, S::WaitingForApproval], S::Interrupting)
+        }
         Op::ConfirmInterrupted => vec![(S::Interrupting, S::Interrupted)],
         // Ruling 17.
         Op::ConfirmInterruptedTurnOver => vec![(S::Interrupting, S::Idle)],
@@ -178,7 +181,7 @@ fn every_command_keeps_the_table_in_every_status() {
             let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
             match (command(&mut scene), to) {
                 (Ok(()), Some(to)) => {
-                    assert_eq!(scene.conv.session.status(), to, "{operation:?} from {status}")
+                    assert_eq!(scene.conv.session.status(), to, "{operation:?} from {status}");
                 }
                 (Err(code), None) => {
                     assert_eq!(code, "invalid-transition", "{operation:?} from {status}");

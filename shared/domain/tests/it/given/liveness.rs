@@ -280,3 +280,24 @@ fn hibernation_is_no_failure() {
     }
     scene.then_status(S::Idle);
 }
+
+#[test]
+fn a_begin_that_is_not_received_is_sent_once_more_and_then_its_process_is_ended() {
+    Scene::launching()
+        .told(AgentFact::SidecarReady(can_all()))
+        .when(|s| s.clock_with_heartbeats(31))
+        .then_events(&["CommandReissued"])
+        .when(|s| s.clock_with_heartbeats(31))
+        .then_events(&["RunStopOrdered"]);
+}
+
+#[test]
+fn a_message_that_is_not_received_is_sent_once_more_and_then_its_process_is_ended() {
+    Scene::idle()
+        .when(|s| s.steer(1))
+        .then_event("MessageDispatched")
+        .when(|s| s.clock_with_heartbeats(31))
+        .then_events(&["MessageDispatched"])
+        .when(|s| s.clock_with_heartbeats(31))
+        .then_events(&["RunStopOrdered"]);
+}
