@@ -15,4 +15,3 @@ pub mod exit;
 pub mod keys;
 pub mod output;
 pub mod server;
-

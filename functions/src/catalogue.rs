@@ -229,7 +229,10 @@ pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for function in http_functions() {
         let handler = (function.handler)().layer(Extension(FunctionName(function.name)));
-        let handler = if function.caller == CallerKind::Sidecar { handler.layer(DefaultBodyLimit::disable()) } else { handler };
+        let handler = match function.caller {
+            CallerKind::Sidecar => handler.layer(DefaultBodyLimit::max(gateway::MAX_BODY_BYTES)),
+            _ => handler,
+        };
         router = router.route(function.path, handler);
     }
     router

@@ -10,9 +10,10 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::value::MessageStatus;
-use pilothouse_domain::{AgentSessionId, DomainEvent, Events, Occasion, UserId};
-use pilothouse_store::{Commit, CommitError, LoadedConversation, Store, StoredAnswer};
+use pilothouse_domain::text::MessageContent;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::{AgentSessionId, DomainEvent, Events, Occasion, TurnId, UserId};
+use pilothouse_store::{Commit, CommitError, LoadedConversation, SentMessage, Store, StoredAnswer};
 use pilothouse_wire::keys::sha256_hex;
 use serde::Serialize;
 use serde_json::Value;
@@ -170,6 +171,11 @@ impl IntoResponse for Answer {
     }
 }
 
+/// What tells one message from another under the same id (ruling 28).
+pub fn message_hash(content: &MessageContent, priority: MessagePriority, expected_turn: Option<&TurnId>) -> String {
+    sha256_hex(format!("{priority:?}\n{}\n{content}", expected_turn.map_or("", TurnId::as_str)).as_bytes())
+}
+
 impl App {
     /// A session of `owner`, for reading. Another owner's is not there.
     pub async fn session_of(&self, owner: &UserId, id: AgentSessionId) -> Result<pilothouse_domain::AgentSession, Problem> {
@@ -203,13 +209,14 @@ impl App {
             if *loaded.conversation.session.owner_id() != call.owner {
                 return Err(Problem::no_session());
             }
-            call.if_match.check(loaded.conversation.session.control_version())?;
             let cause = Cause::Owner { function: call.function.to_owned() };
-            let events = {
-                let mut ids = FreshIds;
-                let mut cx = self.occasion(&mut ids);
-                let events = decide(&mut loaded.conversation, &mut cx)?;
-                self.follow(&mut loaded.conversation, events, &mut cx)
+            let mut ids = FreshIds;
+            let mut cx = self.occasion(&mut ids);
+            let decided = call.check(loaded.conversation.session.control_version());
+            let events = match decided.and_then(|()| decide(&mut loaded.conversation, &mut cx)) {
+                Ok(events) => self.follow(&mut loaded.conversation, events, &mut cx),
+                // The same request, sent twice at once: the first one may be why this one is refused.
+                Err(refusal) => return call.earlier_answer(&self.store).await?.ok_or(refusal),
             };
             let answer = show(&loaded.conversation)?;
             if events.is_empty() && call.key_hash.is_none() {
@@ -265,10 +272,10 @@ impl App {
         let conversation = &loaded.conversation;
         for event in events {
             let DomainEvent::MessageEnqueued { message_id, .. } = event else { continue };
-            // A message that was enqueued and left the queue in one change is recorded as what it became.
-            let still_open = conversation.queue.get(*message_id).filter(|m| m.status == MessageStatus::Pending);
-            if let Some(message) = still_open {
-                commit.new_message(conversation.session.id(), message)?;
+            let closed = || conversation.closed_messages.iter().find(|m| m.message_id == *message_id);
+            if let Some(message) = conversation.queue.get(*message_id).or_else(closed) {
+                let hash = message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());
+                commit.new_message(conversation.session.id(), *message_id, &SentMessage { hash })?;
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ pub fn document() -> Value {
     for function in http_functions().iter().filter(|f| f.caller != CallerKind::Sidecar) {
         let input = function.input.map(|schema| schema(&mut generator));
         let output = function.output.map(|schema| schema(&mut generator));
-        let operation = operation(function, input.map(Value::from), output.map(Value::from), &Value::from(problem.clone()));
+        let operation = operation(function, input.map(Value::from), output.map(Value::from).as_ref(), &Value::from(problem.clone()));
         let path = paths.entry(function.path.to_owned()).or_insert_with(|| json!({}));
         if let Some(methods) = path.as_object_mut() {
             methods.insert(function.method.as_str().to_lowercase(), operation);
@@ -52,7 +52,7 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(function: &HttpFunction, input: Option<Value>, output: Option<Value>, problem: &Value) -> Value {
+fn operation(function: &HttpFunction, input: Option<Value>, output: Option<&Value>, problem: &Value) -> Value {
     let mut parameters: Vec<Value> = path_parameters(function.path)
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
@@ -71,7 +71,7 @@ fn operation(function: &HttpFunction, input: Option<Value>, output: Option<Value
     }
     let mut responses = Map::new();
     for status in function.answers {
-        let content = output.as_ref().map(|schema| json!({ "application/json": { "schema": schema } }));
+        let content = output.map(|schema| json!({ "application/json": { "schema": schema } }));
         responses.insert(status.to_string(), json!({ "description": function.summary, "content": content.unwrap_or(json!({})) }));
     }
     responses.insert(

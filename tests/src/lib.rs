@@ -1,1 +1,19 @@
-//! End-to-end tests, contract suites and benches of Pilothouse.
+//! End-to-end tests, contract suites and benches of Pilothouse; this library is their harness.
+//!
+//! - [`ServerProcess`]: a real `pilothouse up`, with real sidecars, that can be killed and started again
+//! - [`Api`], [`Reply`]: requests as any program would send them, with whatever is wrong with them
+//! - [`Session`]: a session over the API, and waiting for what must become of it
+//! - [`processes`]: the sidecars that are alive, known by the locks that they hold
+//!
+//! A harness that cannot go on is a failed test, so it panics.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod api;
+pub mod processes;
+pub mod programs;
+mod server;
+mod session;
+
+pub use api::{Api, Reply};
+pub use server::ServerProcess;
+pub use session::{PATIENCE, Session, started, work};

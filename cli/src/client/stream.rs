@@ -36,8 +36,7 @@ impl Client {
     /// Opens the live stream: everything after the cursor `after`, or from the session's beginning.
     pub async fn stream(&self, id: AgentSessionId, after: Option<&str>) -> Result<SessionStream, ApiError> {
         let mut url = self.url(&format!("ws/agents/sessions/{id}/stream"))?;
-        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
-        if url.set_scheme(scheme).is_err() {
+        if url.set_scheme("ws").is_err() {
             return Err(ApiError::InvalidUrl {
                 url: url.to_string(),
                 why: "it cannot carry a WebSocket".into(),

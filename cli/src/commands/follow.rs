@@ -13,8 +13,8 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::session::{next_steps, outcome};
 use crate::output::sessions::short_id;
-use crate::output::text::{line, prefixed};
-use crate::output::{activity, logs, requests};
+use crate::output::text::prefixed;
+use crate::output::{Style, activity, logs, requests};
 
 /// When a watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,7 +94,7 @@ pub(super) async fn follow(
         match next {
             Followed::Lost { why, retry_in } if !cx.json => {
                 let text = format!("{why}; trying again in {} ms", retry_in.as_millis());
-                write(&format!("{}\n", cx.style.dim(&text)))?;
+                eprintln!("{}", Style::for_stream(&std::io::stderr()).dim(&text));
             }
             Followed::Lost { .. } => {}
             Followed::Message(message) => {
@@ -156,9 +156,7 @@ impl Printer<'_> {
                 self.last_usage.clone_from(&text);
                 text
             }
-            StreamBody::Queue(change) => {
-                format!("{:>8} {}\n", "", style.dim(&format!("✉ {}", line(&change.event, 80))))
-            }
+            StreamBody::Queue(change) => activity::queue(change, style),
             StreamBody::Log(_) | StreamBody::CaughtUp {} => return Ok(()),
         };
         write(&text)

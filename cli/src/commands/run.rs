@@ -18,8 +18,8 @@ use crate::output::session::outcome;
 
 /// Start a session and watch it.
 ///
-/// The watch ends when the session rests, waits no longer for the agent, or is over; exits with 5 if it ended as
-/// Failed or Cancelled. Ctrl-C ends the watch, never the session.
+/// The watch ends when the session rests or is over; exits with 5 if it ended as Failed or Cancelled. Ctrl-C ends the
+/// watch, never the session.
 #[derive(Debug, Args)]
 pub struct Run {
     /// What the agent is to do; - reads it from standard input

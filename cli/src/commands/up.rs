@@ -31,7 +31,7 @@ impl Up {
         logs();
         let server =
             Server::start(Options { listen: self.listen, data: data.clone(), ephemeral: false }).await?;
-        let url = format!("{}", server.url());
+        let url = server.url().to_owned();
         if globals.json {
             write_json(&serde_json::json!({ "url": url, "data": data }))?;
         } else {

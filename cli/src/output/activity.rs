@@ -3,11 +3,11 @@
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ActivityItemType;
 use pilothouse_functions::api::records::ActivityView;
-use pilothouse_functions::api::stream::{StatusView, UsageView};
+use pilothouse_functions::api::stream::{QueueChange, StatusView, UsageView};
 
 use super::sessions::paint;
 use super::style::{Paint, Style};
-use super::text::{clean, line};
+use super::text::{clean, event};
 use super::{money, time};
 
 /// A line of the activity stream; times count from the session's creation.
@@ -17,6 +17,8 @@ pub fn activity(view: &ActivityView, style: Style, created_at: Timestamp) -> Str
     let (mark, colour) = match item.kind {
         T::Message => ("●", Paint::Plain),
         T::ToolCallStart => ("▸", Paint::Cyan),
+        // The line begins with how it ended.
+        T::ToolCallEnd if item.summary.starts_with("Error") => ("✗", Paint::Red),
         T::ToolCallEnd => ("✓", Paint::Green),
         T::SubAgentSpawn | T::SubAgentComplete => ("◆", Paint::Cyan),
         T::UserQuestion | T::PlanModeExit => ("?", Paint::Yellow),
@@ -41,8 +43,8 @@ pub fn activity(view: &ActivityView, style: Style, created_at: Timestamp) -> Str
 
 /// A change of status.
 pub fn status(view: &StatusView, style: Style) -> String {
-    let event = style.dim(&format!("({})", line(&view.event, 80)));
-    format!("{:>8} {} {event}\n", "", style.paint(paint(view.status), &format!("⇒ {}", view.status)))
+    let cause = style.dim(&format!("({})", event(&view.event)));
+    format!("{:>8} {} {cause}\n", "", style.paint(paint(view.status), &format!("⇒ {}", view.status)))
 }
 
 /// A change of usage.
@@ -50,6 +52,11 @@ pub fn usage(view: &UsageView, style: Style) -> String {
     let context = view.metrics.context_window.as_ref().map(|w| format!(", context {} %", w.usage_percent));
     let cost = money::of_cap(view.budget.estimated_cost_usd, view.budget.hard_cap_usd);
     format!("{:>8} {}\n", "", style.dim(&format!("$ spent {cost}{}", context.unwrap_or_default())))
+}
+
+/// A change of the message queue.
+pub fn queue(change: &QueueChange, style: Style) -> String {
+    format!("{:>8} {}\n", "", style.dim(&format!("✉ {}", event(&change.event))))
 }
 
 fn at(then: Timestamp, created_at: Timestamp) -> String {
@@ -75,7 +82,7 @@ mod tests {
 
         let view =
             serde_json::from_value(json!({ "status": "Paused", "event": "SessionPausedEvent" })).unwrap();
-        assert_eq!(status(&view, Style::PLAIN), "         ⇒ Paused (SessionPausedEvent)\n");
+        assert_eq!(status(&view, Style::PLAIN), "         ⇒ Paused (session paused)\n");
 
         let view = pilothouse_functions::api::stream::UsageView {
             metrics: session().metrics,

@@ -15,7 +15,7 @@ pub fn show(plan: &SessionPlan, style: Style, now: Timestamp) -> String {
         PlanStatus::Approved => ("approved", Paint::Green),
         PlanStatus::Rejected => ("rejected; the agent revises it", Paint::Red),
     };
-    let since = style.dim(&time::ago(plan.approved_at.unwrap_or(plan.created_at), now));
+    let since = style.dim(&format!("({})", time::ago(plan.approved_at.unwrap_or(plan.created_at), now)));
     let text = match &plan.content {
         Some(content) => clean(content.as_str()).trim_end().to_owned(),
         None => style.dim("(the agent showed no text)"),
@@ -38,7 +38,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             show(&plan, Style::PLAIN, now()),
-            "Plan, revision 2: waits for your decision 60 s ago\n\n1. Look\n2. Leap\n"
+            "Plan, revision 2: waits for your decision (60 s ago)\n\n1. Look\n2. Leap\n"
         );
     }
 }

@@ -7,7 +7,7 @@ use pilothouse_functions::api::sessions::SessionView;
 
 use super::sessions::{paint, short_id};
 use super::style::{Paint, Style};
-use super::text::{clean, line};
+use super::text::{clean, count, line};
 use super::{money, requests, time};
 
 /// The status with what qualifies it: `Idle (hibernated, output waits for review)`.
@@ -65,14 +65,9 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
         let output = &recorded.output;
         let tests = if output.all_tests_passing { "all tests pass" } else { "not all tests pass" };
         let commit = output.commit_sha.as_ref().map(|sha| format!(", commit {sha}")).unwrap_or_default();
-        let files = super::text::count(output.files_changed as usize, "file");
-        field(
-            "Output",
-            format!(
-                "{files} changed, {} tests added, {tests}{commit} ({})",
-                output.tests_added, recorded.output_id
-            ),
-        );
+        let files = count(output.files_changed as usize, "file");
+        let added = count(output.tests_added as usize, "test");
+        field("Output", format!("{files} changed, {added} added, {tests}{commit} ({})", recorded.output_id));
     }
     if let Some(tasks) = session.session_task_list.as_ref().filter(|list| !list.tasks.is_empty()) {
         out.push_str(&task_list(tasks, style));

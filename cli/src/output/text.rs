@@ -29,7 +29,21 @@ pub fn indented(text: &str, by: &str) -> String {
 
 /// Text with this before each line, and each line ended.
 pub fn prefixed(text: &str, prefix: &str) -> String {
-    text.lines().flat_map(|line| [prefix, line, "\n"]).collect()
+    text.lines().map(|line| format!("{prefix}{line}").trim_end().to_owned() + "\n").collect()
+}
+
+/// The name of a domain event as people say it: `MessageEnqueuedEvent` is `message enqueued`.
+pub fn event(name: &str) -> String {
+    let name = clean(name);
+    let name = name.strip_suffix("Event").unwrap_or(&name);
+    let mut words = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(c.to_lowercase());
+    }
+    words
 }
 
 /// `1 message`, `2 messages`.
@@ -39,7 +53,7 @@ pub fn count(number: usize, noun: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{clean, count, indented, line};
+    use super::{clean, count, event, indented, line};
 
     #[test]
     fn an_agent_cannot_control_the_terminal() {
@@ -51,6 +65,12 @@ mod tests {
         assert_eq!(line("one\n  two", 20), "one two");
         assert_eq!(line("one two three", 8), "one two…");
         assert_eq!(line("äöüäöü", 4), "äöü…");
+    }
+
+    #[test]
+    fn events_are_said_in_words() {
+        assert_eq!(event("AgentSessionTurnStartedEvent"), "agent session turn started");
+        assert_eq!(event("Event"), "");
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(super) async fn open(data: &Path, keys: &LocalKeys, url: &str) -> Result<Eng
     let secret = keys.root_secret().clone();
 
     let hurry = hurry();
-    let mut config = WorkerConfig::new(data, sidecar().ok_or(StartError::NoSidecar)?, secret.clone(), url, url);
+    let mut config =
+        WorkerConfig::new(data, sidecar().ok_or(StartError::NoSidecar)?, secret.clone(), url, url);
     config.heartbeat /= hurry;
     config.isolation /= hurry;
     let claims = Arc::new(Claims::new(store.clone(), Arc::clone(&clock)));
@@ -51,7 +52,11 @@ pub(super) async fn open(data: &Path, keys: &LocalKeys, url: &str) -> Result<Eng
         blobs: Arc::new(FileBlobs::open(data.join("blobs"))?),
         broker: Arc::new(broker.clone()),
         runtime: Arc::clone(&worker) as _,
-        keyring: Keyring::new(ISSUER, AUDIENCE, HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())])),
+        keyring: Keyring::new(
+            ISSUER,
+            AUDIENCE,
+            HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
+        ),
         secret,
         deadlines: Deadlines::default().shortened(hurry),
         clock,

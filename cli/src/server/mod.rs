@@ -96,7 +96,8 @@ impl Server {
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|source| StartError::Listen { address: options.listen, source })?;
-        let address = listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let address =
+            listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
         let url = format!("http://{address}");
         let Engines { app, table, broker, worker } = engines::open(&options.data, &keys, &url).await?;
         let tasks = tasks::spawn(&app, &table, &broker);
@@ -121,16 +122,19 @@ impl Server {
             let _ = stopped.await; // ends when the sender says so or is gone
         });
         let mut serving = tokio::spawn(serve.into_future());
-        tokio::select! {
-            () = shutdown => {},
-            ended = &mut serving => tracing::error!(?ended, "the server stopped answering"),
-        }
+        let answering = tokio::select! {
+            () = shutdown => true,
+            ended = &mut serving => {
+                tracing::error!(?ended, "the server stopped answering");
+                false
+            },
+        };
         let _ = stop.send(());
         if self.ephemeral {
             self.worker.stop_all(GRACE).await;
         }
         // Long polls and live streams do not end by themselves.
-        if tokio::time::timeout(GRACE, &mut serving).await.is_err() {
+        if answering && tokio::time::timeout(GRACE, &mut serving).await.is_err() {
             serving.abort();
         }
         self.tasks.shutdown().await;

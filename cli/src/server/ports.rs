@@ -73,14 +73,16 @@ impl RunEvents for Ends {
             body: RawEvent::RunExited(exit),
         };
         let key = self.secret.runtime_key(run);
-        let signed = Signed::seal(&envelope, self.secret.id(), Signer::Runtime, &key).map_err(|e| ReportError(Box::new(e)))?;
+        let signed = Signed::seal(&envelope, self.secret.id(), Signer::Runtime, &key)
+            .map_err(|e| ReportError(Box::new(e)))?;
         let message = Outgoing {
             group: session.to_string(),
             deduplication_id: format!("exit-{run}"),
             body: serde_json::to_string(&signed).map_err(|e| ReportError(Box::new(e)))?,
             delay: Duration::ZERO,
         };
-        let outcome = self.broker.send(&queues::events(), vec![message]).await.map_err(|e| ReportError(Box::new(e)))?;
+        let outcome =
+            self.broker.send(&queues::events(), vec![message]).await.map_err(|e| ReportError(Box::new(e)))?;
         match outcome.failed.into_iter().next() {
             None => Ok(()),
             Some((_, error)) => Err(ReportError(Box::new(error))),

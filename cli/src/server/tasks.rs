@@ -97,28 +97,36 @@ async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBroker) {
     let mut watch = table.watch_feed();
     loop {
         match relay_some(&store, &table, &broker).await {
-            Ok(true) => {},
+            Ok(true) => {}
             Ok(false) => {
                 if !watch.touched().await {
                     return;
                 }
-            },
+            }
             Err(error) => {
                 tracing::error!(cause = %chain(error.as_ref()), "journal entries could not be handed on");
                 tokio::time::sleep(REST).await;
-            },
+            }
         }
     }
 }
 
-async fn relay_some(store: &Store, table: &SqliteTable, broker: &EmbeddedBroker) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+async fn relay_some(
+    store: &Store,
+    table: &SqliteTable,
+    broker: &EmbeddedBroker,
+) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let after = store.relay_place().await?;
     let fed = table.feed(after, RELAYED).await?;
     let Some((last, _)) = fed.last() else { return Ok(false) };
     let last = *last;
     let mut messages = Vec::new();
     for (_, item) in &fed {
-        messages.extend(reactions::message(&Store::read_entry(item)?));
+        match Store::read_entry(item) {
+            Ok(entry) => messages.extend(reactions::message(&entry)),
+            // One session's damage must not stop all the others.
+            Err(error) => tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out"),
+        }
     }
     for batch in messages.chunks(MAX_BATCH) {
         let outcome = broker.send(&queues::reactions(), batch.to_vec()).await?;
@@ -149,12 +157,12 @@ async fn sweep(table: SqliteTable) {
         ticks.tick().await;
         loop {
             match table.sweep_expired(SWEPT).await {
-                Ok(SWEPT) => {},
+                Ok(SWEPT) => {}
                 Ok(_) => break,
                 Err(error) => {
                     tracing::error!(cause = %chain(&error), "expired items could not be removed");
                     break;
-                },
+                }
             }
         }
     }

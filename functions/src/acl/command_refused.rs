@@ -2,10 +2,11 @@
 
 use pilothouse_domain::CommandId;
 use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::text::cut;
 
 use super::Mapping;
 
 /// The command, a stable code and a sentence.
 pub fn map(command: CommandId, code: &str, message: &str) -> Mapping {
-    Mapping::to(AgentFact::CommandRefused { command, code: code.to_owned(), message: message.to_owned() })
+    Mapping::to(AgentFact::CommandRefused { command, code: cut(code, 50), message: cut(message, 500) })
 }

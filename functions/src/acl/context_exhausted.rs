@@ -4,7 +4,7 @@ use pilothouse_domain::session::AgentFact;
 
 use super::Mapping;
 
-/// Running → ContextExhausted.
+/// Running → `ContextExhausted`.
 pub fn map() -> Mapping {
     Mapping::to(AgentFact::ContextExhausted)
 }

@@ -1,10 +1,11 @@
 //! `context_nearing_limit`: a warning, no change of status (S0 8.3 `RecordContextNearingLimitCommand`).
 
 use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::text::cut;
 
 use super::Mapping;
 
 /// How full the window is, in percent.
 pub fn map(usage_percent: &str) -> Mapping {
-    Mapping::to(AgentFact::ContextNearingLimit { usage_percent: usage_percent.to_owned() })
+    Mapping::to(AgentFact::ContextNearingLimit { usage_percent: cut(usage_percent, 20) })
 }

@@ -57,6 +57,11 @@ pub struct ToolCallView {
     pub tool_name: String,
     /// Its input as JSON.
     pub input: Value,
+    /// Whether texts of `input` are only their beginnings; the whole event is at `blob`.
+    pub truncated: bool,
+    /// Where the whole stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
     /// What it gave; nothing while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResultView>,
@@ -94,6 +99,11 @@ pub struct LogChunkView {
     pub stream: String,
     /// The text.
     pub content: String,
+    /// Whether `content` is only its beginning; the whole event is at `blob`.
+    pub truncated: bool,
+    /// Where the whole stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
     /// When it was recorded.
     pub recorded_at: Timestamp,
 }

@@ -1,11 +1,11 @@
 //! The clock: carries out what is due (rulings 12, 13, 26). Deadlines stand on the sessions; the Due index only says
 //! where to look.
 
-use pilothouse_domain::AgentSessionId;
+use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{Due, ProcessState};
 use pilothouse_runtime::ProcessState as Seen;
-use pilothouse_store::{Commit, CommitError, Store};
+use pilothouse_store::{Commit, Store};
 
 use crate::app::{App, FreshIds};
 use crate::edge::Problem;
@@ -50,15 +50,38 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         };
         let mut ids = FreshIds;
         let mut cx = app.occasion(&mut ids);
+        if is_dead(due, process, heard_at, app, &loaded.conversation.session) {
+            // Nobody is left to send what is missing; what is parked behind it counts before the end does.
+            let lost = loaded.conversation.session.close_gap();
+            if !lost.is_empty() {
+                let mut commit = Commit::new();
+                app.record_entry(&mut commit, &mut loaded, Cause::Clock, lost)?;
+                match apply_ready(app, commit, loaded).await {
+                    Ok(()) | Err(Problem::VersionConflict) => continue,
+                    Err(other) => return Err(other),
+                }
+            }
+        }
         let events = loaded.conversation.on_due(process, heard_at, &mut cx)?;
         let events = app.follow(&mut loaded.conversation, events, &mut cx);
         let mut commit = Commit::new();
         app.record_entry(&mut commit, &mut loaded, Cause::Clock, events)?;
         match apply_ready(app, commit, loaded).await {
             Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
-            Err(other) => return Err(other.into()),
+            Err(Problem::VersionConflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(other) => return Err(other),
         }
     }
     Err(Problem::VersionConflict)
+}
+
+/// Whether what is due finds the run dead (rulings 12, 13).
+fn is_dead(due: Due, process: ProcessState, heard_at: Option<Timestamp>, app: &App, session: &AgentSession) -> bool {
+    let heard_lately = heard_at.is_some_and(|at| at + app.deadlines.silent > app.now());
+    session.run().is_some_and(|run| run.inbox.has_gap())
+        && match due {
+            Due::Received => process == ProcessState::Dead,
+            Due::Silence => process != ProcessState::Alive && !heard_lately,
+            _ => false,
+        }
 }

@@ -107,6 +107,7 @@ pub fn maybe_by_serde<T: DeserializeOwned>(value: Option<Value>) -> Result<Optio
 }
 
 /// A required field of a type that is read from a string.
+#[allow(clippy::needless_pass_by_value)] // deserr hands values over
 pub fn parsed<T: std::str::FromStr>(value: String) -> Result<T, T::Err> {
     value.parse()
 }
@@ -161,5 +162,63 @@ impl<S: Send + Sync> FromRequest<S> for NoBody {
         let bytes = bytes_of(request).await.map_err(IntoResponse::into_response)?;
         read::<Nothing>(&bytes).map_err(IntoResponse::into_response)?;
         Ok(Self)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::sessions::start::StartSession;
+
+    fn violations(json: &str) -> Vec<(String, String)> {
+        match read::<StartSession>(json.as_bytes()) {
+            Err(Problem::Invalid(all)) => all.into_iter().map(|v| (v.field, v.message)).collect(),
+            Err(other) => vec![(String::new(), other.to_string())],
+            Ok(_) => Vec::new(),
+        }
+    }
+
+    fn fields(json: &str) -> Vec<String> {
+        let mut fields: Vec<_> = violations(json).into_iter().map(|(field, _)| field).collect();
+        fields.sort();
+        fields
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_named_at_once() {
+        let objective = "x".repeat(2001);
+        let json = format!(
+            r#"{{ "workingDirectory": "here", "objective": "{objective}", "budgetCapUsd": "-1", "warnAtPercent": 100,
+                 "labels": 7, "colour": "red", "planApprovalRequired": "yes" }}"#
+        );
+        let wrong = ["budgetCapUsd", "colour", "labels", "objective", "planApprovalRequired", "warnAtPercent", "workingDirectory"];
+        assert_eq!(fields(&json), wrong);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert_eq!(fields(""), ["budgetCapUsd", "objective", "workingDirectory"]);
+        assert_eq!(fields("{}"), ["budgetCapUsd", "objective", "workingDirectory"]);
+    }
+
+    #[test]
+    fn a_zero_budget_and_an_empty_objective_are_refused() {
+        assert_eq!(
+            fields(r#"{ "workingDirectory": "/w", "objective": " ", "budgetCapUsd": "0" }"#),
+            ["budgetCapUsd", "objective"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_json_or_no_object_is_refused() {
+        assert!(violations("{").iter().any(|(_, message)| message.starts_with("the body is not JSON")));
+        assert_eq!(violations("[]"), [(String::new(), "must be map, but is sequence".to_owned())]);
+    }
+
+    #[test]
+    fn a_fitting_input_is_taken() {
+        let json = r#"{ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1.50", "name": null }"#;
+        assert_eq!(violations(json), []);
     }
 }

@@ -3,10 +3,12 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use pilothouse_broker::QueueError as BrokerError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
 
 use crate::api::{ProblemDocument, Violation};
@@ -74,15 +76,27 @@ impl Problem {
         Self::NotFound("there is no such session".to_owned())
     }
 
+    /// Whether the same may work later without anything being changed: others were in the way, or an engine failed.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::VersionConflict | Self::Pool(PoolError::LineFull { .. }) => true,
+            Self::Internal(cause) => match cause.downcast_ref::<StoreError>() {
+                Some(StoreError::Table(error)) => error.is_transient(),
+                Some(_) => false,
+                None => cause.is::<BlobError>() || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_))),
+            },
+            _ => false,
+        }
+    }
+
     /// The stable code.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => "validation-failed",
+            Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => "validation-failed",
             Self::NotFound(_) => "not-found",
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Session(error) => error.code(),
             Self::Queue(error) => error.code(),
-            Self::Pool(PoolError::InvalidMaximum { .. }) => "validation-failed",
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",

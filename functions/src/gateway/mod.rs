@@ -10,11 +10,15 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{StatusCode, header};
+use pilothouse_broker::{MAX_BATCH, MAX_MESSAGE_BYTES};
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_wire::keys::same_secret;
 
 use crate::app::App;
 use crate::edge::Problem;
+
+/// The largest body in bytes, blobs apart: a full batch of the largest messages, escaped.
+pub const MAX_BODY_BYTES: usize = 2 * MAX_BATCH * MAX_MESSAGE_BYTES;
 
 /// The run that is calling.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,9 @@
 //! Applying opened messages to one session, in order and once (ruling 9).
 
-use std::collections::VecDeque;
-
 use pilothouse_domain::conversation::Outcome;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
+use pilothouse_domain::text::cut;
 use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId};
 use pilothouse_store::{Commit, CommitError, LoadedConversation, ParkedEnvelope, Store, View};
 use pilothouse_wire::RawEvent;
@@ -26,65 +25,43 @@ const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Applies messages of one session. They are all applied when it succeeds; those before a failure may be, and are then
 /// recognised as duplicates.
-pub(super) async fn apply(app: &App, session: AgentSessionId, messages: Vec<Opened>) -> Result<(), Problem> {
-    let mut messages = VecDeque::from(messages);
-    let mut attempt = 0;
-    while !messages.is_empty() {
-        let Some(mut batch) = Batch::load(app, session).await? else {
+pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened]) -> Result<(), Problem> {
+    for attempt in 0..TRIES {
+        let Some(batch) = Batch::load(app, session).await? else {
             tracing::warn!(%session, "events of a session that is not there");
             return Ok(());
         };
-        // Everything fits one commit, but for what a closed gap may release.
-        for message in &messages {
-            batch.take(message).await?;
-        }
-        match batch.commit().await {
-            Ok(()) => messages.clear(),
-            Err(CommitError::Conflict) if attempt < TRIES => {
-                attempt += 1;
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            },
-            Err(other) => return Err(other.into()),
+        match batch.take_all(messages).await {
+            // A part may be committed: it is recognised when it is taken again.
+            Err(Problem::VersionConflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            other => return other,
         }
     }
-    Ok(())
+    Err(Problem::VersionConflict)
 }
 
 /// Counts the sequence of a message that keeps failing as consumed (ruling 9).
 pub(super) async fn set_aside(app: &App, session: AgentSessionId, message: &Opened, cause: &str) -> Result<(), Problem> {
     let Opened::Event { run, sequence, .. } = message else { return Ok(()) };
     for attempt in 0..TRIES {
-        let Some(mut batch) = Batch::load(app, session).await? else { return Ok(()) };
+        let Some(batch) = Batch::load(app, session).await? else { return Ok(()) };
         if batch.loaded.conversation.session.arrival(*run, *sequence) != Arrival::Next {
             return Ok(());
         }
         let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
-        batch.quarantine(*run, *sequence, Value::Null, errors)?;
-        batch.consumed(*run, *sequence).await?;
-        match batch.commit().await {
-            Ok(()) => return Ok(()),
-            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
-            Err(other) => return Err(other.into()),
+        match batch.skip(*run, *sequence, errors).await {
+            Err(Problem::VersionConflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            other => return other,
         }
     }
     Err(Problem::VersionConflict)
 }
 
 /// Applies the parked envelopes that became ready when a gap was given up, within a change of the clock's.
-pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), CommitError> {
+pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), Problem> {
     let mut batch = Batch { app, loaded, commit, changed: true };
-    let run = batch.loaded.conversation.session.run().map(|run| run.id);
-    if let (Some(run), Some(ready)) = (run, batch.loaded.conversation.session.take_ready()) {
-        batch.unpark(run, ready).await.map_err(storage)?;
-    }
+    batch.apply_parked().await?;
     batch.commit().await
-}
-
-fn storage(problem: Problem) -> CommitError {
-    match problem {
-        Problem::VersionConflict => CommitError::Conflict,
-        other => CommitError::Store(pilothouse_store::StoreError::Table(pilothouse_store::table::TableError::Engine(Box::new(other)))),
-    }
 }
 
 struct Batch<'a> {
@@ -100,15 +77,38 @@ impl<'a> Batch<'a> {
         Ok(loaded.map(|loaded| Self { app, loaded, commit: Commit::new(), changed: false }))
     }
 
+    /// Takes messages in order and commits: all in one transaction, unless they release or bring too much for it.
+    async fn take_all(mut self, messages: &[Opened]) -> Result<(), Problem> {
+        // What an earlier batch took out of the gap and did not get to apply.
+        self.apply_parked().await?;
+        for message in messages {
+            self.take(message).await?;
+        }
+        self.commit().await
+    }
+
+    /// Counts a sequence as consumed without its event.
+    async fn skip(mut self, run: RunId, sequence: u64, errors: Vec<String>) -> Result<(), Problem> {
+        self.quarantine(run, sequence, Value::Null, errors)?;
+        self.consumed(run, sequence).await?;
+        self.commit().await
+    }
+
     async fn take(&mut self, message: &Opened) -> Result<(), Problem> {
         match message {
-            Opened::Heartbeat { run } => {
-                let id = self.loaded.conversation.session.id();
-                Ok(self.app.store.record_beat(id, *run, self.app.now()).await?)
-            },
-            Opened::Exited { run, exit } => self.exited(*run, exit),
+            Opened::Heartbeat { run } => self.beat(*run).await,
+            Opened::Exited { run, exit } => self.exited(*run, exit).await,
             Opened::Event { run, sequence, body } => self.event(*run, *sequence, body).await,
         }
+    }
+
+    /// Only the current run's: an earlier one that is still alive must not make it look silent.
+    async fn beat(&self, run: RunId) -> Result<(), Problem> {
+        let session = &self.loaded.conversation.session;
+        if !matches!(session.sender(run), Sender::Current(_)) {
+            return Ok(());
+        }
+        Ok(self.app.store.record_beat(session.id(), run, self.app.now()).await?)
     }
 
     async fn event(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
@@ -119,12 +119,17 @@ impl<'a> Batch<'a> {
         }
         match session.arrival(run, sequence) {
             Arrival::Duplicate => Ok(()),
-            Arrival::TooEarly => Err(Problem::internal("too many envelopes are missing; the sidecar sends them again")),
+            // Kept on the queue it would stand in the way of those that it waits for.
+            Arrival::TooEarly => {
+                session.turn_away(sequence);
+                self.changed = true;
+                self.ask_for_missing()
+            },
             Arrival::Early => {
                 session.park(sequence);
                 self.changed = true;
                 let id = session.id();
-                self.commit.park(id, run, sequence, &ParkedEnvelope { body: body.to_owned() })?;
+                self.commit.park(id, run, sequence, &ParkedEnvelope { body: body.to_owned() }, self.app.now())?;
                 self.ask_for_missing()
             },
             Arrival::Next => {
@@ -147,16 +152,35 @@ impl<'a> Batch<'a> {
 
     /// The sequence is consumed; what was parked behind it follows.
     async fn consumed(&mut self, run: RunId, sequence: u64) -> Result<(), Problem> {
+        self.changed = true;
         let ready = self.loaded.conversation.session.consume(run, sequence);
-        if let Some(ready) = ready {
-            self.unpark(run, ready).await?;
-        }
+        self.go_on(run, ready).await?;
         self.ask_for_missing()
     }
 
-    async fn unpark(&mut self, run: RunId, first: u64) -> Result<(), Problem> {
-        let mut next = Some(first);
-        while let Some(sequence) = next {
+    /// Applies what is parked and next, if there is anything.
+    async fn apply_parked(&mut self) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        let Some(run) = session.run().map(|run| run.id) else { return Ok(()) };
+        match session.take_ready() {
+            Some(ready) => self.go_on(run, Some(ready)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Applies the parked envelope `ready` and those that follow it. Between two of them, and nowhere else, the
+    /// transaction may be committed early: there every entry stands with its sequence consumed.
+    async fn go_on(&mut self, run: RunId, mut ready: Option<u64>) -> Result<(), Problem> {
+        loop {
+            if self.commit.len() >= MAX_WRITES || self.commit.bytes() >= MAX_BYTES {
+                if let Some(sequence) = ready {
+                    self.loaded.conversation.session.park(sequence);
+                }
+                self.commit_early().await?;
+                let session = &mut self.loaded.conversation.session;
+                ready = if matches!(session.sender(run), Sender::Current(_)) { session.take_ready() } else { None };
+            }
+            let Some(sequence) = ready else { return Ok(()) };
             let id = self.loaded.conversation.session.id();
             match self.app.store.parked(id, run, sequence).await? {
                 Some(envelope) => self.apply_one(run, sequence, &envelope.body).await?,
@@ -167,10 +191,9 @@ impl<'a> Batch<'a> {
                 },
             }
             self.commit.unpark(id, run, sequence);
-            self.relieve().await?;
-            next = self.loaded.conversation.session.consume(run, sequence);
+            self.changed = true;
+            ready = self.loaded.conversation.session.consume(run, sequence);
         }
-        Ok(())
     }
 
     async fn apply_one(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
@@ -178,12 +201,15 @@ impl<'a> Batch<'a> {
         let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
         let event = match serde_json::from_str::<RawEvent>(body) {
             Ok(event) => event,
-            Err(error) => return self.quarantine(run, sequence, value, vec![error.to_string()]),
+            Err(error) => {
+                let value = self.fit(value).await?;
+                return self.quarantine(run, sequence, value, vec![cut(&error.to_string(), 1000)]);
+            },
         };
         let Some(mut mapping) = acl::map(&event, now) else {
+            let value = self.fit(value).await?;
             return self.quarantine(run, sequence, value, vec![format!("{} has no place in the sequence", event.name())]);
         };
-        let session_id = self.loaded.conversation.session.id();
         if let Some(subagent) = &mapping.subagent {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
         }
@@ -194,7 +220,7 @@ impl<'a> Batch<'a> {
         let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
         let view = if delivered { Some(View::Message { subagent: None }) } else { mapping.view };
 
-        let body = body::fit(self.app, session_id, value).await.map_err(Problem::internal)?;
+        let body = self.fit(value).await?;
         let cause = self.cause(run, Some(sequence), body);
         self.app.record_new_messages(&mut self.commit, &self.loaded, &events)?;
         let mut ids = FreshIds;
@@ -204,7 +230,11 @@ impl<'a> Batch<'a> {
         entry.ignored_reason = ignored;
         self.commit.entry(&entry, view.as_ref())?;
         self.changed = true;
-        self.relieve().await
+        Ok(())
+    }
+
+    async fn fit(&self, body: Value) -> Result<Value, Problem> {
+        body::fit(self.app, self.loaded.conversation.session.id(), body).await.map_err(Problem::internal)
     }
 
     /// Takes the facts of one event and what follows from them.
@@ -233,7 +263,16 @@ impl<'a> Batch<'a> {
         (app.follow(conversation, events, &mut cx), ignored)
     }
 
-    fn exited(&mut self, run: RunId, exit: &RunExit) -> Result<(), Problem> {
+    async fn exited(&mut self, run: RunId, exit: &RunExit) -> Result<(), Problem> {
+        // Nobody is left to send what is missing; what is parked behind it counts before the end does.
+        while matches!(self.loaded.conversation.session.sender(run), Sender::Current(_)) {
+            let lost = self.loaded.conversation.session.close_gap();
+            if lost.is_empty() {
+                break;
+            }
+            self.entry(Cause::Clock, lost, None, None)?;
+            self.apply_parked().await?;
+        }
         let mut ids = FreshIds;
         let mut cx = self.app.occasion(&mut ids);
         let conversation = &mut self.loaded.conversation;
@@ -247,7 +286,7 @@ impl<'a> Batch<'a> {
 
     /// An authentic event that cannot be read consumes its sequence, is shown, and blocks nothing (ruling 9).
     fn quarantine(&mut self, run: RunId, sequence: u64, body: Value, errors: Vec<String>) -> Result<(), Problem> {
-        let cause = self.cause(run, Some(sequence), if body.to_string().len() > 16 * 1024 { Value::Null } else { body });
+        let cause = self.cause(run, Some(sequence), body);
         self.entry(cause, vec![DomainEvent::EventQuarantined { errors }], Some("quarantined".to_owned()), None)
     }
 
@@ -273,11 +312,8 @@ impl<'a> Batch<'a> {
         Ok(self.commit.entry(&entry, view)?)
     }
 
-    /// Commits what there is when the transaction gets large, and goes on with the state that was committed.
-    async fn relieve(&mut self) -> Result<(), Problem> {
-        if self.commit.len() < MAX_WRITES && self.commit.bytes() < MAX_BYTES {
-            return Ok(());
-        }
+    /// Commits what there is, as the transaction gets large, and goes on with the state that was committed.
+    async fn commit_early(&mut self) -> Result<(), Problem> {
         let id = self.loaded.conversation.session.id();
         let commit = std::mem::take(&mut self.commit);
         Self::finish(self.app, commit, &self.loaded).await?;
@@ -291,10 +327,10 @@ impl<'a> Batch<'a> {
         app.store.commit(commit).await
     }
 
-    async fn commit(self) -> Result<(), CommitError> {
+    async fn commit(self) -> Result<(), Problem> {
         if !self.changed {
             return Ok(());
         }
-        Self::finish(self.app, self.commit, &self.loaded).await
+        Ok(Self::finish(self.app, self.commit, &self.loaded).await?)
     }
 }

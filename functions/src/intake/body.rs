@@ -27,6 +27,9 @@ pub(super) async fn fit(app: &App, session: AgentSessionId, body: Value) -> Resu
         // Large by its sheer number of parts: only what it is stands in the entry.
         cut = json!({ "type": cut.get("type").cloned().unwrap_or_default() });
     }
+    if !cut.is_object() {
+        cut = json!({ "value": cut });
+    }
     if let Some(object) = cut.as_object_mut() {
         object.insert("truncated".to_owned(), true.into());
         object.insert("blob".to_owned(), key.as_str().into());

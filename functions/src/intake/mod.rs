@@ -20,9 +20,6 @@ use crate::edge::Problem;
 use crate::queues;
 use open::Opened;
 
-/// How long a failed group waits before it is tried again.
-const PAUSE: Duration = Duration::from_millis(500);
-
 /// Takes one batch. What is applied, quarantined or refused is deleted from the queue; what failed is there again
 /// later, until its last try, when it goes to the dead letters alone and its session goes on.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
@@ -42,17 +39,21 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let mut failed = Vec::new();
     for (session, messages) in sessions {
         let (received, opened): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
-        match apply::apply(app, session, opened.clone()).await {
+        match apply::apply(app, session, &opened).await {
             Ok(()) => done.extend(received.into_iter().map(|message| message.receipt)),
             Err(cause) => {
-                let (applied, rest) = one_by_one(app, session, received, opened, &cause).await;
+                let mut pause = Duration::ZERO;
+                let (applied, rest) = one_by_one(app, session, received, opened, &cause, &mut pause).await;
                 done.extend(applied);
-                failed.extend(rest);
+                failed.push((rest, pause));
             },
         }
     }
     app.broker.delete(&queue, &done).await?;
-    app.broker.release(&queue, &failed, PAUSE).await
+    for (receipts, pause) in failed {
+        app.broker.release(&queue, &receipts, pause).await?;
+    }
+    Ok(())
 }
 
 type Receipts = Vec<pilothouse_broker::Receipt>;
@@ -65,20 +66,23 @@ async fn one_by_one(
     received: Vec<Received>,
     opened: Vec<Opened>,
     cause: &Problem,
+    pause: &mut Duration,
 ) -> (Receipts, Receipts) {
     tracing::warn!(%session, cause = %chain(cause), "events could not be applied together");
     let mut done = Vec::new();
     let mut messages = received.into_iter().zip(opened);
     while let Some((message, opened)) = messages.next() {
-        let Err(cause) = apply::apply(app, session, vec![opened.clone()]).await else {
+        let Err(cause) = apply::apply(app, session, std::slice::from_ref(&opened)).await else {
             done.push(message.receipt);
             continue;
         };
+        let tries = queues::tries(&cause);
         let cause = chain(&cause);
-        if message.receive_count >= queues::MAX_RECEIVES && bury(app, session, &message, &opened, &cause).await {
+        if message.receive_count >= tries && bury(app, session, &message, &opened, &cause).await {
             continue;
         }
         tracing::warn!(%session, %cause, receive_count = message.receive_count, "an event could not be applied");
+        *pause = queues::pause(message.receive_count);
         let rest = std::iter::once(message.receipt).chain(messages.map(|(message, _)| message.receipt)).collect();
         return (done, rest);
     }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_domain::conversation::NewMessage;
-use pilothouse_domain::queue::SessionMessage;
+use pilothouse_domain::queue::{QueueError, SessionMessage};
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_domain::{AgentSessionId, IdSource, MessageId, TurnId};
@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 
 use crate::api::messages::EnqueuedMessage;
 use crate::app::{App, FreshIds};
-use crate::change::{Answer, Call};
+use crate::change::{Answer, Call, message_hash};
 use crate::edge::input::{Body, Said, Violations, maybe_by_serde, maybe_parsed};
 use crate::edge::{Problem, Session};
 
@@ -60,15 +60,18 @@ pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, bo
                 };
                 Ok(it.enqueue(new, cx)?)
             },
-            |it| match it.queue.get(message_id) {
-                Some(message) => created(message),
-                None => Err(Problem::internal("an enqueued message is not in its queue")),
+            |it| {
+                let closed = || it.closed_messages.iter().find(|m| m.message_id == message_id);
+                match it.queue.get(message_id).or_else(closed) {
+                    Some(message) => created(message),
+                    None => Err(Problem::internal("an enqueued message is not in its queue")),
+                }
             },
         )
         .await;
     match enqueued {
         // The same message, sent twice at once: the first one counts.
-        Err(Problem::IdempotencyMismatch) if input.message_id.is_some() => {
+        Err(Problem::IdempotencyMismatch | Problem::Queue(QueueError::IdempotencyMismatch)) if input.message_id.is_some() => {
             sent_before(&app, id, message_id, &input).await?.ok_or(Problem::IdempotencyMismatch)
         },
         other => other,
@@ -79,12 +82,18 @@ fn created(message: &SessionMessage) -> Result<Answer, Problem> {
     Answer::new(StatusCode::CREATED, None, &EnqueuedMessage { message: message.clone() })
 }
 
-/// The answer for a message that was sent before under this id; a refusal when it was another one.
+/// The answer for a message that was sent before under this id, as it stands now; a refusal when it was another one.
 async fn sent_before(app: &App, id: AgentSessionId, message: MessageId, input: &Enqueue) -> Result<Option<Answer>, Problem> {
-    let Some(first) = app.store.message(id, message).await? else { return Ok(None) };
-    // An owner may have edited or promoted it since: what they sent under this id is in its first record only as
-    // long as it stands there, so the open one is looked at too.
+    let Some(sent) = app.store.sent_message(id, message).await? else { return Ok(None) };
+    let priority = input.priority.unwrap_or(MessagePriority::Queued);
+    // By what was sent, not by what became of it: it may have been edited or promoted since.
+    if sent.hash != message_hash(&input.content, priority, input.expected_turn_id.as_ref()) {
+        return Err(Problem::IdempotencyMismatch);
+    }
     let open = app.store.conversation(id).await?.and_then(|it| it.conversation.queue.get(message).cloned());
-    let same = |m: &SessionMessage| m.content == input.content && m.source == MessageSource::User;
-    if same(&first) { created(open.as_ref().unwrap_or(&first)).map(Some) } else { Err(Problem::IdempotencyMismatch) }
+    let stands = match open {
+        Some(open) => Some(open),
+        None => app.store.closed_message(id, message).await?,
+    };
+    stands.as_ref().map(created).transpose()
 }

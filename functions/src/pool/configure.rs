@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use deserr::Deserr;
+use pilothouse_domain::journal::Cause;
 use pilothouse_store::{Commit, CommitError, Store};
 use schemars::JsonSchema;
 
@@ -10,7 +11,6 @@ use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::edge::Problem;
 use crate::edge::input::{Body, Violations};
-use crate::reactions::hand_on_slots;
 
 /// The new number.
 #[derive(Debug, Clone, Copy, Deserr, JsonSchema)]
@@ -31,17 +31,19 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<ConfigurePool
         }
         let mut pool = app.store.pool(&call.owner).await?;
         call.check(pool.version)?;
-        pool.value.configure(body.input.max_concurrent_sessions)?;
+        let events = pool.value.configure(body.input.max_concurrent_sessions)?;
         let answer = Answer::ok(pool.version + 1, &PoolView::of(&pool.value, pool.version + 1))?;
         let mut commit = Commit::new();
         commit.pool(&call.owner, &pool)?;
+        if let Some(next) = pool.value.next_in_line()
+            && let Some(mut loaded) = app.store.conversation(next).await?
+        {
+            // The pool has no journal; who gains by it has: the reaction hands on the slots, whatever becomes of us.
+            app.record(&mut commit, &mut loaded, Cause::Owner { function: call.function.to_owned() }, events)?;
+        }
         call.keep_answer(&mut commit, &answer, &app)?;
         match app.store.commit(commit).await {
-            Ok(()) => {
-                // Sessions in line have no event of their own to be woken by; the sweep is the belt to this.
-                hand_on_slots::fill(&app, &call.owner).await?;
-                return Ok(answer);
-            },
+            Ok(()) => return Ok(answer),
             Err(CommitError::Conflict | CommitError::AnswerExists) => {
                 tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             },

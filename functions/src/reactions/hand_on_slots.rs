@@ -21,6 +21,7 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
             | DomainEvent::RunEnded { .. }
             | DomainEvent::Cancelled {}
             | DomainEvent::PoolExhausted { .. }
+            | DomainEvent::PoolConfigured { .. }
     )
 }
 
@@ -31,6 +32,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
             allocate(app, entry.session_id).await?;
             fill(app, &entry.owner_id).await
         },
+        DomainEvent::PoolConfigured { .. } => fill(app, &entry.owner_id).await,
         DomainEvent::RunEnded { run_id, .. } => {
             change_pool(app, &entry.owner_id, |pool| !pool.release(entry.session_id, *run_id).is_empty()).await?;
             fill(app, &entry.owner_id).await
@@ -45,7 +47,10 @@ pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
     for _ in 0..HANDED_ON {
         let pool = app.store.pool(owner).await?;
         let Some(next) = pool.value.next_in_line() else { return Ok(()) };
-        if !allocate(app, next).await? {
+        if app.store.session(next).await?.is_none() {
+            // It must not hold the line up.
+            change_pool(app, owner, |pool| pool.leave_line(next)).await?;
+        } else if !allocate(app, next).await? {
             return Ok(());
         }
     }

@@ -8,6 +8,7 @@ pub mod hand_on_slots;
 pub mod run_lifecycle;
 pub mod send_commands;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pilothouse_broker::{Outgoing, QueueError, Received};
@@ -19,9 +20,6 @@ use crate::app::App;
 use crate::edge::Problem;
 use crate::intake::chain;
 use crate::queues;
-
-/// How long a failed reaction waits before it is tried again.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Names an entry on the reactions queue.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -63,9 +61,10 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
         match react(app, &message.body).await {
             Ok(()) => done.push(message.receipt),
             Err(cause) => {
+                let tries = queues::tries(&cause);
                 let cause = chain(&cause);
                 tracing::warn!(group = %message.group, %cause, receive_count = message.receive_count, "a reaction failed");
-                if message.receive_count >= queues::MAX_RECEIVES {
+                if message.receive_count >= tries {
                     app.broker.bury(&queue, &message.receipt, &cause).await?;
                 } else {
                     failed.push(message);
@@ -74,20 +73,29 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
         }
     }
     app.broker.delete(&queue, &done).await?;
-    let failed: Vec<_> = failed.into_iter().map(|message| message.receipt).collect();
-    app.broker.release(&queue, &failed, PAUSE).await
+    // A group comes back together, when the message that failed does.
+    let groups: BTreeSet<_> = failed.iter().map(|message| message.group.clone()).collect();
+    for group in groups {
+        let of_group: Vec<_> = failed.iter().filter(|message| message.group == group).collect();
+        let receipts: Vec<_> = of_group.iter().map(|message| message.receipt.clone()).collect();
+        let pause = queues::pause(of_group.first().map_or(1, |message| message.receive_count));
+        app.broker.release(&queue, &receipts, pause).await?;
+    }
+    Ok(())
 }
 
 async fn react(app: &App, body: &str) -> Result<(), Problem> {
     let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
-    let entries = app.store.journal(pointer.session_id, pointer.sequence - 1, 1).await?;
+    let entries = app.store.journal(pointer.session_id, pointer.sequence.saturating_sub(1), 1).await?;
     let Some(entry) = entries.first().filter(|entry| entry.sequence == pointer.sequence) else {
         return Err(Problem::internal(format!("journal entry {} of session {} is missing", pointer.sequence, pointer.session_id)));
     };
+    // One that fails keeps none of the others back: a slot is freed although a process cannot be reached.
+    let mut outcome = Ok(());
     for event in &entry.events {
-        run_lifecycle::react(app, entry, event).await?;
-        send_commands::react(app, entry, event).await?;
-        hand_on_slots::react(app, entry, event).await?;
+        outcome = outcome.and(run_lifecycle::react(app, entry, event).await);
+        outcome = outcome.and(send_commands::react(app, entry, event).await);
+        outcome = outcome.and(hand_on_slots::react(app, entry, event).await);
     }
-    Ok(())
+    outcome
 }

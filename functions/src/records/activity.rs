@@ -17,7 +17,8 @@ use crate::edge::{Owner, PageRequest, Problem, Session};
 const READS: usize = 2000;
 
 /// 200 with a page in the order of ingestion. `subAgentId` keeps one subagent's lines; `since` those taken in at or
-/// after a time (ruling 38). The cursors are those of the live stream.
+/// after a time (ruling 38). The cursors are those of the live stream: who has read to the end and waits for more asks
+/// again with the `cursor` that the session itself showed before, or follows the stream.
 pub async fn handle(
     State(app): State<App>,
     Owner(owner): Owner,
@@ -30,7 +31,9 @@ pub async fn handle(
     let since: Option<Timestamp> = parameters.parsed("since")?;
     let (mut after, mut seen) = match page.cursor.as_deref() {
         None => (0, 0),
-        Some(text) => parse_cursor(text).ok_or_else(|| Problem::invalid("cursor", "is not a cursor of this list"))?,
+        Some(text) => parse_cursor(text)
+            .filter(|(sequence, _)| *sequence <= session.journal_sequence())
+            .ok_or_else(|| Problem::invalid("cursor", "is not a cursor of this list"))?,
     };
     let mut items = Vec::new();
     let mut looked_at = 0;
@@ -41,11 +44,13 @@ pub async fn handle(
         }
         for entry in entries {
             looked_at += 1;
-            for (at, line) in view::activity(&entry).enumerate().skip(std::mem::take(&mut seen)) {
+            // What was seen is of the entry that follows the cursor; that one may have expired.
+            let seen = if entry.sequence == after + 1 { std::mem::take(&mut seen) } else { 0 };
+            for (at, line) in view::activity(&entry).enumerate().skip(seen) {
                 let wanted = subagent.as_ref().is_none_or(|wanted| line.item.sub_agent_id.as_ref() == Some(wanted))
                     && since.is_none_or(|since| entry.at >= since);
                 if wanted && items.len() == page.limit {
-                    return Ok(Json(Page { items, next_cursor: Some(cursor_within(after, at)) }));
+                    return Ok(Json(Page { items, next_cursor: Some(cursor_within(entry.sequence - 1, at)) }));
                 }
                 if wanted {
                     items.push(line);

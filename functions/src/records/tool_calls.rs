@@ -27,8 +27,18 @@ pub async fn handle(
     let subagent = parameters.parsed("subAgentId")?;
     let scope = Scope::new("tool-calls", layout::tool_calls_partition(id, subagent.as_ref()));
     let after = scope.decode(&page)?;
-    // A call and its result are neighbours. One entry more than the page needs finds the result of the last call.
-    let mut listing = app.store.tool_calls(id, subagent.as_ref(), page.limit * 2, after).await?;
+    // A call and its result are neighbours: what is read never holds more calls than the page still has room for.
+    let mut listing = app.store.tool_calls(id, subagent.as_ref(), page.limit, after).await?;
+    loop {
+        let room = page.limit - pair(&listing.items, &session).len();
+        if room == 0 || listing.next.is_none() {
+            break;
+        }
+        let more = app.store.tool_calls(id, subagent.as_ref(), room, listing.next).await?;
+        listing.items.extend(more.items);
+        listing.next = more.next;
+    }
+    // One entry more finds the result of the last call.
     if let (Some(last), Some(position)) = (listing.items.last(), &listing.next)
         && view::tool_call(last).is_some()
     {

@@ -22,11 +22,23 @@ pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {
     }
 }
 
-fn text(content: &Content) -> (String, bool, Option<String>) {
+/// A text, whether it is only a beginning, and where the whole stands: the text itself in a blob of its sidecar, or the
+/// whole event in one of the intake's.
+fn text(entry: &JournalEntry, content: &Content) -> (String, bool, Option<String>) {
     match content {
         Content::Blob(blob) => (blob.head.clone(), true, Some(blob.blob.clone())),
-        other => (other.text().into_owned(), false, None),
+        other => {
+            let blob = cut_to(entry);
+            (other.text().into_owned(), blob.is_some(), blob)
+        },
     }
+}
+
+/// Where the whole event stands, when its texts were cut in the entry (ruling 6).
+fn cut_to(entry: &JournalEntry) -> Option<String> {
+    let Cause::Agent { body, .. } = &entry.cause else { return None };
+    body.get("truncated")?.as_bool().filter(|cut| *cut)?;
+    body.get("blob")?.as_str().map(str::to_owned)
 }
 
 /// The message of the conversation that an entry holds.
@@ -54,7 +66,7 @@ pub fn message(entry: &JournalEntry) -> Option<MessageView> {
         AssistantContent::Thinking { text } => (text, true),
         AssistantContent::ToolUse { .. } => return None,
     };
-    let (content, truncated, blob) = text(said);
+    let (content, truncated, blob) = text(entry, said);
     let source = if sub_agent_id.is_some() { AgentMessageSource::SubAgent } else { AgentMessageSource::Agent };
     Some(MessageView {
         id: entry.sequence.to_string(),
@@ -96,6 +108,8 @@ pub fn tool_call(entry: &JournalEntry) -> Option<ToolCallView> {
         sub_agent_id,
         tool_name,
         input,
+        truncated: cut_to(entry).is_some(),
+        blob: cut_to(entry),
         result: None,
         status: ToolCallStatus::Pending,
         started_at: entry.at,
@@ -110,6 +124,8 @@ pub fn orphan(id: ToolCallId, sub_agent_id: Option<SubAgentId>, entry: &JournalE
         sub_agent_id,
         tool_name: "unknown".to_owned(),
         input: Value::Null,
+        truncated: false,
+        blob: None,
         result: None,
         status: ToolCallStatus::Pending,
         started_at: entry.at,
@@ -120,7 +136,7 @@ pub fn orphan(id: ToolCallId, sub_agent_id: Option<SubAgentId>, entry: &JournalE
 /// The result that an entry holds, and its call.
 pub fn tool_result(entry: &JournalEntry) -> Option<(ToolCallId, Option<SubAgentId>, ToolResultView)> {
     let RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } = raw_event(entry)? else { return None };
-    let (content, truncated, blob) = text(&content);
+    let (content, truncated, blob) = text(entry, &content);
     Some((tool_call_id, subagent_id, ToolResultView { content, is_error, truncated, blob }))
 }
 
@@ -133,5 +149,73 @@ pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
             _ => None,
         })?,
     };
-    Some(LogChunkView { sequence_number: entry.sequence, stream, content, recorded_at: entry.at })
+    let blob = cut_to(entry);
+    Some(LogChunkView { sequence_number: entry.sequence, stream, content, truncated: blob.is_some(), blob, recorded_at: entry.at })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_domain::{AgentSessionId, EventId, RunId, Timestamp, UserId};
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn entry(body: Value, events: Vec<DomainEvent>) -> JournalEntry {
+        JournalEntry {
+            id: EventId::new(Uuid::from_u128(1)),
+            session_id: AgentSessionId::new(Uuid::from_u128(2)),
+            owner_id: UserId::parse("ada").unwrap(),
+            sequence: 7,
+            at: Timestamp::from_millis(1),
+            cause: Cause::Agent { run_id: RunId::new(Uuid::from_u128(3)), run: 1, sequence: Some(1), body },
+            events,
+            activity: Vec::new(),
+            ignored_reason: None,
+        }
+    }
+
+    #[test]
+    fn what_was_cut_says_so_and_where_the_whole_stands() {
+        let text = json!({ "kind": "text", "text": "begin…" });
+        let whole = entry(json!({ "type": "assistant_message", "content": text }), Vec::new());
+        let cut = json!({ "type": "assistant_message", "content": text, "truncated": true, "blob": "sessions/x/y" });
+        let shown = message(&whole).unwrap();
+        assert_eq!((shown.truncated, shown.blob), (false, None));
+        let shown = message(&entry(cut, Vec::new())).unwrap();
+        assert_eq!((shown.content.as_str(), shown.truncated, shown.blob.as_deref()), ("begin…", true, Some("sessions/x/y")));
+
+        let blob = json!({ "blob": "sessions/x/z", "size": 9, "sha256": "z", "head": "be" });
+        let shown = message(&entry(json!({ "type": "assistant_message", "content": { "kind": "text", "text": blob } }), Vec::new()));
+        let shown = shown.unwrap();
+        assert_eq!((shown.content.as_str(), shown.truncated, shown.blob.as_deref()), ("be", true, Some("sessions/x/z")));
+    }
+
+    #[test]
+    fn a_delivered_message_is_shown_as_its_senders() {
+        let delivered = DomainEvent::MessageDelivered {
+            message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
+            source: MessageSource::User,
+            content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),
+            delivered_at: Timestamp::from_millis(1),
+        };
+        let shown = message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
+        assert_eq!((shown.content.as_str(), shown.source), ("Go on", AgentMessageSource::User));
+    }
+
+    #[test]
+    fn calls_results_and_logs_are_told_apart() {
+        let call = json!({ "kind": "tool_use", "toolCallId": "c", "toolName": "Bash", "input": {} });
+        let call = entry(json!({ "type": "subagent_message", "subagentId": "s", "content": call }), Vec::new());
+        assert!(message(&call).is_none() && tool_result(&call).is_none() && log_chunk(&call).is_none());
+        assert_eq!(tool_call(&call).unwrap().sub_agent_id.unwrap().as_str(), "s");
+        let result = entry(json!({ "type": "tool_result", "toolCallId": "c", "content": [1] }), Vec::new());
+        assert!(message(&result).is_none() && tool_call(&result).is_none());
+        assert_eq!(tool_result(&result).unwrap().2.content, "[1]");
+        let log = entry(json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), Vec::new());
+        assert_eq!(log_chunk(&log).unwrap().sequence_number, 7);
+        let quarantined = entry(json!({ "type": "nonsense" }), Vec::new());
+        assert!(raw_event(&quarantined).is_none());
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use pilothouse_domain::{AgentSessionId, UserId};
@@ -16,6 +17,8 @@ use crate::intake::chain;
 
 /// A quiet stream is pinged this often, so that dead connections are noticed.
 const PING: Duration = Duration::from_secs(20);
+/// How long a client may take nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Entries that are read at once.
 const READ: usize = 200;
 
@@ -25,9 +28,10 @@ pub async fn handle(
     Owner(owner): Owner,
     Session(id): Session,
     parameters: Parameters,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&owner, id).await?;
+    let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
     let after = match parameters.text("after") {
         None => (0, 0),
         Some(text) => parse_cursor(text)
@@ -50,7 +54,9 @@ async fn follow(app: &App, owner: &UserId, id: AgentSessionId, after: (u64, usiz
         let entries = app.store.journal(id, after, READ).await?;
         let more = entries.len() == READ;
         for entry in entries {
-            for message in messages(&entry, &session).into_iter().skip(std::mem::take(&mut seen)) {
+            // What was seen is of the entry that follows the cursor; that one may have expired.
+            let seen = if entry.sequence == after + 1 { std::mem::take(&mut seen) } else { 0 };
+            for message in messages(&entry, &session).into_iter().skip(seen) {
                 send(&mut socket, &message).await?;
             }
             after = entry.sequence;
@@ -70,7 +76,7 @@ async fn follow(app: &App, owner: &UserId, id: AgentSessionId, after: (u64, usiz
                 Some(Ok(_)) => {},
             },
             () = tokio::time::sleep(PING) => {
-                socket.send(Message::Ping(bytes::Bytes::new())).await.map_err(Problem::internal)?;
+                deliver(&mut socket, Message::Ping(bytes::Bytes::new())).await?;
             },
         }
     }
@@ -78,5 +84,11 @@ async fn follow(app: &App, owner: &UserId, id: AgentSessionId, after: (u64, usiz
 
 async fn send(socket: &mut WebSocket, message: &StreamMessage) -> Result<(), Problem> {
     let text = serde_json::to_string(message).map_err(Problem::internal)?;
-    socket.send(Message::Text(text.into())).await.map_err(Problem::internal)
+    deliver(socket, Message::Text(text.into())).await
+}
+
+/// A client that takes nothing for too long is gone, or as good as; it can come back with its cursor.
+async fn deliver(socket: &mut WebSocket, message: Message) -> Result<(), Problem> {
+    let sent = tokio::time::timeout(PATIENCE, socket.send(message)).await;
+    sent.map_err(Problem::internal)?.map_err(Problem::internal)
 }

@@ -8,7 +8,7 @@ pub mod connect;
 use async_trait::async_trait;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent, MessageId};
+use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent};
 
 use crate::api::sessions::{BudgetView, MetricsView};
 use crate::api::stream::{QueueChange, StatusView, StreamBody, StreamMessage, UsageView, cursor, cursor_within};
@@ -35,9 +35,7 @@ pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessa
         if let Some(status) = status_after(event) {
             bodies.push(StreamBody::Status(StatusView { status, event: event.name().to_owned() }));
         }
-        if let Some(message_id) = queue_change(event) {
-            bodies.push(StreamBody::Queue(QueueChange { event: event.name().to_owned(), message_id }));
-        }
+        bodies.extend(queue_change(event).map(StreamBody::Queue));
         if matches!(event, DomainEvent::MetricsUpdated { .. } | DomainEvent::BudgetChanged { .. }) {
             let usage = UsageView { metrics: MetricsView::of(session), budget: BudgetView::of(session) };
             bodies.push(StreamBody::Metrics(Box::new(usage)));
@@ -76,10 +74,10 @@ const fn status_after(event: &DomainEvent) -> Option<S> {
     })
 }
 
-/// Whether an event changes the queue, and which message it is about.
-const fn queue_change(event: &DomainEvent) -> Option<Option<MessageId>> {
+/// What an event changes in the queue, and which message it is about.
+fn queue_change(event: &DomainEvent) -> Option<QueueChange> {
     use DomainEvent as E;
-    match event {
+    let message_id = match event {
         E::MessageEnqueued { message_id, .. }
         | E::MessageEdited { message_id, .. }
         | E::MessageMoved { message_id }
@@ -88,8 +86,79 @@ const fn queue_change(event: &DomainEvent) -> Option<Option<MessageId>> {
         | E::MessageUncertain { message_id }
         | E::MessageReturned { message_id, .. }
         | E::MessageCancelled { message_id, .. }
-        | E::MessagePromoted { message_id } => Some(Some(*message_id)),
-        E::MessagesHeld {} | E::MessagesReleased {} => Some(None),
-        _ => None,
+        | E::MessagePromoted { message_id } => Some(*message_id),
+        E::MessagesHeld {} | E::MessagesReleased {} => None,
+        _ => return None,
+    };
+    Some(QueueChange { event: event.name().to_owned(), message_id })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_domain::conversation::Conversation;
+    use pilothouse_domain::journal::Cause;
+    use pilothouse_domain::queue::SessionMessageQueue;
+    use pilothouse_domain::session::NewSession;
+    use pilothouse_domain::value::SessionBudget;
+    use pilothouse_domain::{Deadlines, IdSource, Occasion, Timestamp, UserId};
+
+    use super::*;
+    use crate::api::stream::parse_cursor;
+    use crate::app::FreshIds;
+
+    fn entry() -> (JournalEntry, AgentSession) {
+        let mut ids = FreshIds;
+        let id = AgentSessionId::new(ids.fresh());
+        let mut cx = Occasion::new(Timestamp::from_millis(1), Deadlines::default(), &mut ids);
+        let new = NewSession {
+            id,
+            owner_id: UserId::parse("ada").unwrap(),
+            template_id: None,
+            name: None,
+            working_directory: "/w".to_owned().try_into().unwrap(),
+            objective: "Do it".to_owned().try_into().unwrap(),
+            model_id: "m".to_owned().try_into().unwrap(),
+            budget: SessionBudget::new("1".parse().unwrap(), 80).unwrap(),
+            auto_continue: None,
+            settings: pilothouse_domain::session::SessionSettings::default(),
+        };
+        let (session, mut events) = AgentSession::create(new, &cx);
+        let mut conversation = Conversation::new(session, SessionMessageQueue::default());
+        events.extend(conversation.session.request_cancel(false, &mut cx).unwrap());
+        let id = cx.event_id();
+        let cause = Cause::Owner { function: "sessions-cancel".to_owned() };
+        let entry = JournalEntry::record(&mut conversation.session, id, cx.now, cause, events, Vec::new());
+        (entry, conversation.session)
+    }
+
+    #[test]
+    fn every_cursor_goes_on_with_the_very_next_message() {
+        let (entry, session) = entry();
+        let all = messages(&entry, &session);
+        assert!(all.len() > 3, "{all:?}");
+        for (at, message) in all.iter().enumerate() {
+            let (sequence, seen) = parse_cursor(&message.cursor).unwrap();
+            let last = at + 1 == all.len();
+            let expected = if last { (entry.sequence, 0) } else { (entry.sequence - 1, at + 1) };
+            assert_eq!((sequence, seen), expected, "message {at} of {}", all.len());
+        }
+    }
+
+    #[test]
+    fn an_entry_that_tells_nothing_has_no_message() {
+        let (mut entry, session) = entry();
+        entry.events.clear();
+        entry.activity.clear();
+        assert!(messages(&entry, &session).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_none() {
+        for text in ["", "5", "j", "j-1", "j5.", "j.5", "j5.x", "j99999999999999999999"] {
+            assert_eq!(parse_cursor(text), None, "{text}");
+        }
+        assert_eq!(parse_cursor("j5"), Some((5, 0)));
+        assert_eq!(parse_cursor("j5.2"), Some((5, 2)));
     }
 }

@@ -141,14 +141,9 @@ impl SessionMessageQueue {
             let same = known.content == message.content && known.expected_turn_id == message.expected_turn_id;
             return if same { Ok(Vec::new()) } else { Err(QueueError::IdempotencyMismatch) };
         }
-        let bytes: usize = self.messages.iter().map(|m| m.content.as_str().len()).sum();
-        if self.messages.len() >= Self::MAX_MESSAGES
-            || bytes + message.content.as_str().len() > Self::MAX_BYTES
-        {
-            return Err(QueueError::Full {
-                max_messages: Self::MAX_MESSAGES,
-                max_kib: Self::MAX_BYTES / 1024,
-            });
+        let bytes: usize = self.messages.iter().map(|m| weight(&m.content)).sum();
+        if self.messages.len() >= Self::MAX_MESSAGES || bytes + weight(&message.content) > Self::MAX_BYTES {
+            return Err(Self::FULL);
         }
         Ok(self.take(message))
     }

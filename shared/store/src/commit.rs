@@ -5,13 +5,13 @@ use std::time::Duration;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::pool::SessionPool;
-use pilothouse_domain::queue::{SessionMessage, SessionMessageQueue};
-use pilothouse_domain::{AgentSessionId, Deadlines, RunId, Timestamp, UserId};
+use pilothouse_domain::queue::SessionMessageQueue;
+use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::layout::{self, View};
-use crate::table::{Condition, Item, Key, TableError, Write};
+use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, TableError, Write};
 
 /// How long an idempotency record is kept.
 pub const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -64,6 +64,7 @@ pub(crate) enum Purpose {
     Guard,
     Answer,
     NewMessage,
+    ClosedMessage,
     Record,
 }
 
@@ -81,6 +82,13 @@ pub struct StoredAnswer {
     pub etag: Option<String>,
     /// The body; secrets are left out of it and derived again (ruling 8).
     pub body: serde_json::Value,
+}
+
+/// What a message was sent as, to know the same one when it comes again (ruling 28).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentMessage {
+    /// SHA-256 of what its sender said.
+    pub hash: String,
 }
 
 /// An envelope that waits for earlier ones.
@@ -153,23 +161,41 @@ impl Commit {
             }
         }
         for message in closed_messages {
-            self.push(Write::Put(message_row(id, message)?, Condition::Always), Purpose::Record);
+            let row = item(layout::message(id, message.message_id), "message", body(message)?);
+            self.push(Write::Put(row, Condition::Always), Purpose::ClosedMessage);
         }
         Ok(())
     }
 
     /// The record of a message that is enqueued: a second one with its id is refused.
-    pub fn new_message(&mut self, id: AgentSessionId, message: &SessionMessage) -> Result<(), StoreError> {
-        let row = message_row(id, message)?;
+    pub fn new_message(&mut self, id: AgentSessionId, message: MessageId, sent: &SentMessage) -> Result<(), StoreError> {
+        let row = item(layout::sent(id, message), "sent", body(sent)?);
         self.push(Write::Put(row, Condition::Absent), Purpose::NewMessage);
         Ok(())
+    }
+
+    /// Takes out the records of closed messages that do not fit the transaction. They are written before it: nothing is
+    /// decided by them as long as the queue has the message.
+    pub(crate) fn split_records(&mut self) -> Vec<Item> {
+        let mut excess = self.writes.len().saturating_sub(MAX_TRANSACTION_WRITES);
+        let mut early = Vec::new();
+        for (write, purpose) in std::mem::take(&mut self.writes) {
+            match (write, purpose) {
+                (Write::Put(item, _), Purpose::ClosedMessage) if excess > 0 => {
+                    excess -= 1;
+                    early.push(item);
+                },
+                kept => self.writes.push(kept),
+            }
+        }
+        early
     }
 
     /// An entry of the journal, listed in `view`.
     pub fn entry(&mut self, entry: &JournalEntry, view: Option<&View>) -> Result<(), StoreError> {
         let mut row = item(layout::journal(entry.session_id, entry.sequence), "journal", body(entry)?);
         row.listing = view.map(|view| view.place(entry.session_id, entry.sequence));
-        if matches!(entry.cause, Cause::Agent { .. }) {
+        if matches!(entry.cause, Cause::Agent { .. } | Cause::AgentApi { .. }) {
             row.expires_at = Some(entry.at + JOURNAL_KEPT);
         }
         // The session's version guards the place; the condition makes a gap or an overwrite impossible.
@@ -193,8 +219,16 @@ impl Commit {
     }
 
     /// An envelope that waits for earlier ones.
-    pub fn park(&mut self, id: AgentSessionId, run: RunId, sequence: u64, envelope: &ParkedEnvelope) -> Result<(), StoreError> {
-        let row = item(layout::parked(id, run, sequence), "parked", body(envelope)?);
+    pub fn park(
+        &mut self,
+        id: AgentSessionId,
+        run: RunId,
+        sequence: u64,
+        envelope: &ParkedEnvelope,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut row = item(layout::parked(id, run, sequence), "parked", body(envelope)?);
+        row.expires_at = Some(now + JOURNAL_KEPT);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
         Ok(())
     }
@@ -237,8 +271,4 @@ impl Commit {
             other => other.into(),
         }
     }
-}
-
-fn message_row(id: AgentSessionId, message: &SessionMessage) -> Result<Item, StoreError> {
-    Ok(item(layout::message(id, message.message_id), "message", body(message)?))
 }

@@ -5,7 +5,8 @@
 //! | session | `S#{session}` | `SESSION` | `session` |
 //! | message queue | `S#{session}` | `QUEUE` | `queue` |
 //! | journal entry | `S#{session}` | `J#{sequence}` | `journal` |
-//! | message that left the queue | `S#{session}` | `M#{message}` | `message` |
+//! | what a message was sent as | `S#{session}` | `M#{message}` | `sent` |
+//! | message that left the queue | `S#{session}` | `D#{message}` | `message` |
 //! | subagent | `S#{session}` | `SUB#{subagent}` | `subagent` |
 //! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
@@ -42,12 +43,19 @@ pub(crate) fn journal(id: AgentSessionId, sequence: u64) -> Key {
     Key::new(session_partition(id), journal_sort(sequence))
 }
 
+/// The largest sequence that sorts by its sixteen digits.
+pub(crate) const MAX_SEQUENCE: u64 = 9_999_999_999_999_999;
+
 pub(crate) fn journal_sort(sequence: u64) -> String {
     format!("J#{sequence:016}")
 }
 
-pub(crate) fn message(id: AgentSessionId, message: MessageId) -> Key {
+pub(crate) fn sent(id: AgentSessionId, message: MessageId) -> Key {
     Key::new(session_partition(id), format!("M#{message}"))
+}
+
+pub(crate) fn message(id: AgentSessionId, message: MessageId) -> Key {
+    Key::new(session_partition(id), format!("D#{message}"))
 }
 
 pub(crate) fn subagent(id: AgentSessionId, subagent: &SubAgentId) -> Key {

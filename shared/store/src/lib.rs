@@ -16,7 +16,7 @@ pub mod sqlite;
 pub mod table;
 pub mod usage;
 
-pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, StoredAnswer};
+pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredAnswer};
 pub use error::{CommitError, StoreError};
 pub use layout::View;
 pub use repository::{Claim, Listing, Store};

@@ -13,7 +13,7 @@ use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp,
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, Purpose, StoredAnswer};
+use crate::commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, Purpose, SentMessage, StoredAnswer};
 use crate::error::{CommitError, StoreError};
 use crate::layout;
 use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange, Table, TableError, Write};
@@ -124,8 +124,13 @@ impl Store {
         .await
     }
 
-    /// A message by its id, wherever it stands: the queue's own, or the record that it left.
-    pub async fn message(&self, id: AgentSessionId, message: MessageId) -> Result<Option<SessionMessage>, StoreError> {
+    /// What a message was sent as, once it was enqueued.
+    pub async fn sent_message(&self, id: AgentSessionId, message: MessageId) -> Result<Option<SentMessage>, StoreError> {
+        Ok(self.load(&layout::sent(id, message)).await?.map(|loaded| loaded.value))
+    }
+
+    /// A message that left the queue. One that is still open stands there, whatever is recorded here.
+    pub async fn closed_message(&self, id: AgentSessionId, message: MessageId) -> Result<Option<SessionMessage>, StoreError> {
         Ok(self.load(&layout::message(id, message)).await?.map(|loaded| loaded.value))
     }
 
@@ -139,8 +144,13 @@ impl Store {
         Ok(self.load(&layout::answer(owner, key_hash)).await?.map(|loaded| loaded.value))
     }
 
-    /// Commits all or nothing.
-    pub async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+    /// Commits all or nothing. An owner's cancellation closes a whole queue, which can be more than one transaction
+    /// takes: what of the records does not fit is written first.
+    pub async fn commit(&self, mut commit: Commit) -> Result<(), CommitError> {
+        let early = commit.split_records();
+        if !early.is_empty() {
+            self.table.put_all(early).await?;
+        }
         let (writes, purposes): (Vec<Write>, Vec<Purpose>) = commit.writes.into_iter().unzip();
         self.table.transact(writes).await.map_err(|error| Commit::explain(error, &purposes))
     }
@@ -163,11 +173,25 @@ impl Store {
         .await
     }
 
-    /// Entries of a journal after `after`, in order. An entry that has expired is missing from it.
+    /// Entries of a journal after `after`, in order. An entry that has expired is missing from it. Fewer than `limit`:
+    /// there are no more.
     pub async fn journal(&self, id: AgentSessionId, after: u64, limit: usize) -> Result<Vec<JournalEntry>, StoreError> {
-        let range = SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(u64::MAX / 1000));
-        let query = Query { index: None, partition: layout::session_partition(id), range, descending: false, limit, after: None };
-        Ok(self.list(query).await?.items)
+        let mut entries = Vec::new();
+        if after >= layout::MAX_SEQUENCE {
+            return Ok(entries);
+        }
+        let range = SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(layout::MAX_SEQUENCE));
+        let mut query = Query { index: None, partition: layout::session_partition(id), range, descending: false, limit, after: None };
+        // A page also ends at its size, with room left in its limit.
+        loop {
+            let listing = self.list(query.clone()).await?;
+            entries.extend(listing.items);
+            if listing.next.is_none() || entries.len() >= limit {
+                return Ok(entries);
+            }
+            query.limit = limit - entries.len();
+            query.after = listing.next;
+        }
     }
 
     fn view(partition: String, limit: usize, after: Option<Position>) -> Query {

@@ -42,7 +42,7 @@ impl Demo {
         // Port 0: a server that runs already is not in the way.
         let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::start(Options { listen, data: data.clone(), ephemeral: true }).await?;
-        let client = client(&format!("{}", server.url()), &data)?;
+        let client = client(server.url(), &data)?;
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.run_until(async move {

@@ -13,11 +13,14 @@ use crate::client::{ApiError, Client, Followed, Following};
 use crate::error::CliError;
 use crate::output::activity;
 use crate::output::sessions::short_id;
+use crate::output::text::line;
 
 /// How long one thing may take to happen.
 const STEP: Duration = Duration::from_secs(20);
 /// How often it is looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// The characters of a live line.
+const LIVE_WIDTH: usize = 90;
 
 /// A session of the demo.
 pub(super) struct Scene<'a> {
@@ -70,21 +73,22 @@ impl<'a> Scene<'a> {
         while let Ok(followed) =
             timeout(end.saturating_duration_since(Instant::now()), self.following.next()).await
         {
-            let Followed::Message(message) = followed? else { continue };
+            let Followed::Message(mut message) = followed? else { continue };
             let style = narrator.style;
-            let line = match &message.body {
+            let text = match &mut message.body {
                 StreamBody::Activity(view)
                     if !matches!(
                         view.item.kind,
                         ActivityItemType::StatusChange | ActivityItemType::MetricsUpdate
                     ) =>
                 {
+                    view.item.summary = line(&view.item.summary, LIVE_WIDTH);
                     activity::activity(view, style, self.session.created_at)
                 }
                 StreamBody::Status(view) => activity::status(view, style),
                 _ => continue,
             };
-            narrator.live(self.name, &line)?;
+            narrator.live(self.name, &text)?;
         }
         Ok(())
     }

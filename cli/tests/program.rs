@@ -1,0 +1,96 @@
+//! The program as scripts see it: exit codes, standard output and standard error.
+
+#![allow(clippy::unwrap_used)] // a helper of a test may fail as the test does
+
+use std::process::{Command, Output};
+
+use pilothouse_cli::keys::LocalKeys;
+use serde_json::Value;
+
+/// Runs the program in an environment of its own.
+fn pilothouse(home: &std::path::Path, line: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pilothouse")).args(line).env_clear().env("HOME", home).output().unwrap()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// An address where nothing listens.
+fn nowhere() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[test]
+fn a_token_is_minted_from_the_data_folder_and_verifies_there() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pilothouse(home.path(), &["token", "--owner", "ada", "--ttl", "15m"]);
+    assert_eq!(code(&output), Some(0), "{}", text(&output.stderr));
+    let keys = LocalKeys::open(&home.path().join(".pilothouse")).unwrap().unwrap();
+    let claims = keys.verify(text(&output.stdout).trim()).unwrap();
+    assert_eq!((claims.sub.as_str(), claims.exp - claims.iat), ("ada", 900));
+}
+
+#[test]
+fn without_a_server_it_says_how_to_start_one() {
+    let home = tempfile::tempdir().unwrap();
+    assert_eq!(
+        code(&pilothouse(home.path(), &["token"])),
+        Some(0),
+        "so that there is something to log in with"
+    );
+    let output = pilothouse(home.path(), &["--url", &nowhere(), "ps"]);
+    assert_eq!(code(&output), Some(4));
+    assert!(output.stdout.is_empty());
+    let said = text(&output.stderr);
+    assert!(said.contains("pilothouse up") && !said.contains('\x1b'), "{said}");
+}
+
+#[test]
+fn machines_get_their_errors_as_json() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pilothouse(home.path(), &["--json", "--token", "t", "--url", &nowhere(), "ps"]);
+    assert_eq!(code(&output), Some(4));
+    let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(error["code"], "no-access");
+    assert!(error["detail"].as_str().unwrap().contains("pilothouse up"));
+}
+
+#[test]
+fn without_keys_or_token_it_says_that_there_is_none() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pilothouse(home.path(), &["--url", &nowhere(), "ps"]);
+    assert_eq!(code(&output), Some(4));
+    assert!(text(&output.stderr).contains("--token"), "{}", text(&output.stderr));
+    assert!(!home.path().join(".pilothouse").exists(), "asking makes no keys");
+}
+
+#[test]
+fn what_is_not_understood_is_a_matter_of_usage() {
+    let home = tempfile::tempdir().unwrap();
+    for line in [
+        &["frobnicate"][..],
+        &["show"],
+        &["show", "--last", "x"],
+        &["--url", "ftp://x", "ps"],
+        &["steer", "@last"],
+    ] {
+        let output = pilothouse(home.path(), &[&["--token", "t"], line].concat());
+        assert_eq!(code(&output), Some(2), "{line:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn completions_are_written_for_each_shell() {
+    let home = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = pilothouse(home.path(), &["completions", shell]);
+        assert_eq!(code(&output), Some(0));
+        assert!(text(&output.stdout).contains("pilothouse"), "{shell}");
+    }
+}

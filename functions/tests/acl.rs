@@ -1,0 +1,309 @@
+//! What every raw event means for the domain (S0 8.3): the table of the specification, with the events that it needs
+//! without listing them.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use pilothouse_domain::session::{AgentFact as F, LifecycleCommand as L, UsageReport};
+use pilothouse_domain::text::PlanContent;
+use pilothouse_domain::value::{
+    ActivityItemType, Capabilities, ContextWindowSnapshot, Question, QuestionOption, SessionOutput, SessionTask,
+    SessionTaskStatus, TokenUsage,
+};
+use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
+use pilothouse_functions::acl::{Mapping, map};
+use pilothouse_store::View;
+use pilothouse_wire::RawEvent;
+use serde_json::{Value, json};
+
+const NOW: i64 = 1_700_000_000_000;
+const COMMAND: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+const MESSAGE: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(NOW)
+}
+
+fn mapped(raw: Value) -> Mapping {
+    map(&serde_json::from_value(raw).unwrap(), now()).unwrap()
+}
+
+fn call() -> ToolCallId {
+    "call-1".parse().unwrap()
+}
+
+fn sub() -> SubAgentId {
+    "sub-1".parse().unwrap()
+}
+
+fn turn() -> TurnId {
+    "turn-1".parse().unwrap()
+}
+
+fn command() -> CommandId {
+    COMMAND.parse().unwrap()
+}
+
+fn message() -> MessageId {
+    MESSAGE.parse().unwrap()
+}
+
+fn tool(name: &str, input: &Value) -> Value {
+    json!({ "type": "assistant_message",
+        "content": { "kind": "tool_use", "toolCallId": "call-1", "toolName": name, "input": input } })
+}
+
+fn started(name: &str) -> F {
+    F::ToolStarted { call: call(), name: name.to_owned(), subagent: None }
+}
+
+fn ack(name: &str, step: &str) -> Value {
+    json!({ "type": name, "commandId": COMMAND, "step": step })
+}
+
+fn task(subject: &str, status: SessionTaskStatus) -> SessionTask {
+    SessionTask { id: "1".to_owned(), subject: subject.to_owned(), status, active_form: None, updated_at: now() }
+}
+
+fn question() -> Question {
+    Question {
+        question: "Which?".to_owned(),
+        header: None,
+        options: vec![QuestionOption { label: "This".to_owned(), description: None }],
+        multi_select: false,
+    }
+}
+
+fn output() -> SessionOutput {
+    SessionOutput { output_line_count: 1, files_changed: 2, tests_added: 3, all_tests_passing: true, commit_sha: None }
+}
+
+/// The rows of S0 8.3, then those that it needs without listing them.
+#[allow(clippy::too_many_lines)] // it is a table
+fn table() -> Vec<(Value, Vec<F>)> {
+    let output_json = serde_json::to_value(output()).unwrap();
+    let usage = json!({ "inputTokens": 10, "outputTokens": 2, "cacheReadTokens": 3, "cacheWriteTokens": 4 });
+    let tokens: TokenUsage = serde_json::from_value(usage.clone()).unwrap();
+    let mut window = usage.clone();
+    window["modelContextLimit"] = json!(200);
+    vec![
+        (
+            json!({ "type": "assistant_message", "content": { "kind": "text", "text": "Hello" } }),
+            vec![F::Said { subagent: None }],
+        ),
+        (tool("Bash", &json!({ "command": "ls" })), vec![started("Bash")]),
+        (
+            tool("AskUserQuestion", &json!({ "questions": [{ "question": "Which?", "options": [{ "label": "This" }] }] })),
+            vec![started("AskUserQuestion"), F::QuestionAsked { request: call(), questions: vec![question()] }],
+        ),
+        (
+            tool("AskUserQuestion", &json!({ "question": "Which?", "options": ["This"] })),
+            vec![started("AskUserQuestion"), F::QuestionAsked { request: call(), questions: vec![question()] }],
+        ),
+        (
+            tool("TodoWrite", &json!({ "todos": [{ "content": "Do it", "status": "in_progress" }] })),
+            vec![started("TodoWrite"), F::TasksReplaced(vec![task("Do it", SessionTaskStatus::InProgress)])],
+        ),
+        (tool("EnterPlanMode", &json!({})), vec![started("EnterPlanMode"), F::PlanModeEntered]),
+        (
+            tool("ExitPlanMode", &json!({ "plan": "1. Do it" })),
+            vec![
+                started("ExitPlanMode"),
+                F::PlanShown { request: call(), content: Some(PlanContent::parse("1. Do it").unwrap()) },
+            ],
+        ),
+        (
+            json!({ "type": "tool_result", "toolCallId": "call-1", "content": "done", "isError": true }),
+            vec![F::ToolEnded { call: call(), is_error: true, subagent: None }],
+        ),
+        (
+            json!({ "type": "subagent_message", "subagentId": "sub-1", "content": { "kind": "text", "text": "Hi" } }),
+            vec![F::Said { subagent: Some(sub()) }],
+        ),
+        (
+            json!({ "type": "usage_update", "meterId": "m", "modelId": "x", "subagentId": "sub-1", "costUsd": "0.25",
+                "tokenUsage": usage, "contextWindow": window }),
+            vec![F::Used(UsageReport {
+                meter: MeterId::parse("m").unwrap(),
+                model: "x".to_owned(),
+                subagent: Some(sub()),
+                cost: "0.25".parse().unwrap(),
+                tokens,
+                context_window: Some(ContextWindowSnapshot { usage: tokens, model_context_limit: 200, recorded_at: now() }),
+            })],
+        ),
+        (
+            json!({ "type": "context_nearing_limit", "usagePercent": "85.5" }),
+            vec![F::ContextNearingLimit { usage_percent: "85.5".to_owned() }],
+        ),
+        (json!({ "type": "context_exhausted" }), vec![F::ContextExhausted]),
+        (json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }), vec![F::HandoffWritten]),
+        (
+            json!({ "type": "voluntary_handoff", "reason": "done here", "summary": "s", "remainingWork": "r" }),
+            vec![F::HandedOver { reason: "done here".to_owned() }, F::HandoffWritten],
+        ),
+        (
+            json!({ "type": "session_end", "isError": false, "reason": "success", "output": output_json }),
+            vec![F::SessionEnded { is_error: false, reason: "success".to_owned(), message: None, output: Some(output()) }],
+        ),
+        (
+            json!({ "type": "session_end", "isError": true, "reason": "error_max_turns", "message": "Too many." }),
+            vec![F::SessionEnded {
+                is_error: true,
+                reason: "error_max_turns".to_owned(),
+                message: Some("Too many.".to_owned()),
+                output: None,
+            }],
+        ),
+        (ack("interrupt_ack", "done"), vec![F::CommandDone(L::Interrupt, command())]),
+        (ack("interrupt_ack", "received"), vec![F::CommandReceived(command())]),
+        (ack("pause_ack", "done"), vec![F::CommandDone(L::Pause, command())]),
+        (ack("resume_ack", "done"), vec![F::CommandDone(L::Resume, command())]),
+        (ack("stop_ack", "done"), vec![F::CommandDone(L::Stop, command())]),
+        (ack("reload_config_ack", "done"), vec![F::CommandDone(L::Reload, command())]),
+        (ack("begin_ack", "done"), vec![F::CommandDone(L::Begin, command())]),
+        (ack("answer_ack", "done"), vec![F::CommandDone(L::Answer, command())]),
+        (
+            json!({ "type": "sidecar_ready", "sidecarVersion": "1", "adapter": "script",
+                "capabilities": Capabilities::default() }),
+            vec![F::SidecarReady(Capabilities::default())],
+        ),
+        (
+            json!({ "type": "message_ack", "commandId": COMMAND, "messageId": MESSAGE, "phase": "received" }),
+            vec![F::CommandReceived(command())],
+        ),
+        (
+            json!({ "type": "message_ack", "commandId": COMMAND, "messageId": MESSAGE, "phase": "injecting" }),
+            vec![F::MessageInjecting(message())],
+        ),
+        (
+            json!({ "type": "message_ack", "commandId": COMMAND, "messageId": MESSAGE, "phase": "injected" }),
+            vec![F::MessageInjected(message())],
+        ),
+        (
+            json!({ "type": "command_refused", "commandId": COMMAND, "code": "no-agent", "message": "There is none." }),
+            vec![F::CommandRefused {
+                command: command(),
+                code: "no-agent".to_owned(),
+                message: "There is none.".to_owned(),
+            }],
+        ),
+        (
+            json!({ "type": "turn_started", "turnId": "turn-1", "messageId": MESSAGE }),
+            vec![F::TurnStarted { turn: turn(), message: Some(message()) }],
+        ),
+        (
+            json!({ "type": "turn_completed", "turnId": "turn-1" }),
+            vec![F::TurnCompleted { turn: turn(), output: None }],
+        ),
+        (
+            json!({ "type": "task_list", "tasks": [{ "id": "1", "subject": "Do it", "status": "Completed" }] }),
+            vec![F::TasksReplaced(vec![task("Do it", SessionTaskStatus::Completed)])],
+        ),
+        (
+            json!({ "type": "subagent_started", "subagentId": "sub-1", "modelId": "x", "objective": "Look" }),
+            vec![F::SubAgentStarted { subagent: sub(), model: Some("x".to_owned()), objective: "Look".to_owned() }],
+        ),
+        (
+            json!({ "type": "subagent_ended", "subagentId": "sub-1", "failure": "lost" }),
+            vec![F::SubAgentEnded { subagent: sub(), failure: Some("lost".to_owned()) }],
+        ),
+        (json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), vec![F::Noted]),
+        (json!({ "type": "notice", "name": "api_retry", "summary": "Trying again" }), vec![F::Noted]),
+    ]
+}
+
+#[test]
+fn every_raw_event_means_what_the_table_says() {
+    for (raw, facts) in table() {
+        assert_eq!(mapped(raw.clone()).facts, facts, "{raw}");
+    }
+}
+
+#[test]
+fn the_table_names_every_event_that_has_a_sequence() {
+    let schema = serde_json::to_value(schemars::schema_for!(RawEvent)).unwrap();
+    let kinds = schema["oneOf"].as_array().unwrap().iter();
+    let all: BTreeSet<_> = kinds.map(|kind| kind["properties"]["type"]["const"].as_str().unwrap().to_owned()).collect();
+    let mut named: BTreeSet<_> = table().iter().map(|(raw, _)| raw["type"].as_str().unwrap().to_owned()).collect();
+    named.extend(["heartbeat".to_owned(), "run_exited".to_owned()]);
+    assert_eq!(named, all);
+}
+
+#[test]
+fn a_heartbeat_has_no_place_in_the_sequence() {
+    assert_eq!(map(&RawEvent::Heartbeat {}, now()), None);
+}
+
+#[test]
+fn what_a_subagent_asks_or_plans_is_its_own_work() {
+    for name in ["AskUserQuestion", "TodoWrite", "EnterPlanMode", "ExitPlanMode"] {
+        let input = json!({ "question": "Which?", "todos": [], "plan": "1." });
+        let raw = json!({ "type": "subagent_message", "subagentId": "sub-1",
+            "content": { "kind": "tool_use", "toolCallId": "call-1", "toolName": name, "input": input } });
+        let started = F::ToolStarted { call: call(), name: name.to_owned(), subagent: Some(sub()) };
+        assert_eq!(mapped(raw).facts, vec![started], "{name}");
+    }
+}
+
+#[test]
+fn a_special_tool_with_a_strange_input_is_a_tool_call_and_nothing_more() {
+    for name in ["AskUserQuestion", "TodoWrite"] {
+        for input in [json!({}), json!(7), json!({ "questions": [], "todos": "none" })] {
+            assert_eq!(mapped(tool(name, &input)).facts, vec![started(name)], "{name} {input}");
+        }
+    }
+    let shown = F::PlanShown { request: call(), content: None };
+    assert_eq!(mapped(tool("ExitPlanMode", &json!({ "plan": 7 }))).facts, vec![started("ExitPlanMode"), shown]);
+}
+
+#[test]
+fn messages_calls_results_and_logs_are_listed_where_they_belong() {
+    let view = |raw| mapped(raw).view;
+    let text = json!({ "kind": "text", "text": "Hi" });
+    assert_eq!(
+        view(json!({ "type": "assistant_message", "content": text })),
+        Some(View::Message { subagent: None })
+    );
+    assert_eq!(
+        view(json!({ "type": "subagent_message", "subagentId": "sub-1", "content": text })),
+        Some(View::Message { subagent: Some(sub()) })
+    );
+    assert_eq!(view(tool("Bash", &json!({}))), Some(View::ToolCall { call: call(), subagent: None }));
+    assert_eq!(
+        view(json!({ "type": "tool_result", "toolCallId": "call-1", "content": "x", "subagentId": "sub-1" })),
+        Some(View::ToolResult { called_at: None, subagent: Some(sub()) })
+    );
+    assert_eq!(view(json!({ "type": "log_chunk", "stream": "agent", "content": "x" })), Some(View::Log));
+    assert_eq!(view(json!({ "type": "turn_completed", "turnId": "turn-1" })), None);
+}
+
+#[test]
+fn lines_of_activity_say_what_a_person_wants_to_see() {
+    let line = |raw| {
+        let line = mapped(raw).line.unwrap();
+        (line.kind, line.summary)
+    };
+    let command = tool("Bash", &json!({ "timeout": 5, "command": "cargo test\n--all" }));
+    assert_eq!(line(command), (ActivityItemType::ToolCallStart, "Bash: cargo test".to_owned()));
+    let failed = json!({ "type": "tool_result", "toolCallId": "call-1", "content": "\n no such file\n", "isError": true });
+    assert_eq!(line(failed), (ActivityItemType::ToolCallEnd, "Error: no such file".to_owned()));
+    let notice = json!({ "type": "notice", "name": "api_retry", "summary": "Trying again" });
+    assert_eq!(line(notice), (ActivityItemType::Notice, "Trying again".to_owned()));
+}
+
+#[test]
+fn what_an_agent_sends_is_cut_and_never_refused() {
+    let long = "x".repeat(100_000);
+    let F::HandedOver { reason } = mapped(json!({ "type": "voluntary_handoff", "reason": long, "summary": "", "remainingWork": "" })).facts.remove(0) else {
+        unreachable!("a handoff");
+    };
+    assert!(reason.chars().count() <= 1001, "{}", reason.len());
+    let F::ContextNearingLimit { usage_percent } = mapped(json!({ "type": "context_nearing_limit", "usagePercent": long })).facts.remove(0) else {
+        unreachable!("a warning");
+    };
+    assert!(usage_percent.chars().count() <= 21);
+    let usage = json!({ "type": "usage_update", "meterId": "m", "modelId": "x", "costUsd": "a lot", "tokenUsage": TokenUsage::default() });
+    let F::Used(report) = mapped(usage).facts.remove(0) else { unreachable!("usage") };
+    assert_eq!(report.cost, pilothouse_domain::Usd::ZERO);
+}

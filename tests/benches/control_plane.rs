@@ -1,0 +1,510 @@
+//! Benches of the control plane on the embedded engine. Prints figures; asserts nothing.
+//!
+//! `cargo bench -p pilothouse-tests --bench control_plane`
+//!
+//! The server is a process of its own (this program again), so that its memory and its start can be seen. Its sidecars
+//! are a shell that sleeps: what is measured is the control plane. Both sides share the machine's cores.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_broker::{Broker, MAX_BATCH, Outgoing};
+use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys};
+use pilothouse_cli::server::{Options, SIDECAR, Server};
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::queue::SessionMessageQueue;
+use pilothouse_domain::session::{AgentSession, NewSession, SessionSettings};
+use pilothouse_domain::text::{ModelId, Objective, WorkingDirectory};
+use pilothouse_domain::value::{Capabilities, SessionBudget};
+use pilothouse_domain::{AgentSessionId, Deadlines, EnvelopeId, IdSource, Occasion, RunId, Timestamp, UserId};
+use pilothouse_functions::app::FreshIds;
+use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::stream::{Wake, Wakes};
+use pilothouse_functions::{App, Parts, intake, queues};
+use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
+use pilothouse_sqlite::{Database, system_clock};
+use pilothouse_store::blob::FileBlobs;
+use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_store::{Commit, LoadedConversation, Store};
+use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
+use pilothouse_wire::event::{AssistantContent, RawEvent};
+use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_wire::{Envelope, RootSecret, Signed};
+
+const SERVE: &str = "PILOTHOUSE_BENCH_SERVE";
+
+fn main() {
+    if let Ok(data) = std::env::var(SERVE) {
+        return serve(Path::new(&data));
+    }
+    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    println!("control plane, embedded engine, {} cores", std::thread::available_parallelism().map_or(0, usize::from));
+    commands();
+    writes();
+    growth();
+    events();
+}
+
+// ── the server ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn serve(data: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let server = Server::start(Options { listen, data: data.to_owned(), ephemeral: true }).await.unwrap();
+        println!("{}", server.url());
+        server.run_until(std::future::pending()).await;
+    });
+}
+
+struct ServerProcess {
+    child: Child,
+    address: SocketAddr,
+    data: tempfile::TempDir,
+    started_in: Duration,
+}
+
+impl ServerProcess {
+    fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        // Stands in for the sidecar: a process that does nothing, so that only the control plane is measured.
+        let sidecar = data.path().join("sidecar.sh");
+        std::fs::write(&sidecar, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        std::fs::set_permissions(&sidecar, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        LocalKeys::open_or_create(data.path()).unwrap();
+        let begun = Instant::now();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .env(SERVE, data.path())
+            .env(SIDECAR, &sidecar)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = child.stdout.take().unwrap();
+        let mut byte = [0];
+        while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(char::from(byte[0]));
+        }
+        let address: SocketAddr = line.strip_prefix("http://").unwrap().parse().unwrap();
+        let mut client = Client::connect(address, "");
+        client.request("GET", "/healthz", "");
+        Self { child, address, data, started_in: begun.elapsed() }
+    }
+
+    fn token(&self, owner: &str) -> String {
+        let keys = LocalKeys::open_or_create(self.data.path()).unwrap();
+        keys.mint(&UserId::parse(owner).unwrap(), Duration::from_secs(3600)).unwrap()
+    }
+
+    fn rss_mib(&self) -> f64 {
+        rss_mib(self.child.id())
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Its sleeping sidecars are in groups of their own; each has its pid in no file, so they end by themselves.
+    }
+}
+
+fn rss_mib(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap_or("VmRSS: 0 kB");
+    line.split_whitespace().nth(1).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+}
+
+/// The smallest HTTP client: one connection, one request after the other.
+struct Client {
+    stream: TcpStream,
+    token: String,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    fn connect(address: SocketAddr, token: &str) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, token: token.to_owned(), buffer: Vec::new() }
+    }
+
+    fn request(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        self.stream.write_all(request.as_bytes()).unwrap();
+        self.buffer.clear();
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            let n = self.stream.read(&mut chunk).unwrap();
+            assert!(n > 0, "the server closed the connection");
+            self.buffer.extend_from_slice(&chunk[..n]);
+            if let Some(end) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
+                let length = head.split("content-length: ").nth(1).and_then(|s| s.split("\r\n").next()).map_or(0, |n| n.parse().unwrap());
+                if self.buffer.len() >= end + 4 + length {
+                    let status = head[9..12].parse().unwrap();
+                    return (status, String::from_utf8_lossy(&self.buffer[end + 4..end + 4 + length]).into_owned());
+                }
+            }
+        }
+    }
+
+    fn create_session(&mut self) -> String {
+        let body = r#"{"workingDirectory":"/tmp","objective":"bench","budgetCapUsd":"1"}"#;
+        let (status, body) = self.request("POST", "/api/agents/sessions", body);
+        assert!(status == 201 || status == 202, "{status} {body}");
+        let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+        value["session"]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn enqueue(&mut self, session: &str) -> bool {
+        let path = format!("/api/agents/sessions/{session}/messages/queue");
+        self.request("POST", &path, r#"{"content":"please look at the tests first"}"#).0 == 201
+    }
+}
+
+// ── commands ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn percentile(sorted: &[Duration], p: usize) -> Duration {
+    sorted.get((sorted.len() * p / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+}
+
+/// Runs `work` in `clients` threads, each with its own connection and owner, for `each` requests. Prints.
+fn load(name: &str, server: &ServerProcess, clients: usize, each: usize, work: impl Fn(&mut Client, usize) + Sync) {
+    let begun = Instant::now();
+    let mut times: Vec<Duration> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients)
+            .map(|n| {
+                let (work, token) = (&work, server.token(&format!("owner-{n}")));
+                scope.spawn(move || {
+                    let mut client = Client::connect(server.address, &token);
+                    (0..each)
+                        .map(|i| {
+                            let begun = Instant::now();
+                            work(&mut client, n * each + i);
+                            begun.elapsed()
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+    });
+    let all = begun.elapsed();
+    times.sort();
+    println!(
+        "  {name:<34} {clients} clients  p50 {:>7.3} ms  p99 {:>7.3} ms  {:>7.0}/s",
+        percentile(&times, 50).as_secs_f64() * 1e3,
+        percentile(&times, 99).as_secs_f64() * 1e3,
+        times.len() as f64 / all.as_secs_f64()
+    );
+}
+
+fn commands() {
+    println!("durable commands over HTTP");
+    let server = ServerProcess::start();
+    println!("  server: ready after {:.0} ms, {:.1} MiB", server.started_in.as_secs_f64() * 1e3, server.rss_mib());
+    for n in 0..8 {
+        // One run an owner, so that the other sessions stay in line and no process is in the way.
+        let mut client = Client::connect(server.address, &server.token(&format!("owner-{n}")));
+        client.request("PATCH", "/api/agents/pool", r#"{"maxConcurrentSessions":1}"#);
+        client.create_session();
+    }
+    let sessions: Vec<Vec<String>> = (0..8)
+        .map(|n| {
+            let mut client = Client::connect(server.address, &server.token(&format!("owner-{n}")));
+            (0..40).map(|_| client.create_session()).collect()
+        })
+        .collect();
+    load("read a session", &server, 1, 3000, |client, _| {
+        client.request("GET", &format!("/api/agents/sessions/{}", sessions[0][0]), "");
+    });
+    // A queue takes 100 messages: 40 sessions take 4,000.
+    load("enqueue a message", &server, 1, 1500, |client, i| assert!(client.enqueue(&sessions[0][i % 40])));
+    load("enqueue a message", &server, 8, 2000, |client, i| {
+        let (owner, i) = (i / 2000, i % 2000);
+        assert!(client.enqueue(&sessions[owner][i % 40]) || owner == 0);
+    });
+    load("start a session (own pool each)", &server, 1, 200, |client, _| {
+        client.create_session();
+    });
+    load("start a session (own pool each)", &server, 8, 100, |client, _| {
+        client.create_session();
+    });
+    println!("  server with {} sessions: {:.1} MiB", 8 * 41 + 1000, server.rss_mib());
+}
+
+/// What a command writes.
+fn writes() {
+    println!("items and bytes that a command writes (table alone; the broker's messages come on top)");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let bench = Bench::open().await;
+        let owner = UserId::parse("bench").unwrap();
+        let token = bench.keys.mint(&owner, Duration::from_secs(600)).unwrap();
+        let router = pilothouse_functions::router(bench.app.clone());
+        let call = async |method: &str, path: String, body: &'static str| {
+            let request = http::Request::builder().method(method).uri(path).header("authorization", format!("Bearer {token}"));
+            let before = bench.table.usage().snapshot();
+            let response = tower::ServiceExt::oneshot(router.clone(), request.body(axum::body::Body::from(body)).unwrap()).await.unwrap();
+            let status = response.status();
+            let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            let after = bench.table.usage().snapshot();
+            (status, bytes, after.items_written - before.items_written, after.bytes_written - before.bytes_written)
+        };
+        let start = r#"{"workingDirectory":"/tmp","objective":"bench","budgetCapUsd":"1"}"#;
+        let (status, bytes, items, written) = call("POST", "/api/agents/sessions".to_owned(), start).await;
+        println!("  start a session    {status}: {items} items, {written} bytes");
+        let id = serde_json::from_slice::<serde_json::Value>(&bytes).unwrap()["session"]["id"].as_str().unwrap().to_owned();
+        let path = format!("/api/agents/sessions/{id}");
+        for (name, method, rest, body) in [
+            ("enqueue a message", "POST", "/messages/queue", r#"{"content":"please look at the tests first"}"#),
+            ("change the budget", "PATCH", "/budget", r#"{"capUsd":"2"}"#),
+            ("cancel", "POST", "/cancel", "{}"),
+        ] {
+            let (status, _, items, written) = call(method, format!("{path}{rest}"), body).await;
+            println!("  {name:<18} {status}: {items} items, {written} bytes");
+        }
+    });
+}
+
+/// The cost of a command against how much is stored.
+fn growth() {
+    println!("a command against what is stored (journal items; store without HTTP)");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let bench = Bench::open().await;
+        let (session, run) = bench.running_session().await;
+        let mut stored = 0u64;
+        for target in [100u64, 1_000, 10_000, 100_000] {
+            bench.send(session, run, stored + 2, target - stored).await;
+            bench.drain(4).await;
+            stored = target;
+            let mut times = Vec::new();
+            for n in 0..200u64 {
+                let begun = Instant::now();
+                bench.touch(session, n).await;
+                times.push(begun.elapsed());
+            }
+            times.sort();
+            println!("  {stored:>7} items: p50 {:.3} ms, p99 {:.3} ms", percentile(&times, 50).as_secs_f64() * 1e3, percentile(&times, 99).as_secs_f64() * 1e3);
+        }
+    });
+}
+
+// ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn events() {
+    println!("events through intake (signed envelopes, broker to committed journal)");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        for (sessions, consumers) in [(1usize, 1usize), (8, 4), (32, 8), (64, 16)] {
+            let bench = Bench::open().await;
+            let each = 20_000 / sessions as u64;
+            for _ in 0..sessions {
+                let (session, run) = bench.running_session().await;
+                bench.send(session, run, 2, each).await;
+            }
+            let before = bench.table.usage().snapshot();
+            let begun = Instant::now();
+            bench.drain(consumers).await;
+            let took = begun.elapsed();
+            let after = bench.table.usage().snapshot();
+            let count = each * sessions as u64;
+            println!(
+                "  {sessions:>2} sessions, {consumers:>2} consumers: {:>6.0} events/s; {:.2} items and {:.0} bytes written an event",
+                count as f64 / took.as_secs_f64(),
+                (after.items_written - before.items_written) as f64 / count as f64,
+                (after.bytes_written - before.bytes_written) as f64 / count as f64,
+            );
+        }
+    });
+}
+
+/// The control plane without HTTP and without processes.
+struct Bench {
+    app: App,
+    table: SqliteTable,
+    broker: EmbeddedBroker,
+    secret: RootSecret,
+    keys: LocalKeys,
+    _data: tempfile::TempDir,
+}
+
+/// Stands in for what runs sidecars: it runs none.
+struct NoRuntime;
+
+#[async_trait]
+impl AgentRuntime for NoRuntime {
+    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
+        Ok(())
+    }
+    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
+        Ok(())
+    }
+    async fn state(&self, _: RunId) -> ProcessState {
+        ProcessState::Unknown
+    }
+    fn capabilities(&self) -> RuntimeCapabilities {
+        RuntimeCapabilities { durable_workspace: true, placement: "bench".to_owned() }
+    }
+}
+
+struct NoWakes;
+
+impl Wakes for NoWakes {
+    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
+        Box::new(Self)
+    }
+}
+
+#[async_trait]
+impl Wake for NoWakes {
+    async fn grown(&mut self) -> bool {
+        false
+    }
+}
+
+impl Bench {
+    async fn open() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let path: PathBuf = data.path().join("bench.db");
+        let db = Database::open(path, &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
+        let table = SqliteTable::new(db.clone(), system_clock());
+        let broker = EmbeddedBroker::open(db, system_clock()).await.unwrap();
+        queues::create(&broker).await.unwrap();
+        let secret = RootSecret::new("bench", vec![1; 32]).unwrap();
+        let keys = LocalKeys::open_or_create(data.path()).unwrap();
+        let app = App::new(Parts {
+            store: Store::new(Arc::new(table.clone())),
+            blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
+            broker: Arc::new(broker.clone()),
+            runtime: Arc::new(NoRuntime),
+            keyring: Keyring::new(ISSUER, AUDIENCE, HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())])),
+            secret: secret.clone(),
+            deadlines: Deadlines::default(),
+            clock: system_clock(),
+            wakes: Arc::new(NoWakes),
+        });
+        Self { app, table, broker, secret, keys, _data: data }
+    }
+
+    /// A session whose sidecar is ready.
+    async fn running_session(&self) -> (AgentSessionId, RunId) {
+        let mut ids = FreshIds;
+        let id = AgentSessionId::new(ids.fresh());
+        let owner = UserId::parse(format!("owner-{id}")).unwrap();
+        let mut cx = self.app.occasion(&mut ids);
+        let new = NewSession {
+            id,
+            owner_id: owner,
+            template_id: None,
+            name: None,
+            working_directory: WorkingDirectory::parse("/tmp").unwrap(),
+            objective: Objective::parse("bench").unwrap(),
+            model_id: ModelId::parse("bench").unwrap(),
+            budget: SessionBudget::new("1000".parse().unwrap(), 80).unwrap(),
+            auto_continue: None,
+            settings: SessionSettings::default(),
+        };
+        let (mut session, mut events) = AgentSession::create(new, &cx);
+        let (run, minted) = session.mint_run(&mut cx).unwrap();
+        events.extend(minted);
+        let mut loaded = LoadedConversation::new(Conversation::new(session, SessionMessageQueue::default()));
+        let mut commit = Commit::new();
+        let cause = pilothouse_domain::journal::Cause::Clock;
+        self.app.record(&mut commit, &mut loaded, cause, events).unwrap();
+        self.app.store.commit(commit).await.unwrap();
+        let ready = RawEvent::SidecarReady {
+            sidecar_version: "bench".to_owned(),
+            adapter: "bench".to_owned(),
+            capabilities: Capabilities::default(),
+        };
+        self.broker.send(&queues::events(), vec![self.message(id, run, 1, ready)]).await.unwrap();
+        self.drain(1).await;
+        (id, run)
+    }
+
+    fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> Outgoing {
+        let envelope = Envelope {
+            protocol_version: PROTOCOL_VERSION,
+            session_id: session,
+            run_id: run,
+            message_id: EnvelopeId::new(FreshIds.fresh()),
+            sequence: Some(sequence),
+            time: Timestamp::from_millis(0),
+            body,
+        };
+        let signed = Signed::seal(&envelope, "bench", Signer::Sidecar, &self.secret.envelope_key(run)).unwrap();
+        Outgoing {
+            group: session.to_string(),
+            deduplication_id: format!("{}:1", envelope.message_id),
+            body: serde_json::to_string(&signed).unwrap(),
+            delay: Duration::ZERO,
+        }
+    }
+
+    async fn send(&self, session: AgentSessionId, run: RunId, from: u64, count: u64) {
+        let said = |n: u64| RawEvent::AssistantMessage {
+            content: AssistantContent::Text { text: format!("I looked at file {n} and found nothing that needs a change.").into() },
+            turn_id: None,
+        };
+        let messages: Vec<_> = (from..from + count).map(|n| self.message(session, run, n, said(n))).collect();
+        for batch in messages.chunks(MAX_BATCH) {
+            self.broker.send(&queues::events(), batch.to_vec()).await.unwrap();
+        }
+    }
+
+    /// Takes everything in.
+    async fn drain(&self, consumers: usize) {
+        let tasks: Vec<_> = (0..consumers)
+            .map(|_| {
+                let (app, broker) = (self.app.clone(), self.broker.clone());
+                tokio::spawn(async move {
+                    loop {
+                        let batch = broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
+                        if batch.is_empty() {
+                            let depth = broker.depth(&queues::events()).await.unwrap();
+                            if depth.visible + depth.in_flight + depth.delayed == 0 {
+                                return;
+                            }
+                            tokio::task::yield_now().await;
+                            continue;
+                        }
+                        intake::handle(&app, batch).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+
+    /// One durable change of a session that has a long journal.
+    async fn touch(&self, session: AgentSessionId, n: u64) {
+        let mut loaded = self.app.store.conversation(session).await.unwrap().unwrap();
+        let mut ids = FreshIds;
+        let mut cx: Occasion<'_> = self.app.occasion(&mut ids);
+        let cap = format!("{}", 1000 + n % 7).parse().unwrap();
+        let events = loaded.conversation.session.change_budget(cap, None).unwrap();
+        let events = self.app.follow(&mut loaded.conversation, events, &mut cx);
+        let mut commit = Commit::new();
+        self.app.record(&mut commit, &mut loaded, pilothouse_domain::journal::Cause::Clock, events).unwrap();
+        self.app.store.commit(commit).await.unwrap();
+    }
+}

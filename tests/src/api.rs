@@ -1,0 +1,144 @@
+//! Requests, as any program would send them.
+
+use std::path::PathBuf;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::session::Session;
+
+/// Sends requests to one server with one token. Cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    http: reqwest::Client,
+    url: String,
+    token: Option<String>,
+    /// The folder of the server, to show its logs when something fails.
+    pub(crate) folder: PathBuf,
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, when it is JSON; `null` otherwise.
+    pub body: Value,
+    /// The body as it came.
+    pub text: String,
+}
+
+impl Api {
+    pub(crate) const fn new(http: reqwest::Client, url: String, token: Option<String>, folder: PathBuf) -> Self {
+        Self { http, url, token, folder }
+    }
+
+    /// A GET.
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path, &[], None).await
+    }
+
+    /// A POST with a JSON body.
+    pub async fn post(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::POST, path, &[], Some(body.to_string().into_bytes())).await
+    }
+
+    /// A PATCH with a JSON body.
+    pub async fn patch(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::PATCH, path, &[], Some(body.to_string().into_bytes())).await
+    }
+
+    /// A DELETE.
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, &[], None).await
+    }
+
+    /// Any request.
+    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<Vec<u8>>) -> Reply {
+        self.try_send(method.clone(), path, headers, body)
+            .await
+            .unwrap_or_else(|error| panic!("{method} {path} was not answered: {error:?}"))
+    }
+
+    /// Any request, to a server that may be away.
+    pub async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Result<Reply, reqwest::Error> {
+        let mut request = self.http.request(method, format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        let response = request.send().await?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Reply { status, headers, body, text })
+    }
+
+    /// All items of a list, page by page.
+    pub async fn all(&self, path: &str) -> Vec<Value> {
+        let (mut items, mut cursor) = (Vec::new(), String::new());
+        let joint = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let page = self.get(&format!("{path}{joint}limit=200{cursor}")).await.expect(200);
+            items.extend(page.body["items"].as_array().unwrap().iter().cloned());
+            match page.body["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return items,
+            }
+        }
+    }
+
+    /// A handle of a session that is there.
+    pub fn session(&self, id: &str) -> Session {
+        Session::new(self.clone(), id.to_owned(), Value::Null)
+    }
+}
+
+impl Reply {
+    /// The answer, if it has this status.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+
+    /// The answer, if it is a refusal with this status and code, as a problem document (ruling 5).
+    #[track_caller]
+    pub fn refused(self, status: u16, code: &str) -> Self {
+        assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.text);
+        assert_eq!(self.headers[CONTENT_TYPE], "application/problem+json");
+        assert_eq!(self.body["type"], format!("https://pilothouse.dev/problems/{code}"));
+        assert_eq!(self.body["status"], status);
+        let detail = self.body["detail"].as_str().unwrap_or_default();
+        assert!(detail.ends_with(['.', '!', '?']), "`{detail}` is no sentence");
+        self
+    }
+
+    /// The fields that a refusal names, sorted.
+    #[track_caller]
+    pub fn violated(&self) -> Vec<String> {
+        let violations = self.body["violations"].as_array().unwrap_or_else(|| panic!("no violations: {}", self.text));
+        let mut fields: Vec<_> = violations.iter().map(|v| v["field"].as_str().unwrap().to_owned()).collect();
+        fields.sort();
+        fields
+    }
+
+    /// A header as text; empty when it is not there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,216 @@
+//! A session over the API, and waiting for what must become of it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::server::log_path;
+use crate::{Api, Reply, ServerProcess, processes};
+
+/// How long anything may take to happen. Long, for a busy machine; a test that passes does not wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A session of an owner.
+#[derive(Clone)]
+pub struct Session {
+    /// Requests of its owner.
+    pub api: Api,
+    /// Its id.
+    pub id: String,
+    /// What starting it answered.
+    pub started: Value,
+}
+
+/// What a session is started with to play `script`: five dollars, in the folder of `server`.
+pub fn work(server: &ServerProcess, script: &Value) -> Value {
+    json!({
+        "workingDirectory": server.work_folder(),
+        "objective": "Keep the promise of this test",
+        "budgetCapUsd": "5",
+        "adapterOptions": { "script": script },
+    })
+}
+
+/// Starts a session of the default owner that plays `script`.
+pub async fn started(server: &ServerProcess, script: &Value) -> Session {
+    Session::start(&server.api(), work(server, script)).await
+}
+
+impl Session {
+    /// A handle of a session that is there.
+    pub const fn new(api: Api, id: String, started: Value) -> Self {
+        Self { api, id, started }
+    }
+
+    /// Starts a session, and expects it to be accepted.
+    pub async fn start(api: &Api, body: Value) -> Self {
+        let reply = api.post("/api/agents/sessions", body).await;
+        assert!(matches!(reply.status, 201 | 202), "{}", reply.text);
+        let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
+        Self { api: api.clone(), id, started: reply.body }
+    }
+
+    /// The key of its agent.
+    pub fn api_key(&self) -> &str {
+        self.started["apiKey"].as_str().unwrap()
+    }
+
+    /// The path of something that belongs to it: `/pause`.
+    pub fn path(&self, rest: &str) -> String {
+        format!("/api/agents/sessions/{}{rest}", self.id)
+    }
+
+    /// A POST to something of its own.
+    pub async fn post(&self, rest: &str, body: Value) -> Reply {
+        self.api.post(&self.path(rest), body).await
+    }
+
+    /// A PATCH to something of its own.
+    pub async fn patch(&self, rest: &str, body: Value) -> Reply {
+        self.api.patch(&self.path(rest), body).await
+    }
+
+    /// A DELETE of something of its own.
+    pub async fn delete(&self, rest: &str) -> Reply {
+        self.api.delete(&self.path(rest)).await
+    }
+
+    /// A GET of something of its own.
+    pub async fn get(&self, rest: &str) -> Reply {
+        self.api.get(&self.path(rest)).await
+    }
+
+    /// The session as it stands.
+    pub async fn view(&self) -> Value {
+        self.get("").await.expect(200).body
+    }
+
+    /// The session once `condition` holds. Panics with everything that is known when it does not in time.
+    pub async fn until(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        self.until_within(PATIENCE, what, async || {
+            let view = self.view().await;
+            condition(&view).then_some(view)
+        })
+        .await
+    }
+
+    /// The session once it has this status.
+    pub async fn until_status(&self, status: &str) -> Value {
+        self.until(status, |view| view["status"] == status).await
+    }
+
+    /// The activity stream once `condition` holds for it.
+    pub async fn until_activity(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        self.until_within(PATIENCE, what, async || {
+            let activity = self.activity().await;
+            condition(&activity).then_some(activity)
+        })
+        .await
+    }
+
+    /// The conversation once `condition` holds for it.
+    pub async fn until_messages(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        self.until_within(PATIENCE, what, async || {
+            let messages = self.messages().await;
+            condition(&messages).then_some(messages)
+        })
+        .await
+    }
+
+    /// Once the agent has said exactly this.
+    pub async fn until_said(&self, text: &str) {
+        self.until_messages(text, |all| all.iter().any(|m| m["content"] == text)).await;
+    }
+
+    /// What `look` finds, as soon as it does. Panics with everything that is known when it does not in time.
+    pub async fn until_within<T>(&self, patience: Duration, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+        let give_up = Instant::now() + patience;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            if Instant::now() >= give_up {
+                panic!("`{what}` did not happen within {patience:?}\n{}", self.everything().await);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// Everything that was recorded, oldest first.
+    pub async fn activity(&self) -> Vec<Value> {
+        self.api.all(&self.path("/activity")).await
+    }
+
+    /// The conversation, oldest first.
+    pub async fn messages(&self) -> Vec<Value> {
+        self.api.all(&self.path("/messages")).await
+    }
+
+    /// What the agent and its subagents said, without what was thought.
+    pub async fn said(&self) -> Vec<String> {
+        let by_agent = |m: &Value| m["source"] == "Agent" && m["thinking"] == false;
+        texts(self.messages().await.iter().filter(|m| by_agent(m)))
+    }
+
+    /// Tool calls, oldest first.
+    pub async fn tool_calls(&self) -> Vec<Value> {
+        self.api.all(&self.path("/tool-calls")).await
+    }
+
+    /// The queue.
+    pub async fn queue(&self) -> Value {
+        self.get("/messages/queue").await.expect(200).body
+    }
+
+    /// Says something, and returns the message as it stands then.
+    pub async fn say(&self, content: &str, priority: &str) -> Value {
+        let body = json!({ "content": content, "priority": priority });
+        self.post("/messages/queue", body).await.expect(201).body["message"].clone()
+    }
+
+    /// Everything that is known about the session, for a person who looks for what went wrong.
+    pub async fn everything(&self) -> String {
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+        let mut text = String::new();
+        let get = async |rest: &str| self.api.try_send(reqwest::Method::GET, &self.path(rest), &[], None).await;
+        match get("").await {
+            Ok(reply) => text += &format!("session: {}\n", pretty(&reply.body)),
+            Err(error) => text += &format!("session: {error}\n"),
+        }
+        if let Ok(reply) = get("/messages/queue").await {
+            text += &format!("queue: {}\n", reply.text);
+        }
+        if let Ok(reply) = get("/activity?limit=200").await {
+            for line in reply.body["items"].as_array().into_iter().flatten() {
+                text += &format!("activity: {line}\n");
+            }
+        }
+        text += &self.logs();
+        text
+    }
+
+    fn logs(&self) -> String {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let mut text = format!("server:\n{}\n", tail(&read(log_path(&self.api.folder))));
+        for folder in processes::run_folders(&self.api.folder.join("data")) {
+            let launch = read(folder.join("launch.json"));
+            if launch.contains(&self.id) {
+                text += &format!("{}:\n{}\n", folder.display(), tail(&read(folder.join("sidecar.log"))));
+            }
+        }
+        text
+    }
+}
+
+/// The texts of messages.
+pub(crate) fn texts<'a>(messages: impl Iterator<Item = &'a Value>) -> Vec<String> {
+    messages.map(|m| m["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The end of a log.
+fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(60)..].join("\n")
+}

@@ -1,0 +1,113 @@
+//! Every accepted message is delivered once, still pending, shown as uncertain, or cancelled with its reason.
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::session::AgentSessionStatus as S;
+use pilothouse_domain::{DomainEvent, MessageId};
+
+use super::Findings;
+use super::world::Session;
+use crate::owner::Asked;
+use crate::script::STEERED;
+
+#[derive(Default)]
+struct Fate {
+    content: String,
+    enqueued: Vec<u64>,
+    delivered: Vec<u64>,
+    cancelled: Vec<u64>,
+    uncertain: Vec<u64>,
+    open: bool,
+}
+
+fn fates(session: &Session) -> BTreeMap<MessageId, Fate> {
+    let mut fates: BTreeMap<MessageId, Fate> = BTreeMap::new();
+    for (place, event) in session.events() {
+        match event {
+            DomainEvent::MessageEnqueued { message_id, content, .. } => {
+                let fate = fates.entry(*message_id).or_default();
+                content.as_str().clone_into(&mut fate.content);
+                fate.enqueued.push(place);
+            },
+            DomainEvent::MessageDelivered { message_id, .. } => fates.entry(*message_id).or_default().delivered.push(place),
+            DomainEvent::MessageCancelled { message_id, .. } => fates.entry(*message_id).or_default().cancelled.push(place),
+            DomainEvent::MessageUncertain { message_id } => fates.entry(*message_id).or_default().uncertain.push(place),
+            _ => {},
+        }
+    }
+    for message in session.queue.messages() {
+        fates.entry(message.message_id).or_default().open = true;
+    }
+    fates
+}
+
+/// The messages of a session that its owner was told are accepted.
+fn accepted<'a>(session: &Session, asked: &'a [Asked]) -> impl Iterator<Item = (MessageId, &'a Asked)> {
+    let id = session.id();
+    let ours = asked.iter().filter(move |one| one.function == "messages-enqueue" && one.status == 201 && one.session == id);
+    ours.map(|one| (one.body["messageId"].as_str().unwrap().parse().unwrap(), one))
+}
+
+/// Enqueued once, and then either delivered once, or cancelled once, or still open.
+pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
+    let fates = fates(session);
+    for (id, one) in accepted(session, asked) {
+        if !fates.contains_key(&id) {
+            found.session(session, None, "an accepted message is not in the journal", &format!("{id}: {}", one.body));
+        }
+    }
+    for (id, fate) in &fates {
+        let ends = fate.delivered.len() + fate.cancelled.len() + usize::from(fate.open);
+        if fate.enqueued.len() != 1 || ends != 1 {
+            let places = [&fate.delivered, &fate.cancelled, &fate.uncertain, &fate.enqueued];
+            let place = places.into_iter().find_map(|all| all.last().copied());
+            let what = format!(
+                "{id}: enqueued at {:?}, delivered at {:?}, cancelled at {:?}, uncertain at {:?}, open {}",
+                fate.enqueued, fate.delivered, fate.cancelled, fate.uncertain, fate.open
+            );
+            found.session(session, place, "a message has not exactly one fate", &what);
+        }
+    }
+}
+
+/// What the sidecars spooled shows each message given to the agent once at most; once more for each time that the
+/// owner let an uncertain one go out again.
+pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
+    for (id, fate) in fates(session) {
+        let path = format!("/{id}/release");
+        let released = asked.iter().filter(|one| one.function == "messages-release" && one.status < 300 && one.path.ends_with(&path)).count();
+        let said = format!("{STEERED}{}", fate.content);
+        let given = session.spooled().filter(|s| s.body["type"] == "message_ack" && s.body["phase"] == "injecting" && s.body["messageId"] == id.to_string());
+        let begun = session.spooled().filter(|s| s.body["type"] == "turn_started" && s.body["messageId"] == id.to_string());
+        let told = session.spooled().filter(|s| s.body["type"] == "assistant_message" && s.body["content"]["text"] == said);
+        let (given, begun, told) = (given.count(), begun.count(), told.count());
+        let most = 1 + released;
+        let counts = format!("{id}: given {given} times, began {begun} turns, answered {told} times, released {released} times");
+        if given > most || begun > most || told > most {
+            found.session(session, fate.delivered.last().copied(), "the agent got a message twice", &counts);
+        }
+        if !fate.delivered.is_empty() && given + begun == 0 {
+            found.session(session, fate.delivered.last().copied(), "a message counts as delivered that no agent got", &counts);
+        }
+        if told > 0 && fate.delivered.is_empty() && fate.cancelled.is_empty() {
+            found.session(session, fate.enqueued.last().copied(), "the agent answered a message that does not count as delivered", &counts);
+        }
+    }
+}
+
+/// A message that could go out has gone out, and one that was sent is with a run.
+pub(super) fn none_waits_in_vain(session: &Session, found: &mut Findings<'_>) {
+    let s = &session.session;
+    for message in session.queue.messages() {
+        if message.sent && s.run().is_none() {
+            found.session(session, None, "a message counts as sent although there is no run", &message.message_id.to_string());
+        }
+        if message.sent && s.run().is_some() {
+            found.session(session, None, "a sent message was never acknowledged", &message.message_id.to_string());
+        }
+    }
+    let can_go = matches!(s.status(), S::Idle | S::Interrupted) && !s.budget().exhausted() && session.queue.next_pending().is_some();
+    if can_go && s.slot_wanted().is_none() {
+        found.session(session, None, "a message waits although nothing holds it", &session.queue.next_pending().unwrap().message_id.to_string());
+    }
+}

@@ -1,0 +1,86 @@
+//! What must hold in the end: everything that is stored, against what was spooled and what was answered.
+
+mod journal;
+mod messages;
+mod money;
+mod pool;
+mod requests;
+mod world;
+
+use std::fmt;
+use std::path::Path;
+
+use crate::lane::Rounds;
+use crate::owner::Ledger;
+use world::World;
+
+/// Something that must not be.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    session: String,
+    round: Option<(usize, String)>,
+    what: String,
+    evidence: String,
+}
+
+impl Violation {
+    /// A violation that no round is known for.
+    pub(crate) fn of(session: &str, what: &str, evidence: String) -> Self {
+        Self { session: session.to_owned(), round: None, what: what.to_owned(), evidence }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.round {
+            Some((round, strike)) => write!(f, "round {round} (killed: {strike}), ")?,
+            None => write!(f, "after the rounds, ")?,
+        }
+        write!(f, "{}: {}\n{}", self.session, self.what, self.evidence)
+    }
+}
+
+/// The violations so far.
+pub(crate) struct Findings<'a> {
+    history: &'a Rounds,
+    all: Vec<Violation>,
+}
+
+impl Findings<'_> {
+    /// A violation of a session, with the part of its journal that is around `place`; the round is that entry's.
+    fn session(&mut self, session: &world::Session, place: Option<u64>, what: &str, evidence: &str) {
+        let shown = session.excerpt(place, |at| self.history.at(at));
+        let entry = place.and_then(|place| session.journal.iter().find(|entry| entry.sequence == place));
+        let round = entry.map(|entry| self.history.at(entry.at)).map(|round| (round, self.history.strike(round).to_owned()));
+        let evidence = format!("{evidence}\n{}\n{shown}", session.state());
+        self.all.push(Violation { session: session.id(), round, what: what.to_owned(), evidence });
+    }
+
+    /// A violation of something that is not a session's.
+    fn other(&mut self, whose: &str, what: &str, evidence: String) {
+        self.all.push(Violation::of(whose, what, evidence));
+    }
+}
+
+/// Checks a data folder that nobody uses any more. Also says how much there was to check.
+pub(crate) async fn check(data: &Path, ledger: &Ledger, history: &Rounds) -> (String, Vec<Violation>) {
+    let world = World::load(data).await;
+    let mut found = Findings { history, all: Vec::new() };
+    for (session, what, evidence) in ledger.wrong() {
+        found.other(&session, &what, evidence);
+    }
+    for session in &world.sessions {
+        journal::whole(session, &mut found);
+        journal::resting(session, &mut found);
+        journal::every_spooled_event_once(session, &mut found);
+        messages::each_has_one_fate(session, &ledger.asked(), &mut found);
+        messages::none_reaches_the_agent_twice(session, &ledger.asked(), &mut found);
+        messages::none_waits_in_vain(session, &mut found);
+        money::adds_up(session, &mut found);
+    }
+    pool::leases_are_the_runs(&world, &mut found);
+    pool::nothing_is_left_in_the_broker(&world, &mut found);
+    requests::each_happened_once(&world, &ledger.asked(), &mut found);
+    let facts = world.summary();
+    (facts, found.all)
+}

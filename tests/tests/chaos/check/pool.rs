@@ -1,0 +1,62 @@
+//! Slots, and what is left in the broker.
+
+use std::collections::BTreeMap;
+
+use super::Findings;
+use super::world::World;
+
+/// Every run has its lease and every lease its run; nobody waits while a slot is free, and nobody is forgotten.
+pub(super) fn leases_are_the_runs(world: &World, found: &mut Findings<'_>) {
+    let runs: BTreeMap<_, _> = world.sessions.iter().filter_map(|s| Some((s.session.id(), s.session.run()?.id))).collect();
+    let leases: BTreeMap<_, _> = world.pool.leases().iter().map(|(session, lease)| (*session, lease.run_id)).collect();
+    for session in &world.sessions {
+        let id = session.session.id();
+        let (run, lease) = (runs.get(&id), leases.get(&id));
+        if run != lease {
+            found.session(session, None, "the lease is not the run", &format!("run {run:?}, lease {lease:?}"));
+        }
+        let waits = world.pool.waiting().iter().any(|waiting| waiting.session_id == id);
+        if session.session.slot_wanted().is_some() && run.is_none() && !waits {
+            found.session(session, None, "the session wants a slot and is not in line", "");
+        }
+    }
+    for (session, run) in leases {
+        if world.sessions.iter().all(|s| s.session.id() != session) {
+            found.other(&session.to_string(), "a lease of a session that is not there", run.to_string());
+        }
+    }
+    if let Some(next) = world.pool.next_in_line() {
+        let what = format!("{:?}", world.pool);
+        found.other(&next.to_string(), "it waits although a slot is free", what);
+    }
+}
+
+/// No queue of a run that is over, no message that nobody takes, no dead letter, no parked envelope.
+pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<'_>) {
+    let live: Vec<String> = world.sessions.iter().filter_map(|s| s.session.run()).map(|run| run.id.to_string()).collect();
+    for queue in &world.queues {
+        if !live.iter().any(|run| queue.as_str().contains(run)) {
+            let run = queue.as_str().trim_start_matches("commands-").trim_end_matches(".fifo");
+            let of = world.sessions.iter().find(|s| s.spools.iter().any(|spool| spool.run.to_string() == run));
+            match of {
+                Some(session) => found.session(session, None, "the queue of a run that is over is left", queue.as_str()),
+                None => found.other(queue.as_str(), "the queue of a run that is over is left", String::new()),
+            }
+        }
+    }
+    for letter in &world.dead_letters {
+        found.other(&letter.group, "a dead letter is left", format!("{}: {}", letter.cause, letter.body));
+    }
+    for (name, depth) in &world.depths {
+        if depth.visible + depth.in_flight + depth.delayed > 0 {
+            found.other(name, "messages are left in a queue although all is quiet", format!("{depth:?}"));
+        }
+    }
+    for key in &world.parked {
+        let session = world.sessions.iter().find(|s| key.contains(&s.id()));
+        match session {
+            Some(session) => found.session(session, None, "a parked envelope is left", key),
+            None => found.other(key, "a parked envelope is left", String::new()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A request that was answered with success happened once, however often it was sent; one that was refused not at all.
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::DomainEvent;
+use pilothouse_domain::journal::Cause;
+
+use super::Findings;
+use super::world::{Session, World};
+use crate::owner::Asked;
+
+/// Functions that may find nothing left to do, and then succeed without an entry in the journal.
+const MAY_CHANGE_NOTHING: [&str; 6] =
+    ["sessions-interrupt", "sessions-cancel", "messages-edit", "messages-release", "messages-cancel", "messages-promote"];
+
+/// Compares the journals' entries that the owner caused with what the owner was answered.
+pub(super) fn each_happened_once(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
+    for session in &world.sessions {
+        let mut entries: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for entry in &session.journal {
+            if let Cause::Owner { function } = &entry.cause {
+                entries.entry(function).or_default().push(entry.sequence);
+            }
+        }
+        let id = session.id();
+        let mut answered: BTreeMap<&str, usize> = BTreeMap::new();
+        for one in asked.iter().filter(|one| one.session == id && one.status < 300) {
+            *answered.entry(one.function).or_default() += 1;
+        }
+        for function in entries.keys().chain(answered.keys()).copied().collect::<std::collections::BTreeSet<_>>() {
+            let happened = entries.get(function).map_or(0, Vec::len);
+            let said = answered.get(function).copied().unwrap_or(0);
+            let fits = if MAY_CHANGE_NOTHING.contains(&function) { happened <= said } else { happened == said };
+            if !fits {
+                let what = format!("{function}: {said} answered with success, {happened} in the journal at {:?}", entries.get(function));
+                found.session(session, entries.get(function).and_then(|all| all.last().copied()), "a request happened another number of times than it was answered", &what);
+            }
+        }
+        caps(session, asked, found);
+    }
+    starts(world, asked, found);
+}
+
+/// Each accepted cap was set once. No two requests name the same.
+fn caps(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
+    let id = session.id();
+    for one in asked.iter().filter(|one| one.function == "sessions-budget" && one.session == id) {
+        let cap: pilothouse_domain::Usd = one.body["capUsd"].as_str().unwrap().parse().unwrap();
+        let places: Vec<u64> = session.events().filter(|(_, event)| matches!(event, DomainEvent::BudgetChanged { cap_usd } if *cap_usd == cap)).map(|(place, _)| place).collect();
+        if places.len() != usize::from(one.status < 300) {
+            found.session(session, places.last().copied(), "a cap was not set exactly as often as it was accepted", &format!("{cap:?} answered {}, set at {places:?}", one.status));
+        }
+    }
+}
+
+/// Each accepted start made one session, and nothing else made any. Names are unique.
+fn starts(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
+    let mut names: BTreeMap<String, Vec<&Session>> = BTreeMap::new();
+    for session in &world.sessions {
+        names.entry(session.session.name().to_string()).or_default().push(session);
+    }
+    for one in asked.iter().filter(|one| one.function == "sessions-start") {
+        let name = one.body["name"].as_str().unwrap();
+        let made = names.remove(name).unwrap_or_default();
+        let wanted = usize::from(one.status < 300);
+        if made.len() != wanted || made.iter().any(|session| session.id() != one.session) {
+            let ids: Vec<_> = made.iter().map(|session| session.id()).collect();
+            found.other(&one.session, "a start did not make exactly one session", format!("{name} answered {}, made {ids:?}", one.status));
+        }
+    }
+    for (name, sessions) in names {
+        found.session(sessions[0], Some(1), "a session that nobody asked for", &name);
+    }
+}

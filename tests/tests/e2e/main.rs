@@ -1,0 +1,21 @@
+//! A real server process and real sidecar processes, end to end.
+//!
+//! Each test has a server of its own and can run beside all others. They need the programs:
+//! `cargo build -p pilothouse-cli -p pilothouse-sidecar`.
+
+//mod bodies;
+mod delivery;
+//mod docs;
+//mod idempotency;
+//mod input;
+mod lifecycle;
+mod money;
+mod pool;
+mod requests;
+mod scripts;
+//mod security;
+mod steering;
+mod stopping;
+//mod stream;
+//mod tokens;
+//mod transcripts;

@@ -1,0 +1,102 @@
+//! Budgets (rulings 31, 32).
+
+use pilothouse_tests::{ServerProcess, Session, work};
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, turn};
+
+fn spends(usd: &str) -> Value {
+    json!({ "usage": { "costUsd": usd, "tokens": { "inputTokens": 1000, "outputTokens": 100 } } })
+}
+
+async fn with_cap(server: &ServerProcess, cap: &str, plays: &Value) -> Session {
+    let mut body = work(server, plays);
+    body["budgetCapUsd"] = json!(cap);
+    Session::start(&server.api(), body).await
+}
+
+/// The owner is warned once at the threshold, and the agent is told; at the cap the session pauses, and stays paused
+/// until the cap is raised.
+#[tokio::test]
+async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
+    let server = ServerProcess::start(1).await;
+    let heard = json!({ "waitForMessage": {} });
+    let plays = script(&[turn(&[
+        spends("0.05"), spends("0.02"), say("Near."), spends("0.02"), heard, say("Told: {{message}}"),
+        spends("0.005"), say("Nearer."), spends("0.025"), json!({ "wait": 50 }), say("Over."), json!({ "wait": 200 }),
+        say("On."), spends("0.01"),
+    ])]);
+    let session = with_cap(&server, "0.1", &plays).await;
+    let view = session.until("the cap", |v| v["status"] == "Paused").await;
+    let budget = &view["budget"];
+    assert_eq!(budget["exhausted"], true);
+    assert_eq!((&budget["estimatedCostUsd"], &budget["overshootUsd"], &budget["remainingUsd"]), (&json!("0.12"), &json!("0.02"), &json!("0")));
+    assert_eq!(budget["percentUsed"].as_str().unwrap().split('.').next(), Some("120"));
+
+    let activity = session.activity().await;
+    let told = |part: &str| activity.iter().filter(|l| l["summary"].as_str().unwrap().contains(part)).count();
+    assert_eq!(told("of the budget is spent"), 1, "{activity:#?}");
+    assert_eq!(told("The budget is spent"), 1, "{activity:#?}");
+    let messages = session.messages().await;
+    let system: Vec<_> = messages.iter().filter(|m| m["source"] == "System").collect();
+    assert_eq!(system.len(), 1, "the agent is told once: {messages:#?}");
+    assert!(system[0]["content"].as_str().unwrap().contains("90%"), "{system:#?}");
+    assert!(session.said().await.iter().any(|s| s.starts_with("Told: Budget notice")));
+
+    session.post("/resume", json!({})).await.refused(409, "budget-exhausted");
+    assert_eq!(session.patch("/budget", json!({ "capUsd": "0.12" })).await.refused(422, "cap-below-spend").violated(), ["capUsd"]);
+    assert_eq!(session.view().await["budget"]["hardCapUsd"], "0.1");
+    let view = session.patch("/budget", json!({ "capUsd": "0.5" })).await.expect(200).body;
+    assert_eq!((&view["status"], &view["budget"]["exhausted"]), (&json!("Paused"), &json!(false)));
+    session.post("/resume", json!({})).await.expect(202);
+    let view = session.until_status("Idle").await;
+    assert_eq!(view["budget"]["estimatedCostUsd"], "0.13");
+    assert_eq!(view["budget"]["tokensUsed"], 6 * 1100);
+}
+
+/// With nothing left, a message is accepted and held; the raised cap lets it go.
+#[tokio::test]
+async fn messages_wait_for_money() {
+    let server = ServerProcess::start(1).await;
+    let session = with_cap(&server, "0.1", &script(&[turn(&[say("Spent."), spends("0.1")])])).await;
+    // The turn may end before the pause reaches the agent: it rests either way, with nothing left.
+    session.until("rest", |v| v["status"] == "Idle" || v["status"] == "Paused").await;
+    let view = session.view().await;
+    assert_eq!(view["budget"]["exhausted"], true);
+    session.say("More, please.", "Queued").await;
+    assert_eq!(session.queue().await["items"][0]["sent"], false);
+    session.patch("/budget", json!({ "capUsd": "1" })).await.expect(200);
+    if session.view().await["status"] == "Paused" {
+        session.post("/resume", json!({})).await.expect(202);
+    }
+    session.until_said("You said: More, please.").await;
+}
+
+/// Meters are running totals: spend adds up by model and subagent, once, over turns and runs.
+#[tokio::test]
+async fn spend_adds_up_by_model_and_subagent() {
+    let server = ServerProcess::start(1).await;
+    let plays = script(&[turn(&[
+        json!({ "usage": { "costUsd": "0.10", "model": "large", "tokens": { "inputTokens": 10, "cacheReadTokens": 5 } } }),
+        json!({ "duplicate": say("twice") }),
+        json!({ "subagent": { "id": "sub-1", "objective": "Look", "model": "small", "steps": [
+            say("Looking."),
+            { "tool": { "name": "Read", "input": { "path": "a" }, "result": "A" } },
+            { "usage": { "costUsd": "0.01", "model": "small", "tokens": { "inputTokens": 7 } } },
+        ] } }),
+        json!({ "usage": { "costUsd": "0.005", "model": "large", "tokens": { "outputTokens": 3 }, "context": { "tokens": 5000, "limit": 200_000 } } }),
+    ])]);
+    let session = with_cap(&server, "5", &plays).await;
+    session.until_status("Idle").await;
+    let metrics = session.get("/metrics").await.expect(200).body;
+    assert_eq!(metrics["totalCostUsd"], "0.115");
+    let by_model = &metrics["tokenUsageByModel"];
+    assert_eq!((&by_model["large"]["inputTokens"], &by_model["large"]["outputTokens"], &by_model["large"]["cacheReadTokens"]), (&json!(10), &json!(3), &json!(5)));
+    assert_eq!(by_model["small"]["inputTokens"], 7);
+    assert_eq!(metrics["contextWindow"]["totalTokens"], 5000);
+    assert_eq!(metrics["contextWindow"]["usagePercent"].as_str().unwrap().parse::<f64>().unwrap(), 2.5);
+    let subagent = &metrics["subAgentMetrics"][0];
+    assert_eq!((&subagent["id"], &subagent["totalCostUsd"], &subagent["status"]), (&json!("sub-1"), &json!("0.01"), &json!("Completed")));
+    assert_eq!(session.api.all(&session.path("/messages?subAgentId=sub-1")).await[0]["content"], "Looking.");
+    assert_eq!(session.api.all(&session.path("/tool-calls?subAgentId=sub-1")).await[0]["result"]["content"], "A");
+}

@@ -1,0 +1,101 @@
+//! Slots of the pool (S0 8.12, rulings 20, 21).
+
+use pilothouse_tests::{PATIENCE, ServerProcess, Session, started, work};
+use serde_json::{Value, json};
+
+use crate::scripts::{endless, short, until_told};
+
+async fn pool(server: &ServerProcess) -> Value {
+    server.api().get("/api/agents/pool").await.expect(200).body
+}
+
+async fn maximum(server: &ServerProcess, slots: u32) -> Value {
+    server.api().patch("/api/agents/pool", json!({ "maxConcurrentSessions": slots })).await.expect(200).body
+}
+
+/// Without a slot a start is accepted and waits, and says how full the pool is; it starts by itself (ruling 20).
+#[tokio::test]
+async fn a_session_without_a_slot_waits_and_starts_by_itself() {
+    let server = ServerProcess::start(1).await;
+    assert_eq!(maximum(&server, 1).await["maxCount"], 1);
+    let first = started(&server, &until_told()).await;
+    first.until_said("Working.").await;
+    let reply = server.api().post("/api/agents/sessions", work(&server, &short())).await.expect(202);
+    assert_eq!((&reply.body["pool"]["activeCount"], &reply.body["pool"]["maxCount"]), (&json!(1), &json!(1)));
+    assert_eq!(reply.body["pool"]["availableSlots"], 0);
+    let view = &reply.body["session"];
+    assert_eq!((&view["status"], &view["queuedReason"]), (&json!("Queued"), &json!("pool-exhausted")));
+    let second = server.api().session(view["id"].as_str().unwrap());
+    assert_eq!(pool(&server).await["waiting"][0]["sessionId"], second.id.as_str());
+    // Messages to it are accepted already.
+    second.say("By the way.", "Queued").await;
+
+    first.say("go", "Immediate").await;
+    first.until_status("Idle").await;
+    assert_eq!(second.view().await["status"], "Queued", "an idle session keeps its slot");
+    first.post("/close", json!({})).await.expect(200);
+    second.until("both turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
+    assert_eq!(second.said().await, ["Done.", "You said: By the way."]);
+    let counts = pool(&server).await;
+    assert_eq!((&counts["activeCount"], &counts["waiting"]), (&json!(1), &json!([])));
+}
+
+/// Raising the maximum starts what waits, first come first; lowering it stops nobody (ruling 21).
+#[tokio::test]
+async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
+    let server = ServerProcess::start(1).await;
+    maximum(&server, 1).await;
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        sessions.push(started(&server, &endless()).await);
+    }
+    let waiting: Vec<_> = pool(&server).await["waiting"].as_array().unwrap().iter().map(|w| w["sessionId"].clone()).collect();
+    assert_eq!(waiting, [&sessions[1].id, &sessions[2].id, &sessions[3].id].map(|id| json!(id)));
+    maximum(&server, 3).await;
+    for session in &sessions[..3] {
+        session.until_status("Running").await;
+    }
+    assert_eq!(sessions[3].view().await["queuedReason"], "pool-exhausted");
+    let counts = maximum(&server, 1).await;
+    assert_eq!((&counts["activeCount"], &counts["utilizationPercent"]), (&json!(3), &json!("300")));
+    assert_eq!(sessions[2].view().await["status"], "Running");
+
+    // The next slot is there when so many have ended that one is left.
+    for session in &sessions[..2] {
+        session.post("/cancel", json!({ "force": true })).await;
+        session.until_status("Cancelled").await;
+    }
+    assert_eq!(sessions[3].view().await["status"], "Queued");
+    sessions[2].post("/cancel", json!({ "force": true })).await;
+    sessions[3].until_status("Running").await;
+}
+
+/// The pool is the owner's own: another owner's sessions take nothing from it.
+#[tokio::test]
+async fn pools_are_kept_apart_by_owner() {
+    let server = ServerProcess::start(1).await;
+    maximum(&server, 1).await;
+    let mine = started(&server, &endless()).await;
+    let theirs = Session::start(&server.api_of("someone-else"), work(&server, &short())).await;
+    theirs.until_status("Idle").await;
+    mine.until_status("Running").await;
+    let counts = server.api_of("someone-else").get("/api/agents/pool").await.expect(200).body;
+    assert_eq!((&counts["activeCount"], &counts["maxCount"]), (&json!(1), &json!(20)));
+}
+
+/// A retry and a wake need a slot too, and wait for it in one line with the starts (ruling 21).
+#[tokio::test]
+async fn a_retry_waits_in_the_same_line() {
+    let server = ServerProcess::start(1).await;
+    maximum(&server, 1).await;
+    let failing = started(&server, &json!({ "steps": [{ "end": { "error": true } }] })).await;
+    failing.until_status("Failed").await;
+    let free = async || (pool(&server).await["activeCount"] == 0).then_some(());
+    failing.until_within(PATIENCE, "a free slot", free).await;
+    let working = started(&server, &until_told()).await;
+    working.until_said("Working.").await;
+    let retried = failing.post("/retry", json!({ "additionalInstruction": "Again" })).await.expect(202).body;
+    assert_eq!(retried["session"]["status"], "Queued");
+    working.post("/cancel", json!({})).await.expect(202);
+    failing.until("the retry", |v| v["currentRun"]["ordinal"] == 2 && v["status"] != "Queued").await;
+}

@@ -1,0 +1,137 @@
+//! Questions and plans of an agent (S0 8.4, ruling 26).
+
+use pilothouse_tests::{ServerProcess, Session, started, work};
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, turn};
+
+fn questions() -> Value {
+    json!({ "question": { "id": "q1", "questions": [
+        { "question": "Which colour?", "header": "Colour",
+          "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue", "description": "cold" }] },
+        { "question": "Which sizes?", "multiSelect": true, "options": [{ "label": "S" }, { "label": "L" }] },
+        { "question": "Anything else?" },
+    ] } })
+}
+
+/// Several questions, with options, are answered at once; the agent gets the answers as the result of its call.
+#[tokio::test]
+async fn several_questions_are_answered_together() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &script(&[turn(&[questions(), say("Thanks.")])])).await;
+    let view = session.until_status("WaitingForInput").await;
+    let request = &view["pendingRequests"][0];
+    assert_eq!((&request["id"], &request["kind"]), (&json!("q1"), &json!("question")));
+    assert_eq!(request["questions"][0]["options"][1]["label"], "Blue");
+    assert_eq!(request["questions"][1]["multiSelect"], true);
+
+    let answer = |question: &str, answer: &str| json!({ "question": question, "answer": answer });
+    let all = [answer("Which colour?", "Blue"), answer("Which sizes?", "S, L"), answer("Anything else?", "Hurry")];
+    let some = session.post("/answer", json!({ "requestId": "q1", "answers": all[..2] })).await;
+    assert_eq!(some.refused(422, "validation-failed").violated(), ["answers"]);
+    session.post("/answer", json!({ "requestId": "q2", "answers": all })).await.refused(409, "request-over");
+    session.post("/plan/approve", json!({ "requestId": "q1" })).await.refused(409, "wrong-request");
+    assert_eq!(session.view().await["status"], "WaitingForInput", "nothing has changed");
+
+    session.post("/answer", json!({ "requestId": "q1", "answers": all })).await.expect(200);
+    let view = session.until_status("Idle").await;
+    assert_eq!(view["pendingRequests"], json!([]));
+    let calls = session.tool_calls().await;
+    assert_eq!(calls[0]["toolName"], "AskUserQuestion");
+    let result = calls[0]["result"]["content"].as_str().unwrap();
+    assert!(["Blue", "S, L", "Hurry"].iter().all(|a| result.contains(a)), "{result}");
+    assert_eq!(session.said().await, ["Thanks."]);
+    session.post("/answer", json!({ "requestId": "q1", "answers": all })).await.refused(409, "request-over");
+}
+
+/// A rejected plan is revised with the feedback in hand; an approved one is carried out.
+#[tokio::test]
+async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
+    let server = ServerProcess::start(1).await;
+    let plan = json!({ "plan": { "id": "p1", "text": "1. Rewrite all", "revisions": ["1. Fix the bug", "1. Fix it\n2. Test it"] } });
+    let session = started(&server, &script(&[turn(&[plan, say("Carried out.")])])).await;
+    session.get("/plan").await;
+    let view = session.until_status("WaitingForApproval").await;
+    let first = view["pendingRequests"][0]["id"].clone();
+    assert_eq!(view["sessionPlan"]["content"], "1. Rewrite all");
+    assert_eq!(view["sessionPlan"]["status"], "PendingApproval");
+    let missing = session.post("/plan/reject", json!({ "requestId": first })).await;
+    assert_eq!(missing.refused(422, "validation-failed").violated(), ["feedback"]);
+    session.post("/plan/reject", json!({ "requestId": first, "feedback": "Too much" })).await.expect(200);
+
+    let view = session.until("a revision", |v| v["sessionPlan"]["content"] == "1. Fix the bug").await;
+    let second = view["pendingRequests"][0]["id"].clone();
+    assert_ne!(second, first);
+    session.post("/plan/approve", json!({ "requestId": first })).await.refused(409, "request-over");
+    session.post("/plan/reject", json!({ "requestId": second, "feedback": "Where is the test?" })).await.expect(200);
+    let view = session.until("a third", |v| v["sessionPlan"]["content"] == "1. Fix it\n2. Test it").await;
+    session.post("/plan/approve", json!({ "requestId": view["pendingRequests"][0]["id"] })).await.expect(200);
+    session.until_status("Idle").await;
+    assert_eq!(session.said().await, ["Carried out."]);
+    let plan = session.get("/plan").await.expect(200).body;
+    assert_eq!((&plan["status"], &plan["version"]), (&json!("Approved"), &json!(3)));
+    let shown: Vec<_> = session.tool_calls().await;
+    assert!(shown[0]["result"]["content"].as_str().unwrap().contains("Too much"), "{shown:#?}");
+}
+
+/// Without required approval a plan waits for nobody.
+#[tokio::test]
+async fn a_plan_that_needs_no_approval_does_not_wait() {
+    let server = ServerProcess::start(1).await;
+    let mut body = work(&server, &script(&[turn(&[json!({ "plan": { "text": "1. Go" } }), say("Gone.")])]));
+    body["planApprovalRequired"] = json!(false);
+    let session = Session::start(&server.api(), body).await;
+    let view = session.until_status("Idle").await;
+    assert_eq!((&view["sessionPlan"]["status"], &view["sessionPlan"]["requiresApproval"]), (&json!("Approved"), &json!(false)));
+}
+
+/// Nobody answers in time: the default answer stands in; without one the session fails (ruling 26).
+#[tokio::test]
+async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
+    let server = ServerProcess::start(1).await;
+    let plays = script(&[turn(&[json!({ "question": { "questions": [{ "question": "Which?" }] } }), say("On.")])]);
+    let mut body = work(&server, &plays);
+    body["requestTimeoutSeconds"] = json!(1);
+    let failing = Session::start(&server.api(), body.clone()).await;
+    body["defaultAnswer"] = json!("the first one");
+    let going_on = Session::start(&server.api(), body).await;
+
+    going_on.until_status("Idle").await;
+    assert_eq!(going_on.said().await, ["On."]);
+    let calls = going_on.tool_calls().await;
+    assert!(calls[0]["result"]["content"].as_str().unwrap().contains("the first one"), "{calls:#?}");
+    assert!(going_on.activity().await.iter().any(|l| l["type"] == "UserAnswer" && l["summary"].as_str().unwrap().contains("default")));
+    let view = failing.until_status("Failed").await;
+    assert_eq!(view["failureReason"]["reason"], "Timeout");
+    assert_eq!(view["pendingRequests"], json!([]));
+}
+
+/// An interrupt ends the turn that asked, and with it the question (ruling 26).
+#[tokio::test]
+async fn an_interrupt_closes_what_the_agent_waits_for() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &script(&[turn(&[questions(), say("Thanks.")])])).await;
+    session.until_status("WaitingForInput").await;
+    session.post("/interrupt", json!({})).await.expect(202);
+    let view = session.until_status("Interrupted").await;
+    assert_eq!(view["pendingRequests"], json!([]));
+    let answers = json!({ "requestId": "q1", "answers": [{ "question": "Which colour?", "answer": "Red" }] });
+    session.post("/answer", answers).await.refused(409, "request-over");
+}
+
+/// An answer to a session whose process died while it waited goes as a message to a new one (ruling 26).
+#[tokio::test]
+async fn an_answer_wakes_a_session_whose_process_is_gone() {
+    let server = ServerProcess::start(1).await;
+    let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
+    let session = started(&server, &script(&[turn(&[ask, say("Thanks.")])])).await;
+    session.until_status("WaitingForInput").await;
+    server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
+    let view = session.until("hibernation", |v| v["hibernated"] == true).await;
+    assert_eq!(view["status"], "WaitingForInput");
+    let answers = json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "The left one" }] });
+    session.post("/answer", answers).await.expect(200);
+    session.until_said("Thanks.").await;
+    let told = session.messages().await;
+    assert!(told.iter().any(|m| m["source"] == "User" && m["content"].as_str().unwrap().contains("The left one")), "{told:#?}");
+}

@@ -1,0 +1,239 @@
+//! Messages to an agent: while it works, rests, is paused or interrupted (rulings 28 to 30).
+
+use pilothouse_tests::{ServerProcess, Session, started};
+use serde_json::{Value, json};
+
+use crate::scripts::{endless, say, script, short, turn, until_told};
+
+/// What people and the agent said, in the order in which it was recorded.
+async fn conversation(session: &Session) -> Vec<String> {
+    let line = |m: &Value| format!("{}: {}", m["source"].as_str().unwrap(), m["content"].as_str().unwrap());
+    session.messages().await.iter().map(line).collect()
+}
+
+fn contents(queue: &Value) -> Vec<&str> {
+    queue["items"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect()
+}
+
+fn id(message: &Value) -> &str {
+    message["messageId"].as_str().unwrap()
+}
+
+/// An Immediate message goes into the running turn, and starts no other.
+#[tokio::test]
+async fn an_immediate_message_steers_the_running_turn() {
+    let server = ServerProcess::start(1).await;
+    let mut plays = endless();
+    plays["onSteer"] = json!("I hear you: {{message}}");
+    let session = started(&server, &plays).await;
+    session.until_said("Working.").await;
+    let message = session.say("to the left", "Immediate").await;
+    assert_eq!((&message["status"], &message["source"]), (&json!("Pending"), &json!("User")));
+    session.until_said("I hear you: to the left").await;
+    let view = session.view().await;
+    assert_eq!((&view["status"], &view["metrics"]["turnCount"]), (&json!("Running"), &json!(0)));
+    assert_eq!(conversation(&session).await, ["Agent: Working.", "User: to the left", "Agent: I hear you: to the left"]);
+    let delivered = &session.messages().await[1];
+    assert_eq!(delivered["messageId"], message["messageId"]);
+    assert_eq!(contents(&session.queue().await), Vec::<&str>::new());
+}
+
+/// Queued follow-ups wait for the turn's end and get a turn each, in order; a promoted one goes before them.
+#[tokio::test]
+async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    for content in ["one", "two", "three"] {
+        session.say(content, "Queued").await;
+    }
+    assert_eq!(contents(&session.queue().await), ["one", "two", "three"]);
+    let third = session.queue().await["items"][2]["messageId"].as_str().unwrap().to_owned();
+    // Promoted, it is Immediate: it goes into the turn that runs.
+    session.patch(&format!("/messages/queue/{third}/promote"), json!({})).await.expect(200);
+    session.until("all turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 3).await;
+    assert_eq!(
+        conversation(&session).await,
+        [
+            "Agent: Working.", "User: three", "Agent: Told: three",
+            "User: one", "Agent: You said: one", "User: two", "Agent: You said: two",
+        ]
+    );
+    session.patch(&format!("/messages/queue/{third}/promote"), json!({})).await.refused(404, "not-found");
+}
+
+/// Pending messages are edited, moved and cancelled, and go out as they then are.
+#[tokio::test]
+async fn pending_messages_are_edited_moved_and_cancelled() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    let mut ids = Vec::new();
+    for content in ["a", "b", "c", "d"] {
+        ids.push(id(&session.say(content, "Queued").await).to_owned());
+    }
+    let path = |n: usize| format!("/messages/queue/{}", ids[n]);
+    let queue = session.patch(&path(0), json!({ "content": "A, edited" })).await.expect(200).body;
+    assert_eq!(contents(&queue), ["A, edited", "b", "c", "d"]);
+    let queue = session.patch(&path(3), json!({ "position": 0 })).await.expect(200).body;
+    assert_eq!(contents(&queue), ["d", "A, edited", "b", "c"]);
+    let queue = session.patch(&path(0), json!({ "content": "A", "position": 9 })).await.expect(200).body;
+    assert_eq!(contents(&queue), ["d", "b", "c", "A"]);
+    let queue = session.delete(&path(1)).await.expect(200).body;
+    assert_eq!(contents(&queue), ["d", "c", "A"]);
+    session.delete(&path(1)).await.refused(404, "not-found");
+    session.patch(&path(1), json!({ "content": "B" })).await.refused(404, "not-found");
+
+    session.say("go", "Immediate").await;
+    session.until("all turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 4).await;
+    assert_eq!(session.said().await, ["Working.", "Told: go", "You said: d", "You said: c", "You said: A"]);
+}
+
+/// `DELETE` of the queue takes back everything that was not sent, and says what that was.
+#[tokio::test]
+async fn clearing_cancels_what_was_not_sent() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &endless()).await;
+    session.until_said("Working.").await;
+    let ids = [session.say("a", "Queued").await["messageId"].clone(), session.say("b", "Queued").await["messageId"].clone()];
+    let cleared = session.delete("/messages/queue").await.expect(200).body;
+    assert_eq!(cleared["cancelled"], json!(ids));
+    assert_eq!(session.queue().await["items"], json!([]));
+    assert_eq!(session.delete("/messages/queue").await.expect(200).body["cancelled"], json!([]));
+}
+
+/// What was sent can be neither edited, moved nor cancelled (ruling 28).
+#[tokio::test]
+async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
+    let server = ServerProcess::start(1).await;
+    let deaf = json!({ "ignore": { "command": "steering_message" } });
+    let session = started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
+    session.until_said("Working.").await;
+    let message = session.say("hello?", "Immediate").await;
+    let path = format!("/messages/queue/{}", id(&message));
+    session.patch(&path, json!({ "content": "goodbye" })).await.refused(409, "already-sent");
+    session.patch(&path, json!({ "position": 0 })).await.refused(409, "already-sent");
+    session.delete(&path).await.refused(409, "already-sent");
+    session.post(&format!("{path}/release"), json!({})).await.refused(409, "already-sent");
+    assert_eq!(session.delete("/messages/queue").await.expect(200).body["cancelled"], json!([]));
+    let queue = session.queue().await;
+    assert_eq!((&queue["items"][0]["content"], &queue["items"][0]["sent"]), (&json!("hello?"), &json!(true)));
+}
+
+/// A message whose delivery nobody can know is shown as uncertain, and never sent again by itself (ruling 30).
+#[tokio::test]
+async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
+    let server = ServerProcess::start(1).await;
+    let deaf = json!({ "ignore": { "command": "steering_message" } });
+    let session = started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
+    session.until_said("Working.").await;
+    session.say("hello?", "Immediate").await;
+    server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
+    session.until_status("Failed").await;
+    let queue = session.queue().await;
+    assert_eq!(contents(&queue), ["hello?"], "kept on Failed");
+    // The sidecar's spool was heard to its end and says that the message was not taken: it simply waits again.
+    assert_eq!((&queue["items"][0]["sent"], &queue["items"][0]["deliveryUncertain"]), (&json!(false), &json!(false)));
+    session.post("/retry", json!({})).await.expect(202);
+    session.until_messages("the message", |all| all.iter().filter(|m| m["content"] == "hello?").count() == 1).await;
+}
+
+/// A message to an idle session starts a turn at once, of either priority.
+#[tokio::test]
+async fn a_message_to_an_idle_session_starts_a_turn() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &short()).await;
+    session.until_status("Idle").await;
+    session.say("first", "Queued").await;
+    session.until("a turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
+    session.say("second", "Immediate").await;
+    session.until("a turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 3).await;
+    assert_eq!(session.said().await, ["Done.", "You said: first", "You said: second"]);
+}
+
+/// Paused sessions accept messages and hold them; on resume the Immediate ones go before anything else (ruling 29).
+#[tokio::test]
+async fn messages_to_a_paused_session_go_out_on_resume_immediate_first() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    session.post("/pause", json!({})).await.expect(202);
+    session.until_status("Paused").await;
+    session.say("later", "Queued").await;
+    session.say("now", "Immediate").await;
+    let queue = session.queue().await;
+    assert_eq!(contents(&queue), ["now", "later"]);
+    assert!(queue["items"].as_array().unwrap().iter().all(|m| m["sent"] == false));
+    session.post("/resume", json!({})).await.expect(202);
+    session.until("both turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
+    assert_eq!(session.said().await, ["Working.", "Told: now", "You said: later"]);
+}
+
+/// A message to an interrupted session is sent at once and starts a turn (ruling 29).
+#[tokio::test]
+async fn a_message_to_an_interrupted_session_starts_a_turn() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &endless()).await;
+    session.until_said("Working.").await;
+    session.post("/interrupt", json!({})).await.expect(202);
+    session.until_status("Interrupted").await;
+    session.say("Do this instead.", "Queued").await;
+    session.until_status("Idle").await;
+    assert_eq!(session.said().await, ["Working.", "You said: Do this instead."]);
+}
+
+/// Sent again under the same id, a message is answered and not said again; other words are refused (ruling 28).
+#[tokio::test]
+async fn sending_is_idempotent_by_message_id() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    let message_id = "01900000-0000-7000-8000-00000000abcd";
+    let body = json!({ "messageId": message_id, "content": "once", "priority": "Queued" });
+    let other = json!({ "messageId": message_id, "content": "something else", "priority": "Queued" });
+    let first = session.post("/messages/queue", body.clone()).await.expect(201);
+    assert_eq!(first.body["message"]["messageId"], message_id);
+    let again = session.post("/messages/queue", body.clone()).await.expect(201);
+    assert_eq!(again.body, first.body);
+    session.post("/messages/queue", other.clone()).await.refused(409, "idempotency-mismatch");
+    assert_eq!(contents(&session.queue().await), ["once"]);
+
+    session.say("go on", "Immediate").await;
+    session.until("both turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
+    // Also after it was delivered, and once the session takes no more messages.
+    session.post("/messages/queue", body.clone()).await.expect(201);
+    session.post("/messages/queue", other).await.refused(409, "idempotency-mismatch");
+    session.post("/close", json!({})).await.expect(200);
+    session.post("/messages/queue", body).await.expect(201);
+    assert_eq!(session.said().await, ["Working.", "Told: go on", "You said: once"]);
+}
+
+/// Many clients that send one message at once say it once.
+#[tokio::test]
+async fn the_same_message_sent_at_once_is_said_once() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &endless()).await;
+    session.until_said("Working.").await;
+    let body = json!({ "messageId": "01900000-0000-7000-8000-00000000abcd", "content": "once" });
+    let sends = (0..8).map(|_| session.post("/messages/queue", body.clone()));
+    for reply in futures_util::future::join_all(sends).await {
+        reply.expect(201);
+    }
+    assert_eq!(contents(&session.queue().await), ["once"]);
+}
+
+/// Steering that is meant for a turn that is over says so, and sends nothing (ruling 30).
+#[tokio::test]
+async fn steering_for_a_turn_that_is_over_is_refused() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    let turn = session.view().await["currentTurn"]["id"].clone();
+    let steer = |content: &str, turn: &Value| json!({ "content": content, "priority": "Immediate", "expectedTurnId": turn });
+    session.post("/messages/queue", steer("no", &json!("another-turn"))).await.refused(409, "turn-over");
+    session.post("/messages/queue", steer("yes", &turn)).await.expect(201);
+    session.until_status("Idle").await;
+    session.post("/messages/queue", steer("too late", &turn)).await.refused(409, "turn-over");
+    assert_eq!(session.said().await, ["Working.", "Told: yes"]);
+    assert_eq!(contents(&session.queue().await), Vec::<&str>::new());
+}
