@@ -22,7 +22,7 @@ use crate::api::sessions::SessionView;
 use crate::app::{App, FreshIds};
 use crate::catalogue::FunctionName;
 use crate::edge::auth::Owner;
-use crate::edge::{IfMatch, Problem, RequestId};
+use crate::edge::{AgentCaller, IfMatch, Problem, RequestId};
 
 /// How often a lost race is run again before the caller is told.
 const TRIES: u32 = 12;
@@ -60,6 +60,19 @@ impl FromRequestParts<App> for Call {
 }
 
 impl Call {
+    /// A call by the agent of a session of `owner`. Its idempotency keys are not its owner's.
+    pub(crate) fn of_agent(owner: UserId, function: &'static str, caller: &AgentCaller, body_hash: &str) -> Self {
+        let session = caller.session;
+        Self {
+            owner,
+            function,
+            if_match: IfMatch(None),
+            key_hash: caller.idempotency_key.as_ref().map(|key| sha256_hex(format!("agent {session} {key}").as_bytes())),
+            request: format!("{function} {session} {body_hash}"),
+            stop: false,
+        }
+    }
+
     /// The call with its body: an idempotency key remembers it.
     #[must_use]
     pub fn with_body(mut self, hash: &str) -> Self {

@@ -65,8 +65,10 @@ fn operation(function: &HttpFunction, input: Option<Value>, output: Option<&Valu
         json!({ "name": name, "in": "query", "schema": schema })
     }));
     let changes = function.method != http::Method::GET;
-    if changes && function.caller == CallerKind::Owner {
+    if changes && matches!(function.caller, CallerKind::Owner | CallerKind::Agent) {
         parameters.push(header("Idempotency-Key", "A retry with the same key is answered as the first request was."));
+    }
+    if changes && function.caller == CallerKind::Owner {
         parameters.push(header("If-Match", "The `ETag` that was decided by; 412 when it has moved on."));
     }
     let mut responses = Map::new();

@@ -24,6 +24,8 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let launch = dir.launch()?;
     let gateway = Gateway::new(&launch.broker).map_err(RunError::Gateway)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
+    // Nobody is left who could be asked for them.
+    spool.release_withheld().await?;
     let (publisher, _drained) = Publisher::new(spool, gateway, Arc::new(Link::default()), Faults::default());
     match publisher.drain().await {
         Ok(()) => Ok(Exit::Done),

@@ -10,7 +10,7 @@ pub enum Exit {
     Failed = 1,
     /// The command line is not understood.
     Usage = 2,
-    /// Another sidecar holds the lock of this run.
+    /// Another sidecar holds the lock of this run, or the runtime has closed it.
     Locked = 3,
     /// Nothing could be published for too long, so it stopped its agent (ruling 13).
     Isolated = 4,

@@ -71,6 +71,10 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
         other => other?,
     };
+    if dir.is_over() {
+        warn!("the runtime has closed this run already");
+        return Ok(Exit::Locked);
+    }
     let launch = Arc::new(dir.launch()?);
     let faults = Faults::default();
     let adapter = adapter(&launch.request.adapter, &faults)?;

@@ -49,6 +49,11 @@ impl RunDir {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
+    /// Whether the runtime has noted that the run is over. From then on no agent may start in it (ruling 7).
+    pub fn is_over(&self) -> bool {
+        ["exited.json", "finished"].iter().any(|note| self.path.join(note).exists())
+    }
+
     /// What the run was launched with.
     pub fn launch(&self) -> Result<SidecarLaunch, RunDirError> {
         let path = self.path.join("launch.json");

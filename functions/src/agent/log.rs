@@ -35,6 +35,7 @@ pub async fn handle(
     let content = body.input.content.to_string();
     let said = Said {
         function: "agent-log",
+        request_hash: body.hash,
         summary: "A decision was logged".to_owned(),
         body: Value::Null,
         view: Some(View::Log),

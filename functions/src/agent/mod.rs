@@ -12,7 +12,7 @@ use pilothouse_store::{Commit, CommitError, Store, View};
 use serde_json::Value;
 
 use crate::app::{App, FreshIds};
-use crate::change::Answer;
+use crate::change::{Answer, Call};
 use crate::edge::{AgentCaller, Problem};
 
 /// Changes the caller's own session. The key must be that of a session with a live run (ruling 8); another session in
@@ -35,6 +35,10 @@ async fn change(
         if named != caller.session {
             return Err(Problem::no_session());
         }
+        let call = Call::of_agent(session.owner_id().clone(), what.function, caller, &what.request_hash);
+        if let Some(answer) = call.earlier_answer(&app.store).await? {
+            return Ok(answer);
+        }
         let mut ids = FreshIds;
         let mut cx = app.occasion(&mut ids);
         let events = decide(&mut loaded.conversation, &mut cx)?;
@@ -48,9 +52,10 @@ async fn change(
         let entry = JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
         commit.entry(&entry, what.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;
+        call.keep_answer(&mut commit, &answer, &app)?;
         match app.store.commit(commit).await {
             Ok(()) => return Ok(answer),
-            Err(CommitError::Conflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(CommitError::Conflict | CommitError::AnswerExists) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
             Err(other) => return Err(other.into()),
         }
     }
@@ -60,6 +65,8 @@ async fn change(
 /// What an agent says through its API.
 struct Said {
     function: &'static str,
+    /// SHA-256 of the body: an idempotency key remembers it.
+    request_hash: String,
     summary: String,
     body: Value,
     view: Option<View>,

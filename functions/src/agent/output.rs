@@ -48,6 +48,7 @@ pub async fn handle(
     };
     let said = Said {
         function: "agent-output",
+        request_hash: body.hash,
         summary: format!("Output announced: {} files changed", output.files_changed),
         body: serde_json::to_value(&output).map_err(Problem::internal)?,
         view: None,

@@ -10,7 +10,7 @@ use pilothouse_domain::{AgentSessionId, UserId};
 use pilothouse_wire::keys::{same_secret, sha256_hex};
 use serde::Deserialize;
 
-use super::Problem;
+use super::{Problem, RequestId};
 use crate::app::App;
 
 /// The public keys of who signs tokens, by `kid`, and what a token must say.
@@ -77,6 +77,8 @@ impl FromRequestParts<App> for Owner {
 pub struct AgentCaller {
     /// The session that the key names. It is checked against the session when that is loaded.
     pub session: AgentSessionId,
+    /// SHA-256 of its idempotency key.
+    pub(crate) idempotency_key: Option<String>,
     key: String,
 }
 
@@ -90,10 +92,11 @@ impl AgentCaller {
 impl FromRequestParts<App> for AgentCaller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         const REFUSED: Problem = Problem::Unauthenticated("send `Authorization: Bearer` with the session's API key");
+        let idempotency_key = RequestId::from_request_parts(parts, app).await?.key_hash;
         let key = bearer(parts).map_err(|_| REFUSED)?;
         let session = key.strip_prefix("ph_").and_then(|rest| rest.split('.').next()).and_then(|id| id.parse().ok());
-        Ok(Self { session: session.ok_or(REFUSED)?, key: key.to_owned() })
+        Ok(Self { session: session.ok_or(REFUSED)?, idempotency_key, key: key.to_owned() })
     }
 }

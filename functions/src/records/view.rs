@@ -171,6 +171,7 @@ mod tests {
             at: Timestamp::from_millis(1),
             cause: Cause::Agent { run_id: RunId::new(Uuid::from_u128(3)), run: 1, sequence: Some(1), body },
             events,
+            status: None,
             activity: Vec::new(),
             ignored_reason: None,
         }

@@ -31,8 +31,10 @@ pub trait Wake: Send {
 pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessage> {
     let mut bodies: Vec<StreamBody> = view::activity(entry).map(StreamBody::Activity).collect();
     bodies.extend(view::log_chunk(entry).map(StreamBody::Log));
+    let mut told = None;
     for event in &entry.events {
-        if let Some(status) = status_after(event) {
+        if let Some(status) = status_after(event, entry.status) {
+            told = Some(status);
             bodies.push(StreamBody::Status(StatusView { status, event: event.name().to_owned() }));
         }
         bodies.extend(queue_change(event).map(StreamBody::Queue));
@@ -41,6 +43,12 @@ pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessa
             bodies.push(StreamBody::Metrics(Box::new(usage)));
         }
     }
+    // Several events of one change may lead back and forth: what counts is where the session stands after them.
+    if let (Some(told), Some(status), Some(event)) = (told, entry.status, entry.events.last())
+        && told != status
+    {
+        bodies.push(StreamBody::Status(StatusView { status, event: event.name().to_owned() }));
+    }
     let last = bodies.len();
     let place = |at: usize| {
         if at + 1 == last { cursor(entry.sequence) } else { cursor_within(entry.sequence - 1, at + 1) }
@@ -48,8 +56,8 @@ pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessa
     bodies.into_iter().enumerate().map(|(at, body)| StreamMessage { cursor: place(at), body }).collect()
 }
 
-/// The status that an event leads to.
-const fn status_after(event: &DomainEvent) -> Option<S> {
+/// The status that an event leads to. Where that depends on what else is open, the entry says it.
+const fn status_after(event: &DomainEvent, after: Option<S>) -> Option<S> {
     use DomainEvent as E;
     Some(match event {
         E::SessionCreated { .. } | E::Retried { .. } => S::Queued,
@@ -67,9 +75,7 @@ const fn status_after(event: &DomainEvent) -> Option<S> {
         E::ContextExhausted {} | E::VoluntaryHandoff { .. } => S::ContextExhausted,
         E::WaitingForInput { .. } => S::WaitingForInput,
         E::PlanPendingApproval { requires_approval: true, .. } => S::WaitingForApproval,
-        E::InputReceived { command: Some(_), .. }
-        | E::PlanApproved { command: Some(_), .. }
-        | E::PlanRejected { command: Some(_), .. } => S::Running,
+        E::InputReceived { .. } | E::PlanApproved { .. } | E::PlanRejected { .. } | E::RequestClosed { .. } => return after,
         _ => return None,
     })
 }

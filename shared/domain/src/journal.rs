@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::session::AgentSession;
+use crate::session::{AgentSession, AgentSessionStatus};
 use crate::value::{ActivityItem, ActivityItemType as T};
 use crate::{AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, UserId};
 
@@ -32,6 +32,9 @@ pub struct JournalEntry {
     /// What happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Events,
+    /// Where the session stands after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<AgentSessionStatus>,
     /// What it adds to the activity stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<ActivityItem>,
@@ -98,6 +101,7 @@ impl JournalEntry {
             at,
             cause,
             events,
+            status: Some(session.status()),
             activity,
             ignored_reason: None,
         }

@@ -61,6 +61,8 @@ impl Run {
             Phase::Child(process) => _ = process.signal(signal)?,
             Phase::Adopted => match lock::look(&self.dir.lock())? {
                 Look::Held(pid) if process::signal_holder(pid, signal)? => {}
+                // A server that was killed as it was about to start the sidecar leaves nothing to signal.
+                Look::Untouched if self.dir.close_unstarted()?.is_some() => {}
                 Look::Held(_) | Look::Untouched => return Ok(Signalled::Unverified),
                 Look::Free => {}
             },

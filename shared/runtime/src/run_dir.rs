@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use pilothouse_domain::RunId;
 use pilothouse_wire::launch::{LaunchRequest, RunExit, SidecarLaunch};
 
+use crate::{exit, lock};
+
 /// A directory that is being made. Left over from a kill, it was never a run.
 pub(crate) const NEW_PREFIX: &str = ".new-";
 /// A directory that is being removed.
@@ -96,6 +98,16 @@ impl RunDir {
         }
         write_new(&new, &serde_json::to_vec_pretty(exit)?)?;
         fs::rename(&new, self.path.join(EXITED))
+    }
+
+    /// Notes that no sidecar ever started here, unless one holds the lock. Whoever holds the lock decides: a sidecar
+    /// that comes later finds the note and goes. One caller at a time, as with every look at the lock.
+    pub(crate) fn close_unstarted(&self) -> io::Result<Option<RunExit>> {
+        let Some(_lock) = lock::take(&self.lock())? else { return Ok(None) };
+        let exit =
+            exit::without_process("the sidecar never started: the server ended while it was about to".to_owned());
+        self.note_exit(&exit)?;
+        Ok(Some(exit))
     }
 
     /// Marks the run as one that needs nothing more: its exit was reported.

@@ -9,7 +9,7 @@ use pilothouse_wire::launch::RunExit;
 use tokio::time::{Instant, sleep};
 
 use crate::exit;
-use crate::lock::{self, Look};
+use crate::lock::Look;
 use crate::process::{self, OwnProcess};
 use crate::registry::{Phase, Run};
 use crate::worker::Inner;
@@ -73,7 +73,12 @@ async fn adopted(inner: &Arc<Inner>, run: &Arc<Run>) -> RunExit {
                 }
                 return exit::unobserved(&run.dir);
             }
-            Ok(Look::Untouched) if Instant::now() < give_up => {}
+            Ok(Look::Untouched) if Instant::now() < give_up => {
+                // Whoever was told to stop it may have closed it.
+                if let Ok(Some(exit)) = run.dir.exit() {
+                    return exit;
+                }
+            }
             Ok(Look::Untouched) => match never_started(run) {
                 Ok(Some(exit)) => return exit,
                 Ok(None) => {}
@@ -95,15 +100,10 @@ async fn end_left_behind(inner: &Inner, group: Pid) {
     }
 }
 
-/// Notes that a run never started, unless its sidecar takes the lock first. Whoever holds the lock decides: a
-/// sidecar that comes later finds the note and goes.
+/// Notes that a run never started, unless its sidecar takes the lock first.
 fn never_started(run: &Run) -> io::Result<Option<RunExit>> {
     let _one_at_a_time = run.phase();
-    let Some(_lock) = lock::take(&run.dir.lock())? else { return Ok(None) };
-    let exit =
-        exit::without_process("the sidecar never started: the server ended while it was about to".to_owned());
-    run.dir.note_exit(&exit)?;
-    Ok(Some(exit))
+    run.dir.close_unstarted()
 }
 
 fn note(run: &Run, exit: &RunExit) {

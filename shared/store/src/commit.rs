@@ -14,9 +14,9 @@ use crate::layout::{self, View};
 use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, TableError, Write};
 
 /// How long an idempotency record is kept.
-pub const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+pub const ANSWER_KEPT: Duration = Duration::from_hours(24);
 /// How long raw events, log chunks and activity are kept (ruling 38).
-pub const JOURNAL_KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+pub const JOURNAL_KEPT: Duration = Duration::from_hours(90 * 24);
 
 /// Something loaded with the version that a commit is guarded by; 0: it is not in the table yet.
 #[derive(Debug, Clone, PartialEq)]

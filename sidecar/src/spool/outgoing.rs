@@ -13,7 +13,7 @@ pub enum Delivery {
     Normal,
     /// In its turn, and once more.
     Twice,
-    /// Not before it is asked for by a replay.
+    /// Not before it is asked for by a replay, or the spool is drained.
     OnReplay,
     /// Never. Its sequence is used up all the same.
     Never,
@@ -151,6 +151,15 @@ impl Spool {
             .await?;
         self.changed.notify_one();
         Ok(found)
+    }
+
+    /// What was withheld until it is asked for is to be sent now.
+    pub async fn release_withheld(&self) -> Result<(), SpoolError> {
+        self.write(|db| {
+            db.execute("UPDATE outgoing SET state = ?1 WHERE state = ?2", params![UNSENT, WITHHELD])?;
+            Ok(())
+        })
+        .await
     }
 
     /// How many envelopes are still to be sent.

@@ -165,7 +165,7 @@ impl Owner {
                 self.ask("sessions-interrupt", id, post, format!("{at}/interrupt"), body).await;
             }
             // Rarely: a cancelled session is of little more use here.
-            "cancel" if self.rng.random_bool(0.25) => {
+            "cancel" if self.rng.random_bool(0.08) => {
                 let body = json!({ "force": self.rng.random_bool(0.3) });
                 self.ask("sessions-cancel", id, post, format!("{at}/cancel"), body).await;
             }
@@ -180,7 +180,7 @@ impl Owner {
                 let function = if kind == "approve" { "sessions-approve" } else { "sessions-reject" };
                 self.ask(function, id, post, format!("{at}/{kind}"), json!({ "outputId": output })).await;
             }
-            "close" if self.rng.random_bool(0.5) => _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await,
+            "close" if self.rng.random_bool(0.3) => _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await,
             "retry" => {
                 let body = json!({ "fresh": self.rng.random_bool(0.4), "additionalInstruction": "Once more." });
                 self.ask("sessions-retry", id, post, format!("{at}/retry"), body).await;

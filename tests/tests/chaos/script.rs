@@ -11,7 +11,7 @@ pub(crate) const STEERED: &str = "Steered: ";
 
 /// A script that ends by itself, and answers messages after that.
 pub(crate) fn script(rng: &mut StdRng) -> Value {
-    let turns = rng.random_range(1..=3);
+    let turns = rng.random_range(2..=5);
     let steps: Vec<Value> = (0..turns).map(|_| turn(rng)).collect();
     let mut on_message = vec![json!({ "say": "Begun: {{message}}" })];
     for _ in 0..rng.random_range(1..=4) {

@@ -52,7 +52,7 @@ impl AgentSession {
             match outstanding.received_at {
                 None => due.push((outstanding.sent_at + limits.received, Due::Received)),
                 Some(received) if !outstanding.late => {
-                    due.push((received + self.done_limit(limits), Due::Done))
+                    due.push((received + self.done_limit(limits), Due::Done));
                 }
                 Some(_) => {}
             }
@@ -61,10 +61,10 @@ impl AgentSession {
             match run.phase {
                 RunPhase::Launching => due.push((run.requested_at + limits.launched, Due::Launch)),
                 RunPhase::Ending { since, killed: false, .. } => {
-                    due.push((since + limits.stopped, Due::Stop))
+                    due.push((since + limits.stopped, Due::Stop));
                 }
                 RunPhase::Live | RunPhase::Ending { killed: true, .. } => {
-                    due.push((run.silent_at, Due::Silence))
+                    due.push((run.silent_at, Due::Silence));
                 }
             }
             if let Some(gap) = run.inbox.gap() {

@@ -135,7 +135,9 @@ impl AgentSession {
                     events.push(DomainEvent::RequestClosed { request_id: request });
                 }
                 AgentFact::TurnStarted { turn, message } => {
-                    self.in_flight.retain(|m| Some(m.message_id) != message);
+                    // As when it had not waited: the agent has these, and their turn has begun.
+                    self.in_flight
+                        .retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
                     events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
                 }
                 AgentFact::TurnCompleted { output, .. }

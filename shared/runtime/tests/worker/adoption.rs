@@ -214,14 +214,29 @@ async fn a_process_that_has_not_shown_itself_is_not_signalled() {
     let place = Place::new("exit 0");
     let request = request();
     prepared(&place, &request);
-    // The moment in which a sidecar has opened its lock and not written its process id yet.
-    fs::write(place.dir(request.run_id).join("lock"), "").unwrap();
+    // The moment in which a sidecar has taken its lock and not written its process id yet.
+    let lock = fs::File::create(place.dir(request.run_id).join("lock")).unwrap();
+    lock.lock().unwrap();
     let recorder = place.recorder();
     let mut config = place.config();
     config.timing.start_grace = Duration::from_mins(1);
     let worker = Worker::start(config, recorder.ports()).await.unwrap();
     let stopped = worker.stop(request.session_id, request.run_id, StopMode::Kill).await;
     assert!(matches!(stopped, Err(StopError::Unverified { .. })), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_never_started_is_stopped_at_once() {
+    let place = Place::new("exit 0");
+    let request = request();
+    prepared(&place, &request);
+    let recorder = place.recorder();
+    let mut config = place.config();
+    config.timing.start_grace = Duration::from_mins(1);
+    let worker = Worker::start(config, recorder.ports()).await.unwrap();
+    worker.stop(request.session_id, request.run_id, StopMode::Kill).await.unwrap();
+    let exit = recorder.end_of(request.run_id).await.exit;
+    assert!(exit.detail.unwrap().contains("never started"));
 }
 
 #[tokio::test]
