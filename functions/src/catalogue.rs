@@ -1,8 +1,10 @@
 //! The catalogue: every function with its name and what triggers it. The embedded router and the OpenAPI document are
 //! made from it; nothing is listed twice.
 
-use axum::extract::{DefaultBodyLimit, Extension};
+use axum::extract::{DefaultBodyLimit, Extension, Query, Request};
 use axum::handler::Handler;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use axum::Router;
 use http::Method;
@@ -233,10 +235,34 @@ pub fn router(app: App) -> Router {
             CallerKind::Sidecar => handler.layer(DefaultBodyLimit::max(gateway::MAX_BODY_BYTES)),
             _ => handler,
         };
+        let known = function.query;
+        let handler = handler.layer(from_fn(move |request, next| only_known_parameters(known, request, next)));
         router = router.route(function.path, handler);
     }
     router
         .fallback(|| async { Problem::NotFound("there is nothing at this address".to_owned()) })
         .method_not_allowed_fallback(|| async { Problem::MethodNotAllowed })
         .with_state(app)
+}
+
+/// Refuses parameters that a function does not know, and those that are there twice: a misspelt filter must not list
+/// everything.
+async fn only_known_parameters(known: &'static [&'static str], request: Request, next: Next) -> Response {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(request.uri()).map(|Query(pairs)| pairs);
+    let Ok(pairs) = pairs else { return Problem::invalid("query", "cannot be read").into_response() };
+    let mut violations = Vec::new();
+    for (at, (name, _)) in pairs.iter().enumerate() {
+        let message = if !known.contains(&name.as_str()) {
+            match known {
+                [] => "is not known; this takes no parameters".to_owned(),
+                known => format!("is not known here; known are {}", known.join(", ")),
+            }
+        } else if pairs[..at].iter().any(|(earlier, _)| earlier == name) {
+            "is given twice".to_owned()
+        } else {
+            continue;
+        };
+        violations.push(api::Violation { field: name.chars().take(80).collect(), message });
+    }
+    if violations.is_empty() { next.run(request).await } else { Problem::Invalid(violations).into_response() }
 }

@@ -48,6 +48,9 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
             Some(run) => app.store.last_beat(id, run).await?,
             None => None,
         };
+        if matches!(due, Due::Received | Due::Silence) {
+            app.store.load_running_subagents(&mut loaded).await?;
+        }
         let mut ids = FreshIds;
         let mut cx = app.occasion(&mut ids);
         if is_dead(due, process, heard_at, app, &loaded.conversation.session) {

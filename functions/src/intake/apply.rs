@@ -273,6 +273,9 @@ impl<'a> Batch<'a> {
             self.entry(Cause::Clock, lost, None, None)?;
             self.apply_parked().await?;
         }
+        if matches!(self.loaded.conversation.session.sender(run), Sender::Current(_)) {
+            self.app.store.load_running_subagents(&mut self.loaded).await?;
+        }
         let mut ids = FreshIds;
         let mut cx = self.app.occasion(&mut ids);
         let conversation = &mut self.loaded.conversation;

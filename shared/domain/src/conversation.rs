@@ -702,7 +702,7 @@ impl Conversation {
 /// The small steps of delivery that the session itself keeps.
 impl AgentSession {
     /// The most facts that wait for a request.
-    const MAX_DEFERRED: usize = 50;
+    const MAX_DEFERRED: usize = 12;
 
     fn updated_at_moves(&mut self, cx: &Occasion<'_>) {
         self.updated_at = cx.now;

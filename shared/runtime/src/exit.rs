@@ -13,6 +13,9 @@ use crate::run_dir::RunDir;
 /// The code with which a sidecar exits when another sidecar runs, or ran, its run.
 pub(crate) const RUN_IS_TAKEN: i32 = 3;
 
+/// The code with which a sidecar exits when the broker refuses its run for good.
+pub(crate) const RUN_IS_REFUSED: i32 = 5;
+
 const LAST_BYTES: u64 = 4096;
 const LAST_LINES: usize = 10;
 

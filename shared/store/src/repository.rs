@@ -8,7 +8,7 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::{SessionMessage, SessionMessageQueue};
-use pilothouse_domain::session::{AgentSession, SubAgentSession};
+use pilothouse_domain::session::{AgentSession, SubAgentSession, SubAgentStatus};
 use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,30 @@ impl Store {
         }
         Ok(())
     }
+
+    /// Loads the subagents that are still at work into a conversation: their run is over, and they end with it. At most
+    /// [`Self::ENDED_AT_ONCE`], so that the commit that ends them stays possible.
+    pub async fn load_running_subagents(&self, loaded: &mut LoadedConversation) -> Result<(), StoreError> {
+        let id = loaded.conversation.session.id();
+        let mut after = None;
+        loop {
+            let page = self.subagents(id, 100, after).await?;
+            for subagent in page.items {
+                let full = loaded.conversation.subagents.len() >= Self::ENDED_AT_ONCE;
+                if subagent.status == SubAgentStatus::Running && !full && !loaded.conversation.subagents.contains_key(&subagent.id) {
+                    loaded.subagents_before.insert(subagent.id.clone(), subagent.clone());
+                    loaded.conversation.subagents.insert(subagent.id.clone(), subagent);
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The most subagents that end with one run's end.
+    pub const ENDED_AT_ONCE: usize = 40;
 
     /// Every subagent of a session, page by page.
     pub async fn subagents(&self, id: AgentSessionId, limit: usize, after: Option<Position>) -> Result<Listing<SubAgentSession>, StoreError> {

@@ -41,6 +41,31 @@ pub enum RequestKind {
     },
 }
 
+/// The most text of one request's questions, in bytes: open requests stand in the session's own item.
+const MAX_QUESTION_BYTES: usize = 8 * 1024;
+
+/// Cuts what an agent asks to what fits (ruling 6). The whole stands in the journal.
+fn fit(questions: &mut Vec<Question>) {
+    questions.truncate(20);
+    let mut left = MAX_QUESTION_BYTES;
+    let mut take = |text: &mut String, most: usize| {
+        let characters = most.min(left / 4);
+        *text = cut(text, characters);
+        left = left.saturating_sub(text.len());
+    };
+    for question in questions.iter_mut() {
+        take(&mut question.question, 2000);
+    }
+    for question in questions.iter_mut() {
+        question.options.truncate(50);
+        for option in &mut question.options {
+            take(&mut option.label, 500);
+            option.description.iter_mut().for_each(|text| take(text, 1000));
+        }
+        question.options.retain(|option| !option.label.is_empty());
+    }
+}
+
 impl AgentSession {
     /// The most requests that can be open at once; more from an agent are recorded and do not block.
     pub const MAX_PENDING_REQUESTS: usize = 20;
@@ -80,11 +105,7 @@ impl AgentSession {
         mut questions: Vec<Question>,
         cx: &Occasion<'_>,
     ) -> Result<Events, SessionError> {
-        for question in &mut questions {
-            question.question = cut(&question.question, 2000);
-            question.options.truncate(50);
-        }
-        questions.truncate(20);
+        fit(&mut questions);
         let kind = RequestKind::Question { questions: questions.clone() };
         let expires_at = self.open_request(Operation::RecordUserQuestionAsked, id.clone(), kind, cx)?;
         Ok(vec![DomainEvent::WaitingForInput { request_id: id, questions, expires_at }])

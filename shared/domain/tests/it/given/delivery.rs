@@ -300,6 +300,20 @@ fn a_message_injected_under_an_interrupt_does_not_block_the_next() {
 }
 
 #[test]
+fn nor_does_one_whose_turn_was_seen_to_begin_under_the_interrupt() {
+    Scene::launching()
+        .told(AgentFact::SidecarReady(crate::scene::can_all()))
+        .when(|s| s.steer(1))
+        .when(Scene::interrupt)
+        .told(starts("t1"))
+        .told(injected(1))
+        .told_done(C::Interrupt)
+        .then_status(S::Interrupted)
+        .when(|s| s.steer(2))
+        .then_queue(&[2], &[2]);
+}
+
+#[test]
 fn a_crash_between_spool_and_agent_is_uncertain_and_never_sent_again_by_itself() {
     let dead = |drained: bool| {
         Scene::idle()
