@@ -315,8 +315,11 @@ fn events() {
         for (sessions, consumers) in [(1usize, 1usize), (8, 4), (32, 8), (64, 16)] {
             let bench = Bench::open().await;
             let each = 20_000 / sessions as u64;
+            let mut ready = Vec::new();
             for _ in 0..sessions {
-                let (session, run) = bench.running_session().await;
+                ready.push(bench.running_session().await);
+            }
+            for (session, run) in ready {
                 bench.send(session, run, 2, each).await;
             }
             let before = bench.table.usage().snapshot();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use reqwest::Method;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use crate::session::Session;
@@ -32,7 +32,12 @@ pub struct Reply {
 }
 
 impl Api {
-    pub(crate) const fn new(http: reqwest::Client, url: String, token: Option<String>, folder: PathBuf) -> Self {
+    pub(crate) const fn new(
+        http: reqwest::Client,
+        url: String,
+        token: Option<String>,
+        folder: PathBuf,
+    ) -> Self {
         Self { http, url, token, folder }
     }
 
@@ -57,7 +62,13 @@ impl Api {
     }
 
     /// Any request.
-    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<Vec<u8>>) -> Reply {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Reply {
         self.try_send(method.clone(), path, headers, body)
             .await
             .unwrap_or_else(|error| panic!("{method} {path} was not answered: {error:?}"))
@@ -131,7 +142,8 @@ impl Reply {
     /// The fields that a refusal names, sorted.
     #[track_caller]
     pub fn violated(&self) -> Vec<String> {
-        let violations = self.body["violations"].as_array().unwrap_or_else(|| panic!("no violations: {}", self.text));
+        let violations =
+            self.body["violations"].as_array().unwrap_or_else(|| panic!("no violations: {}", self.text));
         let mut fields: Vec<_> = violations.iter().map(|v| v["field"].as_str().unwrap().to_owned()).collect();
         fields.sort();
         fields

@@ -15,7 +15,8 @@ pub fn sidecar() -> PathBuf {
 /// Cargo puts tests into `deps` and `examples`, and programs one folder above.
 fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
-    let program = test.ancestors().skip(1).take(3).map(|folder| folder.join(name)).find(|path| path.is_file());
+    let program =
+        test.ancestors().skip(1).take(3).map(|folder| folder.join(name)).find(|path| path.is_file());
     program.unwrap_or_else(|| {
         panic!(
             "there is no program `{name}` beside {}; run `cargo build -p pilothouse-cli -p pilothouse-sidecar` first",

@@ -40,7 +40,7 @@ impl ServerProcess {
         let data = folder.path().join("data");
         let keys = Arc::new(LocalKeys::open_or_create(&data).unwrap());
         std::fs::create_dir(folder.path().join("work")).unwrap();
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(60)).build().unwrap();
+        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
         let mut server = Self { folder, hurry, child: None, url: String::new(), keys, http };
         server.url = server.spawn("127.0.0.1:0");
         server.answers().await;

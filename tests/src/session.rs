@@ -123,16 +123,20 @@ impl Session {
     }
 
     /// What `look` finds, as soon as it does. Panics with everything that is known when it does not in time.
-    pub async fn until_within<T>(&self, patience: Duration, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    pub async fn until_within<T>(
+        &self,
+        patience: Duration,
+        what: &str,
+        look: impl AsyncFn() -> Option<T>,
+    ) -> T {
         let give_up = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);
         loop {
             if let Some(found) = look().await {
                 return found;
             }
-            if Instant::now() >= give_up {
-                panic!("`{what}` did not happen within {patience:?}\n{}", self.everything().await);
-            }
+            let late = Instant::now() >= give_up;
+            assert!(!late, "`{what}` did not happen within {patience:?}\n{}", self.everything().await);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));
         }
@@ -173,34 +177,32 @@ impl Session {
     /// Everything that is known about the session, for a person who looks for what went wrong.
     pub async fn everything(&self) -> String {
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-        let mut text = String::new();
-        let get = async |rest: &str| self.api.try_send(reqwest::Method::GET, &self.path(rest), &[], None).await;
-        match get("").await {
-            Ok(reply) => text += &format!("session: {}\n", pretty(&reply.body)),
-            Err(error) => text += &format!("session: {error}\n"),
-        }
+        let get =
+            async |rest: &str| self.api.try_send(reqwest::Method::GET, &self.path(rest), &[], None).await;
+        let mut told = vec![match get("").await {
+            Ok(reply) => format!("session: {}", pretty(&reply.body)),
+            Err(error) => format!("session: {error}"),
+        }];
         if let Ok(reply) = get("/messages/queue").await {
-            text += &format!("queue: {}\n", reply.text);
+            told.push(format!("queue: {}", reply.text));
         }
         if let Ok(reply) = get("/activity?limit=200").await {
-            for line in reply.body["items"].as_array().into_iter().flatten() {
-                text += &format!("activity: {line}\n");
-            }
+            let lines = reply.body["items"].as_array().into_iter().flatten();
+            told.extend(lines.map(|line| format!("activity: {line}")));
         }
-        text += &self.logs();
-        text
+        told.extend(self.logs());
+        told.join("\n")
     }
 
-    fn logs(&self) -> String {
+    fn logs(&self) -> Vec<String> {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let mut text = format!("server:\n{}\n", tail(&read(log_path(&self.api.folder))));
-        for folder in processes::run_folders(&self.api.folder.join("data")) {
-            let launch = read(folder.join("launch.json"));
-            if launch.contains(&self.id) {
-                text += &format!("{}:\n{}\n", folder.display(), tail(&read(folder.join("sidecar.log"))));
-            }
-        }
-        text
+        let mut logs = vec![format!("server:\n{}", tail(&read(log_path(&self.api.folder))))];
+        let folders = processes::run_folders(&self.api.folder.join("data")).into_iter();
+        let own = folders.filter(|folder| read(folder.join("launch.json")).contains(&self.id));
+        logs.extend(
+            own.map(|folder| format!("{}:\n{}", folder.display(), tail(&read(folder.join("sidecar.log"))))),
+        );
+        logs
     }
 }
 

@@ -37,7 +37,7 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         let run = session.run().map(|run| run.id);
         // The runtime is asked only where its answer decides.
         let process = match (due, run) {
-            (Due::Received | Due::Silence, Some(run)) => match app.runtime.state(run).await {
+            (Due::Received | Due::Silence | Due::Replay, Some(run)) => match app.runtime.state(run).await {
                 Seen::Alive => ProcessState::Alive,
                 Seen::Dead => ProcessState::Dead,
                 Seen::Unknown => ProcessState::Unknown,

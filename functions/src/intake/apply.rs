@@ -61,6 +61,8 @@ pub(super) async fn set_aside(app: &App, session: AgentSessionId, message: &Open
 pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), Problem> {
     let mut batch = Batch { app, loaded, commit, changed: true };
     batch.apply_parked().await?;
+    // There may be a second gap behind the one that was given up, and the agent may have nothing more to tell.
+    batch.ask_for_missing()?;
     batch.commit().await
 }
 

@@ -585,6 +585,10 @@ impl Conversation {
         if status.is_terminal() {
             return self.settle_end(cx);
         }
+        if status == S::Resuming && self.session.cancel_accepted() && self.session.run().is_none() {
+            // It waits for a slot: there is no sidecar to wait for, and what ends anyway needs none.
+            return self.session.abandon_resume().unwrap_or_default();
+        }
         if !status.is_intermediate() && self.session.cancel_accepted() {
             self.session.clear_cancel_accepted();
             return self.session.request_cancel(false, cx).unwrap_or_default();

@@ -104,8 +104,9 @@ impl RunDir {
     /// that comes later finds the note and goes. One caller at a time, as with every look at the lock.
     pub(crate) fn close_unstarted(&self) -> io::Result<Option<RunExit>> {
         let Some(_lock) = lock::take(&self.lock())? else { return Ok(None) };
-        let exit =
-            exit::without_process("the sidecar never started: the server ended while it was about to".to_owned());
+        let exit = exit::without_process(
+            "the sidecar never started: the server ended while it was about to".to_owned(),
+        );
         self.note_exit(&exit)?;
         Ok(Some(exit))
     }

@@ -86,6 +86,8 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
         owner.unwrap_or_else(|error| panic!("an owner of lane {lane}, seed {seed} broke off: {error}"));
     }
     let played = begun.elapsed();
+    // Idle sessions keep their slots. With enough for all, whoever still waits is forgotten.
+    api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 1000 })).await.expect(200);
     let mut violations = settle(&mut server, &api, &ledger).await;
     // First the server, and then, before they count as isolated, the sidecars: what is stored now is what is checked.
     server.kill9();
@@ -96,7 +98,10 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     if !violations.is_empty() {
         keep(&server.data(), lane);
     }
-    let summary = format!("lane {lane}: {rounds} rounds in {played:.1?}, settled in {settled:.1?}; {facts}; {}", ledger.summary());
+    let summary = format!(
+        "lane {lane}: {rounds} rounds in {played:.1?}, settled in {settled:.1?}; {facts}; {}",
+        ledger.summary()
+    );
     Report { lane, summary, violations }
 }
 
@@ -170,7 +175,9 @@ async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<V
             now.insert(id, view);
         }
         open.extend(strangers(server, &now));
-        let cursors = |views: &BTreeMap<String, Value>| views.iter().map(|(id, view)| (id.clone(), view["cursor"].clone())).collect::<Vec<_>>();
+        let cursors = |views: &BTreeMap<String, Value>| {
+            views.iter().map(|(id, view)| (id.clone(), view["cursor"].clone())).collect::<Vec<_>>()
+        };
         if cursors(&before) != cursors(&now) || !open.is_empty() {
             quiet_since = Instant::now();
         }
@@ -186,7 +193,11 @@ async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<V
                     let id = what.split(':').next().unwrap_or_default().to_owned();
                     let lines: Vec<_> = log.lines().filter(|line| line.contains(&id)).collect();
                     let tail = lines[lines.len().saturating_sub(8)..].join("\n");
-                    Violation::of(&id, "this has not settled although all deadlines have passed", format!("{what}\n{tail}"))
+                    Violation::of(
+                        &id,
+                        "this has not settled although all deadlines have passed",
+                        format!("{what}\n{tail}"),
+                    )
                 })
                 .collect();
         }
@@ -199,7 +210,6 @@ fn under_way(view: &Value) -> Option<String> {
     let status = view["status"].as_str().unwrap();
     let phase = view["currentRun"]["phase"].as_str();
     let resting = match status {
-        "Queued" => phase.is_none(),
         "Idle" | "Interrupted" | "Paused" => matches!(phase, None | Some("Live")),
         "Completed" | "Cancelled" | "Failed" | "ContextExhausted" => phase.is_none(),
         // Intermediate; or an agent at work, and all their scripts end; or a request that has a deadline.
@@ -211,7 +221,8 @@ fn under_way(view: &Value) -> Option<String> {
 /// Sidecars that no session knows, and runs that count as live and have none.
 fn strangers(server: &ServerProcess, views: &BTreeMap<String, Value>) -> Vec<String> {
     let alive: Vec<String> = server.sidecars().into_iter().map(|sidecar| sidecar.run).collect();
-    let known: Vec<(&String, &str)> = views.iter().filter_map(|(id, view)| Some((id, view["currentRun"]["id"].as_str()?))).collect();
+    let known: Vec<(&String, &str)> =
+        views.iter().filter_map(|(id, view)| Some((id, view["currentRun"]["id"].as_str()?))).collect();
     let unknown = alive.iter().filter(|run| known.iter().all(|(_, known)| known != run));
     let dead = known.iter().filter(|(_, run)| alive.iter().all(|alive| alive != run));
     let unknown = unknown.map(|run| format!("{run}: a sidecar is alive that no session knows"));

@@ -21,6 +21,9 @@
 //! | `lane` | one server: its rounds, and settling down after them |
 //! | `check` | what must hold in the end |
 
+// A test that cannot go on has failed, also in its helpers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod check;
 mod lane;
 mod owner;
@@ -31,7 +34,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;
 
 fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
+    std::env::var(name)
+        .ok()
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -52,7 +57,17 @@ async fn nothing_is_lost_and_nothing_happens_twice_whatever_is_killed() {
     while let Some(lane) = running.join_next().await {
         let report = lane.unwrap_or_else(|error| panic!("a lane of seed {seed} broke off: {error}"));
         println!("{}", report.summary);
-        violations.extend(report.violations.into_iter().map(|violation| format!("seed {seed}, lane {}, {violation}", report.lane)));
+        violations.extend(
+            report
+                .violations
+                .into_iter()
+                .map(|violation| format!("seed {seed}, lane {}, {violation}", report.lane)),
+        );
     }
-    assert!(violations.is_empty(), "{} violations of seed {seed}:\n\n{}", violations.len(), violations.join("\n\n"));
+    assert!(
+        violations.is_empty(),
+        "{} violations of seed {seed}:\n\n{}",
+        violations.len(),
+        violations.join("\n\n")
+    );
 }

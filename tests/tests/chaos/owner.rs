@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pilothouse_tests::{Api, Reply};
+use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
-use rand::Rng;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -121,7 +121,8 @@ impl Owner {
         if self.rng.random_bool(0.7) {
             body["defaultAnswer"] = json!("left");
         }
-        let reply = self.ask("sessions-start", "", Method::POST, "/api/agents/sessions".to_owned(), body).await;
+        let reply =
+            self.ask("sessions-start", "", Method::POST, "/api/agents/sessions".to_owned(), body).await;
         if let Some(id) = reply.body["session"]["id"].as_str() {
             lock(&self.ledger.open).push(id.to_owned());
         }
@@ -134,11 +135,24 @@ impl Owner {
         let view = reply.body;
         let status = view["status"].as_str().unwrap_or_default().to_owned();
         let retried = view["retryCount"].as_u64() >= view["maxRetries"].as_u64();
-        if matches!(status.as_str(), "Completed" | "Cancelled" | "ContextExhausted") || (status == "Failed" && retried) {
+        if matches!(status.as_str(), "Completed" | "Cancelled" | "ContextExhausted")
+            || (status == "Failed" && retried)
+        {
             lock(&self.ledger.open).retain(|open| open != id);
         }
         let fitting: &[&str] = match status.as_str() {
-            "Running" => &["steer", "steer", "steer", "queue", "queue", "pause", "interrupt", "budget", "cancel", "queue-of"],
+            "Running" => &[
+                "steer",
+                "steer",
+                "steer",
+                "queue",
+                "queue",
+                "pause",
+                "interrupt",
+                "budget",
+                "cancel",
+                "queue-of",
+            ],
             "Idle" => &["queue", "steer", "close", "approve", "approve", "reject", "queue", "cancel"],
             "Interrupted" => &["steer", "queue", "queue-of", "queue-of", "cancel"],
             "Paused" => &["resume", "resume", "resume", "steer", "budget", "budget", "cancel"],
@@ -149,8 +163,24 @@ impl Owner {
             "Interrupting" | "Pausing" | "Resuming" => &["steer", "queue", "cancel", "interrupt", "resume"],
             _ => &["steer", "cancel"],
         };
-        let any = ["steer", "queue", "pause", "resume", "interrupt", "cancel", "answer", "plan", "approve", "reject", "close", "retry", "budget", "queue-of"];
-        let kind = if self.rng.random_bool(0.9) { fitting.choose(&mut self.rng) } else { any.choose(&mut self.rng) };
+        let any = [
+            "steer",
+            "queue",
+            "pause",
+            "resume",
+            "interrupt",
+            "cancel",
+            "answer",
+            "plan",
+            "approve",
+            "reject",
+            "close",
+            "retry",
+            "budget",
+            "queue-of",
+        ];
+        let kind =
+            if self.rng.random_bool(0.9) { fitting.choose(&mut self.rng) } else { any.choose(&mut self.rng) };
         self.act(kind.copied().unwrap_or("steer"), id, &at, &view).await;
     }
 
@@ -180,16 +210,28 @@ impl Owner {
                 let function = if kind == "approve" { "sessions-approve" } else { "sessions-reject" };
                 self.ask(function, id, post, format!("{at}/{kind}"), json!({ "outputId": output })).await;
             }
-            "close" if self.rng.random_bool(0.3) => _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await,
+            "close" if self.rng.random_bool(0.3) => {
+                _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await
+            }
             "retry" => {
-                let body = json!({ "fresh": self.rng.random_bool(0.4), "additionalInstruction": "Once more." });
+                let body =
+                    json!({ "fresh": self.rng.random_bool(0.4), "additionalInstruction": "Once more." });
                 self.ask("sessions-retry", id, post, format!("{at}/retry"), body).await;
             }
             "budget" => {
                 // A cap that no other request names.
-                let spent: f64 = view["budget"]["estimatedCostUsd"].as_str().and_then(|s| s.parse().ok()).unwrap_or(0.0);
-                let cap = format!("{:.3}{:06}", spent + self.rng.random_range(0.05..0.6), self.ledger.unique());
-                self.ask("sessions-budget", id, Method::PATCH, format!("{at}/budget"), json!({ "capUsd": cap })).await;
+                let spent: f64 =
+                    view["budget"]["estimatedCostUsd"].as_str().and_then(|s| s.parse().ok()).unwrap_or(0.0);
+                let cap =
+                    format!("{:.3}{:06}", spent + self.rng.random_range(0.05..0.6), self.ledger.unique());
+                self.ask(
+                    "sessions-budget",
+                    id,
+                    Method::PATCH,
+                    format!("{at}/budget"),
+                    json!({ "capUsd": cap }),
+                )
+                .await;
             }
             "queue-of" => self.rearrange(id, at).await,
             _ => {}
@@ -209,11 +251,19 @@ impl Owner {
     async fn decide(&mut self, id: &str, at: &str, request: &Value) {
         let request_id = &request["id"];
         if let Some(questions) = request["questions"].as_array() {
-            let answers: Vec<_> = questions.iter().map(|q| json!({ "question": q["question"], "answer": "right" })).collect();
+            let answers: Vec<_> =
+                questions.iter().map(|q| json!({ "question": q["question"], "answer": "right" })).collect();
             let body = json!({ "requestId": request_id, "answers": answers });
             self.ask("requests-answer", id, Method::POST, format!("{at}/answer"), body).await;
         } else if self.rng.random_bool(0.5) {
-            self.ask("plan-approve", id, Method::POST, format!("{at}/plan/approve"), json!({ "requestId": request_id })).await;
+            self.ask(
+                "plan-approve",
+                id,
+                Method::POST,
+                format!("{at}/plan/approve"),
+                json!({ "requestId": request_id }),
+            )
+            .await;
         } else {
             let body = json!({ "requestId": request_id, "feedback": "The other way round." });
             self.ask("plan-reject", id, Method::POST, format!("{at}/plan/reject"), body).await;
@@ -222,7 +272,10 @@ impl Owner {
 
     /// Promotes, releases, edits or takes back what waits.
     async fn rearrange(&mut self, id: &str, at: &str) {
-        let Ok(reply) = self.api.try_send(Method::GET, &format!("{at}/messages/queue"), &[], None).await else { return };
+        let Ok(reply) = self.api.try_send(Method::GET, &format!("{at}/messages/queue"), &[], None).await
+        else {
+            return;
+        };
         let messages = reply.body["items"].as_array().cloned().unwrap_or_default();
         let Some(message) = messages.choose(&mut self.rng) else { return };
         let at = format!("{at}/messages/queue/{}", message["messageId"].as_str().unwrap_or_default());
@@ -235,14 +288,22 @@ impl Owner {
     }
 
     /// Asks until there is an answer, always with the same key, and now and then once more after it.
-    async fn ask(&mut self, function: &'static str, session: &str, method: Method, path: String, body: Value) -> Reply {
+    async fn ask(
+        &mut self,
+        function: &'static str,
+        session: &str,
+        method: Method,
+        path: String,
+        body: Value,
+    ) -> Reply {
         let key = Uuid::now_v7().to_string();
         let give_up = Instant::now() + AWAY;
         let bytes = (!body.is_null()).then(|| body.to_string().into_bytes());
         let mut sent = 0;
         let first = loop {
             sent += 1;
-            match self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes.clone()).await {
+            match self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes.clone()).await
+            {
                 Ok(reply) => break reply,
                 Err(error) => {
                     assert!(Instant::now() < give_up, "{method} {path} was not answered: {error:?}");
@@ -253,19 +314,31 @@ impl Owner {
         let succeeded = first.status < 300;
         let stop = matches!(function, "sessions-pause" | "sessions-interrupt" | "sessions-cancel");
         if first.status >= 500 || (stop && first.body["code"] == "version-conflict") {
-            self.wrong(session, "a request was answered as none should be", format!("{method} {path} {body}: {}", first.text));
+            self.wrong(
+                session,
+                "a request was answered as none should be",
+                format!("{method} {path} {body}: {}", first.text),
+            );
         }
         if succeeded && self.rng.random_bool(0.25) {
             sent += 1;
-            if let Ok(second) = self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes).await
+            if let Ok(second) =
+                self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes).await
                 && (second.status, &second.body) != (first.status, &first.body)
                 && !enqueued_since(function, &first, &second)
             {
-                let evidence = format!("{method} {path} {body}\nfirst  {} {}\nsecond {} {}", first.status, first.text, second.status, second.text);
+                let evidence = format!(
+                    "{method} {path} {body}\nfirst  {} {}\nsecond {} {}",
+                    first.status, first.text, second.status, second.text
+                );
                 self.wrong(session, "the same request with the same key was answered in two ways", evidence);
             }
         }
-        let session = if session.is_empty() { first.body["session"]["id"].as_str().unwrap_or_default() } else { session };
+        let session = if session.is_empty() {
+            first.body["session"]["id"].as_str().unwrap_or_default()
+        } else {
+            session
+        };
         let asked = Asked { function, session: session.to_owned(), path, body, status: first.status, sent };
         lock(&self.ledger.asked).push(asked);
         first

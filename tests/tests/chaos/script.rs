@@ -77,7 +77,9 @@ fn work(rng: &mut StdRng) -> Value {
     match rng.random_range(0..10) {
         0..3 => event(rng),
         3..6 => usage(rng),
-        6 | 7 => json!({ "tool": { "name": "Bash", "input": { "command": "make" }, "result": "done", "ms": rng.random_range(0..120) } }),
+        6 | 7 => {
+            json!({ "tool": { "name": "Bash", "input": { "command": "make" }, "result": "done", "ms": rng.random_range(0..120) } })
+        }
         8 => json!({ "subagent": { "objective": "Look it up", "steps": [
             { "say": "I search." }, usage(rng), { "wait": rng.random_range(1..60) }, { "tool": { "name": "Read", "result": "text" } }, { "say": "Found." },
         ] } }),
@@ -88,7 +90,12 @@ fn work(rng: &mut StdRng) -> Value {
 fn fault(rng: &mut StdRng) -> Value {
     match rng.random_range(0..100) {
         0..10 => {
-            let body = [json!({ "type": "no_such_event" }), json!(null), json!([1, 2]), json!({ "type": "tool_result" })];
+            let body = [
+                json!({ "type": "no_such_event" }),
+                json!(null),
+                json!([1, 2]),
+                json!({ "type": "tool_result" }),
+            ];
             json!({ "malformed": body.choose(rng) })
         }
         10..32 => json!({ "duplicate": event(rng) }),

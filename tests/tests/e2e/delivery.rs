@@ -58,8 +58,9 @@ async fn an_interrupt_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
     assert_eq!(view["hibernated"], true);
     until_no_process(&server, &session).await;
     session.say("Let us go on.", "Queued").await;
-    session.until_said("You said: Let us go on.").await;
-    let view = session.view().await;
+    let heard = |all: &[Value]| all.iter().any(|m| m["source"] == "User" && m["content"] == "Let us go on.");
+    session.until_messages("the message", heard).await;
+    let view = session.until_status("Running").await;
     assert_eq!((&view["currentRun"]["ordinal"], &view["hibernated"]), (&json!(2), &json!(false)));
 }
 
@@ -73,7 +74,8 @@ async fn a_pause_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
     assert_eq!(view["hibernated"], true);
     until_no_process(&server, &session).await;
     session.post("/resume", json!({})).await.expect(202);
-    let view = session.until("a new run", |v| v["status"] == "Running" && v["currentRun"]["ordinal"] == 2).await;
+    let view =
+        session.until("a new run", |v| v["status"] == "Running" && v["currentRun"]["ordinal"] == 2).await;
     assert_eq!(view["hibernated"], false);
 }
 
@@ -85,7 +87,8 @@ async fn a_resume_that_is_never_acknowledged_leaves_the_session_paused() {
     session.post("/pause", json!({})).await.expect(202);
     session.until_status("Paused").await;
     session.post("/resume", json!({})).await.expect(202);
-    let view = session.until("the end of the wait", |v| v["status"] == "Paused" && v["hibernated"] == true).await;
+    let view =
+        session.until("the end of the wait", |v| v["status"] == "Paused" && v["hibernated"] == true).await;
     assert_eq!(view["failureReason"], Value::Null);
     until_no_process(&server, &session).await;
 }
@@ -105,7 +108,8 @@ async fn a_stop_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
 async fn late_and_doubled_acknowledgements_count_once() {
     let server = ServerProcess::start(HURRY).await;
     // Longer than the time for `received` (1.5 s), shorter than that of the second attempt.
-    let lines: Vec<Value> = (0..400).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
+    let lines: Vec<Value> =
+        (0..400).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
     let mut steps = vec![say("Working."), json!({ "silence": 2200 })];
     steps.extend(lines);
     let session = started(&server, &script(&[turn(&steps)])).await;
@@ -127,12 +131,15 @@ async fn late_and_doubled_acknowledgements_count_once() {
 #[tokio::test]
 async fn stale_acknowledgements_change_no_status() {
     let server = ServerProcess::start(HURRY).await;
-    let ack = |kind: &str, n: u8| {
-        json!({ "raw": { "type": kind, "commandId": format!("01900000-0000-7000-8000-0000000000{n:02}"), "step": "done" } })
-    };
+    let ack = |kind: &str, n: u8| json!({ "raw": { "type": kind, "commandId": format!("01900000-0000-7000-8000-0000000000{n:02}"), "step": "done" } });
     let mut steps = vec![json!({ "ignore": { "command": "pause", "untilRepeated": true } }), say("Working.")];
     for n in 10..50 {
-        steps.extend([ack("pause_ack", n), ack("interrupt_ack", n), ack("stop_ack", n), json!({ "wait": 40 })]);
+        steps.extend([
+            ack("pause_ack", n),
+            ack("interrupt_ack", n),
+            ack("stop_ack", n),
+            json!({ "wait": 40 }),
+        ]);
     }
     steps.extend([say("All told."), json!({ "wait": 600_000 })]);
     let session = started(&server, &script(&[turn(&steps)])).await;
@@ -142,9 +149,9 @@ async fn stale_acknowledgements_change_no_status() {
     // The pause was confirmed by its own acknowledgement, which only followed the second attempt.
     let activity = session.activity().await;
     let at = |summary: &str| activity.iter().position(|line| line["summary"] == summary).unwrap();
-    let again = activity.iter().position(|line| {
-        line["summary"].as_str().is_some_and(|s| s.contains("is sent once more"))
-    });
+    let again = activity
+        .iter()
+        .position(|line| line["summary"].as_str().is_some_and(|s| s.contains("is sent once more")));
     let again = again.unwrap_or_else(|| panic!("no second attempt in {activity:#?}"));
     assert!(at("Pausing") < again && again < at("Paused"));
     assert_eq!((count(&activity, "Interrupted"), count(&activity, "Cancelled")), (0, 0));
@@ -177,13 +184,17 @@ async fn activity_after_a_stop_is_kept_and_flagged_and_ends_the_process() {
 #[tokio::test]
 async fn doubled_and_reordered_envelopes_are_applied_once_and_in_order() {
     let server = ServerProcess::start(1).await;
-    let session = started(&server, &script(&[turn(&[
-        say("one"),
-        json!({ "duplicate": say("two") }),
-        json!({ "reorder": [say("three"), say("four")] }),
-        json!({ "duplicate": say("five") }),
-        say("six"),
-    ])])).await;
+    let session = started(
+        &server,
+        &script(&[turn(&[
+            say("one"),
+            json!({ "duplicate": say("two") }),
+            json!({ "reorder": [say("three"), say("four")] }),
+            json!({ "duplicate": say("five") }),
+            say("six"),
+        ])]),
+    )
+    .await;
     session.until_status("Idle").await;
     assert_eq!(session.said().await, ["one", "two", "three", "four", "five", "six"]);
 }
@@ -192,7 +203,11 @@ async fn doubled_and_reordered_envelopes_are_applied_once_and_in_order() {
 #[tokio::test]
 async fn a_gap_is_filled_by_a_replay() {
     let server = ServerProcess::start(HURRY).await;
-    let session = started(&server, &script(&[turn(&[say("one"), json!({ "gap": { "step": say("two") } }), say("three")])])).await;
+    let session = started(
+        &server,
+        &script(&[turn(&[say("one"), json!({ "gap": { "step": say("two") } }), say("three")])]),
+    )
+    .await;
     session.until_status("Idle").await;
     assert_eq!(session.said().await, ["one", "two", "three"]);
     assert!(!has(&session.activity().await, "lost"));
@@ -207,7 +222,8 @@ async fn a_gap_that_cannot_be_filled_is_shown_as_lost() {
     session.until_status("Idle").await;
     assert_eq!(session.said().await, ["one", "three"]);
     let activity = session.activity().await;
-    let lost: Vec<_> = activity.iter().filter(|l| l["summary"].as_str().is_some_and(|s| s.contains("lost"))).collect();
+    let lost: Vec<_> =
+        activity.iter().filter(|l| l["summary"].as_str().is_some_and(|s| s.contains("lost"))).collect();
     assert_eq!(lost.len(), 1, "{activity:#?}");
     assert_eq!(lost[0]["type"], "Notice");
 }
@@ -216,13 +232,17 @@ async fn a_gap_that_cannot_be_filled_is_shown_as_lost() {
 #[tokio::test]
 async fn a_malformed_event_is_quarantined_and_blocks_nothing() {
     let server = ServerProcess::start(1).await;
-    let session = started(&server, &script(&[turn(&[
-        say("one"),
-        json!({ "malformed": { "type": "no_such_event", "x": 1 } }),
-        json!({ "malformed": { "type": "tool_result" } }),
-        json!({ "malformed": 7 }),
-        say("two"),
-    ])])).await;
+    let session = started(
+        &server,
+        &script(&[turn(&[
+            say("one"),
+            json!({ "malformed": { "type": "no_such_event", "x": 1 } }),
+            json!({ "malformed": { "type": "tool_result" } }),
+            json!({ "malformed": 7 }),
+            say("two"),
+        ])]),
+    )
+    .await;
     session.until_status("Idle").await;
     assert_eq!(session.said().await, ["one", "two"]);
     let activity = session.activity().await;
@@ -249,7 +269,8 @@ async fn a_sidecar_that_is_not_heard_of_counts_as_dead() {
 #[tokio::test]
 async fn a_server_that_was_killed_takes_its_sidecars_over() {
     let mut server = ServerProcess::start(1).await;
-    let lines: Vec<Value> = (0..100).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
+    let lines: Vec<Value> =
+        (0..100).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
     let session = started(&server, &script(&[turn(&lines)])).await;
     session.until_said("line 5").await;
     server.kill9();

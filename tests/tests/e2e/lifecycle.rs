@@ -57,14 +57,16 @@ async fn a_rejected_session_is_retried_in_its_conversation_with_the_instruction_
     let session = started(&server, &with_output()).await;
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     let output = view["output"]["outputId"].clone();
-    let rejected = session.post("/reject", json!({ "outputId": output, "reason": "No test for the error" })).await;
+    let rejected =
+        session.post("/reject", json!({ "outputId": output, "reason": "No test for the error" })).await;
     let view = rejected.expect(200).body;
     assert_eq!(view["status"], "Failed");
     assert_eq!(view["failureReason"]["reason"], "VerificationFailed", "{view}");
     let body = json!({ "content": "Do you hear me?" });
     session.post("/messages/queue", body).await.refused(409, "invalid-transition");
 
-    let retried = session.post("/retry", json!({ "additionalInstruction": "Add the missing test" })).await.expect(202);
+    let retried =
+        session.post("/retry", json!({ "additionalInstruction": "Add the missing test" })).await.expect(202);
     assert_eq!(retried.body["session"]["status"], "Queued");
     assert_eq!(retried.body["session"]["retryCount"], 1);
     assert!(retried.body["session"]["completedAt"].is_null());
@@ -83,7 +85,11 @@ async fn a_rejected_session_is_retried_in_its_conversation_with_the_instruction_
 async fn a_fresh_retry_begins_a_new_conversation_and_keeps_the_spend() {
     let server = ServerProcess::start(1).await;
     let usage = json!({ "usage": { "costUsd": "0.25", "tokens": { "inputTokens": 100 } } });
-    let session = started(&server, &script(&[turn(&[say("Begun."), usage]), json!({ "end": { "error": true, "reason": "gave_up" } })])).await;
+    let session = started(
+        &server,
+        &script(&[turn(&[say("Begun."), usage, json!({ "end": { "error": true, "reason": "gave_up" } })])]),
+    )
+    .await;
     let view = session.until_status("Failed").await;
     assert_eq!(view["failureReason"]["reason"], "AgentError");
     assert_eq!(view["budget"]["estimatedCostUsd"], "0.25");
@@ -113,7 +119,8 @@ async fn an_idle_session_without_output_is_closed() {
 #[tokio::test]
 async fn a_paused_agent_is_silent_and_goes_on_where_it_was() {
     let server = ServerProcess::start(1).await;
-    let lines: Vec<Value> = (0..60).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 15 })]).collect();
+    let lines: Vec<Value> =
+        (0..60).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 15 })]).collect();
     let session = started(&server, &script(&[turn(&lines)])).await;
     session.until_said("line 3").await;
     let pausing = session.post("/pause", json!({})).await.expect(202).body;
@@ -173,7 +180,7 @@ async fn a_crash_in_idle_hibernates_and_the_next_message_wakes() {
     session.say("Are you there?", "Queued").await;
     let view = session.until("the second turn", |view| view["metrics"]["turnCount"] == 2).await;
     assert_eq!((&view["status"], &view["hibernated"]), (&json!("Idle"), &json!(false)));
-    assert_eq!((&view["currentRun"]["ordinal"], &view["currentRun"]["cause"]), (&json!(2), &json!("wake")));
+    assert_eq!((&view["currentRun"]["ordinal"], &view["currentRun"]["cause"]), (&json!(2), &json!("Wake")));
     assert_eq!(session.said().await, ["Done.", "You said: Are you there?"]);
 }
 
@@ -181,10 +188,16 @@ async fn a_crash_in_idle_hibernates_and_the_next_message_wakes() {
 #[tokio::test]
 async fn an_agent_that_ends_its_conversation_is_believed() {
     let server = ServerProcess::start(1).await;
-    let failing = started(&server, &script(&[turn(&[say("Hm.")]), json!({ "end": { "error": true, "reason": "success", "message": "It broke." } })])).await;
+    let broken = json!({ "end": { "error": true, "reason": "success", "message": "It broke." } });
+    let failing = started(&server, &script(&[turn(&[say("Hm."), broken])])).await;
     let view = failing.until_status("Failed").await;
     assert_eq!(view["failureReason"]["reason"], "AgentError", "a success with an error flag is an error");
     assert!(view["failureReason"]["message"].as_str().unwrap().contains("It broke."), "{view}");
+
+    // Without an error it rests without a process; the next message takes the conversation up again.
     let ending = started(&server, &script(&[turn(&[say("Bye.")]), json!({ "end": {} })])).await;
-    ending.until_status("Idle").await;
+    let view = ending.until("hibernation", |view| view["hibernated"] == true).await;
+    assert_eq!(view["status"], "Idle");
+    ending.say("Not yet.", "Queued").await;
+    ending.until_said("You said: Not yet.").await;
 }

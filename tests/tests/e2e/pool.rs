@@ -49,7 +49,8 @@ async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
     for _ in 0..4 {
         sessions.push(started(&server, &endless()).await);
     }
-    let waiting: Vec<_> = pool(&server).await["waiting"].as_array().unwrap().iter().map(|w| w["sessionId"].clone()).collect();
+    let waiting: Vec<_> =
+        pool(&server).await["waiting"].as_array().unwrap().iter().map(|w| w["sessionId"].clone()).collect();
     assert_eq!(waiting, [&sessions[1].id, &sessions[2].id, &sessions[3].id].map(|id| json!(id)));
     maximum(&server, 3).await;
     for session in &sessions[..3] {

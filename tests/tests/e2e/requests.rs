@@ -26,7 +26,8 @@ async fn several_questions_are_answered_together() {
     assert_eq!(request["questions"][1]["multiSelect"], true);
 
     let answer = |question: &str, answer: &str| json!({ "question": question, "answer": answer });
-    let all = [answer("Which colour?", "Blue"), answer("Which sizes?", "S, L"), answer("Anything else?", "Hurry")];
+    let all =
+        [answer("Which colour?", "Blue"), answer("Which sizes?", "S, L"), answer("Anything else?", "Hurry")];
     let some = session.post("/answer", json!({ "requestId": "q1", "answers": all[..2] })).await;
     assert_eq!(some.refused(422, "validation-failed").violated(), ["answers"]);
     session.post("/answer", json!({ "requestId": "q2", "answers": all })).await.refused(409, "request-over");
@@ -63,7 +64,10 @@ async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
     let second = view["pendingRequests"][0]["id"].clone();
     assert_ne!(second, first);
     session.post("/plan/approve", json!({ "requestId": first })).await.refused(409, "request-over");
-    session.post("/plan/reject", json!({ "requestId": second, "feedback": "Where is the test?" })).await.expect(200);
+    session
+        .post("/plan/reject", json!({ "requestId": second, "feedback": "Where is the test?" }))
+        .await
+        .expect(200);
     let view = session.until("a third", |v| v["sessionPlan"]["content"] == "1. Fix it\n2. Test it").await;
     session.post("/plan/approve", json!({ "requestId": view["pendingRequests"][0]["id"] })).await.expect(200);
     session.until_status("Idle").await;
@@ -82,14 +86,18 @@ async fn a_plan_that_needs_no_approval_does_not_wait() {
     body["planApprovalRequired"] = json!(false);
     let session = Session::start(&server.api(), body).await;
     let view = session.until_status("Idle").await;
-    assert_eq!((&view["sessionPlan"]["status"], &view["sessionPlan"]["requiresApproval"]), (&json!("Approved"), &json!(false)));
+    assert_eq!(
+        (&view["sessionPlan"]["status"], &view["sessionPlan"]["requiresApproval"]),
+        (&json!("Approved"), &json!(false))
+    );
 }
 
 /// Nobody answers in time: the default answer stands in; without one the session fails (ruling 26).
 #[tokio::test]
 async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
     let server = ServerProcess::start(1).await;
-    let plays = script(&[turn(&[json!({ "question": { "questions": [{ "question": "Which?" }] } }), say("On.")])]);
+    let plays =
+        script(&[turn(&[json!({ "question": { "questions": [{ "question": "Which?" }] } }), say("On.")])]);
     let mut body = work(&server, &plays);
     body["requestTimeoutSeconds"] = json!(1);
     let failing = Session::start(&server.api(), body.clone()).await;
@@ -100,7 +108,13 @@ async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
     assert_eq!(going_on.said().await, ["On."]);
     let calls = going_on.tool_calls().await;
     assert!(calls[0]["result"]["content"].as_str().unwrap().contains("the first one"), "{calls:#?}");
-    assert!(going_on.activity().await.iter().any(|l| l["type"] == "UserAnswer" && l["summary"].as_str().unwrap().contains("default")));
+    assert!(
+        going_on
+            .activity()
+            .await
+            .iter()
+            .any(|l| l["type"] == "UserAnswer" && l["summary"].as_str().unwrap().contains("default"))
+    );
     let view = failing.until_status("Failed").await;
     assert_eq!(view["failureReason"]["reason"], "Timeout");
     assert_eq!(view["pendingRequests"], json!([]));
@@ -129,9 +143,13 @@ async fn an_answer_wakes_a_session_whose_process_is_gone() {
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
     let view = session.until("hibernation", |v| v["hibernated"] == true).await;
     assert_eq!(view["status"], "WaitingForInput");
-    let answers = json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "The left one" }] });
+    let answers =
+        json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "The left one" }] });
     session.post("/answer", answers).await.expect(200);
     session.until_said("Thanks.").await;
     let told = session.messages().await;
-    assert!(told.iter().any(|m| m["source"] == "User" && m["content"].as_str().unwrap().contains("The left one")), "{told:#?}");
+    assert!(
+        told.iter().any(|m| m["source"] == "User" && m["content"].as_str().unwrap().contains("The left one")),
+        "{told:#?}"
+    );
 }

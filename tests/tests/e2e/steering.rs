@@ -32,7 +32,10 @@ async fn an_immediate_message_steers_the_running_turn() {
     session.until_said("I hear you: to the left").await;
     let view = session.view().await;
     assert_eq!((&view["status"], &view["metrics"]["turnCount"]), (&json!("Running"), &json!(0)));
-    assert_eq!(conversation(&session).await, ["Agent: Working.", "User: to the left", "Agent: I hear you: to the left"]);
+    assert_eq!(
+        conversation(&session).await,
+        ["Agent: Working.", "User: to the left", "Agent: I hear you: to the left"]
+    );
     let delivered = &session.messages().await[1];
     assert_eq!(delivered["messageId"], message["messageId"]);
     assert_eq!(contents(&session.queue().await), Vec::<&str>::new());
@@ -55,8 +58,13 @@ async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
     assert_eq!(
         conversation(&session).await,
         [
-            "Agent: Working.", "User: three", "Agent: Told: three",
-            "User: one", "Agent: You said: one", "User: two", "Agent: You said: two",
+            "Agent: Working.",
+            "User: three",
+            "Agent: Told: three",
+            "User: one",
+            "Agent: You said: one",
+            "User: two",
+            "Agent: You said: two",
         ]
     );
     session.patch(&format!("/messages/queue/{third}/promote"), json!({})).await.refused(404, "not-found");
@@ -95,7 +103,10 @@ async fn clearing_cancels_what_was_not_sent() {
     let server = ServerProcess::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
-    let ids = [session.say("a", "Queued").await["messageId"].clone(), session.say("b", "Queued").await["messageId"].clone()];
+    let ids = [
+        session.say("a", "Queued").await["messageId"].clone(),
+        session.say("b", "Queued").await["messageId"].clone(),
+    ];
     let cleared = session.delete("/messages/queue").await.expect(200).body;
     assert_eq!(cleared["cancelled"], json!(ids));
     assert_eq!(session.queue().await["items"], json!([]));
@@ -107,7 +118,8 @@ async fn clearing_cancels_what_was_not_sent() {
 async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
     let server = ServerProcess::start(1).await;
     let deaf = json!({ "ignore": { "command": "steering_message" } });
-    let session = started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
+    let session =
+        started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
     session.until_said("Working.").await;
     let message = session.say("hello?", "Immediate").await;
     let path = format!("/messages/queue/{}", id(&message));
@@ -125,7 +137,8 @@ async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
 async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
     let server = ServerProcess::start(1).await;
     let deaf = json!({ "ignore": { "command": "steering_message" } });
-    let session = started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
+    let session =
+        started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
     session.until_said("Working.").await;
     session.say("hello?", "Immediate").await;
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
@@ -133,9 +146,14 @@ async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
     let queue = session.queue().await;
     assert_eq!(contents(&queue), ["hello?"], "kept on Failed");
     // The sidecar's spool was heard to its end and says that the message was not taken: it simply waits again.
-    assert_eq!((&queue["items"][0]["sent"], &queue["items"][0]["deliveryUncertain"]), (&json!(false), &json!(false)));
+    assert_eq!(
+        (&queue["items"][0]["sent"], &queue["items"][0]["deliveryUncertain"]),
+        (&json!(false), &json!(false))
+    );
     session.post("/retry", json!({})).await.expect(202);
-    session.until_messages("the message", |all| all.iter().filter(|m| m["content"] == "hello?").count() == 1).await;
+    session
+        .until_messages("the message", |all| all.iter().filter(|m| m["content"] == "hello?").count() == 1)
+        .await;
 }
 
 /// A message to an idle session starts a turn at once, of either priority.

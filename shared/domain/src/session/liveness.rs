@@ -130,7 +130,7 @@ impl AgentSession {
                 Due::Done => self.on_undone(cx),
                 Due::Launch => self.on_unlaunched(cx)?,
                 Due::Silence => self.on_silence(process, heard_at, cx)?,
-                Due::Replay => self.on_missing(cx),
+                Due::Replay => self.on_missing(process, cx),
                 Due::Begin => self.on_unheard_begin(cx),
                 Due::Message => self.on_unheard_message(cx),
                 Due::Request => self.expire_requests(cx)?,
@@ -252,8 +252,14 @@ impl AgentSession {
 
     /// Missing envelopes: asked for again, or given up (ruling 9). What is given up is applied by the caller, which
     /// finds the parked envelopes.
-    fn on_missing(&mut self, cx: &mut Occasion<'_>) -> Events {
-        let Some(run) = &self.run else { return Vec::new() };
+    fn on_missing(&mut self, process: ProcessState, cx: &mut Occasion<'_>) -> Events {
+        let Some(run) = &mut self.run else { return Vec::new() };
+        if process == ProcessState::Dead {
+            // Nobody is left to be asked. What the spool still holds comes before the word of the run's end, which
+            // closes what is missing then.
+            run.inbox.postpone(cx.now + cx.deadlines.replayed);
+            return Vec::new();
+        }
         if run.inbox.gap().is_some_and(|gap| gap.requests < Deadlines::REPLAY_REQUESTS) {
             self.ask_for_missing(cx)
         } else {

@@ -170,6 +170,13 @@ impl Inbox {
         self.gap = Some(Gap { requests, due_at });
     }
 
+    /// Looks after the missing ones later.
+    pub(crate) fn postpone(&mut self, due_at: Timestamp) {
+        if let Some(gap) = &mut self.gap {
+            gap.due_at = due_at;
+        }
+    }
+
     /// Gives the missing ones up and returns them. What is parked after them is next now; [`Self::ready`] takes it.
     pub(crate) fn skip_missing(&mut self) -> Option<(u64, u64)> {
         let lost = self.missing()?;

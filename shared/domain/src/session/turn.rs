@@ -108,11 +108,15 @@ impl AgentSession {
         // The turn's end has often brought the same output: it is not recorded twice.
         let output =
             output.filter(|new| open || self.output.as_ref().is_none_or(|recorded| recorded.output != *new));
-        if open || output.is_some() || self.staged_output.is_some() {
-            self.complete_turn(output, cx)
+        let mut events = if open || output.is_some() || self.staged_output.is_some() {
+            self.complete_turn(output, cx)?
         } else {
-            Ok(Vec::new())
-        }
+            Vec::new()
+        };
+        // Its sidecar has no agent any more, and could only refuse what comes: the next message wakes a new run, which
+        // takes the conversation up again (ruling 22).
+        events.extend(self.order_stop(cx));
+        Ok(events)
     }
 
     /// Whether the turn had ended by itself when a request came: the latest that waits of turns is an end.

@@ -13,12 +13,18 @@ use super::world::Session;
 pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
     for (at, entry) in session.journal.iter().enumerate() {
         if entry.sequence != at as u64 + 1 {
-            found.session(session, Some(entry.sequence), "the journal has a gap", &format!("place {} holds {}", at + 1, entry.sequence));
+            found.session(
+                session,
+                Some(entry.sequence),
+                "the journal has a gap",
+                &format!("place {} holds {}", at + 1, entry.sequence),
+            );
             return;
         }
     }
     if session.session.journal_sequence() != session.journal.len() as u64 {
-        let counted = format!("{} entries, counted as {}", session.journal.len(), session.session.journal_sequence());
+        let counted =
+            format!("{} entries, counted as {}", session.journal.len(), session.session.journal_sequence());
         found.session(session, None, "the end of the journal is missing", &counted);
     }
     let mut ids: Vec<_> = session.journal.iter().map(|entry| entry.id).collect();
@@ -55,41 +61,68 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
                 DomainEvent::RunRequested { run_id, .. } => current = Some(*run_id),
                 DomainEvent::EventsLost { from_sequence, to_sequence } => {
                     lost.extend(current.map(|run| (run, *from_sequence, *to_sequence, entry.sequence)));
-                },
-                _ => {},
+                }
+                _ => {}
             }
         }
     }
     for spool in &session.spools {
         for (at, spooled) in spool.entries.iter().enumerate() {
             let sequence = spooled.sequence;
-            let what = format!("event {sequence} of {} in the spool of run {}: {}", spool.entries.len(), spool.run, spooled.body);
+            let what = format!(
+                "event {sequence} of {} in the spool of run {}: {}",
+                spool.entries.len(),
+                spool.run,
+                spooled.body
+            );
             if sequence != at as u64 + 1 {
                 found.session(session, None, "the spool has a gap", &what);
                 break;
             }
-            let given_up = lost.iter().find(|(run, from, to, _)| *run == spool.run && (*from..=*to).contains(&sequence));
+            let given_up =
+                lost.iter().find(|(run, from, to, _)| *run == spool.run && (*from..=*to).contains(&sequence));
             match (applied.remove(&(spool.run, sequence)).as_deref(), given_up) {
-                (Some([_]), None) | (None, Some(_)) if spooled.never_sent == given_up.is_some() => {},
+                (Some([_]), None) | (None, Some(_)) if spooled.never_sent == given_up.is_some() => {}
                 // Withheld for ever at the end of a spool, where nothing after it shows that it is missing.
-                (None, None) if spooled.never_sent && spool.entries[at..].iter().all(|later| later.never_sent) => {},
+                (None, None)
+                    if spooled.never_sent && spool.entries[at..].iter().all(|later| later.never_sent) => {}
                 (None, None) => {
                     // Where it would stand: after the last one of this run before it.
                     let place = session.journal.iter().rev().find(|e| matches!(&e.cause, Cause::Agent { run_id, sequence: Some(s), .. } if *run_id == spool.run && *s < sequence));
                     let what = format!("{what}; sent: {}", spooled.sent);
-                    found.session(session, place.map(|entry| entry.sequence), "a spooled event is lost", &what);
-                },
+                    found.session(
+                        session,
+                        place.map(|entry| entry.sequence),
+                        "a spooled event is lost",
+                        &what,
+                    );
+                }
                 (None | Some([_]), Some((_, _, _, place))) => {
-                    found.session(session, Some(*place), "an event was given up although its sidecar could send it", &what);
-                },
+                    found.session(
+                        session,
+                        Some(*place),
+                        "an event was given up although its sidecar could send it",
+                        &what,
+                    );
+                }
                 (Some(places), _) => {
-                    found.session(session, places.get(1).or(places.first()).copied(), "a spooled event counts more than once", &format!("{what} at {places:?}"));
-                },
+                    found.session(
+                        session,
+                        places.get(1).or(places.first()).copied(),
+                        "a spooled event counts more than once",
+                        &format!("{what} at {places:?}"),
+                    );
+                }
             }
         }
     }
     for ((run, sequence), places) in applied {
         let what = format!("event {sequence} of run {run} at {places:?}");
-        found.session(session, places.first().copied(), "the journal holds an event that no sidecar spooled", &what);
+        found.session(
+            session,
+            places.first().copied(),
+            "the journal holds an event that no sidecar spooled",
+            &what,
+        );
     }
 }

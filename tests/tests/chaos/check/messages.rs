@@ -28,11 +28,17 @@ fn fates(session: &Session) -> BTreeMap<MessageId, Fate> {
                 let fate = fates.entry(*message_id).or_default();
                 content.as_str().clone_into(&mut fate.content);
                 fate.enqueued.push(place);
-            },
-            DomainEvent::MessageDelivered { message_id, .. } => fates.entry(*message_id).or_default().delivered.push(place),
-            DomainEvent::MessageCancelled { message_id, .. } => fates.entry(*message_id).or_default().cancelled.push(place),
-            DomainEvent::MessageUncertain { message_id } => fates.entry(*message_id).or_default().uncertain.push(place),
-            _ => {},
+            }
+            DomainEvent::MessageDelivered { message_id, .. } => {
+                fates.entry(*message_id).or_default().delivered.push(place);
+            }
+            DomainEvent::MessageCancelled { message_id, .. } => {
+                fates.entry(*message_id).or_default().cancelled.push(place);
+            }
+            DomainEvent::MessageUncertain { message_id } => {
+                fates.entry(*message_id).or_default().uncertain.push(place);
+            }
+            _ => {}
         }
     }
     for message in session.queue.messages() {
@@ -44,7 +50,9 @@ fn fates(session: &Session) -> BTreeMap<MessageId, Fate> {
 /// The messages of a session that its owner was told are accepted.
 fn accepted<'a>(session: &Session, asked: &'a [Asked]) -> impl Iterator<Item = (MessageId, &'a Asked)> {
     let id = session.id();
-    let ours = asked.iter().filter(move |one| one.function == "messages-enqueue" && one.status == 201 && one.session == id);
+    let ours = asked
+        .iter()
+        .filter(move |one| one.function == "messages-enqueue" && one.status == 201 && one.session == id);
     ours.map(|one| (one.body["messageId"].as_str().unwrap().parse().unwrap(), one))
 }
 
@@ -53,7 +61,12 @@ pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut 
     let fates = fates(session);
     for (id, one) in accepted(session, asked) {
         if !fates.contains_key(&id) {
-            found.session(session, None, "an accepted message is not in the journal", &format!("{id}: {}", one.body));
+            found.session(
+                session,
+                None,
+                "an accepted message is not in the journal",
+                &format!("{id}: {}", one.body),
+            );
         }
     }
     for (id, fate) in &fates {
@@ -75,22 +88,45 @@ pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut 
 pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
     for (id, fate) in fates(session) {
         let path = format!("/{id}/release");
-        let released = asked.iter().filter(|one| one.function == "messages-release" && one.status < 300 && one.path.ends_with(&path)).count();
+        let released = asked
+            .iter()
+            .filter(|one| one.function == "messages-release" && one.status < 300 && one.path.ends_with(&path))
+            .count();
         let said = format!("{STEERED}{}", fate.content);
-        let given = session.spooled().filter(|s| s.body["type"] == "message_ack" && s.body["phase"] == "injecting" && s.body["messageId"] == id.to_string());
-        let begun = session.spooled().filter(|s| s.body["type"] == "turn_started" && s.body["messageId"] == id.to_string());
-        let told = session.spooled().filter(|s| s.body["type"] == "assistant_message" && s.body["content"]["text"] == said);
+        let given = session.spooled().filter(|s| {
+            s.body["type"] == "message_ack"
+                && s.body["phase"] == "injecting"
+                && s.body["messageId"] == id.to_string()
+        });
+        let begun = session
+            .spooled()
+            .filter(|s| s.body["type"] == "turn_started" && s.body["messageId"] == id.to_string());
+        let told = session
+            .spooled()
+            .filter(|s| s.body["type"] == "assistant_message" && s.body["content"]["text"] == said);
         let (given, begun, told) = (given.count(), begun.count(), told.count());
         let most = 1 + released;
-        let counts = format!("{id}: given {given} times, began {begun} turns, answered {told} times, released {released} times");
+        let counts = format!(
+            "{id}: given {given} times, began {begun} turns, answered {told} times, released {released} times"
+        );
         if given > most || begun > most || told > most {
             found.session(session, fate.delivered.last().copied(), "the agent got a message twice", &counts);
         }
         if !fate.delivered.is_empty() && given + begun == 0 {
-            found.session(session, fate.delivered.last().copied(), "a message counts as delivered that no agent got", &counts);
+            found.session(
+                session,
+                fate.delivered.last().copied(),
+                "a message counts as delivered that no agent got",
+                &counts,
+            );
         }
         if told > 0 && fate.delivered.is_empty() && fate.cancelled.is_empty() {
-            found.session(session, fate.enqueued.last().copied(), "the agent answered a message that does not count as delivered", &counts);
+            found.session(
+                session,
+                fate.enqueued.last().copied(),
+                "the agent answered a message that does not count as delivered",
+                &counts,
+            );
         }
     }
 }
@@ -100,14 +136,32 @@ pub(super) fn none_waits_in_vain(session: &Session, found: &mut Findings<'_>) {
     let s = &session.session;
     for message in session.queue.messages() {
         if message.sent && s.run().is_none() {
-            found.session(session, None, "a message counts as sent although there is no run", &message.message_id.to_string());
+            found.session(
+                session,
+                None,
+                "a message counts as sent although there is no run",
+                &message.message_id.to_string(),
+            );
         }
-        if message.sent && s.run().is_some() {
-            found.session(session, None, "a sent message was never acknowledged", &message.message_id.to_string());
+        // A suspended agent's sidecar keeps it until the resume.
+        if message.sent && s.run().is_some() && s.status() != S::Paused {
+            found.session(
+                session,
+                None,
+                "a sent message was never acknowledged",
+                &message.message_id.to_string(),
+            );
         }
     }
-    let can_go = matches!(s.status(), S::Idle | S::Interrupted) && !s.budget().exhausted() && session.queue.next_pending().is_some();
+    let can_go = matches!(s.status(), S::Idle | S::Interrupted)
+        && !s.budget().exhausted()
+        && session.queue.next_pending().is_some();
     if can_go && s.slot_wanted().is_none() {
-        found.session(session, None, "a message waits although nothing holds it", &session.queue.next_pending().unwrap().message_id.to_string());
+        found.session(
+            session,
+            None,
+            "a message waits although nothing holds it",
+            &session.queue.next_pending().unwrap().message_id.to_string(),
+        );
     }
 }

@@ -51,7 +51,9 @@ impl Findings<'_> {
     fn session(&mut self, session: &world::Session, place: Option<u64>, what: &str, evidence: &str) {
         let shown = session.excerpt(place, |at| self.history.at(at));
         let entry = place.and_then(|place| session.journal.iter().find(|entry| entry.sequence == place));
-        let round = entry.map(|entry| self.history.at(entry.at)).map(|round| (round, self.history.strike(round).to_owned()));
+        let round = entry
+            .map(|entry| self.history.at(entry.at))
+            .map(|round| (round, self.history.strike(round).to_owned()));
         let evidence = format!("{evidence}\n{}\n{shown}", session.state());
         self.all.push(Violation { session: session.id(), round, what: what.to_owned(), evidence });
     }

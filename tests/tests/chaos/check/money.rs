@@ -13,7 +13,9 @@ pub(super) fn adds_up(session: &Session, found: &mut Findings<'_>) {
     let mut meters: BTreeMap<String, (Usd, BTreeMap<String, u64>)> = BTreeMap::new();
     for spooled in session.spooled().filter(|s| s.body["type"] == "usage_update") {
         let body = &spooled.body;
-        let meter = meters.entry(format!("{}|{}|{}", body["meterId"], body["modelId"], body["subagentId"])).or_default();
+        let meter = meters
+            .entry(format!("{}|{}|{}", body["meterId"], body["modelId"], body["subagentId"]))
+            .or_default();
         meter.0 = meter.0.max(body["costUsd"].as_str().unwrap().parse().unwrap());
         for (kind, count) in body["tokenUsage"].as_object().into_iter().flatten() {
             let most = meter.1.entry(kind.clone()).or_default();
@@ -23,9 +25,13 @@ pub(super) fn adds_up(session: &Session, found: &mut Findings<'_>) {
     let dollars: Usd = meters.values().map(|(cost, _)| *cost).sum();
     let tokens: u64 = meters.values().flat_map(|(_, tokens)| tokens.values()).sum();
     let (metrics, budget) = (session.session.metrics(), session.session.budget());
-    let stands = (metrics.total_cost_usd, budget.estimated_cost_usd(), metrics.total_tokens(), budget.tokens_used());
+    let stands =
+        (metrics.total_cost_usd, budget.estimated_cost_usd(), metrics.total_tokens(), budget.tokens_used());
     if stands != (dollars, dollars, tokens, tokens) {
-        let what = format!("reported: {dollars:?}, {tokens} tokens; metrics {:?}, budget {:?}, {} and {} tokens\n{meters:?}", stands.0, stands.1, stands.2, stands.3);
+        let what = format!(
+            "reported: {dollars:?}, {tokens} tokens; metrics {:?}, budget {:?}, {} and {} tokens\n{meters:?}",
+            stands.0, stands.1, stands.2, stands.3
+        );
         found.session(session, None, "the money does not add up", &what);
     }
 }

@@ -7,13 +7,20 @@ use super::world::World;
 
 /// Every run has its lease and every lease its run; nobody waits while a slot is free, and nobody is forgotten.
 pub(super) fn leases_are_the_runs(world: &World, found: &mut Findings<'_>) {
-    let runs: BTreeMap<_, _> = world.sessions.iter().filter_map(|s| Some((s.session.id(), s.session.run()?.id))).collect();
-    let leases: BTreeMap<_, _> = world.pool.leases().iter().map(|(session, lease)| (*session, lease.run_id)).collect();
+    let runs: BTreeMap<_, _> =
+        world.sessions.iter().filter_map(|s| Some((s.session.id(), s.session.run()?.id))).collect();
+    let leases: BTreeMap<_, _> =
+        world.pool.leases().iter().map(|(session, lease)| (*session, lease.run_id)).collect();
     for session in &world.sessions {
         let id = session.session.id();
         let (run, lease) = (runs.get(&id), leases.get(&id));
         if run != lease {
-            found.session(session, None, "the lease is not the run", &format!("run {run:?}, lease {lease:?}"));
+            found.session(
+                session,
+                None,
+                "the lease is not the run",
+                &format!("run {run:?}, lease {lease:?}"),
+            );
         }
         let waits = world.pool.waiting().iter().any(|waiting| waiting.session_id == id);
         if session.session.slot_wanted().is_some() && run.is_none() && !waits {
@@ -33,13 +40,17 @@ pub(super) fn leases_are_the_runs(world: &World, found: &mut Findings<'_>) {
 
 /// No queue of a run that is over, no message that nobody takes, no dead letter, no parked envelope.
 pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<'_>) {
-    let live: Vec<String> = world.sessions.iter().filter_map(|s| s.session.run()).map(|run| run.id.to_string()).collect();
+    let live: Vec<String> =
+        world.sessions.iter().filter_map(|s| s.session.run()).map(|run| run.id.to_string()).collect();
     for queue in &world.queues {
         if !live.iter().any(|run| queue.as_str().contains(run)) {
             let run = queue.as_str().trim_start_matches("commands-").trim_end_matches(".fifo");
-            let of = world.sessions.iter().find(|s| s.spools.iter().any(|spool| spool.run.to_string() == run));
+            let of =
+                world.sessions.iter().find(|s| s.spools.iter().any(|spool| spool.run.to_string() == run));
             match of {
-                Some(session) => found.session(session, None, "the queue of a run that is over is left", queue.as_str()),
+                Some(session) => {
+                    found.session(session, None, "the queue of a run that is over is left", queue.as_str())
+                }
                 None => found.other(queue.as_str(), "the queue of a run that is over is left", String::new()),
             }
         }

@@ -71,7 +71,10 @@ impl World {
                 let queue = store.conversation(id).await.unwrap().unwrap().conversation.queue;
                 let mut journal: Vec<JournalEntry> = Vec::new();
                 loop {
-                    let more = store.journal(id, journal.last().map_or(0, |entry| entry.sequence), 200).await.unwrap();
+                    let more = store
+                        .journal(id, journal.last().map_or(0, |entry| entry.sequence), 200)
+                        .await
+                        .unwrap();
                     if more.is_empty() {
                         break;
                     }
@@ -87,7 +90,11 @@ impl World {
                 break;
             }
         }
-        assert!(spools.is_empty(), "runs of sessions that are not there: {:?}", spools.iter().map(|(of, _)| of).collect::<Vec<_>>());
+        assert!(
+            spools.is_empty(),
+            "runs of sessions that are not there: {:?}",
+            spools.iter().map(|(of, _)| of).collect::<Vec<_>>()
+        );
         let mut dead_letters = Vec::new();
         let mut depths = Vec::new();
         for (name, queue) in [("events", queues::events()), ("reactions", queues::reactions())] {
@@ -103,13 +110,22 @@ impl World {
     pub(super) fn summary(&self) -> String {
         let entries: usize = self.sessions.iter().map(|session| session.journal.len()).sum();
         let runs: usize = self.sessions.iter().map(|session| session.spools.len()).sum();
-        let spooled: usize = self.sessions.iter().flat_map(|session| &session.spools).map(|spool| spool.entries.len()).sum();
-        let of = |wanted: fn(&DomainEvent) -> bool| self.sessions.iter().flat_map(|s| &s.journal).flat_map(|e| &e.events).filter(|e| wanted(e)).count();
+        let spooled: usize =
+            self.sessions.iter().flat_map(|session| &session.spools).map(|spool| spool.entries.len()).sum();
+        let of = |wanted: fn(&DomainEvent) -> bool| {
+            self.sessions
+                .iter()
+                .flat_map(|s| &s.journal)
+                .flat_map(|e| &e.events)
+                .filter(|e| wanted(e))
+                .count()
+        };
         let delivered = of(|e| matches!(e, DomainEvent::MessageDelivered { .. }));
         let uncertain = of(|e| matches!(e, DomainEvent::MessageUncertain { .. }));
         let lost = of(|e| matches!(e, DomainEvent::EventsLost { .. }));
         let replays = of(|e| matches!(e, DomainEvent::ReplayRequested { .. }));
-        let statuses: BTreeSet<String> = self.sessions.iter().map(|s| s.session.status().to_string()).collect();
+        let statuses: BTreeSet<String> =
+            self.sessions.iter().map(|s| s.session.status().to_string()).collect();
         format!(
             "{} sessions ({}), {runs} runs, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps given up",
             self.sessions.len(),
@@ -137,26 +153,54 @@ impl Session {
     pub(super) fn state(&self) -> String {
         let s = &self.session;
         let run = s.run().map(|run| format!("{} {:?} next {}", run.id, run.phase, run.inbox.next()));
-        let queue: Vec<_> = self.queue.messages().iter().map(|m| format!("{} {:?} sent {} uncertain {}", m.message_id, m.priority, m.sent, m.delivery_uncertain)).collect();
-        format!("status {} hibernated {} run {run:?} wants {:?} budget {:?} held {} queue {queue:?}", s.status(), s.hibernated(), s.slot_wanted(), s.budget(), self.queue.is_held())
+        let queue: Vec<_> = self
+            .queue
+            .messages()
+            .iter()
+            .map(|m| {
+                format!(
+                    "{} {:?} sent {} uncertain {}",
+                    m.message_id, m.priority, m.sent, m.delivery_uncertain
+                )
+            })
+            .collect();
+        format!(
+            "status {} hibernated {} run {run:?} wants {:?} budget {:?} held {} queue {queue:?}",
+            s.status(),
+            s.hibernated(),
+            s.slot_wanted(),
+            s.budget(),
+            self.queue.is_held()
+        )
     }
 
     /// The journal around a place, or its end.
     pub(super) fn excerpt(&self, place: Option<u64>, round: impl Fn(Timestamp) -> usize) -> String {
         let middle = place.unwrap_or_else(|| self.session.journal_sequence());
         let mut text = String::new();
-        for entry in self.journal.iter().filter(|entry| entry.sequence + 14 > middle && entry.sequence < middle + 8) {
+        for entry in
+            self.journal.iter().filter(|entry| entry.sequence + 14 > middle && entry.sequence < middle + 8)
+        {
             let cause = match &entry.cause {
                 Cause::Agent { run, sequence, body, .. } => {
                     let body: String = body.to_string().chars().take(160).collect();
                     format!("run {run} event {} {body}", sequence.map_or("-".to_owned(), |s| s.to_string()))
-                },
+                }
                 other => format!("{other:?}"),
             };
-            let events: Vec<String> = entry.events.iter().map(|event| format!("{event:?}").chars().take(200).collect()).collect();
-            let ignored = entry.ignored_reason.as_deref().map_or(String::new(), |reason| format!(" ignored: {reason}"));
+            let events: Vec<String> =
+                entry.events.iter().map(|event| format!("{event:?}").chars().take(200).collect()).collect();
+            let ignored =
+                entry.ignored_reason.as_deref().map_or(String::new(), |reason| format!(" ignored: {reason}"));
             let mark = if Some(entry.sequence) == place { '>' } else { ' ' };
-            let _ = writeln!(text, "{mark} {:>4} round {:>2} {} {cause}{ignored} => {}", entry.sequence, round(entry.at), entry.at, events.join(" | "));
+            let _ = writeln!(
+                text,
+                "{mark} {:>4} round {:>2} {} {cause}{ignored} => {}",
+                entry.sequence,
+                round(entry.at),
+                entry.at,
+                events.join(" | ")
+            );
         }
         text
     }
@@ -167,7 +211,8 @@ fn spools(data: &Path) -> Vec<(String, Spool)> {
     processes::run_folders(data)
         .iter()
         .map(|folder| {
-            let launch: Value = serde_json::from_slice(&std::fs::read(folder.join("launch.json")).unwrap()).unwrap();
+            let launch: Value =
+                serde_json::from_slice(&std::fs::read(folder.join("launch.json")).unwrap()).unwrap();
             let request = launch.get("request").unwrap_or(&launch);
             let run = folder.file_name().unwrap().to_str().unwrap().parse().unwrap();
             let session = request["sessionId"].as_str().unwrap().to_owned();
@@ -182,17 +227,28 @@ fn spooled(file: &Path) -> Vec<Spooled> {
     const SENT: u8 = 1;
     const LOST: u8 = 3;
     let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
-    let there: bool = db.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'outgoing')", [], |row| row.get(0)).unwrap();
+    let there: bool = db
+        .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'outgoing')", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
     if !there {
         // Killed before it made its tables.
         return Vec::new();
     }
     let mut statement = db.prepare("SELECT sequence, state, body FROM outgoing ORDER BY sequence").unwrap();
-    let rows = statement.query_map([], |row| Ok((row.get::<_, u64>(0)?, row.get::<_, u8>(1)?, row.get::<_, String>(2)?))).unwrap();
+    let rows = statement
+        .query_map([], |row| Ok((row.get::<_, u64>(0)?, row.get::<_, u8>(1)?, row.get::<_, String>(2)?)))
+        .unwrap();
     rows.map(|row| {
         let (sequence, state, signed) = row.unwrap();
         let signed: Value = serde_json::from_str(&signed).unwrap();
-        Spooled { sequence, never_sent: state == LOST, sent: state == SENT, body: signed["envelope"]["body"].clone() }
+        Spooled {
+            sequence,
+            never_sent: state == LOST,
+            sent: state == SENT,
+            body: signed["envelope"]["body"].clone(),
+        }
     })
     .collect()
 }

@@ -133,6 +133,19 @@ fn a_cancel_with_force_ends_the_process_at_once() {
 }
 
 #[test]
+fn a_cancel_does_not_wait_for_the_slot_of_a_resume() {
+    let mut scene = Scene::paused().when(|s| s.die(true));
+    let other = "00000000-0000-7000-8000-00000000ffff";
+    let full = serde_json::json!({
+        "maxConcurrentSessions": 1,
+        "leases": { other: { "runId": other, "since": "2026-01-01T00:00:00Z" } },
+        "waiting": [],
+    });
+    scene.pool = serde_json::from_value(full).unwrap();
+    scene.when(|s| s.resume()).then_status(S::Resuming).when(|s| s.cancel()).then_status(S::Cancelled);
+}
+
+#[test]
 fn a_cancel_without_an_agent_confirms_at_once() {
     Scene::new()
         .when(|s| s.cancel())

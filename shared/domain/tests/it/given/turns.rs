@@ -35,21 +35,22 @@ fn output_of_the_agent_api_takes_effect_at_the_turns_end() {
 }
 
 #[test]
-fn the_end_of_the_conversation_ends_an_open_turn_and_records_output_once() {
+fn the_end_of_the_conversation_ends_an_open_turn_records_output_once_and_ends_the_run() {
     let end = |files| AgentFact::SessionEnded {
         is_error: false,
         reason: "success".to_owned(),
         message: None,
         output: Some(output(files)),
     };
-    let scene = Scene::running().told(end(1)).then_events(&["OutputReady"]).then_status(S::Idle);
+    let scene =
+        Scene::running().told(end(1)).then_events(&["OutputReady", "RunStopOrdered"]).then_status(S::Idle);
     let recorded = scene.output_id();
     scene.told(end(1)).then_events(&[]).then(Scene::output_id, &recorded);
     Scene::idle()
         .told(end(1))
-        .then_events(&["OutputReady"])
+        .then_events(&["OutputReady", "RunStopOrdered"])
         .then(|s| s.conv.session.metrics().turn_count, &1);
-    Scene::idle().told(ends(false)).then_taken(Outcome::Applied).then_events(&[]);
+    Scene::idle().told(ends(false)).then_taken(Outcome::Applied).then_events(&["RunStopOrdered"]);
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! A good request for every function that HTTP triggers.
+
+use pilothouse_functions::catalogue::HttpFunction;
+use pilothouse_tests::{Api, Reply};
+use serde_json::{Value, json};
+
+const SOME_ID: &str = "01900000-0000-7000-8000-000000000001";
+
+/// The body that a function takes, when it takes one. Panics for a function that is not known here: a new one needs a
+/// line, so that the tests over the whole catalogue stay whole.
+fn body(function: &HttpFunction) -> Option<Value> {
+    Some(match function.name {
+        "sessions-start" => json!({ "workingDirectory": "/tmp", "objective": "Look", "budgetCapUsd": "1" }),
+        "sessions-interrupt" | "sessions-cancel" | "sessions-retry" => json!({}),
+        "sessions-approve" | "sessions-reject" => json!({ "outputId": SOME_ID }),
+        "sessions-budget" => json!({ "capUsd": "9" }),
+        "messages-enqueue" => json!({ "content": "Hello", "priority": "Immediate", "messageId": SOME_ID }),
+        "messages-edit" => json!({ "content": "Goodbye" }),
+        "requests-answer" => {
+            json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "Red" }] })
+        }
+        "plan-approve" => json!({ "requestId": "p1" }),
+        "plan-reject" => json!({ "requestId": "p1", "feedback": "No" }),
+        "pool-configure" => json!({ "maxConcurrentSessions": 3 }),
+        "agent-output" => {
+            json!({ "outputLineCount": 1, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true })
+        }
+        "agent-log" => json!({ "content": "I take the left path." }),
+        name => {
+            assert!(function.input.is_none(), "`{name}` takes an input; give it one in these tests");
+            return None;
+        }
+    })
+}
+
+/// The path of a function, about one session.
+fn path(function: &HttpFunction, session: &str, message: &str) -> String {
+    let path = function.path.replace("{id}", session).replace("{messageId}", message);
+    let path = path.replace("{sha256}", &"0".repeat(64));
+    assert!(!path.contains('{'), "`{}` has a parameter that these tests do not know", function.name);
+    path
+}
+
+/// Asks for a function about one session, with everything as it should be.
+pub(crate) async fn ask(api: &Api, function: &HttpFunction, session: &str, message: &str) -> Reply {
+    const UPGRADE: &[(&str, &str)] = &[
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    let headers = if function.path.starts_with("/ws/") { UPGRADE } else { &[] };
+    let body = body(function).map(|body| body.to_string().into_bytes());
+    api.send(function.method.clone(), &path(function, session, message), headers, body).await
+}

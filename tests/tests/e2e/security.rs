@@ -1,0 +1,320 @@
+//! Who may do what, and who may not (architecture: Security; rulings 8, 9).
+
+use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp};
+use pilothouse_functions::catalogue::{CallerKind, HttpFunction, http_functions};
+use pilothouse_tests::{PATIENCE, ServerProcess, Session, started};
+use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
+use pilothouse_wire::keys::EnvelopeKey;
+use pilothouse_wire::{Envelope, Signed};
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::bodies::ask;
+use crate::scripts::{endless, short, until_told};
+use crate::tokens;
+
+fn of_owners() -> Vec<HttpFunction> {
+    http_functions().into_iter().filter(|f| f.caller == CallerKind::Owner).collect()
+}
+
+/// Another owner's session answers as one that is not there does, on every route, and nothing happens to it.
+#[tokio::test]
+async fn another_owners_session_is_not_there() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &endless()).await;
+    session.until_said("Working.").await;
+    let message = session.say("Mine.", "Queued").await["messageId"].as_str().unwrap().to_owned();
+    let before = session.view().await;
+    let stranger = server.api_of("someone-else");
+    let nobodys = "01900000-0000-7000-8000-00000000ffff";
+    let functions = of_owners();
+    let about_one: Vec<_> = functions.iter().filter(|f| f.path.contains("{id}")).collect();
+    assert!(about_one.len() > 25);
+    for function in about_one {
+        let theirs = ask(&stranger, function, &session.id, &message).await;
+        let none = ask(&stranger, function, nobodys, &message).await;
+        assert_eq!(theirs.status, 404, "{}: {}", function.name, theirs.text);
+        assert_eq!(theirs.body["code"], "not-found", "{}", function.name);
+        assert_eq!(
+            (&theirs.body, theirs.status),
+            (&none.body, none.status),
+            "{} tells them apart",
+            function.name
+        );
+    }
+    for list in ["/api/agents/sessions", "/api/agents/sessions/history"] {
+        assert_eq!(stranger.get(list).await.expect(200).body["items"], json!([]));
+    }
+    assert_eq!(session.view().await, before, "nothing has changed");
+    assert_eq!(session.queue().await["items"].as_array().unwrap().len(), 1);
+}
+
+/// A token that is missing, expired, forged, unsigned, or for something else lets nobody in anywhere.
+#[tokio::test]
+async fn bad_tokens_let_nobody_in() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &endless()).await;
+    session.until_said("Working.").await;
+    let before = session.view().await;
+    server.api_with(Some(tokens::good(&server))).get(&session.path("")).await.expect(200);
+    let functions = of_owners();
+    assert!(functions.len() > 30);
+    let mut bad = tokens::bad(&server);
+    bad.push(("a session's API key", Some(session.api_key().to_owned())));
+    for (fault, token) in bad {
+        let api = server.api_with(token);
+        for function in &functions {
+            let reply = ask(&api, function, &session.id, "01900000-0000-7000-8000-000000000002").await;
+            assert_eq!(reply.status, 401, "{fault} at {}: {}", function.name, reply.text);
+            assert_eq!(reply.body["code"], "unauthenticated", "{fault} at {}", function.name);
+            assert_eq!(reply.header("www-authenticate"), "Bearer");
+        }
+    }
+    assert_eq!(session.view().await, before, "nothing has changed");
+    assert_eq!(server.api().get("/api/agents/pool").await.expect(200).body["maxCount"], 20);
+}
+
+/// Ids of a session's current run.
+async fn ids(session: &Session) -> (AgentSessionId, RunId) {
+    let view = session.view().await;
+    (session.id.parse().unwrap(), view["currentRun"]["id"].as_str().unwrap().parse().unwrap())
+}
+
+fn envelope(session: AgentSessionId, run: RunId, sequence: Option<u64>, body: Value) -> Envelope<Value> {
+    let message_id = EnvelopeId::new(Uuid::now_v7());
+    let time = Timestamp::from_millis(0);
+    Envelope {
+        protocol_version: PROTOCOL_VERSION,
+        session_id: session,
+        run_id: run,
+        message_id,
+        sequence,
+        time,
+        body,
+    }
+}
+
+/// Sends envelopes through the gateway of a run.
+async fn send(server: &ServerProcess, sender: (AgentSessionId, RunId), envelopes: Vec<Signed>) {
+    let token = server.keys().root_secret().gateway_token(sender.0, sender.1);
+    let gateway = server.api_with(Some(token.as_str().to_owned()));
+    for some in envelopes.chunks(10) {
+        let entries: Vec<_> = some.iter().map(|signed| json!({
+            "deduplicationId": Uuid::now_v7().to_string(), "body": serde_json::to_string(signed).unwrap(),
+        })).collect();
+        let reply = gateway.post("/internal/gateway/events", json!({ "entries": entries })).await.expect(200);
+        assert_eq!(reply.body["accepted"].as_array().unwrap().len(), entries.len());
+    }
+}
+
+/// Once the server has refused so many messages.
+async fn until_refused(server: &ServerProcess, session: &Session, count: usize) {
+    let refused = async || (server.log().matches("a message was refused").count() >= count).then_some(());
+    session.until_within(PATIENCE, "the refusals", refused).await;
+}
+
+/// An envelope about one run that is signed with the key of another is refused, and consumes no place in the sequence.
+#[tokio::test]
+async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothing() {
+    let server = ServerProcess::start(1).await;
+    let (mine, theirs) = (started(&server, &until_told()).await, started(&server, &until_told()).await);
+    mine.until_said("Working.").await;
+    theirs.until_said("Working.").await;
+    let (a, b) = (ids(&mine).await, ids(&theirs).await);
+    let secret = server.keys().root_secret();
+    let key_of_a = secret.envelope_key(a.1);
+    let failure = json!({ "type": "session_end", "isError": true, "reason": "forged" });
+    let seal = |envelope: &Envelope<Value>, kid: &str, signer, key: &EnvelopeKey| {
+        Signed::seal(envelope, kid, signer, key).unwrap()
+    };
+
+    let mut forged: Vec<Signed> = (1..=30)
+        .map(|sequence| {
+            seal(
+                &envelope(b.0, b.1, Some(sequence), failure.clone()),
+                secret.id(),
+                Signer::Sidecar,
+                &key_of_a,
+            )
+        })
+        .collect();
+    // A sidecar says that a run is over, its own or another's: only the runtime may.
+    let over = json!({ "type": "run_exited", "drained": true });
+    forged.push(seal(&envelope(b.0, b.1, None, over.clone()), secret.id(), Signer::Runtime, &key_of_a));
+    forged.push(seal(&envelope(a.0, a.1, None, over.clone()), secret.id(), Signer::Runtime, &key_of_a));
+    forged.push(seal(&envelope(a.0, a.1, None, over), secret.id(), Signer::Sidecar, &key_of_a));
+    // A key of a secret that is not in use.
+    forged.push(seal(&envelope(a.0, a.1, Some(99), failure.clone()), "another", Signer::Sidecar, &key_of_a));
+    let count = forged.len();
+    send(&server, a, forged).await;
+    until_refused(&server, &mine, count).await;
+    // Its own key, and another's session: nobody there has such a run.
+    let astray = seal(&envelope(b.0, a.1, Some(1), failure), secret.id(), Signer::Sidecar, &key_of_a);
+    send(&server, a, vec![astray]).await;
+
+    for session in [&mine, &theirs] {
+        assert_eq!(session.view().await["status"], "Running");
+        session.say("go", "Immediate").await;
+        session.until_status("Idle").await;
+        assert_eq!(session.said().await, ["Working.", "Told: go"]);
+        let activity = session.activity().await;
+        assert!(!activity.iter().any(|l| l["summary"].as_str().unwrap().contains("lost")), "{activity:#?}");
+    }
+}
+
+/// An envelope that is authentic but doubled, from outside, changes nothing either.
+#[tokio::test]
+async fn a_signed_envelope_of_the_past_is_not_applied_again() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    let a = ids(&session).await;
+    let secret = server.keys().root_secret();
+    let failure = json!({ "type": "session_end", "isError": true, "reason": "replayed" });
+    let old = Signed::seal(
+        &envelope(a.0, a.1, Some(1), failure),
+        secret.id(),
+        Signer::Sidecar,
+        &secret.envelope_key(a.1),
+    );
+    send(&server, a, vec![old.unwrap()]).await;
+    session.say("go", "Immediate").await;
+    session.until_status("Idle").await;
+}
+
+/// A session's API key is good for that session alone, and as long as its run lives (ruling 8).
+#[tokio::test]
+async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
+    let server = ServerProcess::start(1).await;
+    let mine = started(&server, &until_told()).await;
+    let theirs = started(&server, &endless()).await;
+    mine.until_said("Working.").await;
+    theirs.until_said("Working.").await;
+    let functions = http_functions();
+    let of_agents: Vec<_> = functions.iter().filter(|f| f.caller == CallerKind::Agent).collect();
+    assert_eq!(of_agents.len(), 2);
+    let agent = server.api_with(Some(mine.api_key().to_owned()));
+    let changed = format!("{}0", &mine.api_key()[..mine.api_key().len() - 1]);
+    let changed =
+        if changed == mine.api_key() { format!("{}1", &changed[..changed.len() - 1]) } else { changed };
+    for function in &of_agents {
+        ask(&agent, function, &theirs.id, "").await.refused(404, "not-found");
+        for (fault, token) in
+            [("none", None), ("changed", Some(changed.clone())), ("an owner's", Some(server.token("local")))]
+        {
+            let reply = ask(&server.api_with(token), function, &mine.id, "").await;
+            assert_eq!(
+                (reply.status, reply.body["code"].as_str()),
+                (401, Some("unauthenticated")),
+                "{fault}: {}",
+                function.name
+            );
+        }
+        let reply = ask(&agent, function, &mine.id, "").await;
+        assert!(matches!(reply.status, 201 | 202), "{}: {}", function.name, reply.text);
+    }
+    let logs = mine.api.all(&mine.path("/logs")).await;
+    assert!(
+        logs.iter().any(|l| l["stream"] == "decision" && l["content"] == "I take the left path."),
+        "{logs:#?}"
+    );
+    mine.say("go", "Immediate").await;
+    let view = mine.until("the announced output", |v| v["hasPendingReview"] == true).await;
+    assert_eq!((&view["status"], &view["output"]["filesChanged"]), (&json!("Idle"), &json!(1)));
+    assert_eq!(theirs.view().await["hasPendingReview"], false);
+
+    mine.post("/approve", json!({ "outputId": view["output"]["outputId"] })).await.expect(200);
+    mine.until("the end of the run", |v| v["currentRun"].is_null()).await;
+    for function in of_agents {
+        ask(&agent, function, &mine.id, "").await.refused(401, "unauthenticated");
+    }
+}
+
+/// A retry replaces the key: the old one is good no more (ruling 8).
+#[tokio::test]
+async fn a_retry_replaces_the_api_key() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &json!({
+        "steps": [{ "turn": { "steps": [{ "say": "One." }, { "end": { "error": true } }] } }, { "turn": { "steps": [{ "wait": 600_000 }] } }],
+    })).await;
+    session.until_status("Failed").await;
+    let retried = session.post("/retry", json!({ "additionalInstruction": "Again" })).await.expect(202);
+    session.until("the second run", |v| v["currentRun"]["ordinal"] == 2 && v["status"] != "Queued").await;
+    let log = |key: &str| {
+        let api = server.api_with(Some(key.to_owned()));
+        let path = format!("/api/agent/sessions/{}/log", session.id);
+        async move { api.post(&path, json!({ "content": "Here." })).await }
+    };
+    log(session.api_key()).await.refused(401, "unauthenticated");
+    log(retried.body["apiKey"].as_str().unwrap()).await.expect(201);
+}
+
+/// The token of one run opens no queue of another.
+#[tokio::test]
+async fn a_gateway_token_opens_the_queues_of_its_own_run_alone() {
+    let server = ServerProcess::start(1).await;
+    let (mine, theirs) = (started(&server, &endless()).await, started(&server, &endless()).await);
+    mine.until_said("Working.").await;
+    theirs.until_said("Working.").await;
+    let (a, b) = (ids(&mine).await, ids(&theirs).await);
+    let secret = server.keys().root_secret();
+    let token = secret.gateway_token(a.0, a.1);
+    let tag = token.as_str().rsplit('.').next().unwrap();
+    let wrong = [
+        None,
+        Some(format!("{}.{}.{tag}", b.0, b.1)),
+        Some(format!("{}.{}.{tag}", a.0, b.1)),
+        Some(format!("{}.{}.{tag}", b.0, a.1)),
+        Some(format!("{}.{}.", a.0, a.1)),
+        Some(server.token("local")),
+        Some(mine.api_key().to_owned()),
+    ];
+    let receive = json!({ "max": 10, "waitSeconds": 0.0 });
+    for token in wrong {
+        let api = server.api_with(token);
+        for path in ["events", "commands/receive", "commands/delete"] {
+            let body = match path {
+                "events" => json!({ "entries": [] }),
+                "commands/delete" => json!({ "receipts": [] }),
+                _ => receive.clone(),
+            };
+            api.post(&format!("/internal/gateway/{path}"), body).await.refused(401, "unauthenticated");
+        }
+        let blob = format!("/internal/gateway/blobs/{}", "0".repeat(64));
+        assert_eq!(api.send(Method::PUT, &blob, &[], Some(b"x".to_vec())).await.status, 401);
+    }
+    // A command for the other is on its way, and not to be had with this token.
+    server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
+    theirs.post("/interrupt", json!({})).await.expect(202);
+    let api = server.api_with(Some(token.as_str().to_owned()));
+    let received = api.post("/internal/gateway/commands/receive", receive).await.expect(200);
+    assert_eq!(received.body["messages"], json!([]));
+    server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::thaw);
+    theirs.until_status("Interrupted").await;
+    assert_eq!(mine.view().await["status"], "Running");
+}
+
+/// Keys and tokens never stand in what is kept or shown.
+#[tokio::test]
+async fn secrets_are_neither_kept_nor_shown() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &short()).await;
+    session.until_status("Idle").await;
+    let (id, run) = ids(&session).await;
+    let key = session.api_key().to_owned();
+    let token = server.keys().root_secret().gateway_token(id, run).as_str().to_owned();
+    let mut shown = session.view().await.to_string() + &server.log();
+    shown += &json!(session.activity().await).to_string();
+    let database: Vec<u8> = ["pilothouse.db", "pilothouse.db-wal"]
+        .iter()
+        .flat_map(|file| std::fs::read(server.data().join(file)).unwrap_or_default())
+        .collect();
+    for secret in [key.rsplit('.').next().unwrap(), token.rsplit('.').next().unwrap()] {
+        assert!(secret.len() >= 32 && !shown.contains(secret));
+        assert!(
+            !database.windows(secret.len()).any(|window| window == secret.as_bytes()),
+            "a secret is in the database"
+        );
+    }
+}

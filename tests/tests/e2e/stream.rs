@@ -1,0 +1,154 @@
+//! The live stream (S0 8.9): a client that comes back with its last cursor misses nothing and sees nothing twice.
+
+use pilothouse_cli::client::Followed;
+use pilothouse_functions::api::stream::{StreamBody, StreamMessage};
+use pilothouse_tests::{PATIENCE, ServerProcess, Session, started};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::scripts::{say, script, short, turn};
+
+/// A session that says many lines, each with a tool call between, and then rests.
+fn lines(count: usize, wait: u64) -> Value {
+    let line = |n: usize| {
+        [
+            say(&format!("line {n}")),
+            json!({ "usage": { "costUsd": "0.001", "tokens": { "inputTokens": 1 } } }),
+            json!({ "log": { "text": format!("log {n}") } }),
+            json!({ "wait": wait }),
+        ]
+    };
+    script(&[turn(&(0..count).flat_map(line).collect::<Vec<_>>())])
+}
+
+/// The messages of a stream from a cursor to the point where everything was sent.
+async fn until_caught_up(
+    server: &ServerProcess,
+    session: &Session,
+    after: Option<&str>,
+) -> Vec<StreamMessage> {
+    let mut stream = server.client().stream(session.id.parse().unwrap(), after).await.unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let message = timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap();
+        if matches!(message.body, StreamBody::CaughtUp {}) {
+            return seen;
+        }
+        seen.push(message);
+    }
+}
+
+/// What makes a message the same one: its cursor, kind and words (usage is told as it stands when it is sent).
+fn identity(message: &StreamMessage) -> (String, String) {
+    let what = match &message.body {
+        StreamBody::Metrics(_) => "metrics".to_owned(),
+        other => serde_json::to_string(other).unwrap(),
+    };
+    (message.cursor.clone(), what)
+}
+
+fn identities(messages: &[StreamMessage]) -> Vec<(String, String)> {
+    messages.iter().map(identity).collect()
+}
+
+/// From every cursor, also one in the middle of an entry, the stream goes on exactly there.
+#[tokio::test]
+async fn a_reconnection_goes_on_exactly_after_any_cursor() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &lines(5, 1)).await;
+    session.until_status("Idle").await;
+    let all = until_caught_up(&server, &session, None).await;
+    let within = all.iter().filter(|m| m.cursor.contains('.')).count();
+    assert!(within > 0, "some entries have several messages: {:?}", identities(&all));
+    let mut cursors: Vec<_> = all.iter().map(|m| m.cursor.clone()).collect();
+    cursors.dedup();
+    assert_eq!(cursors.len(), all.len(), "each message has a cursor of its own");
+    for (at, message) in all.iter().enumerate() {
+        let rest = until_caught_up(&server, &session, Some(&message.cursor)).await;
+        assert_eq!(identities(&rest), identities(&all[at + 1..]), "after {}", message.cursor);
+    }
+    // Nothing of the activity is missing, and nothing is in it twice.
+    let told: Vec<_> = all
+        .iter()
+        .filter_map(|m| match &m.body {
+            StreamBody::Activity(view) => Some(view.id.clone()),
+            _ => None,
+        })
+        .collect();
+    let recorded: Vec<_> =
+        session.activity().await.iter().map(|l| l["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(told, recorded);
+    let logs = all.iter().filter(|m| matches!(m.body, StreamBody::Log(_))).count();
+    assert_eq!(logs, 5);
+    // What a session shows names the place up to which it shows it.
+    let cursor = session.view().await["cursor"].as_str().unwrap().to_owned();
+    assert!(until_caught_up(&server, &session, Some(&cursor)).await.is_empty());
+}
+
+/// A watch over a server that is killed and started again, twice, sees everything once.
+#[tokio::test]
+async fn a_watch_survives_a_killed_server_and_sees_everything_once() {
+    let mut server = ServerProcess::start(1).await;
+    let session = started(&server, &lines(60, 20)).await;
+    let mut watch = server.client().follow(session.id.parse().unwrap(), None);
+    let mut seen: Vec<StreamMessage> = Vec::new();
+    let mut kills = [20, 60].into_iter().peekable();
+    let over = |m: &StreamMessage| matches!(&m.body, StreamBody::Status(s) if s.status.to_string() == "Idle");
+    while !seen.last().is_some_and(over) {
+        match timeout(PATIENCE, watch.next()).await.expect("the stream goes on").unwrap() {
+            Followed::Message(message) if matches!(message.body, StreamBody::CaughtUp {}) => {}
+            Followed::Message(message) => seen.push(*message),
+            Followed::Lost { .. } => {}
+        }
+        if kills.peek().is_some_and(|at| seen.len() >= *at) {
+            kills.next();
+            server.kill9();
+            server.restart().await;
+        }
+    }
+    assert_eq!(kills.next(), None, "it was killed twice");
+    let mut all = until_caught_up(&server, &session, None).await;
+    all.truncate(seen.len());
+    assert_eq!(identities(&seen), identities(&all));
+    let said: Vec<_> = (0..60).map(|n| format!("line {n}")).collect();
+    assert_eq!(session.said().await, said);
+}
+
+/// What happens is told live, with status, usage, queue and logs.
+#[tokio::test]
+async fn a_stream_tells_what_happens_as_it_happens() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &short()).await;
+    session.until_status("Idle").await;
+    let cursor = session.view().await["cursor"].as_str().unwrap().to_owned();
+    let mut stream = server.client().stream(session.id.parse().unwrap(), Some(&cursor)).await.unwrap();
+    session.say("More.", "Queued").await;
+    let (mut statuses, mut queue) = (Vec::new(), Vec::new());
+    while statuses.last().is_none_or(|s| s != "Idle") {
+        let message = timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap();
+        match message.body {
+            StreamBody::Status(status) => statuses.push(status.status.to_string()),
+            StreamBody::Queue(change) => queue.push(change.event),
+            _ => {}
+        }
+    }
+    assert_eq!(statuses, ["Running", "Idle"]);
+    assert_eq!(queue, ["MessageEnqueuedEvent", "MessageDispatchedEvent", "MessageDeliveredEvent"]);
+}
+
+/// A cursor that is none, or of a place that is not there yet, is refused before the stream begins.
+#[tokio::test]
+async fn a_malformed_cursor_is_refused() {
+    let server = ServerProcess::start(1).await;
+    let session = started(&server, &short()).await;
+    session.until_status("Idle").await;
+    for cursor in ["nonsense", "5", "j", "j1.", "j1.x", "j-1", "j999999", "j999999.1"] {
+        let error =
+            server.client().stream(session.id.parse().unwrap(), Some(cursor)).await.expect_err(cursor);
+        assert_eq!(
+            (error.status(), error.code()),
+            (Some(422), Some("validation-failed")),
+            "{cursor}: {error}"
+        );
+    }
+}

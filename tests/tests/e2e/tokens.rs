@@ -1,0 +1,101 @@
+//! Tokens that are wrong in one way each.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys, SIGNING_KEY_FILE};
+use pilothouse_tests::ServerProcess;
+use serde_json::{Value, json};
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// What a good token says.
+fn claims() -> Value {
+    json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "local", "iat": now(), "exp": now() + 3600 })
+}
+
+/// The claims with one other value; without the claim where that is null.
+fn with(name: &str, value: Value) -> Value {
+    let mut claims = claims();
+    claims[name] = value;
+    claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    claims
+}
+
+/// The private key of a data folder.
+fn signing_key(data: &Path) -> EncodingKey {
+    let der = STANDARD.encode(std::fs::read(data.join(SIGNING_KEY_FILE)).unwrap());
+    let lines: Vec<_> = der.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
+    EncodingKey::from_rsa_pem(pem.as_bytes()).unwrap()
+}
+
+fn signed(algorithm: Algorithm, kid: Option<&str>, claims: &Value, key: &EncodingKey) -> String {
+    let header = Header { kid: kid.map(str::to_owned), ..Header::new(algorithm) };
+    encode(&header, claims, key).unwrap()
+}
+
+fn unsigned(algorithm: &str, kid: &str, signature: &str) -> String {
+    let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}.{signature}", part(json!({ "alg": algorithm, "typ": "JWT", "kid": kid })), part(claims()))
+}
+
+/// A token that is made as those below are, and is good: that they are refused is for their one fault.
+pub(crate) fn good(server: &ServerProcess) -> String {
+    signed(Algorithm::RS256, Some(server.keys().kid()), &claims(), &signing_key(&server.data()))
+}
+
+/// Tokens that nobody may be let in with, each with what is wrong with it.
+pub(crate) fn bad(server: &ServerProcess) -> Vec<(&'static str, Option<String>)> {
+    let (kid, key) = (server.keys().kid(), signing_key(&server.data()));
+    let rs = |kid: Option<&str>, claims: &Value| Some(signed(Algorithm::RS256, kid, claims, &key));
+    let other = tempfile::tempdir().unwrap();
+    let stranger = LocalKeys::open_or_create(other.path()).unwrap();
+    let strange_key = signing_key(other.path());
+
+    // What everyone may know of the server's key, taken as a secret.
+    let public = serde_json::to_value(server.keys().jwks()).unwrap()["keys"][0].clone();
+    let modulus = URL_SAFE_NO_PAD.decode(public["n"].as_str().unwrap()).unwrap();
+    let hs = |secret: &[u8]| {
+        Some(signed(Algorithm::HS256, Some(kid), &claims(), &EncodingKey::from_secret(secret)))
+    };
+    let token = good(server);
+    let parts: Vec<_> = token.split('.').collect();
+    let someone_else = URL_SAFE_NO_PAD.encode(with("sub", json!("someone-else")).to_string());
+    vec![
+        ("no token", None),
+        ("an empty token", Some(String::new())),
+        ("nonsense", Some("let.me.in".to_owned())),
+        ("expired", rs(Some(kid), &with("exp", json!(now() - 60)))),
+        ("without an end", rs(Some(kid), &with("exp", Value::Null))),
+        ("for another audience", rs(Some(kid), &with("aud", json!("another-service")))),
+        ("without an audience", rs(Some(kid), &with("aud", Value::Null))),
+        ("of another issuer", rs(Some(kid), &with("iss", json!("https://accounts.example.com")))),
+        ("without an issuer", rs(Some(kid), &with("iss", Value::Null))),
+        ("of nobody", rs(Some(kid), &with("sub", Value::Null))),
+        ("with an empty subject", rs(Some(kid), &with("sub", json!("")))),
+        ("naming another key", rs(Some("0000000000000000"), &claims())),
+        ("naming no key", rs(None, &claims())),
+        (
+            "forged with a stranger's key under the server's id",
+            Some(signed(Algorithm::RS256, Some(kid), &claims(), &strange_key)),
+        ),
+        (
+            "of a stranger's key",
+            Some(signed(Algorithm::RS256, Some(stranger.kid()), &claims(), &strange_key)),
+        ),
+        ("of another algorithm of the family", Some(signed(Algorithm::RS512, Some(kid), &claims(), &key))),
+        ("alg none", Some(unsigned("none", kid, ""))),
+        ("alg None", Some(unsigned("None", kid, ""))),
+        ("alg none with a signature", Some(unsigned("none", kid, parts[2]))),
+        ("without its signature", Some(format!("{}.{}.", parts[0], parts[1]))),
+        ("with other words under its signature", Some(format!("{}.{someone_else}.{}", parts[0], parts[2]))),
+        ("HS256 with the public modulus", hs(&modulus)),
+        ("HS256 with the public key's JSON", hs(public.to_string().as_bytes())),
+    ]
+}
