@@ -471,7 +471,12 @@ impl Conversation {
                 events.extend(self.drop_message(id, "turn-over"));
             } else {
                 events.extend(self.queue.put_back(id, code));
-                events.extend(self.queue.hold());
+                events.extend(if code == "no-agent" {
+                    // A sidecar without an agent is of no more use: a new run takes the message.
+                    self.session.order_stop(cx)
+                } else {
+                    self.queue.hold()
+                });
             }
         } else {
             events.extend(self.session.request_refused(command, cx)?);

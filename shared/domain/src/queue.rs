@@ -103,7 +103,8 @@ impl SessionMessageQueue {
     pub const MAX_MESSAGES: usize = 100;
     /// The most text of open messages, in bytes of JSON: the aggregate is one item.
     pub const MAX_BYTES: usize = 160 * 1024;
-    const FULL: QueueError = QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 };
+    const FULL: QueueError =
+        QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 };
 
     /// The open messages in delivery order.
     pub fn messages(&self) -> &[SessionMessage] {

@@ -500,6 +500,8 @@ impl AgentSession {
             return Ok(Vec::new());
         }
         match self.status() {
+            // Its turn, or its agent, had ended before it was suspended: there is nothing to resume but that end.
+            AgentSessionStatus::Resuming if self.deferred_turn_end() => self.confirm_resumed(),
             AgentSessionStatus::Resuming => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 Ok(vec![DomainEvent::ResumeAbandoned {}])

@@ -100,6 +100,10 @@ impl AgentSession {
         output: Option<SessionOutput>,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
+        if is_error && self.status() == AgentSessionStatus::Idle {
+            // No turn failed: the next message finds an agent again.
+            return Ok(self.order_stop(cx));
+        }
         if is_error {
             let text = message.map_or_else(|| reason.to_owned(), |m| format!("{reason}: {m}"));
             return self.record_failure(FailureReason::AgentError, Some(cut(&text, 1000)), cx);

@@ -12,7 +12,7 @@ fn injected(n: u128) -> AgentFact {
     AgentFact::MessageInjected(message(n))
 }
 
-fn dispatched(scene: &Scene) -> CommandId {
+pub(crate) fn dispatched(scene: &Scene) -> CommandId {
     let command = scene.last.iter().find_map(|e| match e {
         DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
         _ => None,

@@ -65,11 +65,8 @@ fn an_error_keeps_the_agents_own_reason() {
     failed(Scene::interrupted());
     failed(Scene::paused());
     failed(Scene::in_status(S::WaitingForInput));
-    // Idle is not left by it (S0 8.4): the turn that it could have failed is over.
-    Scene::idle()
-        .told(ends(true))
-        .then_ignored("RecordFailure does not apply while Idle")
-        .then_status(S::Idle);
+    // Idle is not left by it (S0 8.4): the turn that it could have failed is over. Its run is of no more use.
+    Scene::idle().told(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
 }
 
 #[test]
@@ -126,4 +123,32 @@ fn open_tool_calls_end_with_their_run() {
         "RunEnded",
         "Released",
     ]);
+}
+
+#[test]
+fn a_message_refused_for_want_of_an_agent_waits_for_a_new_run() {
+    let mut scene = Scene::idle().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let command = super::delivery::dispatched(&scene);
+    scene = scene
+        .told(AgentFact::CommandRefused {
+            command,
+            code: "no-agent".into(),
+            message: "The agent is gone.".into(),
+        })
+        .then_events(&["CommandRefused", "MessageReturned", "RunStopOrdered"]);
+    scene.when(|s| s.die(true)).then_event("SlotWanted").then_status(S::Idle);
+}
+
+#[test]
+fn a_resume_refused_after_the_turn_had_ended_is_that_end() {
+    let scene = Scene::paused().told(completes("t1")).when(|s| s.resume());
+    let command = scene.conv.session.outstanding().unwrap().command_id;
+    scene
+        .told(AgentFact::CommandRefused {
+            command,
+            code: "no-agent".into(),
+            message: "The agent is gone.".into(),
+        })
+        .then_event("TurnCompleted")
+        .then_status(S::Idle);
 }
