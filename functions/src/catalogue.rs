@@ -1,12 +1,12 @@
 //! The catalogue: every function with its name and what triggers it. The embedded router and the OpenAPI document are
 //! made from it; nothing is listed twice.
 
+use axum::Router;
 use axum::extract::{DefaultBodyLimit, Extension, Query, Request};
 use axum::handler::Handler;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
-use axum::Router;
 use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -220,9 +220,21 @@ pub fn http_functions() -> Vec<HttpFunction> {
 
 /// Every function that HTTP does not trigger.
 pub const EVENT_FUNCTIONS: &[EventFunction] = &[
-    EventFunction { name: "intake", trigger: Trigger::Queue("events.fifo"), summary: "Apply raw events in order and once" },
-    EventFunction { name: "relay", trigger: Trigger::Journal, summary: "Hand journal entries to the reactions" },
-    EventFunction { name: "react", trigger: Trigger::Queue("reactions.fifo"), summary: "Send commands, launch runs, hand on slots" },
+    EventFunction {
+        name: "intake",
+        trigger: Trigger::Queue("events.fifo"),
+        summary: "Apply raw events in order and once",
+    },
+    EventFunction {
+        name: "relay",
+        trigger: Trigger::Journal,
+        summary: "Hand journal entries to the reactions",
+    },
+    EventFunction {
+        name: "react",
+        trigger: Trigger::Queue("reactions.fifo"),
+        summary: "Send commands, launch runs, hand on slots",
+    },
     EventFunction { name: "clock", trigger: Trigger::Clock, summary: "Carry out what is due" },
 ];
 
@@ -236,7 +248,8 @@ pub fn router(app: App) -> Router {
             _ => handler,
         };
         let known = function.query;
-        let handler = handler.layer(from_fn(move |request, next| only_known_parameters(known, request, next)));
+        let handler =
+            handler.layer(from_fn(move |request, next| only_known_parameters(known, request, next)));
         router = router.route(function.path, handler);
     }
     router

@@ -61,13 +61,21 @@ impl FromRequestParts<App> for Call {
 
 impl Call {
     /// A call by the agent of a session of `owner`. Its idempotency keys are not its owner's.
-    pub(crate) fn of_agent(owner: UserId, function: &'static str, caller: &AgentCaller, body_hash: &str) -> Self {
+    pub(crate) fn of_agent(
+        owner: UserId,
+        function: &'static str,
+        caller: &AgentCaller,
+        body_hash: &str,
+    ) -> Self {
         let session = caller.session;
         Self {
             owner,
             function,
             if_match: IfMatch(None),
-            key_hash: caller.idempotency_key.as_ref().map(|key| sha256_hex(format!("agent {session} {key}").as_bytes())),
+            key_hash: caller
+                .idempotency_key
+                .as_ref()
+                .map(|key| sha256_hex(format!("agent {session} {key}").as_bytes())),
             request: format!("{function} {session} {body_hash}"),
             stop: false,
         }
@@ -130,7 +138,12 @@ pub struct Answer {
 impl Answer {
     /// An answer with a body.
     pub fn new<T: Serialize>(status: StatusCode, version: Option<u64>, body: &T) -> Result<Self, Problem> {
-        Ok(Self { status, version, body: serde_json::to_value(body).map_err(Problem::internal)?, replayed: false })
+        Ok(Self {
+            status,
+            version,
+            body: serde_json::to_value(body).map_err(Problem::internal)?,
+            replayed: false,
+        })
     }
 
     /// 200 with a body and a version.
@@ -178,21 +191,35 @@ impl IntoResponse for Answer {
             response.headers_mut().insert(header::ETAG, tag);
         }
         if self.replayed {
-            response.headers_mut().insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
+            response
+                .headers_mut()
+                .insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
         }
         response
     }
 }
 
 /// What tells one message from another under the same id (ruling 28).
-pub fn message_hash(content: &MessageContent, priority: MessagePriority, expected_turn: Option<&TurnId>) -> String {
+pub fn message_hash(
+    content: &MessageContent,
+    priority: MessagePriority,
+    expected_turn: Option<&TurnId>,
+) -> String {
     sha256_hex(format!("{priority:?}\n{}\n{content}", expected_turn.map_or("", TurnId::as_str)).as_bytes())
 }
 
 impl App {
     /// A session of `owner`, for reading. Another owner's is not there.
-    pub async fn session_of(&self, owner: &UserId, id: AgentSessionId) -> Result<pilothouse_domain::AgentSession, Problem> {
-        self.store.session(id).await?.filter(|session| session.owner_id() == owner).ok_or_else(Problem::no_session)
+    pub async fn session_of(
+        &self,
+        owner: &UserId,
+        id: AgentSessionId,
+    ) -> Result<pilothouse_domain::AgentSession, Problem> {
+        self.store
+            .session(id)
+            .await?
+            .filter(|session| session.owner_id() == owner)
+            .ok_or_else(Problem::no_session)
     }
 
     /// Changes a session by one domain call and answers with the session.
@@ -244,8 +271,8 @@ impl App {
                     if let Some(answer) = call.earlier_answer(&self.store).await? {
                         return Ok(answer);
                     }
-                },
-                Err(CommitError::Conflict) => {},
+                }
+                Err(CommitError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }
             tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
@@ -254,7 +281,12 @@ impl App {
     }
 
     /// The events of a change with what follows from it.
-    pub fn follow(&self, conversation: &mut Conversation, mut events: Events, cx: &mut Occasion<'_>) -> Events {
+    pub fn follow(
+        &self,
+        conversation: &mut Conversation,
+        mut events: Events,
+        cx: &mut Occasion<'_>,
+    ) -> Events {
         let more = conversation.settle(&events, cx);
         events.extend(more);
         events
@@ -262,13 +294,25 @@ impl App {
 
     /// Puts a changed conversation into a commit, with one journal entry for `events`, the records of new messages and
     /// the place in the journal.
-    pub fn record(&self, commit: &mut Commit, loaded: &mut LoadedConversation, cause: Cause, events: Events) -> Result<(), Problem> {
+    pub fn record(
+        &self,
+        commit: &mut Commit,
+        loaded: &mut LoadedConversation,
+        cause: Cause,
+        events: Events,
+    ) -> Result<(), Problem> {
         self.record_entry(commit, loaded, cause, events)?;
         Ok(commit.conversation(loaded, &self.deadlines)?)
     }
 
     /// Puts one journal entry for `events` into a commit, if there are any. The conversation is put there later.
-    pub fn record_entry(&self, commit: &mut Commit, loaded: &mut LoadedConversation, cause: Cause, events: Events) -> Result<(), Problem> {
+    pub fn record_entry(
+        &self,
+        commit: &mut Commit,
+        loaded: &mut LoadedConversation,
+        cause: Cause,
+        events: Events,
+    ) -> Result<(), Problem> {
         if events.is_empty() {
             return Ok(());
         }
@@ -276,18 +320,25 @@ impl App {
         let mut ids = FreshIds;
         let mut cx = self.occasion(&mut ids);
         let id = cx.event_id();
-        let entry = JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, Vec::new());
+        let entry =
+            JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, Vec::new());
         Ok(commit.entry(&entry, None)?)
     }
 
     /// The records that make sending idempotent by `messageId` (ruling 28).
-    pub fn record_new_messages(&self, commit: &mut Commit, loaded: &LoadedConversation, events: &Events) -> Result<(), Problem> {
+    pub fn record_new_messages(
+        &self,
+        commit: &mut Commit,
+        loaded: &LoadedConversation,
+        events: &Events,
+    ) -> Result<(), Problem> {
         let conversation = &loaded.conversation;
         for event in events {
             let DomainEvent::MessageEnqueued { message_id, .. } = event else { continue };
             let closed = || conversation.closed_messages.iter().find(|m| m.message_id == *message_id);
             if let Some(message) = conversation.queue.get(*message_id).or_else(closed) {
-                let hash = message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());
+                let hash =
+                    message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());
                 commit.new_message(conversation.session.id(), *message_id, &SentMessage { hash })?;
             }
         }

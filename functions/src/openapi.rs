@@ -27,7 +27,12 @@ pub fn document() -> Value {
     for function in http_functions().iter().filter(|f| f.caller != CallerKind::Sidecar) {
         let input = function.input.map(|schema| schema(&mut generator));
         let output = function.output.map(|schema| schema(&mut generator));
-        let operation = operation(function, input.map(Value::from), output.map(Value::from).as_ref(), &Value::from(problem.clone()));
+        let operation = operation(
+            function,
+            input.map(Value::from),
+            output.map(Value::from).as_ref(),
+            &Value::from(problem.clone()),
+        );
         let path = paths.entry(function.path.to_owned()).or_insert_with(|| json!({}));
         if let Some(methods) = path.as_object_mut() {
             methods.insert(function.method.as_str().to_lowercase(), operation);
@@ -52,7 +57,12 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(function: &HttpFunction, input: Option<Value>, output: Option<&Value>, problem: &Value) -> Value {
+fn operation(
+    function: &HttpFunction,
+    input: Option<Value>,
+    output: Option<&Value>,
+    problem: &Value,
+) -> Value {
     let mut parameters: Vec<Value> = path_parameters(function.path)
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
@@ -66,7 +76,10 @@ fn operation(function: &HttpFunction, input: Option<Value>, output: Option<&Valu
     }));
     let changes = function.method != http::Method::GET;
     if changes && matches!(function.caller, CallerKind::Owner | CallerKind::Agent) {
-        parameters.push(header("Idempotency-Key", "A retry with the same key is answered as the first request was."));
+        parameters.push(header(
+            "Idempotency-Key",
+            "A retry with the same key is answered as the first request was.",
+        ));
     }
     if changes && function.caller == CallerKind::Owner {
         parameters.push(header("If-Match", "The `ETag` that was decided by; 412 when it has moved on."));
@@ -74,7 +87,10 @@ fn operation(function: &HttpFunction, input: Option<Value>, output: Option<&Valu
     let mut responses = Map::new();
     for status in function.answers {
         let content = output.map(|schema| json!({ "application/json": { "schema": schema } }));
-        responses.insert(status.to_string(), json!({ "description": function.summary, "content": content.unwrap_or(json!({})) }));
+        responses.insert(
+            status.to_string(),
+            json!({ "description": function.summary, "content": content.unwrap_or(json!({})) }),
+        );
     }
     responses.insert(
         "default".to_owned(),
@@ -92,7 +108,10 @@ fn operation(function: &HttpFunction, input: Option<Value>, output: Option<&Valu
         },
     });
     if let (Some(schema), Some(fields)) = (input, operation.as_object_mut()) {
-        fields.insert("requestBody".to_owned(), json!({ "content": { "application/json": { "schema": schema } } }));
+        fields.insert(
+            "requestBody".to_owned(),
+            json!({ "content": { "application/json": { "schema": schema } } }),
+        );
     }
     operation
 }

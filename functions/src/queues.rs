@@ -57,5 +57,7 @@ pub async fn create(broker: &dyn Broker) -> Result<(), QueueError> {
 
 /// Creates the queue of a run.
 pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), QueueError> {
-    broker.create(&commands(run), QueueOptions { visibility: Duration::from_secs(30), max_receives: None }).await
+    broker
+        .create(&commands(run), QueueOptions { visibility: Duration::from_secs(30), max_receives: None })
+        .await
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use pilothouse_domain::session::{AgentFact as F, LifecycleCommand as L, UsageReport};
 use pilothouse_domain::text::PlanContent;
 use pilothouse_domain::value::{
-    ActivityItemType, Capabilities, ContextWindowSnapshot, Question, QuestionOption, SessionOutput, SessionTask,
-    SessionTaskStatus, TokenUsage,
+    ActivityItemType, Capabilities, ContextWindowSnapshot, Question, QuestionOption, SessionOutput,
+    SessionTask, SessionTaskStatus, TokenUsage,
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};
@@ -62,7 +62,13 @@ fn ack(name: &str, step: &str) -> Value {
 }
 
 fn task(subject: &str, status: SessionTaskStatus) -> SessionTask {
-    SessionTask { id: "1".to_owned(), subject: subject.to_owned(), status, active_form: None, updated_at: now() }
+    SessionTask {
+        id: "1".to_owned(),
+        subject: subject.to_owned(),
+        status,
+        active_form: None,
+        updated_at: now(),
+    }
 }
 
 fn question() -> Question {
@@ -75,7 +81,13 @@ fn question() -> Question {
 }
 
 fn output() -> SessionOutput {
-    SessionOutput { output_line_count: 1, files_changed: 2, tests_added: 3, all_tests_passing: true, commit_sha: None }
+    SessionOutput {
+        output_line_count: 1,
+        files_changed: 2,
+        tests_added: 3,
+        all_tests_passing: true,
+        commit_sha: None,
+    }
 }
 
 /// The rows of S0 8.3, then those that it needs without listing them.
@@ -93,12 +105,21 @@ fn table() -> Vec<(Value, Vec<F>)> {
         ),
         (tool("Bash", &json!({ "command": "ls" })), vec![started("Bash")]),
         (
-            tool("AskUserQuestion", &json!({ "questions": [{ "question": "Which?", "options": [{ "label": "This" }] }] })),
-            vec![started("AskUserQuestion"), F::QuestionAsked { request: call(), questions: vec![question()] }],
+            tool(
+                "AskUserQuestion",
+                &json!({ "questions": [{ "question": "Which?", "options": [{ "label": "This" }] }] }),
+            ),
+            vec![
+                started("AskUserQuestion"),
+                F::QuestionAsked { request: call(), questions: vec![question()] },
+            ],
         ),
         (
             tool("AskUserQuestion", &json!({ "question": "Which?", "options": ["This"] })),
-            vec![started("AskUserQuestion"), F::QuestionAsked { request: call(), questions: vec![question()] }],
+            vec![
+                started("AskUserQuestion"),
+                F::QuestionAsked { request: call(), questions: vec![question()] },
+            ],
         ),
         (
             tool("TodoWrite", &json!({ "todos": [{ "content": "Do it", "status": "in_progress" }] })),
@@ -129,7 +150,11 @@ fn table() -> Vec<(Value, Vec<F>)> {
                 subagent: Some(sub()),
                 cost: "0.25".parse().unwrap(),
                 tokens,
-                context_window: Some(ContextWindowSnapshot { usage: tokens, model_context_limit: 200, recorded_at: now() }),
+                context_window: Some(ContextWindowSnapshot {
+                    usage: tokens,
+                    model_context_limit: 200,
+                    recorded_at: now(),
+                }),
             })],
         ),
         (
@@ -137,14 +162,22 @@ fn table() -> Vec<(Value, Vec<F>)> {
             vec![F::ContextNearingLimit { usage_percent: "85.5".to_owned() }],
         ),
         (json!({ "type": "context_exhausted" }), vec![F::ContextExhausted]),
-        (json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }), vec![F::HandoffWritten]),
+        (
+            json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }),
+            vec![F::HandoffWritten],
+        ),
         (
             json!({ "type": "voluntary_handoff", "reason": "done here", "summary": "s", "remainingWork": "r" }),
             vec![F::HandedOver { reason: "done here".to_owned() }, F::HandoffWritten],
         ),
         (
             json!({ "type": "session_end", "isError": false, "reason": "success", "output": output_json }),
-            vec![F::SessionEnded { is_error: false, reason: "success".to_owned(), message: None, output: Some(output()) }],
+            vec![F::SessionEnded {
+                is_error: false,
+                reason: "success".to_owned(),
+                message: None,
+                output: Some(output()),
+            }],
         ),
         (
             json!({ "type": "session_end", "isError": true, "reason": "error_max_turns", "message": "Too many." }),
@@ -202,7 +235,11 @@ fn table() -> Vec<(Value, Vec<F>)> {
         ),
         (
             json!({ "type": "subagent_started", "subagentId": "sub-1", "modelId": "x", "objective": "Look" }),
-            vec![F::SubAgentStarted { subagent: sub(), model: Some("x".to_owned()), objective: "Look".to_owned() }],
+            vec![F::SubAgentStarted {
+                subagent: sub(),
+                model: Some("x".to_owned()),
+                objective: "Look".to_owned(),
+            }],
         ),
         (
             json!({ "type": "subagent_ended", "subagentId": "sub-1", "failure": "lost" }),
@@ -224,8 +261,10 @@ fn every_raw_event_means_what_the_table_says() {
 fn the_table_names_every_event_that_has_a_sequence() {
     let schema = serde_json::to_value(schemars::schema_for!(RawEvent)).unwrap();
     let kinds = schema["oneOf"].as_array().unwrap().iter();
-    let all: BTreeSet<_> = kinds.map(|kind| kind["properties"]["type"]["const"].as_str().unwrap().to_owned()).collect();
-    let mut named: BTreeSet<_> = table().iter().map(|(raw, _)| raw["type"].as_str().unwrap().to_owned()).collect();
+    let all: BTreeSet<_> =
+        kinds.map(|kind| kind["properties"]["type"]["const"].as_str().unwrap().to_owned()).collect();
+    let mut named: BTreeSet<_> =
+        table().iter().map(|(raw, _)| raw["type"].as_str().unwrap().to_owned()).collect();
     named.extend(["heartbeat".to_owned(), "run_exited".to_owned()]);
     assert_eq!(named, all);
 }
@@ -254,7 +293,10 @@ fn a_special_tool_with_a_strange_input_is_a_tool_call_and_nothing_more() {
         }
     }
     let shown = F::PlanShown { request: call(), content: None };
-    assert_eq!(mapped(tool("ExitPlanMode", &json!({ "plan": 7 }))).facts, vec![started("ExitPlanMode"), shown]);
+    assert_eq!(
+        mapped(tool("ExitPlanMode", &json!({ "plan": 7 }))).facts,
+        vec![started("ExitPlanMode"), shown]
+    );
 }
 
 #[test]
@@ -295,11 +337,17 @@ fn lines_of_activity_say_what_a_person_wants_to_see() {
 #[test]
 fn what_an_agent_sends_is_cut_and_never_refused() {
     let long = "x".repeat(100_000);
-    let F::HandedOver { reason } = mapped(json!({ "type": "voluntary_handoff", "reason": long, "summary": "", "remainingWork": "" })).facts.remove(0) else {
+    let F::HandedOver { reason } =
+        mapped(json!({ "type": "voluntary_handoff", "reason": long, "summary": "", "remainingWork": "" }))
+            .facts
+            .remove(0)
+    else {
         unreachable!("a handoff");
     };
     assert!(reason.chars().count() <= 1001, "{}", reason.len());
-    let F::ContextNearingLimit { usage_percent } = mapped(json!({ "type": "context_nearing_limit", "usagePercent": long })).facts.remove(0) else {
+    let F::ContextNearingLimit { usage_percent } =
+        mapped(json!({ "type": "context_nearing_limit", "usagePercent": long })).facts.remove(0)
+    else {
         unreachable!("a warning");
     };
     assert!(usage_percent.chars().count() <= 21);

@@ -23,7 +23,9 @@ use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::{AgentSession, NewSession, SessionSettings};
 use pilothouse_domain::text::{ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{Capabilities, SessionBudget};
-use pilothouse_domain::{AgentSessionId, Deadlines, EnvelopeId, IdSource, Occasion, RunId, Timestamp, UserId};
+use pilothouse_domain::{
+    AgentSessionId, Deadlines, EnvelopeId, IdSource, Occasion, RunId, Timestamp, UserId,
+};
 use pilothouse_functions::app::FreshIds;
 use pilothouse_functions::edge::Keyring;
 use pilothouse_functions::stream::{Wake, Wakes};
@@ -48,7 +50,10 @@ fn main() {
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    println!("control plane, embedded engine, {} cores", std::thread::available_parallelism().map_or(0, usize::from));
+    println!(
+        "control plane, embedded engine, {} cores",
+        std::thread::available_parallelism().map_or(0, usize::from)
+    );
     commands();
     writes();
     growth();
@@ -154,10 +159,17 @@ impl Client {
             self.buffer.extend_from_slice(&chunk[..n]);
             if let Some(end) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
                 let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
-                let length = head.split("content-length: ").nth(1).and_then(|s| s.split("\r\n").next()).map_or(0, |n| n.parse().unwrap());
+                let length = head
+                    .split("content-length: ")
+                    .nth(1)
+                    .and_then(|s| s.split("\r\n").next())
+                    .map_or(0, |n| n.parse().unwrap());
                 if self.buffer.len() >= end + 4 + length {
                     let status = head[9..12].parse().unwrap();
-                    return (status, String::from_utf8_lossy(&self.buffer[end + 4..end + 4 + length]).into_owned());
+                    return (
+                        status,
+                        String::from_utf8_lossy(&self.buffer[end + 4..end + 4 + length]).into_owned(),
+                    );
                 }
             }
         }
@@ -184,7 +196,13 @@ fn percentile(sorted: &[Duration], p: usize) -> Duration {
 }
 
 /// Runs `work` in `clients` threads, each with its own connection and owner, for `each` requests. Prints.
-fn load(name: &str, server: &ServerProcess, clients: usize, each: usize, work: impl Fn(&mut Client, usize) + Sync) {
+fn load(
+    name: &str,
+    server: &ServerProcess,
+    clients: usize,
+    each: usize,
+    work: impl Fn(&mut Client, usize) + Sync,
+) {
     let begun = Instant::now();
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients)
@@ -217,7 +235,11 @@ fn load(name: &str, server: &ServerProcess, clients: usize, each: usize, work: i
 fn commands() {
     println!("durable commands over HTTP");
     let server = ServerProcess::start();
-    println!("  server: ready after {:.0} ms, {:.1} MiB", server.started_in.as_secs_f64() * 1e3, server.rss_mib());
+    println!(
+        "  server: ready after {:.0} ms, {:.1} MiB",
+        server.started_in.as_secs_f64() * 1e3,
+        server.rss_mib()
+    );
     for n in 0..8 {
         // One run an owner, so that the other sessions stay in line and no process is in the way.
         let mut client = Client::connect(server.address, &server.token(&format!("owner-{n}")));
@@ -258,21 +280,42 @@ fn writes() {
         let token = bench.keys.mint(&owner, Duration::from_secs(600)).unwrap();
         let router = pilothouse_functions::router(bench.app.clone());
         let call = async |method: &str, path: String, body: &'static str| {
-            let request = http::Request::builder().method(method).uri(path).header("authorization", format!("Bearer {token}"));
+            let request = http::Request::builder()
+                .method(method)
+                .uri(path)
+                .header("authorization", format!("Bearer {token}"));
             let before = bench.table.usage().snapshot();
-            let response = tower::ServiceExt::oneshot(router.clone(), request.body(axum::body::Body::from(body)).unwrap()).await.unwrap();
+            let response = tower::ServiceExt::oneshot(
+                router.clone(),
+                request.body(axum::body::Body::from(body)).unwrap(),
+            )
+            .await
+            .unwrap();
             let status = response.status();
             let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
             let after = bench.table.usage().snapshot();
-            (status, bytes, after.items_written - before.items_written, after.bytes_written - before.bytes_written)
+            (
+                status,
+                bytes,
+                after.items_written - before.items_written,
+                after.bytes_written - before.bytes_written,
+            )
         };
         let start = r#"{"workingDirectory":"/tmp","objective":"bench","budgetCapUsd":"1"}"#;
         let (status, bytes, items, written) = call("POST", "/api/agents/sessions".to_owned(), start).await;
         println!("  start a session    {status}: {items} items, {written} bytes");
-        let id = serde_json::from_slice::<serde_json::Value>(&bytes).unwrap()["session"]["id"].as_str().unwrap().to_owned();
+        let id = serde_json::from_slice::<serde_json::Value>(&bytes).unwrap()["session"]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let path = format!("/api/agents/sessions/{id}");
         for (name, method, rest, body) in [
-            ("enqueue a message", "POST", "/messages/queue", r#"{"content":"please look at the tests first"}"#),
+            (
+                "enqueue a message",
+                "POST",
+                "/messages/queue",
+                r#"{"content":"please look at the tests first"}"#,
+            ),
             ("change the budget", "PATCH", "/budget", r#"{"capUsd":"2"}"#),
             ("cancel", "POST", "/cancel", "{}"),
         ] {
@@ -301,7 +344,11 @@ fn growth() {
                 times.push(begun.elapsed());
             }
             times.sort();
-            println!("  {stored:>7} items: p50 {:.3} ms, p99 {:.3} ms", percentile(&times, 50).as_secs_f64() * 1e3, percentile(&times, 99).as_secs_f64() * 1e3);
+            println!(
+                "  {stored:>7} items: p50 {:.3} ms, p99 {:.3} ms",
+                percentile(&times, 50).as_secs_f64() * 1e3,
+                percentile(&times, 99).as_secs_f64() * 1e3
+            );
         }
     });
 }
@@ -397,7 +444,11 @@ impl Bench {
             blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
             broker: Arc::new(broker.clone()),
             runtime: Arc::new(NoRuntime),
-            keyring: Keyring::new(ISSUER, AUDIENCE, HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())])),
+            keyring: Keyring::new(
+                ISSUER,
+                AUDIENCE,
+                HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
+            ),
             secret: secret.clone(),
             deadlines: Deadlines::default(),
             clock: system_clock(),
@@ -452,7 +503,8 @@ impl Bench {
             time: Timestamp::from_millis(0),
             body,
         };
-        let signed = Signed::seal(&envelope, "bench", Signer::Sidecar, &self.secret.envelope_key(run)).unwrap();
+        let signed =
+            Signed::seal(&envelope, "bench", Signer::Sidecar, &self.secret.envelope_key(run)).unwrap();
         Outgoing {
             group: session.to_string(),
             deduplication_id: format!("{}:1", envelope.message_id),
@@ -463,7 +515,9 @@ impl Bench {
 
     async fn send(&self, session: AgentSessionId, run: RunId, from: u64, count: u64) {
         let said = |n: u64| RawEvent::AssistantMessage {
-            content: AssistantContent::Text { text: format!("I looked at file {n} and found nothing that needs a change.").into() },
+            content: AssistantContent::Text {
+                text: format!("I looked at file {n} and found nothing that needs a change.").into(),
+            },
             turn_id: None,
         };
         let messages: Vec<_> = (from..from + count).map(|n| self.message(session, run, n, said(n))).collect();
@@ -479,7 +533,8 @@ impl Bench {
                 let (app, broker) = (self.app.clone(), self.broker.clone());
                 tokio::spawn(async move {
                     loop {
-                        let batch = broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
+                        let batch =
+                            broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
                         if batch.is_empty() {
                             let depth = broker.depth(&queues::events()).await.unwrap();
                             if depth.visible + depth.in_flight + depth.delayed == 0 {

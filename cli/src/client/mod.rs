@@ -78,7 +78,11 @@ impl Client {
         let mut base_url = Url::parse(base).map_err(|e| wrong(e.to_string()))?;
         match base_url.scheme() {
             "http" => {}
-            "https" => return Err(wrong("this build speaks plain HTTP only; put a proxy that ends TLS beside it".into())),
+            "https" => {
+                return Err(wrong(
+                    "this build speaks plain HTTP only; put a proxy that ends TLS beside it".into(),
+                ));
+            }
             _ => return Err(wrong("it must begin with http://".into())),
         }
         if !base_url.path().ends_with('/') {

@@ -125,7 +125,9 @@ async fn relay_some(
         match Store::read_entry(item) {
             Ok(entry) => messages.extend(reactions::message(&entry)),
             // One session's damage must not stop all the others.
-            Err(error) => tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out"),
+            Err(error) => {
+                tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out")
+            }
         }
     }
     for batch in messages.chunks(MAX_BATCH) {

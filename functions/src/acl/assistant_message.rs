@@ -17,9 +17,9 @@ pub fn map(content: &AssistantContent, now: Timestamp) -> Mapping {
                 .line(ActivityItemType::Message, first_line(&text), now)
                 .detail(&text)
                 .listed(View::Message { subagent: None })
-        },
+        }
         AssistantContent::ToolUse { tool_call_id, tool_name, input } => {
             tool_use::map(tool_call_id, tool_name, input, None, now)
-        },
+        }
     }
 }

@@ -108,8 +108,10 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::AssistantMessage { content, .. } => assistant_message::map(content, now),
         RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } => {
             tool_result::map(tool_call_id, content, *is_error, subagent_id.as_ref(), now)
-        },
-        RawEvent::SubagentMessage { subagent_id, content } => subagent_message::map(subagent_id, content, now),
+        }
+        RawEvent::SubagentMessage { subagent_id, content } => {
+            subagent_message::map(subagent_id, content, now)
+        }
         RawEvent::UsageUpdate(usage) => usage_update::map(usage, now),
         RawEvent::ContextNearingLimit { usage_percent } => context_nearing_limit::map(usage_percent),
         RawEvent::ContextExhausted {} => context_exhausted::map(),
@@ -123,18 +125,24 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::ReloadConfigAck(ack) => reload_config_ack::map(*ack),
         RawEvent::SidecarReady { adapter, sidecar_version, capabilities } => {
             sidecar_ready::map(adapter, sidecar_version, *capabilities, now)
-        },
+        }
         RawEvent::BeginAck(ack) => begin_ack::map(*ack),
         RawEvent::AnswerAck(ack) => answer_ack::map(*ack),
-        RawEvent::MessageAck { command_id, message_id, phase } => message_ack::map(*command_id, *message_id, *phase),
-        RawEvent::CommandRefused { command_id, code, message } => command_refused::map(*command_id, code, message),
+        RawEvent::MessageAck { command_id, message_id, phase } => {
+            message_ack::map(*command_id, *message_id, *phase)
+        }
+        RawEvent::CommandRefused { command_id, code, message } => {
+            command_refused::map(*command_id, code, message)
+        }
         RawEvent::TurnStarted { turn_id, message_id } => turn_started::map(turn_id, *message_id),
         RawEvent::TurnCompleted { turn_id, output } => turn_completed::map(turn_id, output.as_ref()),
         RawEvent::TaskList { tasks } => task_list::map(tasks, now),
         RawEvent::SubagentStarted { subagent_id, model_id, objective, .. } => {
             subagent_started::map(subagent_id, model_id.as_deref(), objective, now)
-        },
-        RawEvent::SubagentEnded { subagent_id, failure } => subagent_ended::map(subagent_id, failure.as_deref(), now),
+        }
+        RawEvent::SubagentEnded { subagent_id, failure } => {
+            subagent_ended::map(subagent_id, failure.as_deref(), now)
+        }
         RawEvent::LogChunk { .. } => log_chunk::map(),
         RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
         RawEvent::Heartbeat {} | RawEvent::RunExited(_) => return None,

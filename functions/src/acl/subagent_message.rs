@@ -17,10 +17,10 @@ pub fn map(subagent: &SubAgentId, content: &AssistantContent, now: Timestamp) ->
                 .line(ActivityItemType::Message, first_line(&text), now)
                 .detail(&text)
                 .listed(View::Message { subagent: Some(subagent.clone()) })
-        },
+        }
         AssistantContent::ToolUse { tool_call_id, tool_name, input } => {
             tool_use::map(tool_call_id, tool_name, input, Some(subagent), now)
-        },
+        }
     };
     mapping.about(Some(subagent.clone()))
 }

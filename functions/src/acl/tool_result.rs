@@ -9,7 +9,13 @@ use pilothouse_wire::event::Content;
 use super::{Mapping, first_line};
 
 /// The result of `call`. Where the call stands is found by the intake, which has the session.
-pub fn map(call: &ToolCallId, content: &Content, is_error: bool, subagent: Option<&SubAgentId>, now: Timestamp) -> Mapping {
+pub fn map(
+    call: &ToolCallId,
+    content: &Content,
+    is_error: bool,
+    subagent: Option<&SubAgentId>,
+    now: Timestamp,
+) -> Mapping {
     let text = content.text();
     let word = if is_error { "Error" } else { "Done" };
     let gist = first_line(&text);

@@ -23,7 +23,8 @@ pub fn map(usage: &UsageUpdate, now: Timestamp) -> Mapping {
         tokens: usage.token_usage,
         context_window,
     };
-    let percent = context_window.map(|w| format!(", context {}% full", w.usage_percent())).unwrap_or_default();
+    let percent =
+        context_window.map(|w| format!(", context {}% full", w.usage_percent())).unwrap_or_default();
     let summary = format!("{}: {} dollars so far{percent}", report.model, report.cost);
     let subagent = report.subagent.clone();
     Mapping::to(AgentFact::Used(report)).line(ActivityItemType::MetricsUpdate, &summary, now).about(subagent)

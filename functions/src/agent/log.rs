@@ -46,7 +46,13 @@ pub async fn handle(
         id,
         said,
         |_, _| Ok(vec![DomainEvent::DecisionLogged { content: content.clone() }]),
-        |it| Answer::new(StatusCode::CREATED, None, &json!({ "sequenceNumber": it.session.journal_sequence() + 1 })),
+        |it| {
+            Answer::new(
+                StatusCode::CREATED,
+                None,
+                &json!({ "sequenceNumber": it.session.journal_sequence() + 1 }),
+            )
+        },
     )
     .await
 }

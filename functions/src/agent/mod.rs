@@ -49,13 +49,16 @@ async fn change(
         let id = cx.event_id();
         let mut commit = Commit::new();
         app.record_new_messages(&mut commit, &loaded, &events)?;
-        let entry = JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
+        let entry =
+            JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
         commit.entry(&entry, what.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;
         call.keep_answer(&mut commit, &answer, &app)?;
         match app.store.commit(commit).await {
             Ok(()) => return Ok(answer),
-            Err(CommitError::Conflict | CommitError::AnswerExists) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(CommitError::Conflict | CommitError::AnswerExists) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+            }
             Err(other) => return Err(other.into()),
         }
     }

@@ -51,7 +51,11 @@ impl PoolView {
             leases: pool
                 .leases()
                 .iter()
-                .map(|(session_id, lease)| LeaseView { session_id: *session_id, run_id: lease.run_id, since: lease.since })
+                .map(|(session_id, lease)| LeaseView {
+                    session_id: *session_id,
+                    run_id: lease.run_id,
+                    since: lease.since,
+                })
                 .collect(),
             waiting: pool.waiting().to_vec(),
             version,

@@ -2,9 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::session::{AgentSession, AgentSessionStatus, Failure, PendingRequest, RecordedOutput, RunCause, RunPhase, Turn};
-use pilothouse_domain::value::{AutoContinueConfig, Capabilities, ContextWindowSnapshot, ExecutionMode, SessionPlan, SessionTaskList, TokenUsage};
-use pilothouse_domain::{AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId};
+use pilothouse_domain::session::{
+    AgentSession, AgentSessionStatus, Failure, PendingRequest, RecordedOutput, RunCause, RunPhase, Turn,
+};
+use pilothouse_domain::value::{
+    AutoContinueConfig, Capabilities, ContextWindowSnapshot, ExecutionMode, SessionPlan, SessionTaskList,
+    TokenUsage,
+};
+use pilothouse_domain::{
+    AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -169,7 +176,11 @@ pub struct ContextWindowView {
 
 impl From<ContextWindowSnapshot> for ContextWindowView {
     fn from(snapshot: ContextWindowSnapshot) -> Self {
-        Self { snapshot, total_tokens: snapshot.usage.total(), usage_percent: snapshot.usage_percent().to_string() }
+        Self {
+            snapshot,
+            total_tokens: snapshot.usage.total(),
+            usage_percent: snapshot.usage_percent().to_string(),
+        }
     }
 }
 
@@ -379,9 +390,16 @@ impl SessionSummary {
             has_pending_review: session.has_pending_review(),
             total_cost_usd: session.metrics().total_cost_usd,
             hard_cap_usd: session.budget().hard_cap_usd(),
-            context_window_usage_percent: session.metrics().context_window.map(|w| w.usage_percent().to_string()),
+            context_window_usage_percent: session
+                .metrics()
+                .context_window
+                .map(|w| w.usage_percent().to_string()),
             turn_count: session.metrics().turn_count,
-            elapsed_seconds: session.completed_at().unwrap_or_else(|| session.updated_at()).since(from).as_secs(),
+            elapsed_seconds: session
+                .completed_at()
+                .unwrap_or_else(|| session.updated_at())
+                .since(from)
+                .as_secs(),
             enabled_skill_count: session.enabled_skill_ids().len(),
             labels: session.settings().labels.clone(),
             outcome,

@@ -1,9 +1,9 @@
 //! The clock: carries out what is due (rulings 12, 13, 26). Deadlines stand on the sessions; the Due index only says
 //! where to look.
 
-use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{Due, ProcessState};
+use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp};
 use pilothouse_runtime::ProcessState as Seen;
 use pilothouse_store::{Commit, Store};
 
@@ -31,7 +31,9 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     for attempt in 0..TRIES {
         let Some(mut loaded) = app.store.conversation(id).await? else { return Ok(()) };
         let session = &loaded.conversation.session;
-        let Some(due) = session.next_due(&app.deadlines).filter(|(at, _)| *at <= app.now()).map(|(_, due)| due) else {
+        let Some(due) =
+            session.next_due(&app.deadlines).filter(|(at, _)| *at <= app.now()).map(|(_, due)| due)
+        else {
             return Ok(());
         };
         let run = session.run().map(|run| run.id);
@@ -71,7 +73,9 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         app.record_entry(&mut commit, &mut loaded, Cause::Clock, events)?;
         match apply_ready(app, commit, loaded).await {
             Ok(()) => return Ok(()),
-            Err(Problem::VersionConflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(Problem::VersionConflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+            }
             Err(other) => return Err(other),
         }
     }
@@ -79,7 +83,13 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
 }
 
 /// Whether what is due finds the run dead (rulings 12, 13).
-fn is_dead(due: Due, process: ProcessState, heard_at: Option<Timestamp>, app: &App, session: &AgentSession) -> bool {
+fn is_dead(
+    due: Due,
+    process: ProcessState,
+    heard_at: Option<Timestamp>,
+    app: &App,
+    session: &AgentSession,
+) -> bool {
     let heard_lately = heard_at.is_some_and(|at| at + app.deadlines.silent > app.now());
     session.run().is_some_and(|run| run.inbox.has_gap())
         && match due {

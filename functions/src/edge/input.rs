@@ -26,7 +26,10 @@ pub struct Violations(pub Vec<Violation>);
 impl Violations {
     fn with(mut self, location: ValuePointerRef<'_>, field: Option<&str>, message: String) -> Self {
         let place = spelled(location);
-        self.0.push(Violation { field: field.map_or_else(|| place.clone(), |field| joined(&place, field)), message });
+        self.0.push(Violation {
+            field: field.map_or_else(|| place.clone(), |field| joined(&place, field)),
+            message,
+        });
         self
     }
 }
@@ -45,19 +48,30 @@ fn joined(parent: &str, key: &str) -> String {
 }
 
 impl DeserializeError for Violations {
-    fn error<V: IntoValue>(self_: Option<Self>, error: ErrorKind<'_, V>, location: ValuePointerRef<'_>) -> ControlFlow<Self, Self> {
+    fn error<V: IntoValue>(
+        self_: Option<Self>,
+        error: ErrorKind<'_, V>,
+        location: ValuePointerRef<'_>,
+    ) -> ControlFlow<Self, Self> {
         let (field, message) = match error {
             ErrorKind::IncorrectValueKind { actual, accepted } => {
                 let accepted: Vec<_> = accepted.iter().map(|kind| kind.to_string().to_lowercase()).collect();
-                (None, format!("must be {}, but is {}", accepted.join(" or "), actual.kind().to_string().to_lowercase()))
-            },
+                (
+                    None,
+                    format!(
+                        "must be {}, but is {}",
+                        accepted.join(" or "),
+                        actual.kind().to_string().to_lowercase()
+                    ),
+                )
+            }
             ErrorKind::MissingField { field } => (Some(field), "is missing".to_owned()),
             ErrorKind::UnknownKey { key, accepted } => {
                 (Some(key), format!("is not known here; known are {}", accepted.join(", ")))
-            },
+            }
             ErrorKind::UnknownValue { value, accepted } => {
                 (None, format!("`{value}` is none of {}", accepted.join(", ")))
-            },
+            }
             ErrorKind::BadSequenceLen { expected, .. } => (None, format!("must have {expected} entries")),
             ErrorKind::Unexpected { msg } => (None, msg),
         };
@@ -129,7 +143,9 @@ pub struct Body<T> {
 pub struct NoBody;
 
 async fn bytes_of(request: Request) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await.map_err(|_| Problem::TooLarge { limit: MAX_BODY_BYTES })
+    axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES)
+        .await
+        .map_err(|_| Problem::TooLarge { limit: MAX_BODY_BYTES })
 }
 
 /// Reads an input from the bytes of a body. An empty body is an empty object.
@@ -137,7 +153,8 @@ pub fn read<T: Deserr<Violations>>(bytes: &[u8]) -> Result<T, Problem> {
     let value: Value = if bytes.iter().all(u8::is_ascii_whitespace) {
         Value::Object(serde_json::Map::new())
     } else {
-        serde_json::from_slice(bytes).map_err(|error| Problem::invalid("", format!("the body is not JSON: {error}")))?
+        serde_json::from_slice(bytes)
+            .map_err(|error| Problem::invalid("", format!("the body is not JSON: {error}")))?
     };
     deserr::deserialize::<T, _, Violations>(value).map_err(Into::into)
 }
@@ -192,7 +209,15 @@ mod tests {
             r#"{{ "workingDirectory": "here", "objective": "{objective}", "budgetCapUsd": "-1", "warnAtPercent": 100,
                  "labels": 7, "colour": "red", "planApprovalRequired": "yes" }}"#
         );
-        let wrong = ["budgetCapUsd", "colour", "labels", "objective", "planApprovalRequired", "warnAtPercent", "workingDirectory"];
+        let wrong = [
+            "budgetCapUsd",
+            "colour",
+            "labels",
+            "objective",
+            "planApprovalRequired",
+            "warnAtPercent",
+            "workingDirectory",
+        ];
         assert_eq!(fields(&json), wrong);
     }
 
@@ -218,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_fitting_input_is_taken() {
-        let json = r#"{ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1.50", "name": null }"#;
+        let json =
+            r#"{ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1.50", "name": null }"#;
         assert_eq!(violations(json), []);
     }
 }

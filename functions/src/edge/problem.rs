@@ -83,7 +83,9 @@ impl Problem {
             Self::Internal(cause) => match cause.downcast_ref::<StoreError>() {
                 Some(StoreError::Table(error)) => error.is_transient(),
                 Some(_) => false,
-                None => cause.is::<BlobError>() || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_))),
+                None => {
+                    cause.is::<BlobError>() || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_)))
+                }
             },
             _ => false,
         }
@@ -111,12 +113,14 @@ impl Problem {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
-            },
+            }
             Self::Session(_)
             | Self::Queue(_)
             | Self::Pool(PoolError::LineFull { .. })
@@ -136,13 +140,13 @@ impl Problem {
             Self::Invalid(violations) => violations.clone(),
             Self::Session(error @ SessionError::InvalidBudget(_)) => {
                 vec![Violation { field: "capUsd".to_owned(), message: error.to_string() }]
-            },
+            }
             Self::Session(error @ SessionError::AnswersMissing { .. }) => {
                 vec![Violation { field: "answers".to_owned(), message: error.to_string() }]
-            },
+            }
             Self::Pool(error @ PoolError::InvalidMaximum { .. }) => {
                 vec![Violation { field: "maxConcurrentSessions".to_owned(), message: error.to_string() }]
-            },
+            }
             _ => Vec::new(),
         };
         let status = self.status();
@@ -204,7 +208,9 @@ impl IntoResponse for Problem {
             tracing::error!(cause = %chain, "a request failed");
         }
         let mut response = (self.status(), Json(self.document())).into_response();
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(self, Self::Unauthenticated(_)) {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

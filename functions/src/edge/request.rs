@@ -21,7 +21,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Session {
     }
 }
 
-async fn path_id<S: Send + Sync, T: std::str::FromStr>(parts: &mut Parts, state: &S, name: &str) -> Result<T, Problem> {
+async fn path_id<S: Send + Sync, T: std::str::FromStr>(
+    parts: &mut Parts,
+    state: &S,
+    name: &str,
+) -> Result<T, Problem> {
     let params = RawPathParams::from_request_parts(parts, state).await.map_err(Problem::internal)?;
     params
         .iter()
@@ -38,7 +42,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Message {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, "messageId").await.map(Self).map_err(|_| Problem::NotFound("there is no such message".to_owned()))
+        path_id(parts, state, "messageId")
+            .await
+            .map(Self)
+            .map_err(|_| Problem::NotFound("there is no such message".to_owned()))
     }
 }
 
@@ -60,17 +67,24 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(value) = header_text(&parts.headers, header::IF_MATCH.as_str())? else { return Ok(Self(None)) };
+        let Some(value) = header_text(&parts.headers, header::IF_MATCH.as_str())? else {
+            return Ok(Self(None));
+        };
         if value == "*" {
             return Ok(Self(None));
         }
         let version = value.trim().trim_start_matches("W/").trim_matches('"').parse();
-        version.map(|v| Self(Some(v))).map_err(|_| Problem::invalid("If-Match", "must be an ETag that an answer carried"))
+        version
+            .map(|v| Self(Some(v)))
+            .map_err(|_| Problem::invalid("If-Match", "must be an ETag that an answer carried"))
     }
 }
 
 fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {
-    headers.get(name).map(|v| v.to_str().map_err(|_| Problem::invalid(name, "must be plain text"))).transpose()
+    headers
+        .get(name)
+        .map(|v| v.to_str().map_err(|_| Problem::invalid(name, "must be plain text")))
+        .transpose()
 }
 
 /// `Idempotency-Key`: a retry with it is answered as the first request was.
@@ -161,4 +175,3 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
         Ok(Self(pairs))
     }
 }
-

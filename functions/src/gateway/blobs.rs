@@ -14,7 +14,12 @@ use crate::edge::Problem;
 const MAX_BLOB_BYTES: usize = 64 * 1024 * 1024;
 
 /// 204. The name must be the content's own hash; sending it again changes nothing.
-pub async fn handle(State(app): State<App>, caller: Caller, Path(sha256): Path<String>, request: Request) -> Result<Response, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    caller: Caller,
+    Path(sha256): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
     let bytes = axum::body::to_bytes(request.into_body(), MAX_BLOB_BYTES)
         .await
         .map_err(|_| Problem::TooLarge { limit: MAX_BLOB_BYTES })?;

@@ -13,7 +13,11 @@ use crate::edge::Problem;
 use crate::queues;
 
 /// 204, also when they were removed before.
-pub async fn handle(State(app): State<App>, caller: Caller, Json(ask): Json<DeleteCommands>) -> Result<Response, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    caller: Caller,
+    Json(ask): Json<DeleteCommands>,
+) -> Result<Response, Problem> {
     let receipts: Vec<_> = ask.receipts.into_iter().map(Receipt).collect();
     match app.broker.delete(&queues::commands(caller.run), &receipts).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT.into_response()),

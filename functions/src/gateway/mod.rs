@@ -34,7 +34,11 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         const REFUSED: Problem = Problem::Unauthenticated("the gateway token is not valid");
-        let token = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
+        let token = parts
+            .headers
+            .get(header::AUTHORIZATION)
+            .and_then(|v| v.to_str().ok())
+            .and_then(|v| v.strip_prefix("Bearer "));
         let token = token.ok_or(REFUSED)?;
         let mut named = token.split('.');
         let session = named.next().and_then(|id| id.parse().ok()).ok_or(REFUSED)?;

@@ -15,7 +15,11 @@ use crate::queues;
 
 /// 200 with what the broker has. The group is the token's session, whatever the events say; the intake checks their
 /// signatures.
-pub async fn handle(State(app): State<App>, caller: Caller, Json(events): Json<SendEvents>) -> Result<Response, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    caller: Caller,
+    Json(events): Json<SendEvents>,
+) -> Result<Response, Problem> {
     if events.entries.len() > MAX_BATCH {
         return Err(Problem::invalid("entries", format!("must have at most {MAX_BATCH}")));
     }
@@ -32,7 +36,7 @@ pub async fn handle(State(app): State<App>, caller: Caller, Json(events): Json<S
             let failed: Vec<usize> = outcome.failed.iter().map(|(at, _)| *at).collect();
             let accepted = (0..count).filter(|at| !failed.contains(at)).collect();
             Ok(Json(SendResult { accepted }).into_response())
-        },
+        }
         Err(error) => Ok(unavailable(&error)),
     }
 }

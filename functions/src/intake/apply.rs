@@ -33,7 +33,9 @@ pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened
         };
         match batch.take_all(messages).await {
             // A part may be committed: it is recognised when it is taken again.
-            Err(Problem::VersionConflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(Problem::VersionConflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+            }
             other => return other,
         }
     }
@@ -41,7 +43,12 @@ pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened
 }
 
 /// Counts the sequence of a message that keeps failing as consumed (ruling 9).
-pub(super) async fn set_aside(app: &App, session: AgentSessionId, message: &Opened, cause: &str) -> Result<(), Problem> {
+pub(super) async fn set_aside(
+    app: &App,
+    session: AgentSessionId,
+    message: &Opened,
+    cause: &str,
+) -> Result<(), Problem> {
     let Opened::Event { run, sequence, .. } = message else { return Ok(()) };
     for attempt in 0..TRIES {
         let Some(batch) = Batch::load(app, session).await? else { return Ok(()) };
@@ -50,7 +57,9 @@ pub(super) async fn set_aside(app: &App, session: AgentSessionId, message: &Open
         }
         let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
         match batch.skip(*run, *sequence, errors).await {
-            Err(Problem::VersionConflict) => tokio::time::sleep(Store::backoff(attempt, rand::random())).await,
+            Err(Problem::VersionConflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+            }
             other => return other,
         }
     }
@@ -126,18 +135,24 @@ impl<'a> Batch<'a> {
                 session.turn_away(sequence);
                 self.changed = true;
                 self.ask_for_missing()
-            },
+            }
             Arrival::Early => {
                 session.park(sequence);
                 self.changed = true;
                 let id = session.id();
-                self.commit.park(id, run, sequence, &ParkedEnvelope { body: body.to_owned() }, self.app.now())?;
+                self.commit.park(
+                    id,
+                    run,
+                    sequence,
+                    &ParkedEnvelope { body: body.to_owned() },
+                    self.app.now(),
+                )?;
                 self.ask_for_missing()
-            },
+            }
             Arrival::Next => {
                 self.apply_one(run, sequence, body).await?;
                 self.consumed(run, sequence).await
-            },
+            }
         }
     }
 
@@ -180,7 +195,11 @@ impl<'a> Batch<'a> {
                 }
                 self.commit_early().await?;
                 let session = &mut self.loaded.conversation.session;
-                ready = if matches!(session.sender(run), Sender::Current(_)) { session.take_ready() } else { None };
+                ready = if matches!(session.sender(run), Sender::Current(_)) {
+                    session.take_ready()
+                } else {
+                    None
+                };
             }
             let Some(sequence) = ready else { return Ok(()) };
             let id = self.loaded.conversation.session.id();
@@ -189,7 +208,12 @@ impl<'a> Batch<'a> {
                 // Parked in this very batch: it stands in the commit, not yet in the table.
                 None => match self.commit.parked_body(id, run, sequence) {
                     Some(body) => self.apply_one(run, sequence, &body).await?,
-                    None => self.quarantine(run, sequence, Value::Null, vec!["its parked body is missing".to_owned()])?,
+                    None => self.quarantine(
+                        run,
+                        sequence,
+                        Value::Null,
+                        vec!["its parked body is missing".to_owned()],
+                    )?,
                 },
             }
             self.commit.unpark(id, run, sequence);
@@ -206,17 +230,29 @@ impl<'a> Batch<'a> {
             Err(error) => {
                 let value = self.fit(value).await?;
                 return self.quarantine(run, sequence, value, vec![cut(&error.to_string(), 1000)]);
-            },
+            }
         };
         let Some(mut mapping) = acl::map(&event, now) else {
             let value = self.fit(value).await?;
-            return self.quarantine(run, sequence, value, vec![format!("{} has no place in the sequence", event.name())]);
+            return self.quarantine(
+                run,
+                sequence,
+                value,
+                vec![format!("{} has no place in the sequence", event.name())],
+            );
         };
         if let Some(subagent) = &mapping.subagent {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
         }
-        if let (Some(View::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) = (&mut mapping.view, &event) {
-            *called_at = self.loaded.conversation.session.open_tool_call(tool_call_id).map(|call| call.journal_sequence);
+        if let (Some(View::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
+            (&mut mapping.view, &event)
+        {
+            *called_at = self
+                .loaded
+                .conversation
+                .session
+                .open_tool_call(tool_call_id)
+                .map(|call| call.journal_sequence);
         }
         let (events, ignored) = self.observe(run, mapping.facts);
         let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
@@ -228,7 +264,8 @@ impl<'a> Batch<'a> {
         let mut ids = FreshIds;
         let id = self.app.occasion(&mut ids).event_id();
         let session = &mut self.loaded.conversation.session;
-        let mut entry = JournalEntry::record(session, id, now, cause, events, mapping.line.into_iter().collect());
+        let mut entry =
+            JournalEntry::record(session, id, now, cause, events, mapping.line.into_iter().collect());
         entry.ignored_reason = ignored;
         self.commit.entry(&entry, view.as_ref())?;
         self.changed = true;
@@ -254,7 +291,11 @@ impl<'a> Batch<'a> {
         let mut events = Events::new();
         let mut ignored = None;
         for fact in facts {
-            let observed = if current { conversation.observe(fact, &hash, &mut cx) } else { conversation.observe_late(fact, &mut cx) };
+            let observed = if current {
+                conversation.observe(fact, &hash, &mut cx)
+            } else {
+                conversation.observe_late(fact, &mut cx)
+            };
             events.extend(observed.events);
             ignored = match observed.outcome {
                 Outcome::Applied => ignored,
@@ -282,7 +323,11 @@ impl<'a> Batch<'a> {
         let mut cx = self.app.occasion(&mut ids);
         let conversation = &mut self.loaded.conversation;
         let Sender::Current(ordinal) = conversation.session.sender(run) else { return Ok(()) };
-        let how = exit.detail.clone().or_else(|| exit.signal.map(|s| format!("signal {s}"))).or_else(|| exit.code.map(|c| format!("exit code {c}")));
+        let how = exit
+            .detail
+            .clone()
+            .or_else(|| exit.signal.map(|s| format!("signal {s}")))
+            .or_else(|| exit.code.map(|c| format!("exit code {c}")));
         let events = conversation.run_ended(run, exit.drained, how, &mut cx).map_err(Problem::from)?;
         let events = self.app.follow(conversation, events, &mut cx);
         let body = serde_json::to_value(RawEvent::RunExited(exit.clone())).map_err(Problem::internal)?;
@@ -290,9 +335,20 @@ impl<'a> Batch<'a> {
     }
 
     /// An authentic event that cannot be read consumes its sequence, is shown, and blocks nothing (ruling 9).
-    fn quarantine(&mut self, run: RunId, sequence: u64, body: Value, errors: Vec<String>) -> Result<(), Problem> {
+    fn quarantine(
+        &mut self,
+        run: RunId,
+        sequence: u64,
+        body: Value,
+        errors: Vec<String>,
+    ) -> Result<(), Problem> {
         let cause = self.cause(run, Some(sequence), body);
-        self.entry(cause, vec![DomainEvent::EventQuarantined { errors }], Some("quarantined".to_owned()), None)
+        self.entry(
+            cause,
+            vec![DomainEvent::EventQuarantined { errors }],
+            Some("quarantined".to_owned()),
+            None,
+        )
     }
 
     fn cause(&self, run_id: RunId, sequence: Option<u64>, body: Value) -> Cause {
@@ -303,7 +359,13 @@ impl<'a> Batch<'a> {
         Cause::Agent { run_id, run, sequence, body }
     }
 
-    fn entry(&mut self, cause: Cause, events: Events, ignored: Option<String>, view: Option<&View>) -> Result<(), Problem> {
+    fn entry(
+        &mut self,
+        cause: Cause,
+        events: Events,
+        ignored: Option<String>,
+        view: Option<&View>,
+    ) -> Result<(), Problem> {
         if events.is_empty() {
             return Ok(());
         }
@@ -312,7 +374,14 @@ impl<'a> Batch<'a> {
         let mut ids = FreshIds;
         let mut cx = self.app.occasion(&mut ids);
         let id = cx.event_id();
-        let mut entry = JournalEntry::record(&mut self.loaded.conversation.session, id, cx.now, cause, events, Vec::new());
+        let mut entry = JournalEntry::record(
+            &mut self.loaded.conversation.session,
+            id,
+            cx.now,
+            cause,
+            events,
+            Vec::new(),
+        );
         entry.ignored_reason = ignored;
         Ok(self.commit.entry(&entry, view)?)
     }

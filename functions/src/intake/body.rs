@@ -46,9 +46,9 @@ fn cut_texts(value: &mut Value) {
             }
             text.truncate(end);
             text.push('…');
-        },
+        }
         Value::Array(items) => items.iter_mut().for_each(cut_texts),
         Value::Object(fields) => fields.values_mut().for_each(cut_texts),
-        _ => {},
+        _ => {}
     }
 }

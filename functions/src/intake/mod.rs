@@ -33,7 +33,7 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
                 // Nothing in it may be believed, so it consumes nothing and is shown to nobody (ruling 9).
                 tracing::warn!(group = %message.group, cause = %refused, "a message was refused");
                 done.push(message.receipt);
-            },
+            }
         }
     }
     let mut failed = Vec::new();
@@ -46,7 +46,7 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
                 let (applied, rest) = one_by_one(app, session, received, opened, &cause, &mut pause).await;
                 done.extend(applied);
                 failed.push((rest, pause));
-            },
+            }
         }
     }
     app.broker.delete(&queue, &done).await?;
@@ -83,7 +83,8 @@ async fn one_by_one(
         }
         tracing::warn!(%session, %cause, receive_count = message.receive_count, "an event could not be applied");
         *pause = queues::pause(message.receive_count);
-        let rest = std::iter::once(message.receipt).chain(messages.map(|(message, _)| message.receipt)).collect();
+        let rest =
+            std::iter::once(message.receipt).chain(messages.map(|(message, _)| message.receipt)).collect();
         return (done, rest);
     }
     (done, Vec::new())
@@ -99,7 +100,7 @@ async fn bury(app: &App, session: AgentSessionId, message: &Received, opened: &O
         Err(error) => {
             tracing::error!(%session, %error, "an event could not be moved to the dead letters");
             false
-        },
+        }
     }
 }
 

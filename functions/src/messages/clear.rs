@@ -9,7 +9,12 @@ use crate::change::{Answer, Call};
 use crate::edge::{NoBody, Problem, Session};
 
 /// 200 with the ids of what was cancelled.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, _: NoBody) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    _: NoBody,
+) -> Result<Answer, Problem> {
     app.change(
         &call,
         id,

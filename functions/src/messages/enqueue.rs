@@ -36,7 +36,12 @@ pub struct Enqueue {
 }
 
 /// 201 with the message; it is sent when its turn comes (ruling 29).
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Enqueue>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<Enqueue>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let input = body.input;
     if let Some(message_id) = input.message_id {
@@ -71,9 +76,11 @@ pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, bo
         .await;
     match enqueued {
         // The same message, sent twice at once: the first one counts.
-        Err(Problem::IdempotencyMismatch | Problem::Queue(QueueError::IdempotencyMismatch)) if input.message_id.is_some() => {
+        Err(Problem::IdempotencyMismatch | Problem::Queue(QueueError::IdempotencyMismatch))
+            if input.message_id.is_some() =>
+        {
             sent_before(&app, id, message_id, &input).await?.ok_or(Problem::IdempotencyMismatch)
-        },
+        }
         other => other,
     }
 }
@@ -83,7 +90,12 @@ fn created(message: &SessionMessage) -> Result<Answer, Problem> {
 }
 
 /// The answer for a message that was sent before under this id, as it stands now; a refusal when it was another one.
-async fn sent_before(app: &App, id: AgentSessionId, message: MessageId, input: &Enqueue) -> Result<Option<Answer>, Problem> {
+async fn sent_before(
+    app: &App,
+    id: AgentSessionId,
+    message: MessageId,
+    input: &Enqueue,
+) -> Result<Option<Answer>, Problem> {
     let Some(sent) = app.store.sent_message(id, message).await? else { return Ok(None) };
     let priority = input.priority.unwrap_or(MessagePriority::Queued);
     // By what was sent, not by what became of it: it may have been edited or promoted since.

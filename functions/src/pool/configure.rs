@@ -23,7 +23,11 @@ pub struct ConfigurePool {
 }
 
 /// 200 with the pool; sessions that wait are started as slots allow.
-pub async fn handle(State(app): State<App>, call: Call, body: Body<ConfigurePool>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    body: Body<ConfigurePool>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     for attempt in 0..32 {
         if let Some(answer) = call.earlier_answer(&app.store).await? {
@@ -39,14 +43,19 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<ConfigurePool
             && let Some(mut loaded) = app.store.conversation(next).await?
         {
             // The pool has no journal; who gains by it has: the reaction hands on the slots, whatever becomes of us.
-            app.record(&mut commit, &mut loaded, Cause::Owner { function: call.function.to_owned() }, events)?;
+            app.record(
+                &mut commit,
+                &mut loaded,
+                Cause::Owner { function: call.function.to_owned() },
+                events,
+            )?;
         }
         call.keep_answer(&mut commit, &answer, &app)?;
         match app.store.commit(commit).await {
             Ok(()) => return Ok(answer),
             Err(CommitError::Conflict | CommitError::AnswerExists) => {
                 tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            },
+            }
             Err(other) => return Err(other.into()),
         }
     }

@@ -31,13 +31,16 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
         DomainEvent::SlotWanted { .. } | DomainEvent::Retried { .. } | DomainEvent::PoolExhausted { .. } => {
             allocate(app, entry.session_id).await?;
             fill(app, &entry.owner_id).await
-        },
+        }
         DomainEvent::PoolConfigured { .. } => fill(app, &entry.owner_id).await,
         DomainEvent::RunEnded { run_id, .. } => {
-            change_pool(app, &entry.owner_id, |pool| !pool.release(entry.session_id, *run_id).is_empty()).await?;
+            change_pool(app, &entry.owner_id, |pool| !pool.release(entry.session_id, *run_id).is_empty())
+                .await?;
             fill(app, &entry.owner_id).await
-        },
-        DomainEvent::Cancelled {} => change_pool(app, &entry.owner_id, |pool| pool.leave_line(entry.session_id)).await,
+        }
+        DomainEvent::Cancelled {} => {
+            change_pool(app, &entry.owner_id, |pool| pool.leave_line(entry.session_id)).await
+        }
         _ => Ok(()),
     }
 }
@@ -57,7 +60,11 @@ pub async fn fill(app: &App, owner: &UserId) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn change_pool(app: &App, owner: &UserId, mut change: impl FnMut(&mut pilothouse_domain::pool::SessionPool) -> bool) -> Result<(), Problem> {
+async fn change_pool(
+    app: &App,
+    owner: &UserId,
+    mut change: impl FnMut(&mut pilothouse_domain::pool::SessionPool) -> bool,
+) -> Result<(), Problem> {
     for attempt in 0..TRIES {
         let mut pool = app.store.pool(owner).await?;
         if !change(&mut pool.value) {

@@ -69,7 +69,7 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
                 } else {
                     failed.push(message);
                 }
-            },
+            }
         }
     }
     app.broker.delete(&queue, &done).await?;
@@ -88,7 +88,10 @@ async fn react(app: &App, body: &str) -> Result<(), Problem> {
     let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
     let entries = app.store.journal(pointer.session_id, pointer.sequence.saturating_sub(1), 1).await?;
     let Some(entry) = entries.first().filter(|entry| entry.sequence == pointer.sequence) else {
-        return Err(Problem::internal(format!("journal entry {} of session {} is missing", pointer.sequence, pointer.session_id)));
+        return Err(Problem::internal(format!(
+            "journal entry {} of session {} is missing",
+            pointer.sequence, pointer.session_id
+        )));
     };
     // One that fails keeps none of the others back: a slot is freed although a process cannot be reached.
     let mut outcome = Ok(());

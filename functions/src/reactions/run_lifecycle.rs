@@ -26,12 +26,12 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
         DomainEvent::RunRequested { run_id, ordinal, .. } => launch(app, entry, *run_id, *ordinal).await,
         DomainEvent::RunStopOrdered { command, mode: StopMode::Kill } => {
             app.runtime.stop(entry.session_id, command.run_id, Signal::Kill).await.map_err(Problem::internal)
-        },
+        }
         DomainEvent::RunEnded { run_id, .. } => {
             // A run may count as dead although its process was not seen to end (ruling 13).
             app.runtime.stop(entry.session_id, *run_id, Signal::Kill).await.map_err(Problem::internal)?;
             app.broker.remove(&queues::commands(*run_id)).await.map_err(Problem::internal)
-        },
+        }
         _ => Ok(()),
     }
 }

@@ -99,10 +99,10 @@ fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> 
         },
         E::InputReceived { request_id, answers, .. } => {
             Command::Answer { request_id: request_id.clone(), answers: answers.clone() }
-        },
+        }
         E::PlanApproved { request_id, .. } => {
             Command::PlanDecision { request_id: request_id.clone(), approved: true, feedback: None }
-        },
+        }
         E::PlanRejected { request_id, feedback, .. } => Command::PlanDecision {
             request_id: request_id.clone(),
             approved: false,
@@ -118,17 +118,21 @@ fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> 
                 source: message.source,
                 expected_turn_id: message.expected_turn_id.clone(),
             }
-        },
+        }
         E::ReplayRequested { from_sequence, to_sequence, .. } => {
             Command::Replay { from_sequence: *from_sequence, to_sequence: *to_sequence }
-        },
+        }
         _ => return None,
     })
 }
 
 fn begin(session: &AgentSession) -> Begin {
     let opening = session.opening();
-    Begin { config: config(session), resume_conversation: opening.resume_conversation, prompt: opening.prompt }
+    Begin {
+        config: config(session),
+        resume_conversation: opening.resume_conversation,
+        prompt: opening.prompt,
+    }
 }
 
 fn config(session: &AgentSession) -> AgentSessionConfig {

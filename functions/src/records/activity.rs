@@ -47,10 +47,14 @@ pub async fn handle(
             // What was seen is of the entry that follows the cursor; that one may have expired.
             let seen = if entry.sequence == after + 1 { std::mem::take(&mut seen) } else { 0 };
             for (at, line) in view::activity(&entry).enumerate().skip(seen) {
-                let wanted = subagent.as_ref().is_none_or(|wanted| line.item.sub_agent_id.as_ref() == Some(wanted))
-                    && since.is_none_or(|since| entry.at >= since);
+                let wanted =
+                    subagent.as_ref().is_none_or(|wanted| line.item.sub_agent_id.as_ref() == Some(wanted))
+                        && since.is_none_or(|since| entry.at >= since);
                 if wanted && items.len() == page.limit {
-                    return Ok(Json(Page { items, next_cursor: Some(cursor_within(entry.sequence - 1, at)) }));
+                    return Ok(Json(Page {
+                        items,
+                        next_cursor: Some(cursor_within(entry.sequence - 1, at)),
+                    }));
                 }
                 if wanted {
                     items.push(line);

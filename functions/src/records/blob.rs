@@ -9,7 +9,12 @@ use crate::app::App;
 use crate::edge::{Owner, Problem, Session};
 
 /// 200 with the bytes.
-pub async fn handle(State(app): State<App>, Owner(owner): Owner, Session(id): Session, parameters: RawPathParams) -> Result<Response, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    Session(id): Session,
+    parameters: RawPathParams,
+) -> Result<Response, Problem> {
     let none = || Problem::NotFound("there is no such blob".to_owned());
     app.session_of(&owner, id).await?;
     let (_, sha256) = parameters.iter().find(|(name, _)| *name == "sha256").ok_or_else(none)?;

@@ -13,7 +13,11 @@ use crate::edge::{Owner, Problem, Session};
 const SUBAGENTS: usize = 1000;
 
 /// 200 with the metrics.
-pub async fn handle(State(app): State<App>, Owner(owner): Owner, Session(id): Session) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    Session(id): Session,
+) -> Result<Answer, Problem> {
     let session = app.session_of(&owner, id).await?;
     let mut subagents = Vec::new();
     let mut after = None;
@@ -26,7 +30,10 @@ pub async fn handle(State(app): State<App>, Owner(owner): Owner, Session(id): Se
         }
     }
     let version = session.control_version();
-    Answer::ok(version, &SessionMetricsView { metrics: MetricsView::of(&session), sub_agent_metrics: subagents, version })
+    Answer::ok(
+        version,
+        &SessionMetricsView { metrics: MetricsView::of(&session), sub_agent_metrics: subagents, version },
+    )
 }
 
 fn view(subagent: SubAgentSession) -> SubAgentView {

@@ -31,7 +31,9 @@ impl Scope {
 
     /// The position that a request goes on from.
     pub fn decode(&self, page: &PageRequest) -> Result<Option<Position>, Problem> {
-        let decode = |text| self.cursor().decode(text).map_err(|error| Problem::invalid("cursor", format!("is {error}")));
+        let decode = |text| {
+            self.cursor().decode(text).map_err(|error| Problem::invalid("cursor", format!("is {error}")))
+        };
         page.cursor.as_deref().map(decode).transpose()
     }
 

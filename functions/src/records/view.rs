@@ -11,7 +11,11 @@ use crate::api::records::{ActivityView, LogChunkView, MessageView, ToolCallView,
 /// The lines that an entry adds to the activity stream.
 pub fn activity(entry: &JournalEntry) -> impl Iterator<Item = ActivityView> + '_ {
     let place = move |at: usize| format!("{}.{at}", entry.sequence);
-    entry.activity.iter().enumerate().map(move |(at, item)| ActivityView { id: place(at), item: item.clone() })
+    entry
+        .activity
+        .iter()
+        .enumerate()
+        .map(move |(at, item)| ActivityView { id: place(at), item: item.clone() })
 }
 
 /// The raw event that an entry holds.
@@ -30,7 +34,7 @@ fn text(entry: &JournalEntry, content: &Content) -> (String, bool, Option<String
         other => {
             let blob = cut_to(entry);
             (other.text().into_owned(), blob.is_some(), blob)
-        },
+        }
     }
 }
 
@@ -67,7 +71,8 @@ pub fn message(entry: &JournalEntry) -> Option<MessageView> {
         AssistantContent::ToolUse { .. } => return None,
     };
     let (content, truncated, blob) = text(entry, said);
-    let source = if sub_agent_id.is_some() { AgentMessageSource::SubAgent } else { AgentMessageSource::Agent };
+    let source =
+        if sub_agent_id.is_some() { AgentMessageSource::SubAgent } else { AgentMessageSource::Agent };
     Some(MessageView {
         id: entry.sequence.to_string(),
         message_id: None,
@@ -90,7 +95,7 @@ fn delivered(event: &DomainEvent) -> Option<(pilothouse_domain::MessageId, Agent
                 MessageSource::Webhook => AgentMessageSource::Webhook,
             };
             Some((*message_id, source, content.as_str().to_owned()))
-        },
+        }
         _ => None,
     }
 }
@@ -135,7 +140,9 @@ pub fn orphan(id: ToolCallId, sub_agent_id: Option<SubAgentId>, entry: &JournalE
 
 /// The result that an entry holds, and its call.
 pub fn tool_result(entry: &JournalEntry) -> Option<(ToolCallId, Option<SubAgentId>, ToolResultView)> {
-    let RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } = raw_event(entry)? else { return None };
+    let RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } = raw_event(entry)? else {
+        return None;
+    };
     let (content, truncated, blob) = text(entry, &content);
     Some((tool_call_id, subagent_id, ToolResultView { content, is_error, truncated, blob }))
 }
@@ -150,7 +157,14 @@ pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
         })?,
     };
     let blob = cut_to(entry);
-    Some(LogChunkView { sequence_number: entry.sequence, stream, content, truncated: blob.is_some(), blob, recorded_at: entry.at })
+    Some(LogChunkView {
+        sequence_number: entry.sequence,
+        stream,
+        content,
+        truncated: blob.is_some(),
+        blob,
+        recorded_at: entry.at,
+    })
 }
 
 #[cfg(test)]
@@ -185,12 +199,21 @@ mod tests {
         let shown = message(&whole).unwrap();
         assert_eq!((shown.truncated, shown.blob), (false, None));
         let shown = message(&entry(cut, Vec::new())).unwrap();
-        assert_eq!((shown.content.as_str(), shown.truncated, shown.blob.as_deref()), ("begin…", true, Some("sessions/x/y")));
+        assert_eq!(
+            (shown.content.as_str(), shown.truncated, shown.blob.as_deref()),
+            ("begin…", true, Some("sessions/x/y"))
+        );
 
         let blob = json!({ "blob": "sessions/x/z", "size": 9, "sha256": "z", "head": "be" });
-        let shown = message(&entry(json!({ "type": "assistant_message", "content": { "kind": "text", "text": blob } }), Vec::new()));
+        let shown = message(&entry(
+            json!({ "type": "assistant_message", "content": { "kind": "text", "text": blob } }),
+            Vec::new(),
+        ));
         let shown = shown.unwrap();
-        assert_eq!((shown.content.as_str(), shown.truncated, shown.blob.as_deref()), ("be", true, Some("sessions/x/z")));
+        assert_eq!(
+            (shown.content.as_str(), shown.truncated, shown.blob.as_deref()),
+            ("be", true, Some("sessions/x/z"))
+        );
     }
 
     #[test]
@@ -201,14 +224,16 @@ mod tests {
             content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),
             delivered_at: Timestamp::from_millis(1),
         };
-        let shown = message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
+        let shown =
+            message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
         assert_eq!((shown.content.as_str(), shown.source), ("Go on", AgentMessageSource::User));
     }
 
     #[test]
     fn calls_results_and_logs_are_told_apart() {
         let call = json!({ "kind": "tool_use", "toolCallId": "c", "toolName": "Bash", "input": {} });
-        let call = entry(json!({ "type": "subagent_message", "subagentId": "s", "content": call }), Vec::new());
+        let call =
+            entry(json!({ "type": "subagent_message", "subagentId": "s", "content": call }), Vec::new());
         assert!(message(&call).is_none() && tool_result(&call).is_none() && log_chunk(&call).is_none());
         assert_eq!(tool_call(&call).unwrap().sub_agent_id.unwrap().as_str(), "s");
         let result = entry(json!({ "type": "tool_result", "toolCallId": "c", "content": [1] }), Vec::new());

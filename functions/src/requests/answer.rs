@@ -37,7 +37,12 @@ pub struct OneAnswer {
 }
 
 /// 200: the agent goes on.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<AnswerRequest>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<AnswerRequest>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let AnswerRequest { request_id, answers } = body.input;
     let answers: Vec<_> =

@@ -9,7 +9,12 @@ use crate::edge::input::Body;
 use crate::edge::{Problem, Session};
 
 /// 200: the agent goes on.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<NamedRequest>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<NamedRequest>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     app.command(&call, id, |it, cx| Ok(it.approve_plan(&body.input.request_id, cx)?)).await
 }

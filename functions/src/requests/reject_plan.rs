@@ -25,7 +25,12 @@ pub struct RejectPlan {
 }
 
 /// 200: the agent goes on and revises.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<RejectPlan>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<RejectPlan>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let RejectPlan { request_id, feedback } = body.input;
     app.command(&call, id, |it, cx| Ok(it.reject_plan(&request_id, feedback.clone(), cx)?)).await

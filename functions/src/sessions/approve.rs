@@ -21,7 +21,12 @@ pub struct Approve {
 }
 
 /// 200: Completed.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Approve>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<Approve>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     app.command(&call, id, |it, cx| Ok(it.session.approve_output(body.input.output_id, cx)?)).await
 }

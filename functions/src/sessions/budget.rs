@@ -25,7 +25,12 @@ pub struct ChangeBudget {
 }
 
 /// 200. A session that was paused at its cap can be resumed now.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<ChangeBudget>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<ChangeBudget>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let ChangeBudget { cap_usd, warn_at_percent } = body.input;
     app.command(&call, id, |it, _| Ok(it.session.change_budget(cap_usd, warn_at_percent)?)).await

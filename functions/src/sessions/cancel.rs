@@ -20,7 +20,12 @@ pub struct Cancel {
 }
 
 /// 202: the sidecar has yet to confirm, or an earlier request has yet to resolve. 200: Cancelled.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Cancel>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<Cancel>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash).as_stop();
     app.command(&call, id, |it, cx| Ok(it.session.request_cancel(body.input.force, cx)?)).await
 }

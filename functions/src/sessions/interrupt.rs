@@ -20,7 +20,12 @@ pub struct Interrupt {
 }
 
 /// 202: the sidecar has yet to confirm.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Interrupt>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<Interrupt>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash).as_stop();
     app.command(&call, id, |it, cx| {
         let mut events = it.session.request_interrupt(cx)?;

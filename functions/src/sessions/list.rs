@@ -24,7 +24,8 @@ pub async fn handle(
     parameters: Parameters,
 ) -> Result<Json<Page<SessionSummary>>, Problem> {
     let status = parameters.text("status").map(parse_status).transpose()?;
-    let scope = Scope::new("sessions", layout::owner_partition(&owner)).filtered(parameters.text("status").unwrap_or_default());
+    let scope = Scope::new("sessions", layout::owner_partition(&owner))
+        .filtered(parameters.text("status").unwrap_or_default());
     let keep = |session: &AgentSession| status.is_none_or(|wanted| session.status() == wanted);
     Ok(Json(summaries(&app, &owner, &page, &scope, keep).await?))
 }

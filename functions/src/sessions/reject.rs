@@ -25,7 +25,12 @@ pub struct Reject {
 }
 
 /// 200: Failed, `VerificationFailed`; it can be retried.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Reject>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<Reject>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let Reject { output_id, reason } = body.input;
     app.command(&call, id, |it, cx| Ok(it.session.reject_output(output_id, reason.clone(), cx)?)).await

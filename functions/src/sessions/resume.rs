@@ -7,6 +7,11 @@ use crate::change::{Answer, Call};
 use crate::edge::{NoBody, Problem, Session};
 
 /// 202: the sidecar has yet to confirm. A hibernated session gets a run first.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, _: NoBody) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    _: NoBody,
+) -> Result<Answer, Problem> {
     app.command(&call, id, |it, cx| Ok(it.session.request_resume(cx)?)).await
 }

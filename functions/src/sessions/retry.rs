@@ -26,7 +26,12 @@ pub struct Retry {
 }
 
 /// 202: Queued; it starts when a slot is free. The session's API key is a new one, shown this once.
-pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, body: Body<Retry>) -> Result<Answer, Problem> {
+pub async fn handle(
+    State(app): State<App>,
+    call: Call,
+    Session(id): Session,
+    body: Body<Retry>,
+) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let Retry { additional_instruction, fresh } = body.input;
     let mut answer = app
@@ -35,8 +40,11 @@ pub async fn handle(State(app): State<App>, call: Call, Session(id): Session, bo
             id,
             |it, cx| Ok(it.session.retry(additional_instruction.clone(), fresh, cx)?),
             |it| {
-                let started =
-                    StartedSession { session: SessionView::of(&it.session), api_key: String::new(), pool: None };
+                let started = StartedSession {
+                    session: SessionView::of(&it.session),
+                    api_key: String::new(),
+                    pool: None,
+                };
                 Answer::new(StatusCode::ACCEPTED, Some(it.session.control_version()), &started)
             },
         )

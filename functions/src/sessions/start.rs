@@ -22,8 +22,8 @@ use crate::api::pool::PoolView;
 use crate::api::sessions::{SessionView, StartedSession};
 use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, parsed};
 use crate::edge::Problem;
+use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, parsed};
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -78,20 +78,29 @@ pub struct StartSession {
 }
 
 fn cap(text: String) -> Result<Usd, Said> {
-    let cap: Usd = parsed(text).map_err(|error: pilothouse_domain::money::InvalidUsd| Said(error.to_string()))?;
-    SessionBudget::new(cap, SessionBudget::DEFAULT_WARN_AT_PERCENT).map_err(|error| Said(error.to_string()))?;
+    let cap: Usd =
+        parsed(text).map_err(|error: pilothouse_domain::money::InvalidUsd| Said(error.to_string()))?;
+    SessionBudget::new(cap, SessionBudget::DEFAULT_WARN_AT_PERCENT)
+        .map_err(|error| Said(error.to_string()))?;
     Ok(cap)
 }
 
 pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, Said> {
-    let fits = |n: u64| u8::try_from(n).ok().filter(|n| (1..=99).contains(n)).ok_or_else(|| Said("must be 1 to 99".to_owned()));
+    let fits = |n: u64| {
+        u8::try_from(n)
+            .ok()
+            .filter(|n| (1..=99).contains(n))
+            .ok_or_else(|| Said("must be 1 to 99".to_owned()))
+    };
     value.map(fits).transpose()
 }
 
 fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
     const MONTH: u64 = 30 * 24 * 60 * 60;
     match value {
-        Some(seconds) if !(1..=MONTH).contains(&seconds) => Err(Said(format!("must be 1 to {MONTH} seconds"))),
+        Some(seconds) if !(1..=MONTH).contains(&seconds) => {
+            Err(Said(format!("must be 1 to {MONTH} seconds")))
+        }
         other => Ok(other),
     }
 }
@@ -106,7 +115,9 @@ fn tools(tools: Vec<String>) -> Result<Vec<String>, Said> {
 fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Said> {
     let fits = |k: &str, v: &str| (1..=63).contains(&k.chars().count()) && v.chars().count() <= 200;
     if labels.len() > 20 || !labels.iter().all(|(k, v)| fits(k, v)) {
-        return Err(Said("must be at most 20 labels, with names of 1 to 63 and values of up to 200 characters".to_owned()));
+        return Err(Said(
+            "must be at most 20 labels, with names of 1 to 63 and values of up to 200 characters".to_owned(),
+        ));
     }
     Ok(labels)
 }
@@ -114,7 +125,9 @@ fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, S
 fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
     const LIMIT: usize = 64 * 1024;
     match value {
-        Some(value) if value.to_string().len() > LIMIT => Err(Said(format!("must be at most {LIMIT} bytes of JSON"))),
+        Some(value) if value.to_string().len() > LIMIT => {
+            Err(Said(format!("must be at most {LIMIT} bytes of JSON")))
+        }
         other => Ok(other),
     }
 }
@@ -201,10 +214,10 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
             Ok(()) => {
                 show_key(&app, &mut answer);
                 return Ok(answer);
-            },
+            }
             Err(CommitError::Conflict | CommitError::AnswerExists) => {
                 tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            },
+            }
             Err(other) => return Err(other.into()),
         }
     }

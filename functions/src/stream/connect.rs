@@ -45,7 +45,13 @@ pub async fn handle(
     }))
 }
 
-async fn follow(app: &App, owner: &UserId, id: AgentSessionId, after: (u64, usize), mut socket: WebSocket) -> Result<(), Problem> {
+async fn follow(
+    app: &App,
+    owner: &UserId,
+    id: AgentSessionId,
+    after: (u64, usize),
+    mut socket: WebSocket,
+) -> Result<(), Problem> {
     let (mut after, mut seen) = after;
     let mut wake = app.wakes.watch(id);
     let mut told = false;
@@ -66,7 +72,8 @@ async fn follow(app: &App, owner: &UserId, id: AgentSessionId, after: (u64, usiz
         }
         if !told {
             told = true;
-            send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} }).await?;
+            send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} })
+                .await?;
         }
         tokio::select! {
             grown = wake.grown() => if !grown { return Ok(()) },

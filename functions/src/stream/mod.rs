@@ -11,7 +11,9 @@ use pilothouse_domain::session::AgentSessionStatus as S;
 use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent};
 
 use crate::api::sessions::{BudgetView, MetricsView};
-use crate::api::stream::{QueueChange, StatusView, StreamBody, StreamMessage, UsageView, cursor, cursor_within};
+use crate::api::stream::{
+    QueueChange, StatusView, StreamBody, StreamMessage, UsageView, cursor, cursor_within,
+};
 use crate::records::view;
 
 /// Tells that the journal of a session has grown. The journal itself is read from the store.
@@ -75,7 +77,10 @@ const fn status_after(event: &DomainEvent, after: Option<S>) -> Option<S> {
         E::ContextExhausted {} | E::VoluntaryHandoff { .. } => S::ContextExhausted,
         E::WaitingForInput { .. } => S::WaitingForInput,
         E::PlanPendingApproval { requires_approval: true, .. } => S::WaitingForApproval,
-        E::InputReceived { .. } | E::PlanApproved { .. } | E::PlanRejected { .. } | E::RequestClosed { .. } => return after,
+        E::InputReceived { .. }
+        | E::PlanApproved { .. }
+        | E::PlanRejected { .. }
+        | E::RequestClosed { .. } => return after,
         _ => return None,
     })
 }

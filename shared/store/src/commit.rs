@@ -42,7 +42,10 @@ pub struct LoadedConversation {
     pub(crate) session_version: u64,
     pub(crate) queue_version: u64,
     pub(crate) queue_before: SessionMessageQueue,
-    pub(crate) subagents_before: std::collections::BTreeMap<pilothouse_domain::SubAgentId, pilothouse_domain::session::SubAgentSession>,
+    pub(crate) subagents_before: std::collections::BTreeMap<
+        pilothouse_domain::SubAgentId,
+        pilothouse_domain::session::SubAgentSession,
+    >,
 }
 
 impl LoadedConversation {
@@ -144,7 +147,11 @@ impl Commit {
     }
 
     /// The session, its queue if that changed, its subagents that changed, and the messages that left the queue.
-    pub fn conversation(&mut self, loaded: &LoadedConversation, deadlines: &Deadlines) -> Result<(), StoreError> {
+    pub fn conversation(
+        &mut self,
+        loaded: &LoadedConversation,
+        deadlines: &Deadlines,
+    ) -> Result<(), StoreError> {
         let Conversation { session, queue, subagents, closed_messages } = &loaded.conversation;
         let id = session.id();
         let mut row = item(layout::session(id), "session", body(session)?);
@@ -152,7 +159,10 @@ impl Commit {
         row.due = session.next_due(deadlines).map(|(at, _)| layout::due(id, at));
         self.push(guarded(row, loaded.session_version), Purpose::Guard);
         if *queue != loaded.queue_before {
-            self.push(guarded(item(layout::queue(id), "queue", body(queue)?), loaded.queue_version), Purpose::Guard);
+            self.push(
+                guarded(item(layout::queue(id), "queue", body(queue)?), loaded.queue_version),
+                Purpose::Guard,
+            );
         }
         for (subagent, state) in subagents {
             if loaded.subagents_before.get(subagent) != Some(state) {
@@ -168,7 +178,12 @@ impl Commit {
     }
 
     /// The record of a message that is enqueued: a second one with its id is refused.
-    pub fn new_message(&mut self, id: AgentSessionId, message: MessageId, sent: &SentMessage) -> Result<(), StoreError> {
+    pub fn new_message(
+        &mut self,
+        id: AgentSessionId,
+        message: MessageId,
+        sent: &SentMessage,
+    ) -> Result<(), StoreError> {
         let row = item(layout::sent(id, message), "sent", body(sent)?);
         self.push(Write::Put(row, Condition::Absent), Purpose::NewMessage);
         Ok(())
@@ -184,7 +199,7 @@ impl Commit {
                 (Write::Put(item, _), Purpose::ClosedMessage) if excess > 0 => {
                     excess -= 1;
                     early.push(item);
-                },
+                }
                 kept => self.writes.push(kept),
             }
         }
@@ -211,7 +226,13 @@ impl Commit {
     }
 
     /// The answer to a request with an idempotency key.
-    pub fn answer(&mut self, owner: &UserId, key_hash: &str, answer: &StoredAnswer, now: Timestamp) -> Result<(), StoreError> {
+    pub fn answer(
+        &mut self,
+        owner: &UserId,
+        key_hash: &str,
+        answer: &StoredAnswer,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut row = item(layout::answer(owner, key_hash), "answer", body(answer)?);
         row.expires_at = Some(now + ANSWER_KEPT);
         self.push(Write::Put(row, Condition::Absent), Purpose::Answer);
@@ -266,7 +287,7 @@ impl Commit {
                 } else {
                     crate::CommitError::Conflict
                 }
-            },
+            }
             TableError::Contended => crate::CommitError::Conflict,
             other => other.into(),
         }

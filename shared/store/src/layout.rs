@@ -156,10 +156,12 @@ impl View {
     /// The place of the entry `sequence` in this view.
     pub(crate) fn place(&self, id: AgentSessionId, sequence: u64) -> Key {
         match self {
-            Self::Message { subagent } => Key::new(messages_partition(id, subagent.as_ref()), format!("{sequence:016}")),
+            Self::Message { subagent } => {
+                Key::new(messages_partition(id, subagent.as_ref()), format!("{sequence:016}"))
+            }
             Self::ToolCall { subagent, .. } => {
                 Key::new(tool_calls_partition(id, subagent.as_ref()), format!("{sequence:016}#0"))
-            },
+            }
             Self::ToolResult { called_at, subagent } => Key::new(
                 tool_calls_partition(id, subagent.as_ref()),
                 format!("{:016}#1", called_at.unwrap_or(sequence)),

@@ -19,5 +19,5 @@ pub mod usage;
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredAnswer};
 pub use error::{CommitError, StoreError};
 pub use layout::View;
-pub use repository::{Claim, Listing, Store};
 pub use pilothouse_sqlite::{Clock, system_clock};
+pub use repository::{Claim, Listing, Store};

@@ -88,7 +88,10 @@ impl Store {
     /// A session with its queue, to be changed.
     pub async fn conversation(&self, id: AgentSessionId) -> Result<Option<LoadedConversation>, StoreError> {
         let Some(session) = self.load::<AgentSession>(&layout::session(id)).await? else { return Ok(None) };
-        let queue = self.load::<SessionMessageQueue>(&layout::queue(id)).await?.unwrap_or(Loaded::new(SessionMessageQueue::default()));
+        let queue = self
+            .load::<SessionMessageQueue>(&layout::queue(id))
+            .await?
+            .unwrap_or(Loaded::new(SessionMessageQueue::default()));
         Ok(Some(LoadedConversation {
             session_version: session.version,
             queue_version: queue.version,
@@ -99,7 +102,11 @@ impl Store {
     }
 
     /// Loads a subagent into a conversation, if there is one and it is not there yet.
-    pub async fn load_subagent(&self, loaded: &mut LoadedConversation, id: &SubAgentId) -> Result<(), StoreError> {
+    pub async fn load_subagent(
+        &self,
+        loaded: &mut LoadedConversation,
+        id: &SubAgentId,
+    ) -> Result<(), StoreError> {
         if loaded.conversation.subagents.contains_key(id) {
             return Ok(());
         }
@@ -120,7 +127,10 @@ impl Store {
             let page = self.subagents(id, 100, after).await?;
             for subagent in page.items {
                 let full = loaded.conversation.subagents.len() >= Self::ENDED_AT_ONCE;
-                if subagent.status == SubAgentStatus::Running && !full && !loaded.conversation.subagents.contains_key(&subagent.id) {
+                if subagent.status == SubAgentStatus::Running
+                    && !full
+                    && !loaded.conversation.subagents.contains_key(&subagent.id)
+                {
                     loaded.subagents_before.insert(subagent.id.clone(), subagent.clone());
                     loaded.conversation.subagents.insert(subagent.id.clone(), subagent);
                 }
@@ -136,7 +146,12 @@ impl Store {
     pub const ENDED_AT_ONCE: usize = 40;
 
     /// Every subagent of a session, page by page.
-    pub async fn subagents(&self, id: AgentSessionId, limit: usize, after: Option<Position>) -> Result<Listing<SubAgentSession>, StoreError> {
+    pub async fn subagents(
+        &self,
+        id: AgentSessionId,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<SubAgentSession>, StoreError> {
         self.list(Query {
             index: None,
             partition: layout::session_partition(id),
@@ -149,12 +164,20 @@ impl Store {
     }
 
     /// What a message was sent as, once it was enqueued.
-    pub async fn sent_message(&self, id: AgentSessionId, message: MessageId) -> Result<Option<SentMessage>, StoreError> {
+    pub async fn sent_message(
+        &self,
+        id: AgentSessionId,
+        message: MessageId,
+    ) -> Result<Option<SentMessage>, StoreError> {
         Ok(self.load(&layout::sent(id, message)).await?.map(|loaded| loaded.value))
     }
 
     /// A message that left the queue. One that is still open stands there, whatever is recorded here.
-    pub async fn closed_message(&self, id: AgentSessionId, message: MessageId) -> Result<Option<SessionMessage>, StoreError> {
+    pub async fn closed_message(
+        &self,
+        id: AgentSessionId,
+        message: MessageId,
+    ) -> Result<Option<SessionMessage>, StoreError> {
         Ok(self.load(&layout::message(id, message)).await?.map(|loaded| loaded.value))
     }
 
@@ -185,7 +208,12 @@ impl Store {
     }
 
     /// Sessions of an owner, newest first (S0 8.8 `ListAsync`).
-    pub async fn sessions(&self, owner: &UserId, limit: usize, after: Option<Position>) -> Result<Listing<AgentSession>, StoreError> {
+    pub async fn sessions(
+        &self,
+        owner: &UserId,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<AgentSession>, StoreError> {
         self.list(Query {
             index: Some(Index::Listing),
             partition: layout::owner_partition(owner),
@@ -199,13 +227,26 @@ impl Store {
 
     /// Entries of a journal after `after`, in order. An entry that has expired is missing from it. Fewer than `limit`:
     /// there are no more.
-    pub async fn journal(&self, id: AgentSessionId, after: u64, limit: usize) -> Result<Vec<JournalEntry>, StoreError> {
+    pub async fn journal(
+        &self,
+        id: AgentSessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         let mut entries = Vec::new();
         if after >= layout::MAX_SEQUENCE {
             return Ok(entries);
         }
-        let range = SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(layout::MAX_SEQUENCE));
-        let mut query = Query { index: None, partition: layout::session_partition(id), range, descending: false, limit, after: None };
+        let range =
+            SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(layout::MAX_SEQUENCE));
+        let mut query = Query {
+            index: None,
+            partition: layout::session_partition(id),
+            range,
+            descending: false,
+            limit,
+            after: None,
+        };
         // A page also ends at its size, with room left in its limit.
         loop {
             let listing = self.list(query.clone()).await?;
@@ -219,26 +260,55 @@ impl Store {
     }
 
     fn view(partition: String, limit: usize, after: Option<Position>) -> Query {
-        Query { index: Some(Index::Listing), partition, range: SortRange::All, descending: false, limit, after }
+        Query {
+            index: Some(Index::Listing),
+            partition,
+            range: SortRange::All,
+            descending: false,
+            limit,
+            after,
+        }
     }
 
     /// Entries that hold messages: the parent's, or one subagent's (S0 8.8 `GetMessagesAsync`).
-    pub async fn messages(&self, id: AgentSessionId, subagent: Option<&SubAgentId>, limit: usize, after: Option<Position>) -> Result<Listing<JournalEntry>, StoreError> {
+    pub async fn messages(
+        &self,
+        id: AgentSessionId,
+        subagent: Option<&SubAgentId>,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<JournalEntry>, StoreError> {
         self.list(Self::view(layout::messages_partition(id, subagent), limit, after)).await
     }
 
     /// Entries that hold tool calls, each followed by its result (S0 8.8 `GetToolCallsAsync`).
-    pub async fn tool_calls(&self, id: AgentSessionId, subagent: Option<&SubAgentId>, limit: usize, after: Option<Position>) -> Result<Listing<JournalEntry>, StoreError> {
+    pub async fn tool_calls(
+        &self,
+        id: AgentSessionId,
+        subagent: Option<&SubAgentId>,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<JournalEntry>, StoreError> {
         self.list(Self::view(layout::tool_calls_partition(id, subagent), limit, after)).await
     }
 
     /// Entries that hold log chunks (S0 8.8 `GetLogChunksAsync`).
-    pub async fn logs(&self, id: AgentSessionId, limit: usize, after: Option<Position>) -> Result<Listing<JournalEntry>, StoreError> {
+    pub async fn logs(
+        &self,
+        id: AgentSessionId,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<JournalEntry>, StoreError> {
         self.list(Self::view(layout::logs_partition(id), limit, after)).await
     }
 
     /// The body of a parked envelope.
-    pub async fn parked(&self, id: AgentSessionId, run: RunId, sequence: u64) -> Result<Option<ParkedEnvelope>, StoreError> {
+    pub async fn parked(
+        &self,
+        id: AgentSessionId,
+        run: RunId,
+        sequence: u64,
+    ) -> Result<Option<ParkedEnvelope>, StoreError> {
         Ok(self.load(&layout::parked(id, run, sequence)).await?.map(|loaded| loaded.value))
     }
 
@@ -267,20 +337,29 @@ impl Store {
                 after: None,
             };
             let page = self.table.query(&query).await?;
-            ids.extend(page.items.iter().filter_map(|item| item.key.partition.strip_prefix("S#")?.parse::<AgentSessionId>().ok()));
+            ids.extend(
+                page.items
+                    .iter()
+                    .filter_map(|item| item.key.partition.strip_prefix("S#")?.parse::<AgentSessionId>().ok()),
+            );
         }
         Ok(ids)
     }
 
     /// Claims a run for a worker (ruling 7). Returns who has it.
-    pub async fn claim_run(&self, id: AgentSessionId, run: RunId, claim: &Claim) -> Result<Claim, StoreError> {
+    pub async fn claim_run(
+        &self,
+        id: AgentSessionId,
+        run: RunId,
+        claim: &Claim,
+    ) -> Result<Claim, StoreError> {
         let key = layout::claim(id, run);
         let item = write(key.clone(), "claim", claim)?;
         match self.table.transact(vec![Write::Put(item, Condition::Absent)]).await {
             Ok(()) => Ok(claim.clone()),
             Err(TableError::ConditionFailed { .. }) => {
                 Ok(self.load::<Claim>(&key).await?.map_or_else(|| claim.clone(), |loaded| loaded.value))
-            },
+            }
             Err(other) => Err(other.into()),
         }
     }
@@ -304,7 +383,8 @@ impl Store {
     /// How long to wait before the `attempt`th new try of a lost race; `jitter` is 0 to 1.
     pub fn backoff(attempt: u32, jitter: f64) -> Duration {
         let most = 1u64 << attempt.min(7);
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 128 ms
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        // at most 128 ms
         let micros = (most as f64 * 1000.0 * jitter.clamp(0.0, 1.0)) as u64;
         Duration::from_micros(micros)
     }

@@ -74,7 +74,12 @@ pub enum EnvelopeError {
 
 impl Signed {
     /// Signs `envelope`.
-    pub fn seal<B: Serialize>(envelope: &Envelope<B>, kid: &str, signer: Signer, key: &EnvelopeKey) -> Result<Self, serde_json::Error> {
+    pub fn seal<B: Serialize>(
+        envelope: &Envelope<B>,
+        kid: &str,
+        signer: Signer,
+        key: &EnvelopeKey,
+    ) -> Result<Self, serde_json::Error> {
         let raw = serde_json::value::to_raw_value(envelope)?;
         Ok(Self { kid: kid.to_owned(), signer, signature: key.sign(raw.get().as_bytes()), envelope: raw })
     }
@@ -94,7 +99,8 @@ impl Signed {
         if !key.verifies(self.envelope.get().as_bytes(), &self.signature) {
             return Err(EnvelopeError::Forged);
         }
-        let envelope: Envelope<Box<RawValue>> = serde_json::from_str(self.envelope.get()).map_err(EnvelopeError::Malformed)?;
+        let envelope: Envelope<Box<RawValue>> =
+            serde_json::from_str(self.envelope.get()).map_err(EnvelopeError::Malformed)?;
         if envelope.protocol_version != PROTOCOL_VERSION {
             return Err(EnvelopeError::UnknownVersion(envelope.protocol_version));
         }

@@ -80,7 +80,10 @@ impl RootSecret {
 
     /// The token that opens the queues of a run on an embedded server's gateway.
     pub fn gateway_token(&self, session: AgentSessionId, run: RunId) -> GatewayToken {
-        GatewayToken(format!("{session}.{run}.{}", hex(&self.derive("gateway", &[&session.to_string(), &run.to_string()]))))
+        GatewayToken(format!(
+            "{session}.{run}.{}",
+            hex(&self.derive("gateway", &[&session.to_string(), &run.to_string()]))
+        ))
     }
 
     /// The session's key for the agent API: `ph_{session}.{retry}.{hmac}`.

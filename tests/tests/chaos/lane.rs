@@ -47,6 +47,13 @@ impl Rounds {
         self.0.push((Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap()), what));
     }
 
+    /// Adds to what was killed in the latest round.
+    fn also(&mut self, what: &str) {
+        let killed = &mut self.0.last_mut().unwrap().1;
+        killed.push_str(if killed.is_empty() { "" } else { ", then " });
+        killed.push_str(what);
+    }
+
     /// The round of a moment, 0 before the first.
     pub(crate) fn at(&self, at: Timestamp) -> usize {
         self.0.partition_point(|(begun, _)| *begun <= at)
@@ -105,58 +112,48 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     Report { lane, summary, violations }
 }
 
-/// One round's kills.
+/// One round's kills: a server, a sidecar before, while or after it is away, or a sidecar alone.
 async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds) {
-    let kind = rng.random_range(0..100);
-    let pick = rng.random_range(0..1000_usize);
-    let down = Duration::from_millis(match rng.random_range(0..100) {
+    let server_too = rng.random_bool(0.7);
+    let sidecar_when = rng.random_bool(0.6).then(|| rng.random_range(0..3));
+    let pick = rng.random_range(0..1000);
+    let twice = rng.random_bool(0.15);
+    let away = Duration::from_millis(match rng.random_range(0..100) {
         0..60 => 0,
         60..98 => rng.random_range(0..500),
         // So long that sidecars stop their agents by themselves.
         _ => 6600,
     });
-    let again = rng.random_bool(0.15);
-    let victim = |server: &ServerProcess| {
-        let sidecars = server.sidecars();
-        (!sidecars.is_empty()).then(|| sidecars[pick % sidecars.len()].clone())
-    };
-    let server_too = kind < 70;
-    let mut what = String::new();
-    // A sidecar before, while, or after its server is away.
-    let when = (30..100).contains(&kind).then(|| rng.random_range(0..3));
-    if when == Some(0) || !server_too {
-        if let Some(sidecar) = victim(server) {
-            sidecar.kill9();
-            what += &format!("sidecar of {} ", sidecar.run);
-        }
+    history.begin(String::new());
+    if !server_too || sidecar_when == Some(0) {
+        history.also(&kill_one(server, pick));
     }
-    if server_too {
-        server.kill9();
-        what += &format!("server, away for {down:?} ");
-        if when == Some(1) {
-            if let Some(sidecar) = victim(server) {
-                sidecar.kill9();
-                what += &format!("sidecar of {} meanwhile ", sidecar.run);
-            }
-        }
-        history.begin(what);
-        tokio::time::sleep(down).await;
+    if !server_too {
+        return;
+    }
+    server.kill9();
+    history.also(&format!("the server, away for {away:?}"));
+    if sidecar_when == Some(1) {
+        history.also(&kill_one(server, pick));
+    }
+    tokio::time::sleep(away).await;
+    server.restart().await;
+    if twice {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(0..150))).await;
+        history.also("the server again");
         server.restart().await;
-        if again {
-            tokio::time::sleep(Duration::from_millis(rng.random_range(0..150))).await;
-            server.kill9();
-            history.0.last_mut().unwrap().1 += "and the server once more ";
-            server.restart().await;
-        }
-        if when == Some(2) {
-            if let Some(sidecar) = victim(server) {
-                sidecar.kill9();
-                history.0.last_mut().unwrap().1 += &format!("and the sidecar of {}", sidecar.run);
-            }
-        }
-    } else {
-        history.begin(what);
     }
+    if sidecar_when == Some(2) {
+        history.also(&kill_one(server, pick));
+    }
+}
+
+/// Kills a sidecar, or the process that drains what one has left, if there is any.
+fn kill_one(server: &ServerProcess, pick: usize) -> String {
+    let sidecars = server.sidecars();
+    let Some(victim) = sidecars.get(pick % sidecars.len().max(1)) else { return "no sidecar".to_owned() };
+    victim.kill9();
+    format!("the sidecar of {}", victim.run)
 }
 
 /// Waits until nothing is under way any more; what still is after all deadlines is a violation.

@@ -19,7 +19,7 @@ use crate::script;
 /// Sessions that are open at once.
 const OPEN: usize = 7;
 /// How long a server may be away.
-const AWAY: Duration = Duration::from_secs(60);
+const AWAY: Duration = Duration::from_mins(1);
 
 /// A request that was answered.
 #[derive(Debug, Clone)]
@@ -211,7 +211,7 @@ impl Owner {
                 self.ask(function, id, post, format!("{at}/{kind}"), json!({ "outputId": output })).await;
             }
             "close" if self.rng.random_bool(0.3) => {
-                _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await
+                _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await;
             }
             "retry" => {
                 let body =

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 /// The document in `plan`, cut to its limit. Some runtimes leave it out.
 pub(super) fn fact(call: &ToolCallId, input: &Value) -> AgentFact {
-    let content = input.get("plan").and_then(Value::as_str).and_then(|s| PlanContent::parse(cut(s, PlanContent::MAX)).ok());
+    let content = input
+        .get("plan")
+        .and_then(Value::as_str)
+        .and_then(|s| PlanContent::parse(cut(s, PlanContent::MAX)).ok());
     AgentFact::PlanShown { request: call.clone(), content }
 }

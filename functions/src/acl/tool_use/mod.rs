@@ -16,8 +16,15 @@ use serde_json::Value;
 use super::{Mapping, first_line};
 
 /// A call of `tool` with `input`, by the agent or by `subagent`.
-pub fn map(call: &ToolCallId, tool: &str, input: &Value, subagent: Option<&SubAgentId>, now: Timestamp) -> Mapping {
-    let started = AgentFact::ToolStarted { call: call.clone(), name: cut(tool, 200), subagent: subagent.cloned() };
+pub fn map(
+    call: &ToolCallId,
+    tool: &str,
+    input: &Value,
+    subagent: Option<&SubAgentId>,
+    now: Timestamp,
+) -> Mapping {
+    let started =
+        AgentFact::ToolStarted { call: call.clone(), name: cut(tool, 200), subagent: subagent.cloned() };
     let mapping = Mapping::to(started)
         .line(ActivityItemType::ToolCallStart, &format!("{tool}: {}", gist(input)), now)
         .detail(&input.to_string())
@@ -38,9 +45,12 @@ pub fn map(call: &ToolCallId, tool: &str, input: &Value, subagent: Option<&SubAg
 
 /// What a person would want to see of an input: the command, the path, the pattern; else its first text.
 fn gist(input: &Value) -> String {
-    const TELLING: [&str; 8] = ["description", "command", "file_path", "path", "pattern", "query", "url", "prompt"];
+    const TELLING: [&str; 8] =
+        ["description", "command", "file_path", "path", "pattern", "query", "url", "prompt"];
     let Some(fields) = input.as_object() else { return cut(&input.to_string(), 120) };
     let telling = TELLING.iter().find_map(|name| fields.get(*name)?.as_str());
-    let text = telling.or_else(|| fields.values().find_map(Value::as_str)).map_or_else(|| input.to_string(), str::to_owned);
+    let text = telling
+        .or_else(|| fields.values().find_map(Value::as_str))
+        .map_or_else(|| input.to_string(), str::to_owned);
     cut(first_line(&text), 120)
 }

@@ -49,7 +49,7 @@ pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<
                 world.sessions.iter().find(|s| s.spools.iter().any(|spool| spool.run.to_string() == run));
             match of {
                 Some(session) => {
-                    found.session(session, None, "the queue of a run that is over is left", queue.as_str())
+                    found.session(session, None, "the queue of a run that is over is left", queue.as_str());
                 }
                 None => found.other(queue.as_str(), "the queue of a run that is over is left", String::new()),
             }

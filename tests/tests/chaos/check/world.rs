@@ -31,6 +31,7 @@ pub(super) struct World {
     pub(super) parked: Vec<String>,
 }
 
+#[allow(clippy::struct_field_names)] // the aggregate, and all that is stored beside it
 pub(super) struct Session {
     pub(super) session: AgentSession,
     pub(super) queue: SessionMessageQueue,
