@@ -5,6 +5,14 @@
 //! The server is a process of its own (this program again), so that its memory and its start can be seen. Its sidecars
 //! are a shell that sleeps: what is measured is the control plane. Both sides share the machine's cores.
 
+// A bench stops at the first thing that is wrong, and prints ratios of counts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::duration_suboptimal_units,
+    clippy::items_after_statements
+)]
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -18,7 +18,7 @@ const REACTORS: usize = 3;
 /// How often the clock looks.
 const TICK: Duration = Duration::from_millis(250);
 /// How often expired items are removed, and how many at once.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_mins(1);
 const SWEPT: usize = 500;
 /// Journal entries that the relay takes at once.
 const RELAYED: usize = 200;
@@ -126,7 +126,7 @@ async fn relay_some(
             Ok(entry) => messages.extend(reactions::message(&entry)),
             // One session's damage must not stop all the others.
             Err(error) => {
-                tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out")
+                tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out");
             }
         }
     }

@@ -57,7 +57,7 @@ async fn change(
         match app.store.commit(commit).await {
             Ok(()) => return Ok(answer),
             Err(CommitError::Conflict | CommitError::AnswerExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             }
             Err(other) => return Err(other.into()),
         }

@@ -74,7 +74,7 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         match apply_ready(app, commit, loaded).await {
             Ok(()) => return Ok(()),
             Err(Problem::VersionConflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             }
             Err(other) => return Err(other),
         }

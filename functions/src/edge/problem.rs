@@ -113,14 +113,13 @@ impl Problem {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Invalid(_) | Self::Pool(PoolError::InvalidMaximum { .. }) => {
+            Self::Invalid(_)
+            | Self::Pool(PoolError::InvalidMaximum { .. })
+            | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
             Self::Session(_)
             | Self::Queue(_)
             | Self::Pool(PoolError::LineFull { .. })

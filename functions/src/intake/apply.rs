@@ -34,7 +34,7 @@ pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened
         match batch.take_all(messages).await {
             // A part may be committed: it is recognised when it is taken again.
             Err(Problem::VersionConflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             }
             other => return other,
         }
@@ -58,7 +58,7 @@ pub(super) async fn set_aside(
         let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
         match batch.skip(*run, *sequence, errors).await {
             Err(Problem::VersionConflict) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             }
             other => return other,
         }

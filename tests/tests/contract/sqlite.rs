@@ -64,12 +64,12 @@ async fn the_feed_brings_journal_items_in_the_order_of_commits_and_skips_none() 
         let table = table.clone();
         writers.push(tokio::spawn(async move {
             for n in 0..30 {
-                let writes = vec![
+                let entries = vec![
                     Write::Put(entry(&format!("J{writer}-{n:02}-a"), "journal"), Condition::Absent),
                     Write::Put(entry(&format!("S{writer}"), "session"), Condition::Always),
                     Write::Put(entry(&format!("J{writer}-{n:02}-b"), "journal"), Condition::Absent),
                 ];
-                table.transact(writes).await.unwrap();
+                table.transact(entries).await.unwrap();
             }
         }));
     }

@@ -120,9 +120,14 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         let mut events = Vec::new();
         // Each step moves its own due time on, so this ends; the bound is a belt.
-        for _ in 0..16 {
+        for step in 0..16 {
             let Some((at, due)) = self.next_due(&cx.deadlines) else { break };
             if at > cx.now {
+                break;
+            }
+            // Whether the run is dead is asked anew, for this alone: what was asked for another step does not tell, and
+            // what is parked has to count before the end does.
+            if step > 0 && matches!(due, Due::Received | Due::Silence) {
                 break;
             }
             events.extend(match due {
