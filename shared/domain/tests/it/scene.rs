@@ -395,7 +395,17 @@ impl Scene {
     /// Time passes; the clock carries out what is due.
     pub(crate) fn clock(&mut self, seconds: u64, process: ProcessState) -> Step {
         self.now = self.now + Duration::from_secs(seconds);
-        self.commit(|conv, cx| conv.on_due(process, None, cx))
+        // It looks again as long as something is due.
+        let mut happened = Vec::new();
+        for _ in 0..16 {
+            self.commit(|conv, cx| conv.on_due(process, None, cx))?;
+            happened.append(&mut self.last);
+            if self.conv.session.next_due(&Deadlines::default()).is_none_or(|(at, _)| at > self.now) {
+                break;
+            }
+        }
+        self.last = happened;
+        Ok(())
     }
 
     /// Time passes while heartbeats arrive.
