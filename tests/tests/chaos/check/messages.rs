@@ -93,10 +93,14 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
             .filter(|one| one.function == "messages-release" && one.status < 300 && one.path.ends_with(&path))
             .count();
         let said = format!("{STEERED}{}", fate.content);
-        let given = session.spooled().filter(|s| {
-            s.body["type"] == "message_ack"
-                && s.body["phase"] == "injecting"
-                && s.body["messageId"] == id.to_string()
+        // Once a run: a command that is sent again is answered with the same acknowledgement again.
+        let id_text = id.to_string();
+        let given = session.spools.iter().filter(|spool| {
+            spool.entries.iter().any(|s| {
+                s.body["type"] == "message_ack"
+                    && s.body["phase"] == "injecting"
+                    && s.body["messageId"] == id_text
+            })
         });
         let begun = session
             .spooled()
