@@ -19,7 +19,8 @@ mod tests {
     #[test]
     fn each_line_says_where_it_comes_from() {
         let view = serde_json::from_value(serde_json::json!({
-            "sequenceNumber": 3, "stream": "agent", "content": "one\ntwo\n", "recordedAt": "2026-11-21T20:01:00.000Z",
+            "sequenceNumber": 3, "stream": "agent", "content": "one\ntwo\n",
+            "truncated": false, "recordedAt": "2026-11-21T20:01:00.000Z",
         }))
         .unwrap();
         assert_eq!(chunk(&view, Style::PLAIN), "agent    one\nagent    two\n");

@@ -55,10 +55,10 @@ mod tests {
     #[test]
     fn calls_are_listed_with_the_gist_of_their_input_and_result() {
         let calls = serde_json::from_value::<Vec<_>>(json!([
-            { "id": "t1", "toolName": "Bash", "input": { "command": "cargo test" }, "status": "Success",
+            { "id": "t1", "toolName": "Bash", "input": { "command": "cargo test" }, "truncated": false, "status": "Success",
               "result": { "content": "ok. 12 passed", "isError": false, "truncated": false },
               "startedAt": "2026-11-21T20:01:00.000Z", "completedAt": "2026-11-21T20:01:02.500Z" },
-            { "id": "t2", "toolName": "Task", "input": {}, "status": "Pending",
+            { "id": "t2", "toolName": "Task", "input": {}, "truncated": false, "status": "Pending",
               "startedAt": "2026-11-21T20:01:50.000Z" },
         ]))
         .unwrap();

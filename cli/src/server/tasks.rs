@@ -11,6 +11,7 @@ use pilothouse_functions::{App, clock, intake, queues, reactions};
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Sessions are independent: so many are worked on at once.
 const INTAKES: usize = 4;
@@ -22,6 +23,8 @@ const SWEEP: Duration = Duration::from_mins(1);
 const SWEPT: usize = 500;
 /// Journal entries that the relay takes at once.
 const RELAYED: usize = 200;
+/// How often the relay's place is kept.
+const KEPT_EVERY: Duration = Duration::from_secs(1);
 /// How long a loop rests after a failure.
 const REST: Duration = Duration::from_millis(200);
 
@@ -91,16 +94,22 @@ async fn take_reactions(app: App, broker: EmbeddedBroker) {
     }
 }
 
-/// Hands journal entries to the reactions, in the order of their commits. The place is kept after the sending, so that
-/// an entry may be handed on twice and never not at all.
+/// Hands journal entries to the reactions, in the order of their commits.
+///
+/// Its place is kept after the sending, so that an entry may be handed on twice and never not at all; and it is kept
+/// now and then only, so that commits do not cost two more. What is handed on twice after a crash is known to the queue
+/// by its id, and does nothing twice: reactions look at the state as it is.
 async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBroker) {
     let mut watch = table.watch_feed();
+    let mut place = None;
     loop {
-        match relay_some(&store, &table, &broker).await {
+        match relay_some(&store, &table, &broker, &mut place).await {
             Ok(true) => {}
             Ok(false) => {
-                if !watch.touched().await {
-                    return;
+                let due = place.as_ref().and_then(Place::keep_at).unwrap_or_else(|| Instant::now() + SWEEP);
+                tokio::select! {
+                    open = watch.touched() => if !open { return },
+                    () = tokio::time::sleep_until(due) => {},
                 }
             }
             Err(error) => {
@@ -111,15 +120,31 @@ async fn relay(store: Store, table: SqliteTable, broker: EmbeddedBroker) {
     }
 }
 
+/// How far the relay is.
+struct Place {
+    /// The last entry that was handed on.
+    after: u64,
+    /// Since when that is further than what is kept durably.
+    unkept_since: Option<Instant>,
+}
+
+impl Place {
+    fn keep_at(&self) -> Option<Instant> {
+        self.unkept_since.map(|since| since + KEPT_EVERY)
+    }
+}
+
 async fn relay_some(
     store: &Store,
     table: &SqliteTable,
     broker: &EmbeddedBroker,
+    place: &mut Option<Place>,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
-    let after = store.relay_place().await?;
-    let fed = table.feed(after, RELAYED).await?;
-    let Some((last, _)) = fed.last() else { return Ok(false) };
-    let last = *last;
+    let place = match place {
+        Some(place) => place,
+        None => place.insert(Place { after: store.relay_place().await?, unkept_since: None }),
+    };
+    let fed = table.feed(place.after, RELAYED).await?;
     let mut messages = Vec::new();
     for (_, item) in &fed {
         match Store::read_entry(item) {
@@ -136,9 +161,16 @@ async fn relay_some(
             return Err(error.into());
         }
     }
-    store.move_relay(last).await?;
-    table.trim_feed(last).await?;
-    Ok(true)
+    if let Some((last, _)) = fed.last() {
+        place.after = *last;
+        place.unkept_since.get_or_insert_with(Instant::now);
+    }
+    if place.keep_at().is_some_and(|at| at <= Instant::now()) {
+        store.move_relay(place.after).await?;
+        table.trim_feed(place.after).await?;
+        place.unkept_since = None;
+    }
+    Ok(!fed.is_empty())
 }
 
 async fn tick(app: App) {
