@@ -1,6 +1,6 @@
 //! Benches of the control plane on the embedded engine. Prints figures; asserts nothing.
 //!
-//! `cargo bench -p pilothouse-tests --bench control_plane`
+//! `cargo bench -p pilothouse-tests --bench control_plane [-- commands writes events growth]`
 //!
 //! The server is a process of its own (this program again), so that its memory and its start can be seen. Its sidecars
 //! are a shell that sleeps: what is measured is the control plane. Both sides share the machine's cores.
@@ -62,10 +62,14 @@ fn main() {
         "control plane, embedded engine, {} cores",
         std::thread::available_parallelism().map_or(0, usize::from)
     );
-    commands();
-    writes();
-    growth();
-    events();
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let parts: [(&str, fn()); 4] =
+        [("commands", commands), ("writes", writes), ("events", events), ("growth", growth)];
+    for (name, part) in parts {
+        if named.is_empty() || named.iter().any(|n| n == name) {
+            part();
+        }
+    }
 }
 
 // ── the server ─────────────────────────────────────────────────────────────────────────────────────────────────────

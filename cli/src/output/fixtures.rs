@@ -21,7 +21,7 @@ pub(crate) fn summary() -> SessionSummary {
 pub(crate) fn session() -> SessionView {
     serde_json::from_value(json!({
         "id": "0197b1c0-1111-7000-8000-00000000aaaa", "ownerId": "local", "name": "demo",
-        "workingDirectory": "/work/project", "objective": "Make the tests pass.\nAll of them.",
+        "workingDirectory": "/home/me/app", "objective": "Make the tests pass.\nAll of them.",
         "modelId": "claude-sonnet-4-5", "adapter": "script", "enabledSkillIds": [], "labels": { "team": "core" },
         "executionMode": "Standalone", "status": "WaitingForInput", "hibernated": false, "hasPendingReview": false,
         "cancelAccepted": false,

@@ -168,7 +168,7 @@ mod tests {
 demo  0197b1c0-1111-7000-8000-00000000aaaa
 Status     WaitingForInput
 Objective  Make the tests pass. All of them.
-Directory  /work/project
+Directory  /home/me/app
 Agent      script on claude-sonnet-4-5
 Spent      $0.42 of $5.00 (8.4 %), 12345 tokens
 Context    25 % (50000 of 200000 tokens)
