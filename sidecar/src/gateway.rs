@@ -48,7 +48,7 @@ pub struct Gateway {
 impl Gateway {
     /// A client for what a launch names.
     pub fn new(access: &BrokerAccess) -> Result<Self, GatewayError> {
-        let BrokerAccess::Gateway { url, token } = access;
+        let (BrokerAccess::Gateway { url, token } | BrokerAccess::Sqs { url, token }) = access;
         // The gateway is on this machine: a proxy of the environment would only lead away from it.
         let http = Client::builder().no_proxy().pool_max_idle_per_host(2).build()?;
         let base = format!("{}/internal/gateway", url.trim_end_matches('/'));

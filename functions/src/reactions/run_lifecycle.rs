@@ -1,8 +1,10 @@
 //! Launches the runs that were minted, ends those that were ordered to end, and tidies up after those that are over
 //! (rulings 7, 12, 21).
 
+use std::collections::BTreeMap;
+
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{DomainEvent, RunId, StopMode};
+use pilothouse_domain::{AgentSession, DomainEvent, RunId, StopMode};
 use pilothouse_runtime::StopMode as Signal;
 use pilothouse_wire::launch::LaunchRequest;
 
@@ -36,6 +38,14 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     }
 }
 
+/// What a session asks of the worker that runs it: those of its labels that begin with `worker/`.
+fn worker_labels(session: &AgentSession) -> BTreeMap<String, String> {
+    let labels = session.settings().labels.iter();
+    labels
+        .filter_map(|(name, value)| Some((name.strip_prefix("worker/")?.to_owned(), value.clone())))
+        .collect()
+}
+
 async fn launch(app: &App, entry: &JournalEntry, run_id: RunId, ordinal: u32) -> Result<(), Problem> {
     let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
     if session.run().is_none_or(|run| run.id != run_id) {
@@ -49,6 +59,7 @@ async fn launch(app: &App, entry: &JournalEntry, run_id: RunId, ordinal: u32) ->
         retry_count: session.retry_count(),
         adapter: session.settings().adapter.as_str().to_owned(),
         working_directory: session.working_directory().as_str().to_owned(),
+        worker_labels: worker_labels(&session),
     };
     app.runtime.launch(request).await.map_err(Problem::internal)
 }

@@ -9,10 +9,13 @@
 //! | `POST /internal/gateway/commands/receive` | [`ReceiveCommands`] | 200 [`ReceivedCommands`] |
 //! | `POST /internal/gateway/commands/delete` | [`DeleteCommands`] | 204 |
 //! | `PUT /internal/gateway/blobs/{sha256}` | the bytes | 204 |
+//! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: how to go past the gateway, in the cloud |
+//! | `POST /internal/gateway/launch` | | 200 [`SidecarLaunch`](crate::launch::SidecarLaunch), for a container that knows only its token |
 //!
 //! 401: the token is not valid, for good. 410: the run is over; the sidecar ends. 503 and network errors: try
 //! again.
 
+use pilothouse_domain::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Puts events on the events queue: at most 10, in order.
@@ -75,4 +78,31 @@ pub struct ReceivedCommand {
 pub struct DeleteCommands {
     /// What was received with them.
     pub receipts: Vec<String>,
+}
+
+/// Short-lived credentials for the queues and blobs of one run, and where those are.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCredentials {
+    /// Identifies the credentials.
+    pub access_key_id: String,
+    /// Signs with them.
+    pub secret_access_key: String,
+    /// Goes with every request.
+    pub session_token: String,
+    /// From then on they open nothing.
+    pub expires_at: Timestamp,
+    /// The region of the queues.
+    pub region: String,
+    /// The address of every service, when it is not the region's own: a local cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Where events go.
+    pub events_queue_url: String,
+    /// Where commands come from.
+    pub commands_queue_url: String,
+    /// Where large bodies go.
+    pub bucket: String,
+    /// What the names of this session's large bodies begin with.
+    pub blob_prefix: String,
 }

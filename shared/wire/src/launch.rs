@@ -1,5 +1,7 @@
 //! What a runtime gives a sidecar to start with, and how it tells that a run is over.
 
+use std::collections::BTreeMap;
+
 use pilothouse_domain::{AgentSessionId, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,9 @@ pub struct LaunchRequest {
     pub adapter: String,
     /// Where the agent runs.
     pub working_directory: String,
+    /// What the worker that runs it must have: its labels, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub worker_labels: BTreeMap<String, String>,
 }
 
 /// What the sidecar reads at start, from a file in its run directory that only its user can read.
@@ -57,6 +62,13 @@ pub enum BrokerAccess {
         /// `http://127.0.0.1:…`
         url: String,
         /// Opens the queues of this run alone.
+        token: GatewayToken,
+    },
+    /// Straight to SQS and S3, with short-lived credentials for the queues of this run alone.
+    Sqs {
+        /// Base address of the control plane, where the credentials are fetched and renewed.
+        url: String,
+        /// Proves which run asks for them.
         token: GatewayToken,
     },
 }

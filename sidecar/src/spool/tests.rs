@@ -25,6 +25,7 @@ pub(crate) fn launch() -> SidecarLaunch {
             retry_count: 0,
             adapter: "script".into(),
             working_directory: "/".into(),
+            worker_labels: std::collections::BTreeMap::new(),
         },
         envelope_key: secret.envelope_key(run_id),
         key_id: "k".into(),

@@ -40,6 +40,7 @@ impl Folders {
                 retry_count: 0,
                 adapter: "script".into(),
                 working_directory: self.root.path().to_str().unwrap().into(),
+                worker_labels: std::collections::BTreeMap::new(),
             },
             envelope_key: gateway.secret.envelope_key(gateway.run),
             key_id: "k1".into(),

@@ -253,7 +253,7 @@ async fn the_run_directory_is_private_and_says_what_the_sidecar_needs() {
     assert_eq!(launch.key_id, "test");
     assert_eq!(launch.envelope_key, secret.envelope_key(run));
     assert_eq!(launch.agent_api.api_key, secret.api_key(session, 2));
-    let BrokerAccess::Gateway { token, .. } = &launch.broker;
+    let BrokerAccess::Gateway { token, .. } = &launch.broker else { panic!("not the gateway") };
     assert_eq!(*token, secret.gateway_token(session, run));
 
     place.tell(run);

@@ -124,6 +124,7 @@ pub(crate) fn request() -> LaunchRequest {
         retry_count: 2,
         adapter: "script".to_owned(),
         working_directory: "/tmp".to_owned(),
+        worker_labels: std::collections::BTreeMap::new(),
     }
 }
 
