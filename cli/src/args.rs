@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    answer, budget, completions, demo, lifecycle, plan, pool, ps, queue, records, review, run, show, steer,
-    token, up, watch,
+    answer, budget, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records, review,
+    run, show, steer, token, up, watch, worker,
 };
+use crate::profile::Profile;
 
 /// Where the embedded server listens when nothing else is said.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
@@ -26,6 +27,8 @@ pub struct Cli {
 
 /// The heading of what every command takes.
 const EVERYWHERE: &str = "Everywhere";
+/// The heading of what only a control plane in the cloud needs.
+const CLOUD: &str = "With --profile aws";
 
 const FIRST_STEPS: &str = "\
 First steps:
@@ -41,24 +44,42 @@ Exit codes: 0 done, 1 failed or refused, 2 usage, 3 not found, 4 server not reac
 5 the watched session ended as Failed or Cancelled.";
 
 /// What every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Globals {
-    /// The server
+    /// What the control plane runs on
     #[arg(
         long,
         global = true,
         help_heading = EVERYWHERE,
-        env = "PILOTHOUSE_URL",
-        default_value = "http://127.0.0.1:7433",
-        value_name = "URL"
+        env = "PILOTHOUSE_PROFILE",
+        value_enum,
+        default_value_t = Profile::Embedded
     )]
-    pub url: String,
+    pub profile: Profile,
+    /// The server, or the HTTP API of a deployment [default: the server on this machine, port 7433]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_URL", value_name = "URL")]
+    pub url: Option<String>,
     /// The token to log in with; minted from the local data folder when not given
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_TOKEN", hide_env_values = true, value_name = "JWT")]
     pub token: Option<String>,
+    /// A file that holds the token; read again whenever one is needed
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_TOKEN_FILE", value_name = "FILE", conflicts_with = "token")]
+    pub token_file: Option<PathBuf>,
     /// The data folder of the server on this machine [default: ~/.pilothouse]
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_DATA", value_name = "FOLDER")]
     pub data: Option<PathBuf>,
+    /// What infra/deploy wrote about a deployment [default: target/deploy/pilothouse.json, here or above]
+    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_DEPLOYMENT", value_name = "FILE")]
+    pub deployment: Option<PathBuf>,
+    /// The WebSocket API of a deployment
+    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_WS_URL", value_name = "URL")]
+    pub ws_url: Option<String>,
+    /// The issuer that tokens are minted for
+    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_ISSUER", value_name = "URL")]
+    pub issuer: Option<String>,
+    /// Whom minted tokens are for [default: pilothouse]
+    #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_AUDIENCE", value_name = "NAME")]
+    pub audience: Option<String>,
     /// Write JSON for machines: one document, or one line for each message while watching
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
@@ -77,8 +98,11 @@ impl Globals {
 #[allow(missing_docs)] // what each is for stands at its type, where the help takes it from
 pub enum Command {
     Up(up::Up),
+    Worker(worker::Worker),
     Demo(demo::Demo),
     Token(token::Token),
+    #[command(subcommand)]
+    Keys(keys::Keys),
 
     Run(run::Run),
     #[command(visible_alias = "ls")]
@@ -107,6 +131,8 @@ pub enum Command {
     Budget(budget::Budget),
     #[command(subcommand)]
     Pool(pool::Pool),
+    #[command(subcommand)]
+    DeadLetters(dead_letters::DeadLetters),
 
     Completions(completions::Completions),
 }
@@ -130,16 +156,18 @@ mod tests {
     fn global_options_stand_anywhere() {
         let before = parse(&["--json", "--url", "http://x", "ps"]).unwrap();
         let after = parse(&["ps", "--json", "--url", "http://x"]).unwrap();
-        assert_eq!((before.globals.json, before.globals.url.as_str()), (true, "http://x"));
-        assert_eq!((after.globals.json, after.globals.url.as_str()), (true, "http://x"));
+        assert_eq!((before.globals.json, before.globals.url.as_deref()), (true, Some("http://x")));
+        assert_eq!((after.globals.json, after.globals.url.as_deref()), (true, Some("http://x")));
     }
 
     #[test]
     fn every_command_of_the_manual_is_understood() {
         for line in [
             "up --listen 127.0.0.1:0 --data /tmp/x",
+            "worker --id mini --label gpu=a100 --label os=mac --capacity 2 --shared --ephemeral",
             "demo",
             "token --owner ada --ttl 30d",
+            "keys jwks",
             "run objective --dir . --budget 2.50 --name n --model m --adapter claude --label a=b --label c=d --detach",
             "run objective --script s.json",
             "run objective --recording r.jsonl",
@@ -179,6 +207,8 @@ mod tests {
             "pool show",
             "pool set 4",
             "completions bash",
+            "--profile aws --url https://x/y --ws-url wss://x/live --token-file t ps",
+            "ps --profile aws --deployment d.json --issuer https://i --audience a",
         ] {
             if let Err(e) = parse(&line.split(' ').collect::<Vec<_>>()) {
                 panic!("{line}: {e}");
@@ -198,6 +228,8 @@ mod tests {
             "watch @last --until doomsday",
             "pool set 0",
             "answers",
+            "ps --profile azure",
+            "ps --token t --token-file f",
         ] {
             let error = parse(&line.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");

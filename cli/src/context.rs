@@ -6,14 +6,14 @@ use std::time::SystemTime;
 
 use pilothouse_domain::session::PendingRequest;
 use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
-use reqwest::Url;
 use serde::Serialize;
 
 use crate::args::Globals;
-use crate::client::{Client, Credentials};
+use crate::client::{Client, Credentials, is_loopback};
 use crate::error::CliError;
 use crate::keys::{DEFAULT_OWNER, LocalKeys};
 use crate::output::Style;
+use crate::profile::{Place, Profile};
 
 /// What a command works with.
 #[derive(Debug)]
@@ -47,7 +47,12 @@ pub fn write_json(document: &impl Serialize) -> Result<(), CliError> {
 impl Context {
     /// The context that the command line asks for.
     pub fn new(globals: &Globals) -> Result<Self, CliError> {
-        let client = Client::new(&globals.url, credentials(globals)?)?;
+        let place = Place::of(globals)?;
+        let client = Client::new(&place.url, credentials(globals, &place)?)?;
+        let client = match place.profile {
+            Profile::Embedded => client,
+            Profile::Aws => client.with_websocket_api(place.ws_url.as_deref())?,
+        };
         Ok(Self { client, json: globals.json, style: Style::for_stream(&std::io::stdout()) })
     }
 
@@ -66,33 +71,29 @@ impl Context {
     }
 }
 
-/// A token that was given; else tokens minted from the local keys, where those can be the server's.
-fn credentials(globals: &Globals) -> Result<Credentials, CliError> {
+/// A token that was given; else tokens minted from local keys, where those can be what the control plane expects.
+fn credentials(globals: &Globals, place: &Place) -> Result<Credentials, CliError> {
     if let Some(token) = &globals.token {
         return Ok(Credentials::Token(token.trim().to_owned()));
     }
-    // The keys of this machine are no business of a server elsewhere, unless somebody says so.
-    if globals.data.is_none() && !is_loopback(&globals.url) {
+    if let Some(file) = &globals.token_file {
+        return Ok(Credentials::File(file.clone()));
+    }
+    let Some(trust) = &place.trust else { return Ok(Credentials::None) };
+    // The keys of this machine are no business of a server elsewhere, unless somebody says so. A deployment with an
+    // issuer of its own says so.
+    if place.profile == Profile::Embedded && place.keys.is_none() && !is_loopback(&place.url) {
         return Ok(Credentials::None);
     }
-    let Some(folder) = globals.data_folder() else { return Ok(Credentials::None) };
+    let Some(folder) = place.keys.clone().or_else(|| globals.data_folder()) else {
+        return Ok(Credentials::None);
+    };
     match LocalKeys::open(&folder)? {
         Some(keys) => {
             let owner = UserId::parse(DEFAULT_OWNER).map_err(|e| CliError::Failed(e.to_string()))?;
-            Ok(Credentials::local(Arc::new(keys), owner))
+            Ok(Credentials::minted(Arc::new(keys), owner, trust.clone()))
         }
         None => Ok(Credentials::None),
-    }
-}
-
-fn is_loopback(url: &str) -> bool {
-    match Url::parse(url).ok().as_ref().and_then(Url::host_str) {
-        Some("localhost") => true,
-        Some(host) => host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback()),
-        None => false,
     }
 }
 
@@ -130,27 +131,46 @@ mod tests {
     use crate::error::CliError;
     use crate::keys::LocalKeys;
     use crate::output::fixtures::session;
+    use crate::profile::{Place, Profile};
 
     #[test]
     fn local_keys_are_for_servers_on_this_machine_unless_somebody_says_so() {
         let dir = tempfile::tempdir().unwrap();
         LocalKeys::open_or_create(dir.path()).unwrap();
-        let globals = |url: &str, token: Option<&str>, data: bool| Globals {
-            url: url.into(),
-            token: token.map(str::to_owned),
-            data: data.then(|| dir.path().to_owned()),
-            json: false,
+        let logged_in = |url: &str, token: Option<&str>, data: bool| {
+            let globals = Globals {
+                url: Some(url.into()),
+                token: token.map(str::to_owned),
+                data: data.then(|| dir.path().to_owned()),
+                ..Globals::default()
+            };
+            credentials(&globals, &Place::of(&globals).unwrap())
         };
         let here = "http://127.0.0.1:7433";
-        assert!(matches!(credentials(&globals(here, None, true)), Ok(Credentials::Local { .. })));
-        assert!(
-            matches!(credentials(&globals(here, Some("t"), true)), Ok(Credentials::Token(t)) if t == "t")
-        );
-        assert!(matches!(credentials(&globals("https://far.example", None, false)), Ok(Credentials::None)));
-        assert!(matches!(
-            credentials(&globals("https://far.example", None, true)),
-            Ok(Credentials::Local { .. })
-        ));
+        assert!(matches!(logged_in(here, None, true), Ok(Credentials::Local { .. })));
+        assert!(matches!(logged_in(here, Some("t"), true), Ok(Credentials::Token(t)) if t == "t"));
+        assert!(matches!(logged_in("https://far.example", None, false), Ok(Credentials::None)));
+        assert!(matches!(logged_in("https://far.example", None, true), Ok(Credentials::Local { .. })));
+    }
+
+    #[test]
+    fn a_deployment_is_logged_in_to_with_what_its_issuer_signs() {
+        let dir = tempfile::tempdir().unwrap();
+        LocalKeys::open_or_create(dir.path()).unwrap();
+        let globals = Globals {
+            profile: Profile::Aws,
+            url: Some("https://api.example".into()),
+            data: Some(dir.path().to_owned()),
+            ..Globals::default()
+        };
+        let logged_in = |globals: &Globals| credentials(globals, &Place::of(globals).unwrap());
+        assert!(matches!(logged_in(&globals), Ok(Credentials::None)), "no issuer is known");
+        let issuer = Some("https://issuer.example".to_owned());
+        let globals = Globals { issuer: issuer.clone(), ..globals };
+        let Ok(Credentials::Local { trust, .. }) = logged_in(&globals) else { panic!("nothing was minted") };
+        assert_eq!((Some(trust.issuer), trust.audience.as_str()), (issuer, "pilothouse"));
+        let globals = Globals { token_file: Some("t".into()), ..globals };
+        assert!(matches!(logged_in(&globals), Ok(Credentials::File(_))));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::client::{ApiError, ResolveError};
 use crate::exit::Exit;
 use crate::keys::KeyError;
 use crate::server::StartError;
+use crate::worker::WorkerError;
 
 /// The failure of a command.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum CliError {
     /// The server cannot be started.
     #[error("{}", with_causes(.0))]
     Start(#[from] StartError),
+    /// The worker cannot be started.
+    #[error("{}", with_causes(.0))]
+    Worker(WorkerError),
     /// The command line is understood, but not what is meant by it.
     #[error("{0}")]
     Usage(String),
@@ -44,6 +48,15 @@ pub enum CliError {
     /// Nobody takes the output.
     #[error("the output cannot be written: {0}")]
     Output(#[source] std::io::Error),
+}
+
+impl From<WorkerError> for CliError {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Refused(error) => Self::Api(error),
+            error @ WorkerError::Start(_) => Self::Worker(error),
+        }
+    }
 }
 
 impl CliError {

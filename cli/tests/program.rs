@@ -9,7 +9,13 @@ use serde_json::Value;
 
 /// Runs the program in an environment of its own.
 fn pilothouse(home: &std::path::Path, line: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pilothouse")).args(line).env_clear().env("HOME", home).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pilothouse"))
+        .args(line)
+        .current_dir(home)
+        .env_clear()
+        .env("HOME", home)
+        .output()
+        .unwrap()
 }
 
 fn code(output: &Output) -> Option<i32> {
@@ -93,4 +99,36 @@ fn completions_are_written_for_each_shell() {
         assert_eq!(code(&output), Some(0));
         assert!(text(&output.stdout).contains("pilothouse"), "{shell}");
     }
+}
+
+#[test]
+fn what_is_of_the_embedded_server_says_so_with_the_profile_of_the_cloud() {
+    let home = tempfile::tempdir().unwrap();
+    for command in ["up", "demo"] {
+        let output = pilothouse(home.path(), &["--profile", "aws", command]);
+        assert_eq!(code(&output), Some(2), "{command}");
+        let said = text(&output.stderr);
+        assert!(said.contains("embedded profile") && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn a_deployment_is_found_by_its_file_and_logged_in_to_with_the_local_keys() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("d.json");
+    let deployment = serde_json::json!({
+        "ApiUrl": nowhere(), "StreamUrl": "ws://127.0.0.1:1/live",
+        "Issuer": "https://issuer.example", "Audience": "pilothouse",
+    });
+    std::fs::write(&file, deployment.to_string()).unwrap();
+    let aws = ["--profile", "aws", "--deployment", file.to_str().unwrap()];
+    let output = pilothouse(home.path(), &[&aws[..], &["token", "--owner", "ada"]].concat());
+    assert_eq!(code(&output), Some(0), "{}", text(&output.stderr));
+    let output = pilothouse(home.path(), &[&aws[..], &["ps"]].concat());
+    assert_eq!(code(&output), Some(4), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("there is no server at"), "it had a token, and nobody was there");
+
+    let output = pilothouse(home.path(), &["--profile", "aws", "ps"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(text(&output.stderr).contains("--deployment"), "{}", text(&output.stderr));
 }

@@ -1,18 +1,24 @@
 //! What a function has at hand.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use pilothouse_broker::Broker;
-use pilothouse_domain::{Deadlines, IdSource, Occasion, Timestamp};
-use pilothouse_runtime::AgentRuntime;
+use pilothouse_domain::{Deadlines, IdSource, Occasion, Timestamp, UserId};
+use pilothouse_runtime::{AgentRuntime, CredentialVendor};
 use pilothouse_store::Store;
 use pilothouse_store::blob::Blobs;
 use pilothouse_wire::RootSecret;
+use pilothouse_wire::launch::Entrance;
 use uuid::Uuid;
 
-use crate::edge::Keyring;
+use crate::edge::{Keyring, Problem};
 use crate::stream::Wakes;
+
+/// The target of events that count something, at the level TRACE: `commands`, `conflicts`, `events_applied`,
+/// `events_quarantined`, `event_lag_ms`. Nobody reads them but who makes metrics of them.
+pub const METRICS: &str = "pilothouse::metrics";
 
 /// The parts that an [`App`] is made of. A profile chooses the engines behind them.
 pub struct Parts {
@@ -34,6 +40,18 @@ pub struct Parts {
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Tells live streams that a journal has grown.
     pub wakes: Arc<dyn Wakes>,
+    /// What those are served with that run sidecars elsewhere; none: nobody does.
+    pub fleet: Option<Fleet>,
+}
+
+/// What workers and sidecars elsewhere are served with.
+pub struct Fleet {
+    /// Where runs are let in.
+    pub entrance: Entrance,
+    /// Hands out credentials of the cloud; none: sidecars and workers go through the gateway.
+    pub vendor: Option<Arc<dyn CredentialVendor>>,
+    /// Whose workers may serve everybody.
+    pub operators: BTreeSet<UserId>,
 }
 
 /// What a function has at hand; clones are the same.
@@ -49,6 +67,15 @@ impl App {
     /// The time now.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// What workers elsewhere are served with.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] where nobody may run sidecars elsewhere.
+    pub fn fleet(&self) -> Result<&Fleet, Problem> {
+        let fleet = self.0.fleet.as_ref();
+        fleet.ok_or_else(|| Problem::NotFound("this server has no workers elsewhere".to_owned()))
     }
 
     /// An occasion now, with fresh ids from `ids`.

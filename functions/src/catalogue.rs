@@ -1,5 +1,16 @@
-//! The catalogue: every function with its name and what triggers it. The embedded router and the OpenAPI document are
-//! made from it; nothing is listed twice.
+//! The catalogue: every function with its name, what triggers it and what it needs. The embedded router, the OpenAPI
+//! document, the dispatch of the cloud's artifact and the templates are made from it; nothing is listed twice.
+//!
+//! An entry of a function that HTTP triggers reads
+//!
+//! ```text
+//! "name" Caller METHOD "/path/{parameter}" ? &["query"]; "What it does" NEEDS,
+//!     in Input, [200] -> Output, handler;
+//! ```
+//!
+//! where the query, the input and the output may be missing. `NEEDS` is one of the constants of [`needs`].
+
+pub mod needs;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Extension, Query, Request};
@@ -10,10 +21,15 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+pub use self::needs::Needs;
+#[allow(clippy::wildcard_imports)] // the words that the list below is written in
+use self::needs::*;
 use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
-use crate::{agent, gateway, messages, openapi, pool, records, requests, sessions, stream};
+use crate::{
+    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, stream, workers,
+};
 
 /// The name of the function that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,28 +71,36 @@ pub struct HttpFunction {
     pub answers: &'static [u16],
     /// What they carry.
     pub output: Option<SchemaOf>,
+    /// What it needs.
+    pub needs: Needs,
     handler: fn() -> MethodRouter<App>,
 }
 
-/// A function that a queue, the journal or the clock triggers.
+/// A function that HTTP does not trigger.
 pub struct EventFunction {
     /// Its name.
     pub name: &'static str,
     /// What triggers it.
-    pub trigger: Trigger,
+    pub triggers: &'static [Trigger],
     /// What it does, in a line.
     pub summary: &'static str,
+    /// What it needs.
+    pub needs: Needs,
 }
 
 /// What triggers a function that HTTP does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// Messages of a queue.
+    /// Messages of a shared queue, by its logical name.
     Queue(&'static str),
-    /// New journal entries.
-    Journal,
-    /// Time.
-    Clock,
+    /// What is written to the table, above all new journal entries.
+    Stream,
+    /// Every minute.
+    Schedule,
+    /// A message or a change of a connection of the live stream: `$connect`, `$disconnect`, or an action.
+    WebSocket(&'static str),
+    /// Somebody who wants to open a live stream.
+    Authorizer,
 }
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -97,7 +121,7 @@ const PAGE: &[&str] = &["limit", "cursor"];
 const PAGE_OF: &[&str] = &["limit", "cursor", "subAgentId"];
 
 macro_rules! functions {
-    ($($name:literal $caller:ident $method:ident $path:literal $(? $query:expr;)? $summary:literal,
+    ($($name:literal $caller:ident $method:ident $path:literal $(? $query:expr;)? $summary:literal $needs:ident,
        $(in $input:ty,)? [$($answer:literal),+] $(-> $output:ty)?, $handler:path;)*) => {
         vec![$(HttpFunction {
             name: $name,
@@ -109,6 +133,7 @@ macro_rules! functions {
             input: functions!(@schema $($input)?),
             answers: &[$($answer),+],
             output: functions!(@schema $($output)?),
+            needs: $needs,
             handler: || route(&Method::$method, $handler),
         }),*]
     };
@@ -122,99 +147,126 @@ macro_rules! functions {
 #[allow(clippy::too_many_lines)] // it is a list
 pub fn http_functions() -> Vec<HttpFunction> {
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
+    use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
     use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession};
+    use api::workers::WorkerView;
+    use pilothouse_wire::worker::{
+        ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
+    };
     functions! {
-        "sessions-list" Owner GET "/api/agents/sessions" ? &["limit", "cursor", "status"]; "List sessions, newest first",
+        "sessions-list" Owner GET "/api/agents/sessions" ? &["limit", "cursor", "status"]; "List sessions, newest first" QUERY,
             [200] -> api::Page<SessionSummary>, sessions::list::handle;
-        "sessions-start" Owner POST "/api/agents/sessions" "Start a session",
+        "sessions-start" Owner POST "/api/agents/sessions" "Start a session" COMMAND_WITH_KEY,
             in sessions::start::StartSession, [201, 202] -> StartedSession, sessions::start::handle;
-        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "from", "to"]; "Sessions of a range of time",
+        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "from", "to"]; "Sessions of a range of time" QUERY,
             [200] -> api::Page<SessionSummary>, sessions::history::handle;
-        "sessions-get" Owner GET "/api/agents/sessions/{id}" "A session in full",
+        "sessions-get" Owner GET "/api/agents/sessions/{id}" "A session in full" QUERY,
             [200] -> SessionView, sessions::get::handle;
-        "sessions-interrupt" Owner POST "/api/agents/sessions/{id}/interrupt" "End the turn of a running session",
+        "sessions-interrupt" Owner POST "/api/agents/sessions/{id}/interrupt" "End the turn of a running session" COMMAND,
             in sessions::interrupt::Interrupt, [200, 202] -> SessionView, sessions::interrupt::handle;
-        "sessions-pause" Owner POST "/api/agents/sessions/{id}/pause" "Suspend a running session",
+        "sessions-pause" Owner POST "/api/agents/sessions/{id}/pause" "Suspend a running session" COMMAND,
             [200, 202] -> SessionView, sessions::pause::handle;
-        "sessions-resume" Owner POST "/api/agents/sessions/{id}/resume" "Take up a paused session",
+        "sessions-resume" Owner POST "/api/agents/sessions/{id}/resume" "Take up a paused session" COMMAND,
             [200, 202] -> SessionView, sessions::resume::handle;
-        "sessions-cancel" Owner POST "/api/agents/sessions/{id}/cancel" "End a session",
+        "sessions-cancel" Owner POST "/api/agents/sessions/{id}/cancel" "End a session" COMMAND,
             in sessions::cancel::Cancel, [200, 202] -> SessionView, sessions::cancel::handle;
-        "sessions-approve" Owner POST "/api/agents/sessions/{id}/approve" "Accept the output of an idle session",
+        "sessions-approve" Owner POST "/api/agents/sessions/{id}/approve" "Accept the output of an idle session" COMMAND,
             in sessions::approve::Approve, [200] -> SessionView, sessions::approve::handle;
-        "sessions-reject" Owner POST "/api/agents/sessions/{id}/reject" "Refuse the output of an idle session",
+        "sessions-reject" Owner POST "/api/agents/sessions/{id}/reject" "Refuse the output of an idle session" COMMAND,
             in sessions::reject::Reject, [200] -> SessionView, sessions::reject::handle;
-        "sessions-close" Owner POST "/api/agents/sessions/{id}/close" "End an idle session without output",
+        "sessions-close" Owner POST "/api/agents/sessions/{id}/close" "End an idle session without output" COMMAND,
             [200] -> SessionView, sessions::close::handle;
-        "sessions-retry" Owner POST "/api/agents/sessions/{id}/retry" "Try a failed session again",
+        "sessions-retry" Owner POST "/api/agents/sessions/{id}/retry" "Try a failed session again" COMMAND_WITH_KEY,
             in sessions::retry::Retry, [202] -> StartedSession, sessions::retry::handle;
-        "sessions-budget" Owner PATCH "/api/agents/sessions/{id}/budget" "Change the cap of a session",
+        "sessions-budget" Owner PATCH "/api/agents/sessions/{id}/budget" "Change the cap of a session" COMMAND,
             in sessions::budget::ChangeBudget, [200, 202] -> SessionView, sessions::budget::handle;
 
-        "messages-enqueue" Owner POST "/api/agents/sessions/{id}/messages/queue" "Say something to an agent",
+        "messages-enqueue" Owner POST "/api/agents/sessions/{id}/messages/queue" "Say something to an agent" COMMAND,
             in messages::enqueue::Enqueue, [201] -> EnqueuedMessage, messages::enqueue::handle;
-        "messages-list" Owner GET "/api/agents/sessions/{id}/messages/queue" "What waits to be said, in delivery order",
+        "messages-list" Owner GET "/api/agents/sessions/{id}/messages/queue" "What waits to be said, in delivery order" QUERY,
             [200] -> QueueView, messages::list::handle;
-        "messages-clear" Owner DELETE "/api/agents/sessions/{id}/messages/queue" "Take back everything that was not sent",
+        "messages-clear" Owner DELETE "/api/agents/sessions/{id}/messages/queue" "Take back everything that was not sent" COMMAND,
             [200] -> ClearedQueue, messages::clear::handle;
-        "messages-edit" Owner PATCH "/api/agents/sessions/{id}/messages/queue/{messageId}" "Edit or move a pending message",
+        "messages-edit" Owner PATCH "/api/agents/sessions/{id}/messages/queue/{messageId}" "Edit or move a pending message" COMMAND,
             in messages::edit::Edit, [200] -> QueueView, messages::edit::handle;
-        "messages-cancel" Owner DELETE "/api/agents/sessions/{id}/messages/queue/{messageId}" "Take a pending message back",
+        "messages-cancel" Owner DELETE "/api/agents/sessions/{id}/messages/queue/{messageId}" "Take a pending message back" COMMAND,
             [200] -> QueueView, messages::cancel::handle;
-        "messages-promote" Owner PATCH "/api/agents/sessions/{id}/messages/queue/{messageId}/promote" "Make a queued message immediate",
+        "messages-promote" Owner PATCH "/api/agents/sessions/{id}/messages/queue/{messageId}/promote" "Make a queued message immediate" COMMAND,
             [200] -> QueueView, messages::promote::handle;
-        "messages-release" Owner POST "/api/agents/sessions/{id}/messages/queue/{messageId}/release" "Let a held or uncertain message go out",
+        "messages-release" Owner POST "/api/agents/sessions/{id}/messages/queue/{messageId}/release" "Let a held or uncertain message go out" COMMAND,
             [200] -> QueueView, messages::release::handle;
 
-        "requests-answer" Owner POST "/api/agents/sessions/{id}/answer" "Answer a question of the agent",
+        "requests-answer" Owner POST "/api/agents/sessions/{id}/answer" "Answer a question of the agent" COMMAND,
             in requests::answer::AnswerRequest, [200] -> SessionView, requests::answer::handle;
-        "plan-approve" Owner POST "/api/agents/sessions/{id}/plan/approve" "Let the agent carry out its plan",
+        "plan-approve" Owner POST "/api/agents/sessions/{id}/plan/approve" "Let the agent carry out its plan" COMMAND,
             in requests::NamedRequest, [200] -> SessionView, requests::approve_plan::handle;
-        "plan-reject" Owner POST "/api/agents/sessions/{id}/plan/reject" "Have the agent revise its plan",
+        "plan-reject" Owner POST "/api/agents/sessions/{id}/plan/reject" "Have the agent revise its plan" COMMAND,
             in requests::reject_plan::RejectPlan, [200] -> SessionView, requests::reject_plan::handle;
 
-        "records-activity" Owner GET "/api/agents/sessions/{id}/activity" ? &["limit", "cursor", "subAgentId", "since"]; "Everything that happened, line by line",
+        "records-activity" Owner GET "/api/agents/sessions/{id}/activity" ? &["limit", "cursor", "subAgentId", "since"]; "Everything that happened, line by line" QUERY,
             [200] -> api::Page<ActivityView>, records::activity::handle;
-        "records-messages" Owner GET "/api/agents/sessions/{id}/messages" ? PAGE_OF; "The conversation",
+        "records-messages" Owner GET "/api/agents/sessions/{id}/messages" ? PAGE_OF; "The conversation" QUERY,
             [200] -> api::Page<MessageView>, records::messages::handle;
-        "records-tool-calls" Owner GET "/api/agents/sessions/{id}/tool-calls" ? PAGE_OF; "Tool calls with their results",
+        "records-tool-calls" Owner GET "/api/agents/sessions/{id}/tool-calls" ? PAGE_OF; "Tool calls with their results" QUERY,
             [200] -> api::Page<ToolCallView>, records::tool_calls::handle;
-        "records-logs" Owner GET "/api/agents/sessions/{id}/logs" ? PAGE; "Log chunks in order",
+        "records-logs" Owner GET "/api/agents/sessions/{id}/logs" ? PAGE; "Log chunks in order" QUERY,
             [200] -> api::Page<LogChunkView>, records::logs::handle;
-        "records-metrics" Owner GET "/api/agents/sessions/{id}/metrics" "What a session used, by model and subagent",
+        "records-metrics" Owner GET "/api/agents/sessions/{id}/metrics" "What a session used, by model and subagent" QUERY,
             [200] -> SessionMetricsView, records::metrics::handle;
-        "records-task-list" Owner GET "/api/agents/sessions/{id}/task-list" "The agent's own task list",
+        "records-task-list" Owner GET "/api/agents/sessions/{id}/task-list" "The agent's own task list" QUERY,
             [200] -> pilothouse_domain::value::SessionTaskList, records::task_list::handle;
-        "records-plan" Owner GET "/api/agents/sessions/{id}/plan" "The agent's plan",
+        "records-plan" Owner GET "/api/agents/sessions/{id}/plan" "The agent's plan" QUERY,
             [200] -> pilothouse_domain::value::SessionPlan, records::plan::handle;
-        "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut",
+        "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut" BLOB,
             [200], records::blob::handle;
-        "stream-connect" Owner GET "/ws/agents/sessions/{id}/stream" ? &["after"]; "Follow a session live (WebSocket)",
+        "stream-connect" Owner GET "/ws/agents/sessions/{id}/stream" ? &["after"]; "Follow a session live (WebSocket)" EMBEDDED,
             [101], stream::connect::handle;
 
-        "pool-get" Owner GET "/api/agents/pool" "How full the pool is",
+        "pool-get" Owner GET "/api/agents/pool" "How full the pool is" QUERY,
             [200] -> PoolView, pool::get::handle;
-        "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots",
+        "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots" COMMAND,
             in pool::configure::ConfigurePool, [200] -> PoolView, pool::configure::handle;
 
-        "agent-output" Agent POST "/api/agent/sessions/{id}/output" "The agent says what it has produced",
+        "agent-output" Agent POST "/api/agent/sessions/{id}/output" "The agent says what it has produced" AGENT,
             in agent::output::SubmitOutput, [202], agent::output::handle;
-        "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision",
+        "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision" AGENT,
             in agent::log::LogDecision, [201], agent::log::handle;
 
-        "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue",
+        "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue" EMBEDDED,
             [200], gateway::send_events::handle;
-        "gateway-receive-commands" Sidecar POST "/internal/gateway/commands/receive" "Wait for commands to a run",
+        "gateway-receive-commands" Sidecar POST "/internal/gateway/commands/receive" "Wait for commands to a run" EMBEDDED,
             [200], gateway::receive_commands::handle;
-        "gateway-delete-commands" Sidecar POST "/internal/gateway/commands/delete" "Remove commands that are in the spool",
+        "gateway-delete-commands" Sidecar POST "/internal/gateway/commands/delete" "Remove commands that are in the spool" EMBEDDED,
             [204], gateway::delete_commands::handle;
-        "gateway-blobs" Sidecar PUT "/internal/gateway/blobs/{sha256}" "Keep a large body",
+        "gateway-blobs" Sidecar PUT "/internal/gateway/blobs/{sha256}" "Keep a large body" EMBEDDED,
             [204], gateway::blobs::handle;
+        "gateway-credentials" Sidecar POST "/internal/gateway/credentials" "Credentials for the queues of a run" CREDENTIALS,
+            [200], gateway::credentials::handle;
+        "gateway-launch" Sidecar POST "/internal/gateway/launch" "What a run is launched with" LAUNCH,
+            [200], gateway::launch::handle;
 
-        "openapi" Anyone GET "/openapi.json" "This document", [200], openapi::handle;
-        "health" Anyone GET "/healthz" "Whether the server answers", [200], openapi::health;
+        "workers-list" Owner GET "/api/workers" ? PAGE; "Machines that run your sessions" QUERY,
+            [200] -> api::Page<WorkerView>, workers::list::handle;
+        "workers-heartbeat" Owner PUT "/api/workers/{id}" "A worker registers, and shows that it lives" WORKER,
+            in Heartbeat, [200] -> HeartbeatAnswer, workers::heartbeat::handle;
+        "workers-remove" Owner DELETE "/api/workers/{id}" "Forget a worker" WORKER_REMOVAL,
+            [204], workers::remove::handle;
+        "workers-claim" Owner POST "/api/workers/{id}/claims" "A worker claims a run that it was given" CLAIM,
+            in ClaimRun, [200] -> ClaimAnswer, workers::claim::handle;
+        "workers-exit" Owner POST "/api/workers/{id}/exits" "A worker reports that a run is over" EXIT,
+            in ReportExit, [204], workers::exit::handle;
+        "workers-orders" Owner POST "/api/workers/{id}/orders" "A worker takes its orders" EMBEDDED,
+            in TakeOrders, [200] -> TakenOrders, workers::orders::handle;
+
+        "dead-letters-list" Owner GET "/api/operations/dead-letters" "Messages that nobody could deal with (operators)" DEAD_LETTERS,
+            [200] -> DeadLettersView, operations::list_dead_letters::handle;
+        "dead-letters-redrive" Owner POST "/api/operations/dead-letters/{queue}/redrive" "Send dead letters again (operators)" DEAD_LETTERS,
+            [200] -> RedriveAnswer, operations::redrive_dead_letters::handle;
+
+        "openapi" Anyone GET "/openapi.json" "This document" STATIC, [200], openapi::handle;
+        "health" Anyone GET "/healthz" "Whether the server answers" EMBEDDED, [200], openapi::health;
     }
 }
 
@@ -222,37 +274,88 @@ pub fn http_functions() -> Vec<HttpFunction> {
 pub const EVENT_FUNCTIONS: &[EventFunction] = &[
     EventFunction {
         name: "intake",
-        trigger: Trigger::Queue("events.fifo"),
+        triggers: &[Trigger::Queue(EVENTS)],
         summary: "Apply raw events in order and once",
+        needs: INTAKE,
     },
     EventFunction {
         name: "relay",
-        trigger: Trigger::Journal,
-        summary: "Hand journal entries to the reactions",
+        triggers: &[Trigger::Stream],
+        summary: "Hand journal entries to the reactions and the live streams, and what is due to the clock",
+        needs: RELAY,
     },
     EventFunction {
         name: "react",
-        trigger: Trigger::Queue("reactions.fifo"),
+        triggers: &[Trigger::Queue(REACTIONS)],
         summary: "Send commands, launch runs, hand on slots",
+        needs: REACT,
     },
-    EventFunction { name: "clock", trigger: Trigger::Clock, summary: "Carry out what is due" },
+    EventFunction {
+        name: "clock",
+        triggers: &[Trigger::Queue(DEADLINES), Trigger::Schedule],
+        summary: "Carry out what is due",
+        needs: CLOCK,
+    },
+    EventFunction {
+        name: "push",
+        triggers: &[Trigger::Queue(PUSHES)],
+        summary: "Tell the connections of a session what is new in its journal",
+        needs: PUSH,
+    },
+    EventFunction {
+        name: "stream-authorize",
+        triggers: &[Trigger::Authorizer],
+        summary: "Check the token of who opens a live stream",
+        needs: AUTHORIZE,
+    },
+    EventFunction {
+        name: "stream-open",
+        triggers: &[Trigger::WebSocket("$connect")],
+        summary: "Accept a connection",
+        needs: OPEN,
+    },
+    EventFunction {
+        name: "stream-subscribe",
+        triggers: &[Trigger::WebSocket("subscribe")],
+        summary: "Have a connection follow a session",
+        needs: SUBSCRIBE,
+    },
+    EventFunction {
+        name: "stream-closed",
+        triggers: &[Trigger::WebSocket("$disconnect")],
+        summary: "Forget a connection",
+        needs: CLOSED,
+    },
 ];
 
-/// The router of the embedded server: every function under its path.
-pub fn router(app: App) -> Router {
-    let mut router = Router::new();
-    for function in http_functions() {
-        let handler = (function.handler)().layer(Extension(FunctionName(function.name)));
-        let handler = match function.caller {
+/// The functions that HTTP triggers in the cloud.
+pub fn cloud_functions() -> Vec<HttpFunction> {
+    http_functions().into_iter().filter(|function| function.needs.profiles.in_aws()).collect()
+}
+
+impl HttpFunction {
+    /// The function itself, for any path: what answers where it runs alone.
+    pub fn handler(&self) -> MethodRouter<App> {
+        let handler = (self.handler)().layer(Extension(FunctionName(self.name)));
+        let handler = match self.caller {
             CallerKind::Sidecar => handler.layer(DefaultBodyLimit::max(gateway::MAX_BODY_BYTES)),
             _ => handler,
         };
-        let known = function.query;
-        let handler =
-            handler.layer(from_fn(move |request, next| only_known_parameters(known, request, next)));
-        router = router.route(function.path, handler);
+        let known = self.query;
+        handler.layer(from_fn(move |request, next| only_known_parameters(known, request, next)))
     }
-    router
+}
+
+/// The router of the embedded server: every function that it has under its path.
+pub fn router(app: App) -> Router {
+    router_of(app, http_functions().iter().filter(|function| function.needs.profiles.embedded()))
+}
+
+/// The router of these functions, each under its path: of one that runs alone, say.
+pub fn router_of<'f>(app: App, functions: impl IntoIterator<Item = &'f HttpFunction>) -> Router {
+    functions
+        .into_iter()
+        .fold(Router::new(), |router, function| router.route(function.path, function.handler()))
         .fallback(|| async { Problem::NotFound("there is nothing at this address".to_owned()) })
         .method_not_allowed_fallback(|| async { Problem::MethodNotAllowed })
         .with_state(app)

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::sessions::SessionView;
-use crate::app::{App, FreshIds};
+use crate::app::{App, FreshIds, METRICS};
 use crate::catalogue::FunctionName;
 use crate::edge::auth::Owner;
 use crate::edge::{AgentCaller, IfMatch, Problem, RequestId};
@@ -266,13 +266,16 @@ impl App {
             self.record(&mut commit, &mut loaded, cause, events)?;
             call.keep_answer(&mut commit, &answer, self)?;
             match self.store.commit(commit).await {
-                Ok(()) => return Ok(answer),
+                Ok(()) => {
+                    tracing::trace!(target: METRICS, commands = 1_u64);
+                    return Ok(answer);
+                }
                 Err(CommitError::AnswerExists) => {
                     if let Some(answer) = call.earlier_answer(&self.store).await? {
                         return Ok(answer);
                     }
                 }
-                Err(CommitError::Conflict) => {}
+                Err(CommitError::Conflict) => tracing::trace!(target: METRICS, conflicts = 1_u64),
                 Err(other) => return Err(other.into()),
             }
             tokio::time::sleep(Store::backoff(attempt, rand::random())).await;

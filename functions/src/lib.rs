@@ -7,9 +7,13 @@
 //! | [`agent`] | what an agent calls with its session's key |
 //! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
 //! | [`intake`] | takes events from the broker, in order and once, and applies the mappings |
+//! | [`relay`] | hands what was committed to who must act upon it |
 //! | [`reactions`] | what follows from a commit: commands, launches, slots |
 //! | [`clock`] | what is due |
 //! | [`stream`] | the live stream |
+//! | [`workers`] | workers that stand elsewhere: assignment, claims, ends |
+//! | [`runs`] | what runs sidecars tells of them: ECS tasks that stopped |
+//! | [`operations`] | what only operators may do |
 //! | [`gateway`] | how sidecars reach the broker of an embedded server |
 //! | [`catalogue`] | the one list of all of them; routes and the OpenAPI document are made from it |
 //! | [`edge`], [`app`], [`change`], [`api`] | what every function stands on |
@@ -26,13 +30,17 @@ pub mod gateway;
 pub mod intake;
 pub mod messages;
 pub mod openapi;
+pub mod operations;
 pub mod pool;
 pub mod queues;
 pub mod reactions;
 pub mod records;
+pub mod relay;
 pub mod requests;
+pub mod runs;
 pub mod sessions;
 pub mod stream;
+pub mod workers;
 
-pub use app::{App, Parts};
+pub use app::{App, METRICS, Parts};
 pub use catalogue::router;

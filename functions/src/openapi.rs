@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::api::ProblemDocument;
+use crate::catalogue::needs::Profiles;
 use crate::catalogue::{CallerKind, HttpFunction, http_functions};
 
 /// The document.
@@ -17,7 +18,8 @@ pub async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// The OpenAPI document of every function but those of sidecars, which are no part of the API.
+/// The OpenAPI document of every function but those of sidecars, which are no part of the API. What only one profile has
+/// is marked with `x-profile`.
 pub fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -107,11 +109,19 @@ fn operation(
             CallerKind::Sidecar | CallerKind::Anyone => json!([]),
         },
     });
-    if let (Some(schema), Some(fields)) = (input, operation.as_object_mut()) {
-        fields.insert(
-            "requestBody".to_owned(),
-            json!({ "content": { "application/json": { "schema": schema } } }),
-        );
+    if let Some(fields) = operation.as_object_mut() {
+        if let Some(schema) = input {
+            let content = json!({ "application/json": { "schema": schema } });
+            fields.insert("requestBody".to_owned(), json!({ "content": content }));
+        }
+        let only = match function.needs.profiles {
+            Profiles::Both => None,
+            Profiles::Embedded => Some("embedded"),
+            Profiles::Aws => Some("aws"),
+        };
+        if let Some(profile) = only {
+            fields.insert("x-profile".to_owned(), json!(profile));
+        }
     }
     operation
 }

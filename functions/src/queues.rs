@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions};
-use pilothouse_domain::RunId;
+use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions, Receipt};
+use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_store::WorkerKey;
+use pilothouse_wire::keys::sha256_hex;
+use serde::{Deserialize, Serialize};
 
 use crate::edge::Problem;
 
@@ -42,9 +45,37 @@ pub fn reactions() -> QueueName {
     named("reactions.fifo")
 }
 
+/// Sessions whose live connections have something to be told (`aws` only); a group a session.
+pub fn pushes() -> QueueName {
+    named("pushes.fifo")
+}
+
+/// What is due soon of one session (`aws` only): messages that are delayed until then. No FIFO queue, as those delay
+/// all messages alike.
+pub fn deadlines() -> QueueName {
+    named("deadlines")
+}
+
 /// Commands to one run.
 pub fn commands(run: RunId) -> QueueName {
     named(format!("commands-{run}.fifo"))
+}
+
+/// Orders to one worker. Its name is a digest: owners may be called what no queue can.
+pub fn worker(key: &WorkerKey) -> QueueName {
+    let digest = sha256_hex(format!("{}\0{}", key.owner, key.id).as_bytes());
+    named(format!("worker-{}.fifo", &digest[..24]))
+}
+
+/// Creates the queue of a worker. What it took and could not carry out it releases itself; what it took and died with
+/// comes again after `visibility`.
+pub async fn create_worker(
+    broker: &dyn Broker,
+    key: &WorkerKey,
+    visibility: Duration,
+) -> Result<(), QueueError> {
+    let visibility = visibility.max(Duration::from_secs(1));
+    broker.create(&worker(key), QueueOptions { visibility, max_receives: None }).await
 }
 
 /// Creates the queues that are always there.
@@ -60,4 +91,34 @@ pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), Queu
     broker
         .create(&commands(run), QueueOptions { visibility: Duration::from_secs(30), max_receives: None })
         .await
+}
+
+/// What a message of the [`deadlines`] queue says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadlineOf {
+    /// The session to look at.
+    pub session_id: AgentSessionId,
+}
+
+/// What is to become of a batch of messages. Those that are named nowhere are gone already: buried.
+#[derive(Debug, Default)]
+pub struct Settlement {
+    /// Dealt with: to be deleted.
+    pub done: Vec<Receipt>,
+    /// To come again after a pause. Each list holds what failed and what follows it in its group, in order.
+    pub again: Vec<(Vec<Receipt>, Duration)>,
+}
+
+/// Settles a batch of `queue`: deletes what is done and releases what is to come again.
+pub async fn settle(
+    broker: &dyn Broker,
+    queue: &QueueName,
+    settlement: Settlement,
+) -> Result<(), QueueError> {
+    broker.delete(queue, &settlement.done).await?;
+    for (receipts, pause) in settlement.again {
+        broker.release(queue, &receipts, pause).await?;
+    }
+    Ok(())
 }

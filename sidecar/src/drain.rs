@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::broker::Broker;
 use crate::exit::Exit;
 use crate::faults::Faults;
-use crate::gateway::Gateway;
 use crate::link::Link;
 use crate::publisher::{PublishError, Publisher};
-use crate::run::RunError;
+use crate::retry::Backoff;
+use crate::run::{RunError, seconds};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::{Sealer, Spool};
 
@@ -22,11 +23,13 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
         return Ok(Exit::Done);
     }
     let launch = dir.launch()?;
-    let gateway = Gateway::new(&launch.broker).map_err(RunError::Gateway)?;
+    let broker = Broker::new(&launch).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
     // Nobody is left who could be asked for them.
     spool.release_withheld().await?;
-    let (publisher, _drained) = Publisher::new(spool, gateway, Arc::new(Link::default()), Faults::default());
+    let backoff = Backoff::broker(seconds(launch.isolation_seconds));
+    let (publisher, _drained) =
+        Publisher::new(spool, broker, Arc::new(Link::default()), Faults::default(), backoff);
     match publisher.drain().await {
         Ok(()) => Ok(Exit::Done),
         Err(PublishError::Rejected(_)) => Ok(Exit::Rejected),

@@ -7,19 +7,19 @@ use pilothouse_wire::gateway::SendEntry;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, error};
 
+use crate::broker::{Broker, BrokerError};
 use crate::faults::Faults;
-use crate::gateway::{Gateway, GatewayError};
 use crate::link::Link;
 use crate::spool::Sealer;
 
 /// Sends a heartbeat every `every` until the broker refuses the run for good.
 pub async fn run(
-    gateway: Gateway,
+    broker: Broker,
     sealer: Sealer,
     every: Duration,
     link: &Link,
     faults: Faults,
-) -> GatewayError {
+) -> BrokerError {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -32,7 +32,7 @@ pub async fn run(
                 continue;
             }
         };
-        match gateway.send(vec![entry]).await {
+        match broker.send(vec![entry]).await {
             Ok(result) if !result.accepted.is_empty() => link.published(),
             Ok(_) => debug!("a heartbeat was not accepted"),
             Err(e) if e.is_final() => return e,

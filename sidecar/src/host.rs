@@ -71,12 +71,6 @@ impl Host {
     pub async fn execute(&mut self, issued: IssuedCommand) -> Result<Next, SpoolError> {
         let IssuedCommand { command_id, command, .. } = issued;
         info!(command = command.name(), %command_id, "carrying out");
-        if let Command::Replay { from_sequence, to_sequence } = command {
-            let found = self.spool.replay(from_sequence, to_sequence).await?;
-            info!(from_sequence, to_sequence, found, "sending again");
-            self.spool.close(command_id).await?;
-            return Ok(Next::GoOn);
-        }
         if matches!(command, Command::Stop {}) {
             self.stop_agent().await?;
             let done = RawEvent::StopAck(Ack { command_id, step: AckStep::Done });
@@ -131,7 +125,7 @@ impl Host {
                 let reply = MessageReply::new(id, message_id, self.spool.clone(), self.abandoned.clone());
                 AgentCommand::Message(message, reply)
             }
-            // Carried out before an agent is asked.
+            // Carried out before an agent is asked: by the host, and when it was taken.
             Command::Stop {} | Command::Replay { .. } => return Err(Refusal::not_supported(name)),
         };
         // When the agent has just ended, the command is dropped with its reply, which refuses it.

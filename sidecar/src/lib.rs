@@ -4,19 +4,22 @@
 //! |---|---|
 //! | [`run_dir`] | the run's folder: what it was launched with, and the lock that says that it is alive |
 //! | [`spool`] | every event and command on disk before anything else happens with it |
-//! | [`gateway`], [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
+//! | [`broker`], [`control_plane`] | where events go and commands come from: an embedded server, or SQS and S3 |
+//! | [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
 //! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
 //! | [`adapter`] | the port to an agent runtime |
 //! | [`script`], [`claude`] | adapters |
-//! | [`run`], [`drain`] | the two things that the program does |
+//! | [`run`], [`drain`], [`container`] | the things that the program does |
 
 pub mod adapter;
+pub mod broker;
 pub mod claude;
 pub mod clock;
+pub mod container;
+pub mod control_plane;
 pub mod drain;
 pub mod exit;
 pub mod faults;
-pub mod gateway;
 pub mod heartbeat;
 pub mod host;
 pub mod link;

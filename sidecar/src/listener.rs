@@ -7,28 +7,30 @@ use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
 use pilothouse_wire::{Command, Envelope, RawEvent};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::adapter::{AckEvent, Refusal};
+use crate::broker::{Broker, BrokerError};
 use crate::faults::Faults;
-use crate::gateway::{Gateway, GatewayError};
 use crate::publisher::PublishError;
 use crate::retry::Backoff;
 use crate::spool::{Spool, SpoolError, Taken};
 
 /// As many commands as a request takes at most.
 const MOST: usize = 10;
-/// As long as the gateway waits for a command at most.
+/// As long as the broker waits for a command at most.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Receives the commands of the run.
 pub struct Listener {
     /// Where they come from.
-    pub gateway: Gateway,
+    pub broker: Broker,
     /// Where they are kept.
     pub spool: Spool,
     /// Which of them a script wants ignored.
     pub faults: Faults,
+    /// How long to wait after a failed request.
+    pub backoff: Backoff,
     /// Where new ones go, in order.
     pub taken: mpsc::UnboundedSender<IssuedCommand>,
 }
@@ -36,7 +38,7 @@ pub struct Listener {
 impl Listener {
     /// Listens until the broker refuses the run for good or the spool fails.
     pub async fn run(self) -> PublishError {
-        let mut backoff = Backoff::broker();
+        let mut backoff = self.backoff.clone();
         loop {
             match self.round().await {
                 Ok(Ok(())) => backoff.reset(),
@@ -50,8 +52,8 @@ impl Listener {
         }
     }
 
-    async fn round(&self) -> Result<Result<(), GatewayError>, SpoolError> {
-        let messages = match self.gateway.receive(MOST, WAIT).await {
+    async fn round(&self) -> Result<Result<(), BrokerError>, SpoolError> {
+        let messages = match self.broker.receive(MOST, WAIT).await {
             Ok(messages) => messages,
             Err(e) => return Ok(Err(e)),
         };
@@ -64,7 +66,7 @@ impl Listener {
             receipts.push(message.receipt);
         }
         // If this fails they come again, and are known.
-        Ok(self.gateway.delete(receipts).await)
+        Ok(self.broker.delete(receipts).await)
     }
 
     async fn take(&self, body: &str) -> Result<(), SpoolError> {
@@ -82,9 +84,11 @@ impl Listener {
             return Ok(());
         }
         let received = received(&issued);
-        if self.spool.take(issued.clone(), received).await? == Taken::New {
+        match self.spool.take(issued.clone(), received).await? {
             // The host is gone only when the sidecar ends; the spool keeps the command.
-            let _ = self.taken.send(issued);
+            Taken::New => _ = self.taken.send(issued),
+            Taken::Replayed(found) => info!(command = ?issued.command, found, "sending again"),
+            Taken::Repeat => {}
         }
         Ok(())
     }

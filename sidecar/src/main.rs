@@ -1,14 +1,46 @@
-//! `pilothouse-sidecar run <run-dir>` and `pilothouse-sidecar drain <run-dir>`.
+//! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
-use pilothouse_sidecar::{drain, run};
+use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
 
-const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>\n       pilothouse-sidecar drain <run-dir>";
+const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
+       pilothouse-sidecar drain <run-dir>
+       pilothouse-sidecar container";
+
+/// What the program is asked to do.
+enum Task {
+    /// Runs the sidecar of a folder.
+    Run(PathBuf),
+    /// Sends what is left in a folder.
+    Drain(PathBuf),
+    /// Runs the sidecar that the environment names.
+    Container,
+}
+
+impl Task {
+    fn parse(arguments: &[OsString]) -> Option<Self> {
+        match arguments {
+            [verb, path] if verb == "run" => Some(Self::Run(path.into())),
+            [verb, path] if verb == "drain" => Some(Self::Drain(path.into())),
+            [verb] if verb == "container" => Some(Self::Container),
+            _ => None,
+        }
+    }
+
+    async fn carry_out(self) -> Result<Exit, Box<dyn Error>> {
+        Ok(match self {
+            Self::Run(path) => run::run(&path).await?,
+            Self::Drain(path) => drain::drain(&path).await?,
+            Self::Container => container::run().await?,
+        })
+    }
+}
 
 fn main() -> ExitCode {
     let level =
@@ -16,28 +48,22 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_ansi(false).init();
 
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let (drains, path) = match &arguments[..] {
-        [verb, path] if verb == "run" => (false, PathBuf::from(path)),
-        [verb, path] if verb == "drain" => (true, PathBuf::from(path)),
-        _ => {
-            eprintln!("{USAGE}");
-            return Exit::Usage.into();
-        }
+    let Some(task) = Task::parse(&arguments) else {
+        eprintln!("{USAGE}");
+        return Exit::Usage.into();
     };
     // One thread: the sidecar mostly waits, and stands beside every agent.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
-            error!(error = &e as &dyn std::error::Error, "the runtime cannot be started");
+            error!(error = &e as &dyn Error, "the runtime cannot be started");
             return Exit::Failed.into();
         }
     };
-    let ended =
-        runtime.block_on(async { if drains { drain::drain(&path).await } else { run::run(&path).await } });
-    match ended {
+    match runtime.block_on(task.carry_out()) {
         Ok(exit) => exit.into(),
         Err(e) => {
-            error!(error = &e as &dyn std::error::Error, "the sidecar failed");
+            error!(error = &*e, "the sidecar failed");
             Exit::Failed.into()
         }
     }

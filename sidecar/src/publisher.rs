@@ -6,8 +6,8 @@ use pilothouse_wire::gateway::SendEntry;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
+use crate::broker::{Broker, BrokerError};
 use crate::faults::Faults;
-use crate::gateway::{Gateway, GatewayError};
 use crate::link::Link;
 use crate::retry::Backoff;
 use crate::spool::{BatchEntry, Spool, SpoolError};
@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 256 * 1024;
 pub enum PublishError {
     /// The broker refused the run for good.
     #[error("the broker refuses this run")]
-    Rejected(#[source] GatewayError),
+    Rejected(#[source] BrokerError),
     /// The spool does not work.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -31,22 +31,25 @@ pub enum PublishError {
 /// The one that publishes the spool of a run.
 pub struct Publisher {
     spool: Spool,
-    gateway: Gateway,
+    broker: Broker,
     link: Arc<Link>,
     faults: Faults,
+    backoff: Backoff,
     drained: watch::Sender<bool>,
 }
 
 impl Publisher {
-    /// A publisher, and what tells whether everything that was spooled so far is accepted.
+    /// A publisher that waits as `backoff` says after a failed request, and what tells whether everything that was
+    /// spooled so far is accepted.
     pub fn new(
         spool: Spool,
-        gateway: Gateway,
+        broker: Broker,
         link: Arc<Link>,
         faults: Faults,
+        backoff: Backoff,
     ) -> (Self, watch::Receiver<bool>) {
         let (drained, watcher) = watch::channel(false);
-        (Self { spool, gateway, link, faults, drained }, watcher)
+        (Self { spool, broker, link, faults, backoff, drained }, watcher)
     }
 
     /// Publishes until the broker refuses for good.
@@ -61,7 +64,7 @@ impl Publisher {
 
     /// Publishes until nothing is left, however long it takes.
     pub async fn drain(&self) -> Result<(), PublishError> {
-        let mut backoff = Backoff::broker();
+        let mut backoff = self.backoff.clone();
         loop {
             self.faults.while_silent(&self.link).await;
             let batch = self.spool.batch(MOST_ENTRIES, MOST_BYTES).await?.entries;
@@ -87,11 +90,11 @@ impl Publisher {
     }
 
     /// One request, after the blobs that it refers to. Answers how many entries were accepted.
-    async fn send(&self, batch: Vec<BatchEntry>) -> Result<Result<usize, GatewayError>, SpoolError> {
+    async fn send(&self, batch: Vec<BatchEntry>) -> Result<Result<usize, BrokerError>, SpoolError> {
         let last = batch.iter().map(|entry| entry.sequence).max().unwrap_or(0);
         while let Some(blob) = self.spool.next_blob(last).await? {
             let sha256 = blob.sha256.clone();
-            if let Err(e) = self.gateway.put_blob(blob).await {
+            if let Err(e) = self.broker.put_blob(blob).await {
                 return Ok(Err(e));
             }
             self.spool.blob_stored(sha256).await?;
@@ -101,7 +104,7 @@ impl Publisher {
             deduplication_id: format!("{message_id}:{attempt}"),
             body,
         });
-        match self.gateway.send(entries.collect()).await {
+        match self.broker.send(entries.collect()).await {
             Ok(result) => {
                 let accepted: Vec<_> =
                     result.accepted.iter().filter_map(|at| deliveries.get(*at).copied()).collect();

@@ -18,9 +18,11 @@ impl Backoff {
         Self { first, most, failures: 0 }
     }
 
-    /// What the sidecar uses towards the broker: 100 ms to 5 s.
-    pub const fn broker() -> Self {
-        Self::new(Duration::from_millis(100), Duration::from_secs(5))
+    /// What the sidecar uses towards the broker: from 100 ms to a twelfth of the time after which it counts as isolated,
+    /// 5 s of 60 s (ruling 13). Whoever waits for it allows for that: missing envelopes, say, are asked for three times
+    /// in half that time (ruling 9), and must find it listening. So it is a share of the limit and no time of its own.
+    pub fn broker(isolation: Duration) -> Self {
+        Self::new(Duration::from_millis(100), isolation / 12)
     }
 
     /// Forgets the failures.
@@ -46,6 +48,15 @@ fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn towards_the_broker_it_waits_no_longer_than_a_twelfth_of_the_isolation() {
+        for isolation in [6, 60].map(Duration::from_secs) {
+            let mut backoff = Backoff::broker(isolation);
+            let longest = (0..20).map(|_| backoff.failed()).max().unwrap();
+            assert!(longest >= isolation / 24 && longest <= isolation / 12, "{longest:?} of {isolation:?}");
+        }
+    }
 
     #[test]
     fn waits_grow_to_the_limit_and_start_again_after_a_success() {

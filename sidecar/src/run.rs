@@ -15,14 +15,15 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::adapter::{Adapter, Refusal};
+use crate::broker::{Broker, BrokerError};
 use crate::exit::Exit;
 use crate::faults::Faults;
-use crate::gateway::{Gateway, GatewayError};
 use crate::heartbeat;
 use crate::host::{Host, Next};
 use crate::link::Link;
 use crate::listener::Listener;
 use crate::publisher::{PublishError, Publisher};
+use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError};
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
@@ -36,9 +37,9 @@ pub enum RunError {
     /// The spool does not work.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// There is no client of the gateway.
-    #[error("the client of the gateway cannot be made")]
-    Gateway(#[source] GatewayError),
+    /// There is no client of the broker.
+    #[error("the client of the broker cannot be made")]
+    Broker(#[source] BrokerError),
     /// No adapter has that name.
     #[error("there is no adapter `{0}`")]
     UnknownAdapter(String),
@@ -78,7 +79,7 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
     let launch = Arc::new(dir.launch()?);
     let faults = Faults::default();
     let adapter = adapter(&launch.request.adapter, &faults)?;
-    let gateway = Gateway::new(&launch.broker).map_err(RunError::Gateway)?;
+    let broker = Broker::new(&launch).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
 
     let restarted = spool.last_sequence().await? > 0;
@@ -91,7 +92,7 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
         spool.append(Outgoing::event(ready)?).await?;
     }
     let (host, abandoned) = Host::new(Arc::clone(&launch), spool.clone(), adapter);
-    let mut sidecar = Sidecar::start(&launch, spool, gateway, faults, host, abandoned)?;
+    let mut sidecar = Sidecar::start(&launch, spool, broker, faults, host, abandoned)?;
     let end = match if restarted { sidecar.take_up().await? } else { Next::GoOn } {
         Next::GoOn => sidecar.until_end().await?,
         Next::End => End::Told,
@@ -117,30 +118,32 @@ impl Sidecar {
     fn start(
         launch: &SidecarLaunch,
         spool: Spool,
-        gateway: Gateway,
+        broker: Broker,
         faults: Faults,
         host: Host,
         abandoned: mpsc::UnboundedReceiver<CommandId>,
     ) -> Result<Self, RunError> {
         let link = Arc::new(Link::default());
         let (taken, commands) = mpsc::unbounded_channel();
+        let isolation = seconds(launch.isolation_seconds);
+        let backoff = Backoff::broker(isolation);
         let (publisher, drained) =
-            Publisher::new(spool.clone(), gateway.clone(), Arc::clone(&link), faults.clone());
+            Publisher::new(spool.clone(), broker.clone(), Arc::clone(&link), faults.clone(), backoff.clone());
         let listener =
-            Listener { gateway: gateway.clone(), spool: spool.clone(), faults: faults.clone(), taken };
+            Listener { broker: broker.clone(), spool: spool.clone(), faults: faults.clone(), backoff, taken };
         let mut tasks = JoinSet::new();
         tasks.spawn(publisher.run());
         tasks.spawn(listener.run());
         let every = seconds(launch.heartbeat_seconds);
         let (sealer, beating) = (spool.sealer().clone(), Arc::clone(&link));
         tasks.spawn(async move {
-            PublishError::Rejected(heartbeat::run(gateway, sealer, every, &beating, faults).await)
+            PublishError::Rejected(heartbeat::run(broker, sealer, every, &beating, faults).await)
         });
         Ok(Self {
             spool,
             host,
             link,
-            isolation: seconds(launch.isolation_seconds),
+            isolation,
             commands,
             abandoned,
             tasks,
@@ -256,6 +259,6 @@ impl Sidecar {
 }
 
 /// A time from a launch file; nonsense becomes a second.
-fn seconds(s: f64) -> Duration {
+pub(crate) fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s).ok().filter(|d| !d.is_zero()).unwrap_or(Duration::from_secs(1))
 }

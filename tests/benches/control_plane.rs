@@ -465,6 +465,7 @@ impl Bench {
             deadlines: Deadlines::default(),
             clock: system_clock(),
             wakes: Arc::new(NoWakes),
+            fleet: None,
         });
         Self { app, table, broker, secret, keys, _data: data }
     }
@@ -517,12 +518,8 @@ impl Bench {
         };
         let signed =
             Signed::seal(&envelope, "bench", Signer::Sidecar, &self.secret.envelope_key(run)).unwrap();
-        Outgoing {
-            group: session.to_string(),
-            deduplication_id: format!("{}:1", envelope.message_id),
-            body: serde_json::to_string(&signed).unwrap(),
-            delay: Duration::ZERO,
-        }
+        let body = serde_json::to_string(&signed).unwrap();
+        Outgoing::new(session.to_string(), format!("{}:1", envelope.message_id), body)
     }
 
     async fn send(&self, session: AgentSessionId, run: RunId, from: u64, count: u64) {
@@ -549,7 +546,7 @@ impl Bench {
                             broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
                         if batch.is_empty() {
                             let depth = broker.depth(&queues::events()).await.unwrap();
-                            if depth.visible + depth.in_flight + depth.delayed == 0 {
+                            if depth.visible + depth.in_flight == 0 {
                                 return;
                             }
                             tokio::task::yield_now().await;

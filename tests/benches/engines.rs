@@ -100,11 +100,12 @@ async fn events(broker: &EmbeddedBroker, producers: usize, consumers: usize, tot
         tasks.push(tokio::spawn(async move {
             for batch in 0..total / producers / 10 {
                 let messages = (0..10)
-                    .map(|n| Outgoing {
-                        group: format!("session-{producer}-{}", batch % 4),
-                        deduplication_id: format!("{consumers}-{producer}-{batch:06}-{n}"),
-                        body: "e".repeat(600),
-                        delay: Duration::ZERO,
+                    .map(|n| {
+                        Outgoing::new(
+                            format!("session-{producer}-{}", batch % 4),
+                            format!("{consumers}-{producer}-{batch:06}-{n}"),
+                            "e".repeat(600),
+                        )
                     })
                     .collect();
                 assert!(broker.send(&queue, messages).await.unwrap().failed.is_empty());

@@ -1,6 +1,7 @@
 //! End-to-end tests, contract suites and benches of Pilothouse; this library is their harness.
 //!
 //! - [`ServerProcess`]: a real `pilothouse up`, with real sidecars, that can be killed and started again
+//! - [`WorkerProcess`]: a real `pilothouse worker` for it, elsewhere
 //! - [`Api`], [`Reply`]: requests as any program would send them, with whatever is wrong with them
 //! - [`Session`]: a session over the API, and waiting for what must become of it
 //! - [`processes`]: the sidecars that are alive, known by the locks that they hold
@@ -15,7 +16,9 @@ pub mod processes;
 pub mod programs;
 mod server;
 mod session;
+mod worker;
 
 pub use api::{Api, Reply};
 pub use server::ServerProcess;
 pub use session::{PATIENCE, Session, started, work};
+pub use worker::WorkerProcess;

@@ -1,5 +1,7 @@
 //! What can go wrong between the program and its server.
 
+use std::path::PathBuf;
+
 use pilothouse_functions::api::ProblemDocument;
 
 use crate::keys::KeyError;
@@ -17,6 +19,12 @@ pub enum ApiError {
         status: u16,
         /// The beginning of the body.
         body: String,
+    },
+    /// What stands before the server does not take the token.
+    #[error("the server does not take this token ({status}); get one with `pilothouse token`")]
+    TokenRefused {
+        /// The HTTP status.
+        status: u16,
     },
     /// Nothing listens there.
     #[error("there is no server at {url}; start it with `pilothouse up`, or name another with --url")]
@@ -53,6 +61,17 @@ pub enum ApiError {
     /// There is nothing to log in with.
     #[error("there is no token; give one with --token, or name the server's data folder with --data")]
     NoCredentials,
+    /// The file of the token cannot be read.
+    #[error("the token cannot be read from {}: {source}", path.display())]
+    TokenFile {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not known where live streams are.
+    #[error("the address of the WebSocket API is not known; name it with --ws-url")]
+    NoWebSocketApi,
     /// The token has characters that no token has.
     #[error("the token is not a token; get one with `pilothouse token`")]
     InvalidToken,
@@ -69,7 +88,7 @@ impl ApiError {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Problem(problem) => Some(problem.status),
-            Self::Unexpected { status, .. } => Some(*status),
+            Self::Unexpected { status, .. } | Self::TokenRefused { status } => Some(*status),
             _ => None,
         }
     }
@@ -96,6 +115,7 @@ impl ApiError {
                     | Self::Transport(_)
                     | Self::NoCredentials
                     | Self::InvalidToken
+                    | Self::TokenFile { .. }
                     | Self::Keys(_)
             )
     }

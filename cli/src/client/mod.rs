@@ -8,12 +8,15 @@ mod error;
 pub mod inputs;
 mod lifecycle;
 mod messages;
+mod operations;
 mod pool;
 mod records;
 mod requests;
 mod resolve;
 mod sessions;
 mod stream;
+mod subscription;
+mod workers;
 
 use std::time::Duration;
 
@@ -45,6 +48,7 @@ pub struct Client {
     http: reqwest::Client,
     base: Url,
     credentials: Credentials,
+    live: stream::Live,
 }
 
 /// One request before it is sent.
@@ -72,32 +76,27 @@ mod erased {
 }
 
 impl Client {
-    /// A client of the server at `base`, for example `http://127.0.0.1:7433`.
+    /// A client of the server at `base`: `http://127.0.0.1:7433`, or the HTTP API of a deployment, which may have a path.
     pub fn new(base: &str, credentials: Credentials) -> Result<Self, ApiError> {
         let wrong = |why: String| ApiError::InvalidUrl { url: base.to_owned(), why };
         let mut base_url = Url::parse(base).map_err(|e| wrong(e.to_string()))?;
-        match base_url.scheme() {
-            "http" => {}
-            "https" => {
-                return Err(wrong(
-                    "this build speaks plain HTTP only; put a proxy that ends TLS beside it".into(),
-                ));
-            }
-            _ => return Err(wrong("it must begin with http://".into())),
+        if !matches!(base_url.scheme(), "http" | "https") {
+            return Err(wrong("it must begin with http:// or https://".into()));
         }
         if !base_url.path().ends_with('/') {
             let path = format!("{}/", base_url.path());
             base_url.set_path(&path);
         }
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder()
             .timeout(TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
+            .user_agent(concat!("pilothouse/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(base) {
             // What a proxy for the web would do with a server on this machine helps nobody.
-            .no_proxy()
-            .user_agent(concat!("pilothouse/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(ApiError::Transport)?;
-        Ok(Self { http, base: base_url, credentials })
+            http = http.no_proxy();
+        }
+        let http = http.build().map_err(ApiError::Transport)?;
+        Ok(Self { http, base: base_url, credentials, live: stream::Live::Server })
     }
 
     /// The server's address, with a slash at its end.
@@ -202,7 +201,9 @@ impl Client {
         }
         let status = response.status().as_u16();
         let bytes = response.bytes().await.map_err(|e| self.transport(e))?;
-        serde_json::from_slice(&bytes).map_err(|source| ApiError::Decode { status, source })
+        // An answer without a body is one of a command that answers nothing.
+        let body: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+        serde_json::from_slice(body).map_err(|source| ApiError::Decode { status, source })
     }
 
     fn authorization(&self) -> Result<HeaderValue, ApiError> {
@@ -210,6 +211,18 @@ impl Client {
             .map_err(|_| ApiError::InvalidToken)?;
         value.set_sensitive(true);
         Ok(value)
+    }
+}
+
+/// Whether an address is of this machine.
+pub fn is_loopback(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host_str) {
+        Some("localhost") => true,
+        Some(host) => host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback()),
+        None => false,
     }
 }
 
@@ -228,6 +241,9 @@ async fn refusal(response: reqwest::Response) -> ApiError {
 fn refusal_of(status: StatusCode, body: &[u8]) -> ApiError {
     match serde_json::from_slice::<ProblemDocument>(body) {
         Ok(problem) => ApiError::Problem(Box::new(problem)),
+        Err(_) if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            ApiError::TokenRefused { status: status.as_u16() }
+        }
         Err(_) => ApiError::Unexpected {
             status: status.as_u16(),
             body: String::from_utf8_lossy(body).chars().take(300).collect(),
@@ -235,5 +251,7 @@ fn refusal_of(status: StatusCode, body: &[u8]) -> ApiError {
     }
 }
 
+#[cfg(test)]
+mod cloud_tests;
 #[cfg(test)]
 mod tests;

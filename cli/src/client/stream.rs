@@ -5,13 +5,15 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use pilothouse_domain::AgentSessionId;
 use pilothouse_functions::api::stream::StreamMessage;
+use reqwest::Url;
 use reqwest::header::AUTHORIZATION;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Bytes, Error as SocketError, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
+use super::subscription::Subscription;
 use super::{ApiError, Client, refusal_of};
 
 /// How long a connection may take.
@@ -28,37 +30,81 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 /// One connection to the live stream of a session.
 #[derive(Debug)]
 pub struct SessionStream {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: Socket,
     heard_at: Instant,
+    /// What was said that is followed, where that has to be said.
+    subscription: Option<Subscription>,
+}
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Where live streams are.
+#[derive(Debug, Clone)]
+pub(super) enum Live {
+    /// On the server itself, at an address of each session.
+    Server,
+    /// On a WebSocket API of API Gateway, if its address is known.
+    WebSocketApi(Option<Url>),
 }
 
 impl Client {
+    /// The same client for a deployment in the cloud, whose live streams are on a WebSocket API of their own, for example
+    /// `wss://abc.execute-api.eu-central-1.amazonaws.com/live`. Without its address nothing can be followed.
+    pub fn with_websocket_api(self, address: Option<&str>) -> Result<Self, ApiError> {
+        let parse = |text: &str| {
+            let wrong = |why: String| ApiError::InvalidUrl { url: text.to_owned(), why };
+            let url = Url::parse(text).map_err(|e| wrong(e.to_string()))?;
+            if matches!(url.scheme(), "ws" | "wss") {
+                Ok(url)
+            } else {
+                Err(wrong("it must begin with ws:// or wss://".into()))
+            }
+        };
+        Ok(Self { live: Live::WebSocketApi(address.map(parse).transpose()?), ..self })
+    }
+
     /// Opens the live stream: everything after the cursor `after`, or from the session's beginning.
     pub async fn stream(&self, id: AgentSessionId, after: Option<&str>) -> Result<SessionStream, ApiError> {
-        let mut url = self.url(&format!("ws/agents/sessions/{id}/stream"))?;
-        if url.set_scheme("ws").is_err() {
-            return Err(ApiError::InvalidUrl {
-                url: url.to_string(),
-                why: "it cannot carry a WebSocket".into(),
-            });
+        match &self.live {
+            Live::Server => {
+                let mut url = self.url(&format!("ws/agents/sessions/{id}/stream"))?;
+                let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+                if url.set_scheme(scheme).is_err() {
+                    let why = "it cannot carry a WebSocket".into();
+                    return Err(ApiError::InvalidUrl { url: url.to_string(), why });
+                }
+                if let Some(after) = after {
+                    url.query_pairs_mut().append_pair("after", after);
+                }
+                Ok(SessionStream::new(self.connect(&url).await?, None))
+            }
+            Live::WebSocketApi(url) => {
+                let url = url.as_ref().ok_or(ApiError::NoWebSocketApi)?;
+                let subscription = Subscription::new(id, after);
+                let mut stream = SessionStream::new(self.connect(url).await?, Some(subscription));
+                stream.subscribe().await?;
+                Ok(stream)
+            }
         }
-        if let Some(after) = after {
-            url.query_pairs_mut().append_pair("after", after);
-        }
+    }
+
+    async fn connect(&self, url: &Url) -> Result<Socket, ApiError> {
         let broken = |e: SocketError| match e {
             SocketError::Http(response) => {
                 refusal_of(response.status(), response.body().as_deref().unwrap_or_default())
             }
-            SocketError::Io(e) => ApiError::Unreachable { url: self.base().to_string(), source: Box::new(e) },
+            SocketError::Io(e) => ApiError::Unreachable { url: url.to_string(), source: Box::new(e) },
             e => ApiError::Stream(e.to_string()),
         };
         let mut request = url.as_str().into_client_request().map_err(broken)?;
         request.headers_mut().insert(AUTHORIZATION, self.authorization()?);
-        let (socket, _) = timeout(CONNECT_TIMEOUT, connect_async(request))
+        // What is said here is short, and waited for. Boxed: a TLS handshake is a large future.
+        let connecting = Box::pin(connect_async_with_config(request, None, true));
+        let (socket, _) = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| ApiError::Stream("the server does not answer".into()))?
             .map_err(broken)?;
-        Ok(SessionStream { socket, heard_at: Instant::now() })
+        Ok(socket)
     }
 
     /// Follows the live stream, over lost connections too. Never ends by itself.
@@ -68,9 +114,21 @@ impl Client {
 }
 
 impl SessionStream {
+    fn new(socket: Socket, subscription: Option<Subscription>) -> Self {
+        Self { socket, heard_at: Instant::now(), subscription }
+    }
+
     /// The next message; nothing when the server closed the stream.
     pub async fn next(&mut self) -> Result<Option<StreamMessage>, ApiError> {
         loop {
+            if let Some(subscription) = &self.subscription {
+                if subscription.is_overdue() {
+                    return Err(ApiError::Stream("the subscription was not answered".into()));
+                }
+                if subscription.is_due() {
+                    self.subscribe().await?;
+                }
+            }
             let frame = match timeout(PING_EVERY, self.socket.next()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None | Some(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed))) => {
@@ -81,21 +139,42 @@ impl SessionStream {
                     return Err(ApiError::Stream("the server fell silent".into()));
                 }
                 Err(_) => {
-                    let ping = self.socket.send(Message::Ping(Bytes::new())).await;
-                    ping.map_err(|e| ApiError::Stream(e.to_string()))?;
+                    self.say(Message::Ping(Bytes::new())).await?;
                     continue;
                 }
             };
             self.heard_at = Instant::now();
             match frame {
-                Message::Text(text) => {
-                    let message = serde_json::from_str(&text);
-                    return message.map(Some).map_err(|source| ApiError::Decode { status: 101, source });
-                }
+                Message::Text(text) => match &mut self.subscription {
+                    None => {
+                        let message = serde_json::from_str(&text);
+                        return message.map(Some).map_err(|source| ApiError::Decode { status: 101, source });
+                    }
+                    Some(subscription) => {
+                        if let Some(message) = subscription.take(&text)? {
+                            return Ok(Some(message));
+                        }
+                    }
+                },
                 Message::Close(_) => return Ok(None),
                 _ => {}
             }
         }
+    }
+
+    /// Says on a WebSocket API what is to be followed.
+    async fn subscribe(&mut self) -> Result<(), ApiError> {
+        match &mut self.subscription {
+            Some(subscription) => {
+                let text = subscription.ask()?;
+                self.say(Message::text(text)).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn say(&mut self, message: Message) -> Result<(), ApiError> {
+        self.socket.send(message).await.map_err(|e| ApiError::Stream(e.to_string()))
     }
 }
 

@@ -3,8 +3,10 @@
 pub mod answer;
 pub mod budget;
 pub mod completions;
+pub mod dead_letters;
 pub mod demo;
 pub mod follow;
+pub mod keys;
 pub mod lifecycle;
 pub mod parse;
 pub mod plan;
@@ -20,21 +22,30 @@ pub mod target;
 pub mod token;
 pub mod up;
 pub mod watch;
+pub mod worker;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::profile::Profile;
 
 /// Runs a command line.
 pub async fn run(cli: Cli) -> Result<Exit, CliError> {
     let globals = cli.globals;
     let cx = || Context::new(&globals);
+    if globals.profile == Profile::Aws
+        && let Some(why) = embedded_only(&cli.command)
+    {
+        return Err(CliError::Usage(why.into()));
+    }
     match cli.command {
         // These need no server.
         Command::Up(command) => command.run(&globals).await,
-        Command::Demo(command) => command.run().await,
+        Command::Worker(command) => command.run(&globals).await,
+        Command::Demo(command) => Box::pin(command.run()).await,
         Command::Token(command) => command.run(&globals),
+        Command::Keys(command) => command.run(&globals),
         Command::Completions(command) => command.run(),
 
         Command::Run(command) => command.run(&cx()?).await,
@@ -58,5 +69,19 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Retry(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
+        Command::DeadLetters(command) => command.run(&cx()?).await,
+    }
+}
+
+/// Why a command makes no sense with a deployment in the cloud.
+const fn embedded_only(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Up(_) => Some(
+            "`pilothouse up` starts the server of the embedded profile; a deployment in the cloud is always up",
+        ),
+        Command::Demo(_) => {
+            Some("`pilothouse demo` plays on a server of the embedded profile; leave out --profile aws")
+        }
+        _ => None,
     }
 }

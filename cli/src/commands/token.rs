@@ -12,6 +12,7 @@ use crate::context::{write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::keys::{DEFAULT_OWNER, LocalKeys};
+use crate::profile::Place;
 
 /// Mint a token from the local data folder, for another machine or program.
 ///
@@ -29,10 +30,14 @@ pub struct Token {
 
 impl Token {
     pub(super) fn run(self, globals: &Globals) -> Result<Exit, CliError> {
-        let folder = globals.data_folder().ok_or_else(|| {
+        let place = Place::of(globals)?;
+        let folder = place.keys.or_else(|| globals.data_folder()).ok_or_else(|| {
             CliError::Usage("there is no home folder; name a data folder with --data".into())
         })?;
-        let token = LocalKeys::open_or_create(&folder)?.mint(&self.owner, self.ttl)?;
+        let trust = place.trust.ok_or_else(|| {
+            CliError::Usage("this deployment takes tokens of its own identity provider only; name its issuer with --issuer if that is you".into())
+        })?;
+        let token = LocalKeys::open_or_create(&folder)?.mint_for(&trust, &self.owner, self.ttl)?;
         if globals.json {
             write_json(
                 &json!({ "token": token, "owner": self.owner, "expiresInSeconds": self.ttl.as_secs() }),

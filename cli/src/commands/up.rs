@@ -57,7 +57,7 @@ impl Up {
 }
 
 /// Ctrl-C, or the polite signal of a service manager.
-async fn stop_requested() {
+pub(super) async fn stop_requested() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
         match signal(SignalKind::terminate()) {

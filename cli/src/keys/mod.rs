@@ -24,7 +24,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use pilothouse_domain::UserId;
 use pilothouse_wire::keys::RootSecret;
 
-pub use token::Claims;
+pub use token::{Claims, Trust};
 
 /// The issuer of local tokens.
 pub const ISSUER: &str = "pilothouse-local";
@@ -155,7 +155,12 @@ impl LocalKeys {
 
     /// Signs a token that speaks for `owner` for the time `ttl` from now.
     pub fn mint(&self, owner: &UserId, ttl: Duration) -> Result<String, KeyError> {
-        token::mint(self, owner, ttl)
+        self.mint_for(&Trust::default(), owner, ttl)
+    }
+
+    /// The same for another issuer and audience: those of a deployment that takes this key for its issuer's.
+    pub fn mint_for(&self, trust: &Trust, owner: &UserId, ttl: Duration) -> Result<String, KeyError> {
+        token::mint(self, owner, ttl, trust)
     }
 
     /// Checks a token: RS256 with this key's id, this issuer and audience, not expired.

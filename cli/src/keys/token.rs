@@ -23,11 +23,32 @@ pub struct Claims {
     pub exp: u64,
 }
 
-pub(super) fn mint(keys: &LocalKeys, owner: &UserId, ttl: Duration) -> Result<String, KeyError> {
+/// For whom a token is signed, and in whose name: what its reader must expect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trust {
+    /// The issuer.
+    pub issuer: String,
+    /// The audience.
+    pub audience: String,
+}
+
+impl Default for Trust {
+    /// That of the embedded server.
+    fn default() -> Self {
+        Self { issuer: ISSUER.into(), audience: AUDIENCE.into() }
+    }
+}
+
+pub(super) fn mint(
+    keys: &LocalKeys,
+    owner: &UserId,
+    ttl: Duration,
+    trust: &Trust,
+) -> Result<String, KeyError> {
     let now = get_current_timestamp();
     let claims = Claims {
-        iss: ISSUER.into(),
-        aud: AUDIENCE.into(),
+        iss: trust.issuer.clone(),
+        aud: trust.audience.clone(),
         sub: owner.clone(),
         iat: now,
         exp: now.saturating_add(ttl.as_secs()),

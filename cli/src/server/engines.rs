@@ -5,18 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_broker::embedded::{self, EmbeddedBroker};
-use pilothouse_domain::Deadlines;
+use pilothouse_domain::{Deadlines, UserId};
+use pilothouse_functions::app::Fleet;
 use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::workers::{CloudRuntime, Dispatch, Ends};
 use pilothouse_functions::{App, Parts, queues};
 use pilothouse_runtime::{Ports, Worker, WorkerConfig};
 use pilothouse_sqlite::{Database, system_clock};
 use pilothouse_store::Store;
 use pilothouse_store::blob::FileBlobs;
 use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_wire::launch::Entrance;
 
-use super::ports::{Claims, Ends, TableWakes};
+use super::ports::{Claims, TableWakes};
+use super::runtime::HereOrElsewhere;
 use super::{HURRY, SIDECAR, StartError};
-use crate::keys::{AUDIENCE, ISSUER, LocalKeys};
+use crate::keys::{AUDIENCE, DEFAULT_OWNER, ISSUER, LocalKeys};
 
 /// The file that holds everything but blobs and runs.
 const DATABASE: &str = "pilothouse.db";
@@ -39,28 +43,40 @@ pub(super) async fn open(data: &Path, keys: &LocalKeys, url: &str) -> Result<Eng
     let secret = keys.root_secret().clone();
 
     let hurry = hurry();
-    let mut config =
-        WorkerConfig::new(data, sidecar().ok_or(StartError::NoSidecar)?, secret.clone(), url, url);
-    config.heartbeat /= hurry;
-    config.isolation /= hurry;
-    let claims = Arc::new(Claims::new(store.clone(), Arc::clone(&clock)));
-    let events = Arc::new(Ends::new(broker.clone(), secret.clone(), Arc::clone(&clock)));
+    let config = WorkerConfig::new(data, sidecar().ok_or(StartError::NoSidecar)?);
+    let mut entrance = Entrance::gateway(url);
+    entrance.heartbeat /= hurry;
+    entrance.isolation /= hurry;
+    let claims = Arc::new(Claims::new(store.clone(), secret.clone(), entrance.clone(), Arc::clone(&clock)));
+    let events = Arc::new(Ends::new(Arc::new(broker.clone()), secret.clone(), Arc::clone(&clock)));
     let worker = Arc::new(Worker::start(config, Ports { claims, events }).await?);
+
+    let deadlines = Deadlines::default().shortened(hurry);
+    let dispatch = Dispatch::new(
+        store.clone(),
+        Arc::new(broker.clone()),
+        secret.clone(),
+        &deadlines,
+        Arc::clone(&clock),
+    );
+    let runtime = HereOrElsewhere { here: Arc::clone(&worker), elsewhere: CloudRuntime::new(dispatch) };
+    let operators = UserId::parse(DEFAULT_OWNER).into_iter().collect();
 
     let app = App::new(Parts {
         store,
         blobs: Arc::new(FileBlobs::open(data.join("blobs"))?),
         broker: Arc::new(broker.clone()),
-        runtime: Arc::clone(&worker) as _,
+        runtime: Arc::new(runtime),
         keyring: Keyring::new(
             ISSUER,
             AUDIENCE,
             HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
         ),
         secret,
-        deadlines: Deadlines::default().shortened(hurry),
+        deadlines,
         clock,
         wakes: Arc::new(TableWakes(table.clone())),
+        fleet: Some(Fleet { entrance, vendor: None, operators }),
     });
     Ok(Engines { app, table, broker, worker })
 }
@@ -71,7 +87,7 @@ fn hurry() -> u32 {
 }
 
 /// The sidecar's program: named in the environment, or beside this program.
-fn sidecar() -> Option<PathBuf> {
+pub(crate) fn sidecar() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(SIDECAR) {
         return Some(named.into());
     }

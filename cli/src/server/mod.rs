@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `engines` | the engines and ports of the embedded profile, put together |
 //! | `ports` | what the worker needs of the control plane, and live streams of the store |
+//! | `runtime` | the built-in worker, and those elsewhere |
 //! | `tasks` | the loops that trigger the functions that HTTP does not |
 //!
 //! The server may be killed at any time. At the next start it finds the sidecars that went on without it, and whatever
@@ -11,6 +12,7 @@
 
 mod engines;
 mod ports;
+mod runtime;
 mod tasks;
 
 use std::future::Future;
@@ -26,6 +28,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use engines::Engines;
+pub(crate) use engines::sidecar;
 
 use crate::keys::{KeyError, LocalKeys};
 

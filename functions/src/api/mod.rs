@@ -3,10 +3,12 @@
 //! Answers are made by `From` the domain; inputs are read by [`crate::edge::input`], which names every violation.
 
 pub mod messages;
+pub mod operations;
 pub mod pool;
 pub mod records;
 pub mod sessions;
 pub mod stream;
+pub mod workers;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,11 @@
 //! The live stream (S0 8.9): activity, status, metrics, queue and log chunks, each with a cursor.
 
+use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::session::AgentSessionStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ProblemDocument;
 use super::records::{ActivityView, LogChunkView};
 use super::sessions::{BudgetView, MetricsView};
 
@@ -66,6 +68,37 @@ pub struct QueueChange {
     /// The message, when it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<pilothouse_domain::MessageId>,
+}
+
+/// What a client of the `aws` profile says on its WebSocket: it wants to follow a session. Said again, it goes on from
+/// the new `after`, or with another session; said now and then, it keeps a quiet connection alive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Subscribe {
+    /// `subscribe`.
+    pub action: SubscribeAction,
+    /// The session to follow.
+    pub session_id: AgentSessionId,
+    /// The last cursor that was seen; none: from the session's first entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// The one action of the WebSocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SubscribeAction {
+    /// To follow a session.
+    Subscribe,
+}
+
+/// What is said on the WebSocket of the `aws` profile when a subscription is refused. It has no cursor, as it is no
+/// message of a session.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum SubscriptionAnswer {
+    /// The session is not there, the cursor is none, or the input cannot be read.
+    Problem(ProblemDocument),
 }
 
 /// The cursor of a place in the journal.

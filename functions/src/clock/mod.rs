@@ -1,18 +1,23 @@
 //! The clock: carries out what is due (rulings 12, 13, 26). Deadlines stand on the sessions; the Due index only says
 //! where to look.
 
+use pilothouse_broker::{MAX_BATCH, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{Due, ProcessState};
 use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp};
 use pilothouse_runtime::ProcessState as Seen;
-use pilothouse_store::{Commit, Store};
+use pilothouse_store::{Commit, CommitError, LoadedConversation, Store};
 
 use crate::app::{App, FreshIds};
 use crate::edge::Problem;
 use crate::intake::{apply_ready, chain};
+use crate::queues::{self, DeadlineOf, Settlement};
+use crate::relay;
 
 /// Sessions that one tick looks at in each shard of the index.
 const A_TICK: usize = 50;
+/// Sessions that one sweep finds in each shard of the index, at most; the next finds the others.
+const A_SWEEP: usize = 1000;
 /// How often a lost race is run again.
 const TRIES: u32 = 40;
 
@@ -26,6 +31,42 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Takes one batch of the deadlines queue, each of a session that has something due by now, and leaves it to the caller
+/// to settle it.
+pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
+    let mut settlement = Settlement::default();
+    for message in batch {
+        let carried_out = match serde_json::from_str::<DeadlineOf>(&message.body) {
+            Ok(of) => carry_out(app, of.session_id).await,
+            Err(unreadable) => Err(Problem::internal(unreadable)),
+        };
+        match carried_out {
+            Ok(()) => settlement.done.push(message.receipt),
+            Err(cause) => {
+                let receive_count = message.receive_count;
+                tracing::warn!(cause = %chain(&cause), receive_count, "a deadline could not be carried out");
+                settlement.again.push((vec![message.receipt], queues::pause(receive_count)));
+            }
+        }
+    }
+    settlement
+}
+
+/// Puts a message on the deadlines queue for each session of which something is due before the next sweep. Returns how
+/// many there are.
+pub async fn sweep(app: &App) -> Result<usize, Problem> {
+    let now = app.now();
+    let due = app.store.due_times(now + relay::SOON, A_SWEEP).await?;
+    let messages: Vec<_> = due.iter().filter_map(|(id, at)| relay::deadline(*id, *at, now)).collect();
+    for batch in messages.chunks(MAX_BATCH) {
+        let sent = app.broker.send(&queues::deadlines(), batch.to_vec()).await.map_err(Problem::internal)?;
+        if let Some((_, error)) = sent.failed.into_iter().next() {
+            return Err(Problem::internal(error));
+        }
+    }
+    Ok(messages.len())
+}
+
 /// Carries out what is due of one session.
 pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     for attempt in 0..TRIES {
@@ -34,8 +75,16 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         let Some(due) =
             session.next_due(&app.deadlines).filter(|(at, _)| *at <= app.now()).map(|(_, due)| due)
         else {
-            return Ok(());
+            return put_off(app, loaded).await;
         };
+        if session.has_ready() {
+            // An intake that was ended between two commits left these. What is due may be the end of their run, and what
+            // was received counts before it.
+            match apply_ready(app, Commit::new(), loaded).await {
+                Ok(()) | Err(Problem::VersionConflict) => continue,
+                Err(other) => return Err(other),
+            }
+        }
         let run = session.run().map(|run| run.id);
         // The runtime is asked only where its answer decides.
         let process = match (due, run) {
@@ -82,7 +131,18 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     Err(Problem::VersionConflict)
 }
 
-/// Whether what is due finds the run dead (rulings 12, 13).
+/// Nothing is due yet: a session that the index has too early is moved on. Whoever changed it meanwhile has done that.
+async fn put_off(app: &App, loaded: LoadedConversation) -> Result<(), Problem> {
+    if !loaded.is_listed_due(app.now()) {
+        return Ok(());
+    }
+    match app.store.put_off(loaded, &app.deadlines).await {
+        Ok(()) | Err(CommitError::Conflict) => Ok(()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Whether what is due finds the run dead, with envelopes missing (ruling 13).
 fn is_dead(
     due: Due,
     process: ProcessState,
@@ -91,10 +151,7 @@ fn is_dead(
     session: &AgentSession,
 ) -> bool {
     let heard_lately = heard_at.is_some_and(|at| at + app.deadlines.silent > app.now());
-    session.run().is_some_and(|run| run.inbox.has_gap())
-        && match due {
-            Due::Received => process == ProcessState::Dead,
-            Due::Silence => process != ProcessState::Alive && !heard_lately,
-            _ => false,
-        }
+    due == Due::Silence
+        && !heard_lately
+        && session.run().is_some_and(|run| run.inbox.has_gap() && run.silence_is_death(process))
 }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use axum::extract::FromRequestParts;
 use http::header;
 use http::request::Parts;
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
 use pilothouse_wire::keys::{same_secret, sha256_hex};
 use serde::Deserialize;
 
@@ -22,6 +23,47 @@ pub struct Keyring {
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
+    exp: u64,
+}
+
+/// A token that was verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// The owner that it names.
+    pub owner: UserId,
+    /// When it ends.
+    pub ends: Timestamp,
+}
+
+/// A key set that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JwksError {
+    /// It is not JSON with a list of keys (RFC 7517).
+    #[error("the key set cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    /// None of its keys can sign tokens that are accepted here.
+    #[error("the key set has no RSA key with a `kid`")]
+    Empty,
+}
+
+/// The keys of a set (RFC 7517) that may sign: RSA, with a `kid`, for RS256 where they say so. Others are left out.
+fn signing_keys(jwks: &str) -> Result<HashMap<String, DecodingKey>, JwksError> {
+    #[derive(Deserialize)]
+    struct Set {
+        keys: Vec<serde_json::Value>,
+    }
+    let set: Set = serde_json::from_str(jwks).map_err(JwksError::Unreadable)?;
+    let keys: HashMap<_, _> = set
+        .keys
+        .into_iter()
+        // One by one: a key of a kind that is not known here must not hide the others.
+        .filter_map(|key| serde_json::from_value::<Jwk>(key).ok())
+        .filter(|key| matches!(key.algorithm, AlgorithmParameters::RSA(_)))
+        .filter(|key| matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature)))
+        .filter(|key| matches!(key.common.key_algorithm, None | Some(KeyAlgorithm::RS256)))
+        .filter_map(|key| Some((key.common.key_id.clone()?, DecodingKey::from_jwk(&key).ok()?)))
+        .collect();
+    if keys.is_empty() { Err(JwksError::Empty) } else { Ok(keys) }
 }
 
 impl Keyring {
@@ -36,8 +78,24 @@ impl Keyring {
         Self { keys, validation }
     }
 
+    /// The same with the keys of a JWKS document.
+    pub fn of_jwks(issuer: &str, audience: &str, jwks: &str) -> Result<Self, JwksError> {
+        Ok(Self::new(issuer, audience, signing_keys(jwks)?))
+    }
+
+    /// Whether it has the key that a token names.
+    pub fn knows_key_of(&self, token: &str) -> bool {
+        let kid = decode_header(token).ok().and_then(|header| header.kid);
+        kid.is_some_and(|kid| self.keys.contains_key(&kid))
+    }
+
     /// The owner that a token names.
     pub fn verify(&self, token: &str) -> Result<UserId, Problem> {
+        self.check(token).map(|verified| verified.owner)
+    }
+
+    /// The owner that a token names, and until when.
+    pub fn check(&self, token: &str) -> Result<Verified, Problem> {
         const REFUSED: Problem = Problem::Unauthenticated("the token is not valid; get a new one");
         let header = decode_header(token).map_err(|_| REFUSED)?;
         if header.alg != Algorithm::RS256 {
@@ -45,7 +103,9 @@ impl Keyring {
         }
         let key = header.kid.as_deref().and_then(|kid| self.keys.get(kid)).ok_or(REFUSED)?;
         let claims = decode::<Claims>(token, key, &self.validation).map_err(|_| REFUSED)?.claims;
-        UserId::parse(claims.sub).map_err(|_| REFUSED)
+        let owner = UserId::parse(claims.sub).map_err(|_| REFUSED)?;
+        let millis = i64::try_from(claims.exp.saturating_mul(1000)).unwrap_or(i64::MAX);
+        Ok(Verified { owner, ends: Timestamp::from_millis(millis) })
     }
 }
 
@@ -60,6 +120,11 @@ fn bearer(parts: &Parts) -> Result<&str, Problem> {
         .ok_or(Problem::Unauthenticated("send `Authorization: Bearer` with your token"))
 }
 
+/// An owner whose token was verified before the request came here: by API Gateway, in `aws`. An extension of the
+/// request, which nothing that is sent can set.
+#[derive(Debug, Clone)]
+pub struct VerifiedOwner(pub UserId);
+
 /// The owner who is calling.
 #[derive(Debug, Clone)]
 pub struct Owner(pub UserId);
@@ -68,7 +133,10 @@ impl FromRequestParts<App> for Owner {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        app.keyring.verify(bearer(parts)?).map(Owner)
+        match parts.extensions.get::<VerifiedOwner>() {
+            Some(VerifiedOwner(owner)) => Ok(Self(owner.clone())),
+            None => app.keyring.verify(bearer(parts)?).map(Self),
+        }
     }
 }
 

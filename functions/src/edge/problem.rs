@@ -8,6 +8,7 @@ use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
 
@@ -84,7 +85,10 @@ impl Problem {
                 Some(StoreError::Table(error)) => error.is_transient(),
                 Some(_) => false,
                 None => {
-                    cause.is::<BlobError>() || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_)))
+                    cause.is::<BlobError>()
+                        || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_)))
+                        || matches!(cause.downcast_ref(), Some(LaunchError::Unreachable(_)))
+                        || matches!(cause.downcast_ref(), Some(StopError::Unreachable { .. }))
                 }
             },
             _ => false,

@@ -2,7 +2,9 @@
 //! it). A token opens the queues of its run alone, so that no sidecar reads another's commands.
 
 pub mod blobs;
+pub mod credentials;
 pub mod delete_commands;
+pub mod launch;
 pub mod receive_commands;
 pub mod send_events;
 

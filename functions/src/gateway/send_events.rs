@@ -1,7 +1,5 @@
 //! `POST /internal/gateway/events`: puts events of a run on the events queue.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -25,12 +23,10 @@ pub async fn handle(
     }
     let count = events.entries.len();
     let group = caller.session.to_string();
-    let messages = events.entries.into_iter().map(|entry| Outgoing {
-        group: group.clone(),
-        deduplication_id: entry.deduplication_id,
-        body: entry.body,
-        delay: Duration::ZERO,
-    });
+    let messages = events
+        .entries
+        .into_iter()
+        .map(|entry| Outgoing::new(group.clone(), entry.deduplication_id, entry.body));
     match app.broker.send(&queues::events(), messages.collect()).await {
         Ok(outcome) => {
             let failed: Vec<usize> = outcome.failed.iter().map(|(at, _)| *at).collect();

@@ -5,7 +5,7 @@ use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId};
-use pilothouse_store::{Commit, CommitError, LoadedConversation, ParkedEnvelope, Store, View};
+use pilothouse_store::{Commit, CommitError, LoadedConversation, ParkedEnvelope, SetAside, Store, View};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::keys::sha256_hex;
 use pilothouse_wire::launch::RunExit;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::body;
 use super::open::Opened;
 use crate::acl;
-use crate::app::{App, FreshIds};
+use crate::app::{App, FreshIds, METRICS};
 use crate::edge::Problem;
 
 /// How often a lost race is run again.
@@ -34,6 +34,7 @@ pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened
         match batch.take_all(messages).await {
             // A part may be committed: it is recognised when it is taken again.
             Err(Problem::VersionConflict) => {
+                tracing::trace!(target: METRICS, conflicts = 1_u64);
                 tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             }
             other => return other,
@@ -56,7 +57,7 @@ pub(super) async fn set_aside(
             return Ok(());
         }
         let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
-        match batch.skip(*run, *sequence, errors).await {
+        match batch.skip(*run, *sequence, errors, cause).await {
             Err(Problem::VersionConflict) => {
                 tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
             }
@@ -98,9 +99,17 @@ impl<'a> Batch<'a> {
         self.commit().await
     }
 
-    /// Counts a sequence as consumed without its event.
-    async fn skip(mut self, run: RunId, sequence: u64, errors: Vec<String>) -> Result<(), Problem> {
+    /// Counts a sequence as consumed without its event, which is owed from then on.
+    async fn skip(
+        mut self,
+        run: RunId,
+        sequence: u64,
+        errors: Vec<String>,
+        cause: &str,
+    ) -> Result<(), Problem> {
         self.quarantine(run, sequence, Value::Null, errors)?;
+        let (id, aside) = (self.loaded.conversation.session.id(), SetAside { cause: cut(cause, 1000) });
+        self.commit.set_aside(id, run, sequence, &aside, self.app.now())?;
         self.consumed(run, sequence).await?;
         self.commit().await
     }
@@ -109,7 +118,13 @@ impl<'a> Batch<'a> {
         match message {
             Opened::Heartbeat { run } => self.beat(*run).await,
             Opened::Exited { run, exit } => self.exited(*run, exit).await,
-            Opened::Event { run, sequence, body } => self.event(*run, *sequence, body).await,
+            Opened::Event { run, sequence, body, redriven } => {
+                if *redriven && self.is_owed(*run, *sequence).await? {
+                    return self.late(*run, *sequence, body).await;
+                }
+                // Not set aside, or applied since: like any other.
+                self.event(*run, *sequence, body).await
+            }
         }
     }
 
@@ -154,6 +169,22 @@ impl<'a> Batch<'a> {
                 self.consumed(run, sequence).await
             }
         }
+    }
+
+    /// Whether an event was set aside and neither applied since nor by this commit.
+    async fn is_owed(&self, run: RunId, sequence: u64) -> Result<bool, Problem> {
+        let id = self.loaded.conversation.session.id();
+        Ok(!self.commit.applies_late(id, run, sequence)
+            && self.app.store.is_set_aside(id, run, sequence).await?)
+    }
+
+    /// Applies an event that was set aside. Its sequence is consumed already, so order is no matter.
+    async fn late(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        let id = self.loaded.conversation.session.id();
+        self.apply_event(run, sequence, body, vec![DomainEvent::EventRedriven { sequence }]).await?;
+        self.commit.applied_late(id, run, sequence);
+        self.changed = true;
+        Ok(())
     }
 
     fn ask_for_missing(&mut self) -> Result<(), Problem> {
@@ -223,6 +254,17 @@ impl<'a> Batch<'a> {
     }
 
     async fn apply_one(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        self.apply_event(run, sequence, body, Events::new()).await
+    }
+
+    /// Applies an event; `first` is what the entry says before what follows from it.
+    async fn apply_event(
+        &mut self,
+        run: RunId,
+        sequence: u64,
+        body: &str,
+        first: Events,
+    ) -> Result<(), Problem> {
         let now = self.app.now();
         let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
         let event = match serde_json::from_str::<RawEvent>(body) {
@@ -254,7 +296,9 @@ impl<'a> Batch<'a> {
                 .open_tool_call(tool_call_id)
                 .map(|call| call.journal_sequence);
         }
-        let (events, ignored) = self.observe(run, mapping.facts);
+        let (observed, ignored) = self.observe(run, mapping.facts);
+        let mut events = first;
+        events.extend(observed);
         let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
         let view = if delivered { Some(View::Message { subagent: None }) } else { mapping.view };
 
@@ -342,6 +386,7 @@ impl<'a> Batch<'a> {
         body: Value,
         errors: Vec<String>,
     ) -> Result<(), Problem> {
+        tracing::trace!(target: METRICS, events_quarantined = 1_u64);
         let cause = self.cause(run, Some(sequence), body);
         self.entry(
             cause,

@@ -15,45 +15,50 @@ use pilothouse_domain::AgentSessionId;
 
 pub use apply::apply_ready;
 
-use crate::app::App;
+use crate::app::{App, METRICS};
 use crate::edge::Problem;
-use crate::queues;
+use crate::queues::{self, Settlement};
 use open::Opened;
 
-/// Takes one batch. What is applied, quarantined or refused is deleted from the queue; what failed is there again
-/// later, until its last try, when it goes to the dead letters alone and its session goes on.
+/// Takes one batch and settles it on the events queue. What is applied, quarantined or refused is deleted; what failed
+/// is there again later, until its last try, when it goes to the dead letters alone and its session goes on.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
-    let queue = queues::events();
-    let mut done = Vec::new();
+    let settlement = process(app, batch).await;
+    queues::settle(app.broker.as_ref(), &queues::events(), settlement).await
+}
+
+/// Takes one batch, as [`handle`] does, and leaves it to the caller to settle it.
+pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
+    let mut settlement = Settlement::default();
     let mut sessions: BTreeMap<AgentSessionId, Vec<(Received, Opened)>> = BTreeMap::new();
     for message in batch {
-        match open::open(app, &message.body) {
+        match open::open(app, &message) {
             Ok((session, opened)) => sessions.entry(session).or_default().push((message, opened)),
             Err(refused) => {
                 // Nothing in it may be believed, so it consumes nothing and is shown to nobody (ruling 9).
                 tracing::warn!(group = %message.group, cause = %refused, "a message was refused");
-                done.push(message.receipt);
+                settlement.done.push(message.receipt);
             }
         }
     }
-    let mut failed = Vec::new();
     for (session, messages) in sessions {
         let (received, opened): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
         match apply::apply(app, session, &opened).await {
-            Ok(()) => done.extend(received.into_iter().map(|message| message.receipt)),
+            Ok(()) => {
+                tracing::trace!(target: METRICS, events_applied = received.len());
+                settlement.done.extend(received.into_iter().map(|message| message.receipt));
+            }
             Err(cause) => {
                 let mut pause = Duration::ZERO;
                 let (applied, rest) = one_by_one(app, session, received, opened, &cause, &mut pause).await;
-                done.extend(applied);
-                failed.push((rest, pause));
+                settlement.done.extend(applied);
+                if !rest.is_empty() {
+                    settlement.again.push((rest, pause));
+                }
             }
         }
     }
-    app.broker.delete(&queue, &done).await?;
-    for (receipts, pause) in failed {
-        app.broker.release(&queue, &receipts, pause).await?;
-    }
-    Ok(())
+    settlement
 }
 
 type Receipts = Vec<pilothouse_broker::Receipt>;
@@ -95,7 +100,7 @@ async fn bury(app: &App, session: AgentSessionId, message: &Received, opened: &O
         tracing::error!(%session, cause = %chain(&error), "an event could not be set aside");
         return false;
     }
-    match app.broker.bury(&queues::events(), &message.receipt, cause).await {
+    match app.broker.bury(&queues::events(), message, cause).await {
         Ok(()) => true,
         Err(error) => {
             tracing::error!(%session, %error, "an event could not be moved to the dead letters");

@@ -9,7 +9,6 @@ pub mod run_lifecycle;
 pub mod send_commands;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use pilothouse_broker::{Outgoing, QueueError, Received};
 use pilothouse_domain::journal::JournalEntry;
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::edge::Problem;
 use crate::intake::chain;
-use crate::queues;
+use crate::queues::{self, Settlement};
 
 /// Names an entry on the reactions queue.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -40,18 +39,20 @@ pub fn message(entry: &JournalEntry) -> Option<Outgoing> {
         return None;
     }
     let pointer = Pointer { session_id: entry.session_id, sequence: entry.sequence };
-    Some(Outgoing {
-        group: entry.session_id.to_string(),
-        deduplication_id: entry.id.to_string(),
-        body: serde_json::to_string(&pointer).ok()?,
-        delay: Duration::ZERO,
-    })
+    let body = serde_json::to_string(&pointer).ok()?;
+    Some(Outgoing::new(entry.session_id.to_string(), entry.id.to_string(), body))
 }
 
-/// Takes one batch of the reactions queue. The first failure of a session stops that session, not the others.
+/// Takes one batch of the reactions queue and settles it.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
-    let queue = queues::reactions();
-    let mut done = Vec::new();
+    let settlement = process(app, batch).await;
+    queues::settle(app.broker.as_ref(), &queues::reactions(), settlement).await
+}
+
+/// Takes one batch of the reactions queue and leaves it to the caller to settle it. The first failure of a session
+/// stops that session, not the others.
+pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
+    let mut settlement = Settlement::default();
     let mut failed: Vec<Received> = Vec::new();
     for message in batch {
         if failed.iter().any(|earlier| earlier.group == message.group) {
@@ -59,29 +60,34 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
             continue;
         }
         match react(app, &message.body).await {
-            Ok(()) => done.push(message.receipt),
+            Ok(()) => settlement.done.push(message.receipt),
             Err(cause) => {
                 let tries = queues::tries(&cause);
                 let cause = chain(&cause);
                 tracing::warn!(group = %message.group, %cause, receive_count = message.receive_count, "a reaction failed");
-                if message.receive_count >= tries {
-                    app.broker.bury(&queue, &message.receipt, &cause).await?;
-                } else {
+                if message.receive_count < tries || !bury(app, &message, &cause).await {
                     failed.push(message);
                 }
             }
         }
     }
-    app.broker.delete(&queue, &done).await?;
     // A group comes back together, when the message that failed does.
     let groups: BTreeSet<_> = failed.iter().map(|message| message.group.clone()).collect();
     for group in groups {
         let of_group: Vec<_> = failed.iter().filter(|message| message.group == group).collect();
-        let receipts: Vec<_> = of_group.iter().map(|message| message.receipt.clone()).collect();
+        let receipts = of_group.iter().map(|message| message.receipt.clone()).collect();
         let pause = queues::pause(of_group.first().map_or(1, |message| message.receive_count));
-        app.broker.release(&queue, &receipts, pause).await?;
+        settlement.again.push((receipts, pause));
     }
-    Ok(())
+    settlement
+}
+
+async fn bury(app: &App, message: &Received, cause: &str) -> bool {
+    let buried = app.broker.bury(&queues::reactions(), message, cause).await;
+    if let Err(error) = &buried {
+        tracing::error!(group = %message.group, %error, "a reaction could not be moved to the dead letters");
+    }
+    buried.is_ok()
 }
 
 async fn react(app: &App, body: &str) -> Result<(), Problem> {

@@ -25,7 +25,7 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
 /// Does what `event` orders.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
     match event {
-        DomainEvent::RunRequested { run_id, ordinal, .. } => launch(app, entry, *run_id, *ordinal).await,
+        DomainEvent::RunRequested { run_id, .. } => launch(app, entry, *run_id).await,
         DomainEvent::RunStopOrdered { command, mode: StopMode::Kill } => {
             app.runtime.stop(entry.session_id, command.run_id, Signal::Kill).await.map_err(Problem::internal)
         }
@@ -46,20 +46,26 @@ fn worker_labels(session: &AgentSession) -> BTreeMap<String, String> {
         .collect()
 }
 
-async fn launch(app: &App, entry: &JournalEntry, run_id: RunId, ordinal: u32) -> Result<(), Problem> {
-    let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
-    if session.run().is_none_or(|run| run.id != run_id) {
-        return Ok(());
-    }
-    queues::create_commands(app.broker.as_ref(), run_id).await.map_err(Problem::internal)?;
-    let request = LaunchRequest {
+/// What is to be run for the current run of a session; nothing when it has none.
+pub(crate) fn request_of(session: &AgentSession) -> Option<LaunchRequest> {
+    let run = session.run()?;
+    Some(LaunchRequest {
         session_id: session.id(),
-        run_id,
-        ordinal,
+        run_id: run.id,
+        ordinal: run.ordinal,
         retry_count: session.retry_count(),
         adapter: session.settings().adapter.as_str().to_owned(),
         working_directory: session.working_directory().as_str().to_owned(),
-        worker_labels: worker_labels(&session),
+        worker_labels: worker_labels(session),
+    })
+}
+
+async fn launch(app: &App, entry: &JournalEntry, run_id: RunId) -> Result<(), Problem> {
+    let session = app.store.session(entry.session_id).await?;
+    let Some(request) = session.as_ref().and_then(request_of).filter(|request| request.run_id == run_id)
+    else {
+        return Ok(());
     };
+    queues::create_commands(app.broker.as_ref(), run_id).await.map_err(Problem::internal)?;
     app.runtime.launch(request).await.map_err(Problem::internal)
 }

@@ -2,8 +2,6 @@
 //!
 //! A command is sent under `{commandId}:{attempt}`, and its sidecar knows it by its id: sending it twice does nothing.
 
-use std::time::Duration;
-
 use pilothouse_broker::{Outgoing, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
@@ -60,12 +58,11 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
         time: app.now(),
         body: IssuedCommand { command_id: order.command_id, attempt: order.attempt, command },
     };
-    let message = Outgoing {
-        group: order.run_id.to_string(),
-        deduplication_id: format!("{}:{}", order.command_id, order.attempt),
-        body: serde_json::to_string(&envelope).map_err(Problem::internal)?,
-        delay: Duration::ZERO,
-    };
+    let message = Outgoing::new(
+        order.run_id.to_string(),
+        format!("{}:{}", order.command_id, order.attempt),
+        serde_json::to_string(&envelope).map_err(Problem::internal)?,
+    );
     match app.broker.send(&queues::commands(order.run_id), vec![message]).await {
         Ok(outcome) => match outcome.failed.into_iter().next() {
             None => Ok(()),

@@ -8,8 +8,8 @@ use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use pilothouse_domain::{AgentSessionId, UserId};
 
-use super::messages;
-use crate::api::stream::{StreamBody, StreamMessage, cursor, parse_cursor};
+use super::{messages, place};
+use crate::api::stream::{StreamBody, StreamMessage, cursor};
 use crate::app::App;
 use crate::edge::request::Parameters;
 use crate::edge::{Owner, Problem, Session};
@@ -32,12 +32,7 @@ pub async fn handle(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&owner, id).await?;
     let upgrade = upgrade.map_err(|_| Problem::invalid("Upgrade", "this address speaks WebSocket only"))?;
-    let after = match parameters.text("after") {
-        None => (0, 0),
-        Some(text) => parse_cursor(text)
-            .filter(|(sequence, _)| *sequence <= session.journal_sequence())
-            .ok_or_else(|| Problem::invalid("after", "is not a cursor of this stream"))?,
-    };
+    let after = place(parameters.text("after"), &session)?;
     Ok(upgrade.on_upgrade(move |socket| async move {
         if let Err(cause) = follow(&app, &owner, id, after, socket).await {
             tracing::debug!(session = %id, cause = %chain(&cause), "a live stream ended");

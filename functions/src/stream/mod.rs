@@ -1,9 +1,27 @@
-//! The live stream of a session: `WS /ws/agents/sessions/{id}/stream?after=CURSOR` (S0 8.9).
+//! The live stream of a session (S0 8.9).
 //!
 //! The stream is the journal: messages are made of its entries, in order, and their cursors are places in it. A client
 //! that comes back with its last cursor goes on exactly there.
+//!
+//! | | embedded server | `aws`: a WebSocket API of API Gateway |
+//! |---|---|---|
+//! | a client connects | [`connect`]: `WS /ws/agents/sessions/{id}/stream?after=CURSOR` | [`authorize`], [`open`] |
+//! | and follows a session | the same | [`subscribe`] |
+//! | the journal grows | a task of the connection tails it | `relay` wakes [`push()`](push::push) by the queue of pushes |
+//! | the connection ends | the task ends | [`closed`] |
+//!
+//! On the embedded server a client sees each message once. In `aws` it sees each at least once and in order, and drops
+//! those whose cursor it has passed.
 
+pub mod authorize;
+pub mod closed;
 pub mod connect;
+pub mod connections;
+mod frame;
+pub mod open;
+pub mod push;
+pub mod subscribe;
+pub mod wake;
 
 use async_trait::async_trait;
 use pilothouse_domain::journal::JournalEntry;
@@ -12,8 +30,9 @@ use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent};
 
 use crate::api::sessions::{BudgetView, MetricsView};
 use crate::api::stream::{
-    QueueChange, StatusView, StreamBody, StreamMessage, UsageView, cursor, cursor_within,
+    QueueChange, StatusView, StreamBody, StreamMessage, UsageView, cursor, cursor_within, parse_cursor,
 };
+use crate::edge::Problem;
 use crate::records::view;
 
 /// Tells that the journal of a session has grown. The journal itself is read from the store.
@@ -27,6 +46,15 @@ pub trait Wakes: Send + Sync + 'static {
 pub trait Wake: Send {
     /// Waits until the journal has grown since the last call; false when the server ends.
     async fn grown(&mut self) -> bool;
+}
+
+/// The place in a session's journal that a client wants to go on after: the journal sequence, and how many messages of
+/// the next entry it has seen. None: it wants all from the first entry on.
+pub fn place(after: Option<&str>, session: &AgentSession) -> Result<(u64, usize), Problem> {
+    let Some(text) = after else { return Ok((0, 0)) };
+    parse_cursor(text)
+        .filter(|(sequence, _)| *sequence <= session.journal_sequence())
+        .ok_or_else(|| Problem::invalid("after", "is not a cursor of this stream"))
 }
 
 /// The messages of an entry, in order. The last one's cursor is the entry's own place.
@@ -115,7 +143,6 @@ mod tests {
     use pilothouse_domain::{Deadlines, IdSource, Occasion, Timestamp, UserId};
 
     use super::*;
-    use crate::api::stream::parse_cursor;
     use crate::app::FreshIds;
 
     fn entry() -> (JournalEntry, AgentSession) {

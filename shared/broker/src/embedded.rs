@@ -1,12 +1,13 @@
 //! The broker of the embedded profile: durable FIFO queues in the SQLite file of the server.
 //!
 //! What must survive is in the file: queues, messages, how often each was received, deduplication ids, dead
-//! letters. What is visible, delayed or in flight is in memory ([`state`]), without the bodies, and is changed only
+//! letters. What is visible or in flight is in memory ([`state`]), without the bodies, and is changed only
 //! after the commit that it follows from. After a restart, what was in flight is visible again.
 //!
-//! Order is strict within a group: a message that waits for its delay, or for its visibility after a release, holds
-//! back what follows it in its group. Give messages that need not wait for each other groups of their own.
+//! Order is strict within a group: a message that waits for its visibility after a release holds back what follows it
+//! in its group. Give messages that need not wait for each other groups of their own.
 
+mod dead;
 mod rows;
 mod state;
 mod wait;
@@ -18,17 +19,14 @@ use async_trait::async_trait;
 use pilothouse_sqlite::{Clock, Database, ReadError, Schema, WriteError};
 
 use crate::queue::{
-    Broker, DeadLetter, Depth, MAX_BATCH, MAX_DELAY, MAX_MESSAGE_BYTES, MAX_WAIT, Outgoing, QueueError,
-    QueueName, QueueOptions, Receipt, Received, SendOutcome,
+    Broker, DEAD_LETTER_HIDDEN, DeadLetter, Depth, MAX_BATCH, MAX_WAIT, Outgoing, QueueError, QueueName,
+    QueueOptions, Receipt, Received, SendOutcome,
 };
 use state::{Picked, State};
 use wait::Waiting;
 
 /// The tables of this engine.
-pub const SCHEMA: Schema = Schema { component: "broker", steps: &[rows::TABLES] };
-
-/// The longest group name and deduplication id in bytes (SQS).
-const MAX_ID_BYTES: usize = 128;
+pub const SCHEMA: Schema = Schema { component: "broker", steps: &[rows::TABLES, rows::REDRIVE] };
 
 /// The broker in SQLite. Clones are the same broker; make one for a database.
 #[derive(Clone)]
@@ -104,6 +102,9 @@ impl Drop for Handed<'_> {
 #[async_trait]
 impl Broker for EmbeddedBroker {
     async fn create(&self, queue: &QueueName, options: QueueOptions) -> Result<(), QueueError> {
+        if !queue.is_fifo() {
+            return Err(QueueError::Invalid("this broker has FIFO queues only".to_owned()));
+        }
         let (name, state) = (queue.clone(), Arc::clone(&self.state));
         self.db
             .write(move |tx| {
@@ -150,7 +151,7 @@ impl Broker for EmbeddedBroker {
         let mut outcome = SendOutcome::default();
         let mut accepted = Vec::with_capacity(messages.len());
         for (position, message) in messages.into_iter().enumerate() {
-            match check(&message) {
+            match message.check(queue) {
                 Ok(()) => accepted.push(message),
                 Err(error) => outcome.failed.push((position, error)),
             }
@@ -166,7 +167,7 @@ impl Broker for EmbeddedBroker {
                     return Ok(false);
                 }
                 let stored = rows::store(tx, &state, number, accepted, now)?;
-                tx.on_commit(move || lock(&state).sent(number, stored, now));
+                tx.on_commit(move || lock(&state).sent(number, stored));
                 Ok(true)
             })
             .await
@@ -240,9 +241,9 @@ impl Broker for EmbeddedBroker {
         Ok(())
     }
 
-    async fn bury(&self, queue: &QueueName, receipt: &Receipt, cause: &str) -> Result<(), QueueError> {
+    async fn bury(&self, queue: &QueueName, message: &Received, cause: &str) -> Result<(), QueueError> {
         let number = self.number(queue)?;
-        let ids = self.state().valid(number, std::slice::from_ref(receipt));
+        let ids = self.state().valid(number, std::slice::from_ref(&message.receipt));
         if ids.is_empty() {
             return Ok(());
         }
@@ -259,41 +260,35 @@ impl Broker for EmbeddedBroker {
             .map_err(engine_write)
     }
 
-    async fn dead_letters(
-        &self,
-        queue: &QueueName,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<DeadLetter>, QueueError> {
-        let number = self.number(queue)?;
-        self.db.read(move |conn| rows::dead_letters(conn, number, after, limit)).await.map_err(engine_read)
+    async fn receive_dead(&self, queue: &QueueName, max: usize) -> Result<Vec<DeadLetter>, QueueError> {
+        if !(1..=MAX_BATCH).contains(&max) {
+            return Err(QueueError::Invalid("a receive takes 1 to 10 dead letters".to_owned()));
+        }
+        let (number, now) = (self.number(queue)?, (self.clock)());
+        self.db
+            .write(move |tx| dead::receive(tx, number, max, now, now + DEAD_LETTER_HIDDEN))
+            .await
+            .map_err(engine_write)
     }
 
-    async fn forget(&self, queue: &QueueName, id: u64) -> Result<bool, QueueError> {
+    async fn show_dead(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
+        let (number, receipts) = (self.number(queue)?, receipts.to_vec());
+        self.db.write(move |tx| dead::show(tx, number, &receipts)).await.map_err(engine_write)
+    }
+
+    async fn forget(&self, queue: &QueueName, receipt: &Receipt) -> Result<(), QueueError> {
+        let (number, receipt) = (self.number(queue)?, receipt.clone());
+        self.db.write(move |tx| dead::forget(tx, number, &receipt)).await.map_err(engine_write)
+    }
+
+    async fn dead_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
         let number = self.number(queue)?;
-        self.db.write(move |tx| rows::forget(tx, number, id)).await.map_err(engine_write)
+        self.db.read(move |conn| dead::depth(conn, number)).await.map_err(engine_read)
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError> {
         self.state().depth(queue, (self.clock)()).ok_or_else(|| no_such(queue))
     }
-}
-
-fn check(message: &Outgoing) -> Result<(), QueueError> {
-    let invalid = |why: &str| Err(QueueError::Invalid(why.to_owned()));
-    if !(1..=MAX_ID_BYTES).contains(&message.group.len()) {
-        return invalid("a group has 1 to 128 bytes");
-    }
-    if !(1..=MAX_ID_BYTES).contains(&message.deduplication_id.len()) {
-        return invalid("a deduplication id has 1 to 128 bytes");
-    }
-    if !(1..=MAX_MESSAGE_BYTES).contains(&message.body.len()) {
-        return invalid("a message has 1 byte to 256 KiB");
-    }
-    if message.delay > MAX_DELAY {
-        return invalid("a delay is at most 15 minutes");
-    }
-    Ok(())
 }
 
 /// The state stays whole when a thread panics: every change of it is complete before anything can fail.

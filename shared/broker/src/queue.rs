@@ -9,14 +9,22 @@ use async_trait::async_trait;
 pub const MAX_BATCH: usize = 10;
 /// The largest message in bytes. SQS takes 1 MiB; the envelope's own limit is lower.
 pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-/// The longest delay (SQS).
-pub const MAX_DELAY: Duration = Duration::from_mins(15);
 /// The longest wait of a long poll (SQS).
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
+/// The longest delay (SQS).
+pub const MAX_DELAY: Duration = Duration::from_mins(15);
 /// How long a deduplication id is remembered (SQS).
 pub const DEDUPLICATION_WINDOW: Duration = Duration::from_mins(5);
+/// How long a dead letter that was received is hidden from others.
+pub const DEAD_LETTER_HIDDEN: Duration = Duration::from_mins(1);
 
-/// The name of a queue: letters, digits, `-`, `_` and `.`, at most 80.
+/// What the name of every FIFO queue ends with (SQS).
+pub(crate) const FIFO: &str = ".fifo";
+/// The longest group name and deduplication id in bytes (SQS).
+const MAX_ID_BYTES: usize = 128;
+
+/// The name of a queue: letters, digits, `-`, `_` and `.`, at most 80. One that ends with `.fifo` keeps the order of its
+/// groups and knows deduplication ids; the others do neither, and delay messages. Only SQS has those.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName(String);
 
@@ -32,6 +40,11 @@ impl QueueName {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is one of a FIFO queue.
+    pub fn is_fifo(&self) -> bool {
+        self.0.strip_suffix(FIFO).is_some()
     }
 }
 
@@ -52,10 +65,51 @@ pub struct Outgoing {
     pub group: String,
     /// A second message with this id within five minutes is accepted and not delivered.
     pub deduplication_id: String,
-    /// The message.
+    /// The message, of characters that XML 1.0 knows too (SQS).
     pub body: String,
-    /// How long it is hidden at first; at most [`MAX_DELAY`].
+    /// How long it is hidden at first; at most [`MAX_DELAY`]. A FIFO queue delays all its messages alike, so it takes none
+    /// with a delay of its own.
     pub delay: Duration,
+    /// Whether it was a dead letter and is sent again (ruling 9).
+    pub redriven: bool,
+}
+
+impl Outgoing {
+    /// A message that is there at once.
+    pub fn new(
+        group: impl Into<String>,
+        deduplication_id: impl Into<String>,
+        body: impl Into<String>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            deduplication_id: deduplication_id.into(),
+            body: body.into(),
+            delay: Duration::ZERO,
+            redriven: false,
+        }
+    }
+
+    /// Whether a broker can take it. Every engine asks this first, so that none takes what another refuses.
+    pub(crate) fn check(&self, queue: &QueueName) -> Result<(), QueueError> {
+        let invalid = |why: &str| Err(QueueError::Invalid(why.to_owned()));
+        if !(1..=MAX_ID_BYTES).contains(&self.group.len()) {
+            return invalid("a group has 1 to 128 bytes");
+        }
+        if !(1..=MAX_ID_BYTES).contains(&self.deduplication_id.len()) {
+            return invalid("a deduplication id has 1 to 128 bytes");
+        }
+        if !(1..=MAX_MESSAGE_BYTES).contains(&self.body.len()) {
+            return invalid("a message has 1 byte to 256 KiB");
+        }
+        if self.delay > MAX_DELAY {
+            return invalid("a delay is at most 15 minutes");
+        }
+        if queue.is_fifo() && !self.delay.is_zero() {
+            return invalid("a FIFO queue delays no single message");
+        }
+        Ok(())
+    }
 }
 
 /// A received message.
@@ -69,6 +123,8 @@ pub struct Received {
     pub body: String,
     /// How often it was received, this time included.
     pub receive_count: u32,
+    /// Whether it was a dead letter and was sent again.
+    pub redriven: bool,
 }
 
 /// What proves that a message was received.
@@ -82,22 +138,22 @@ pub struct Depth {
     pub visible: u64,
     /// Messages that were received and neither deleted nor visible again.
     pub in_flight: u64,
-    /// Messages that wait for their delay.
-    pub delayed: u64,
 }
 
 /// A message of a dead-letter queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Its place in the dead-letter queue, rising with arrival.
-    pub id: u64,
+    /// Names this letter: no other one, of whatever queue, has it.
+    pub id: String,
+    /// Takes it away, for as long as this receipt is the latest.
+    pub receipt: Receipt,
     /// Its group.
     pub group: String,
     /// The message.
     pub body: String,
     /// Why it is here.
     pub cause: String,
-    /// How often it was received before.
+    /// How often it was received before it became one.
     pub receive_count: u32,
 }
 
@@ -107,7 +163,7 @@ pub enum QueueError {
     /// There is no such queue.
     #[error("there is no queue `{0}`")]
     NoSuchQueue(String),
-    /// The request can never work: a batch over 10, a message over the limit, a delay over 15 minutes.
+    /// The request can never work: a batch over 10, a message over the limit, a delay on a FIFO queue.
     #[error("not a possible request: {0}")]
     Invalid(String),
     /// The engine failed; trying again may work.
@@ -125,7 +181,7 @@ pub struct SendOutcome {
 /// The port.
 #[async_trait]
 pub trait Broker: Send + Sync + 'static {
-    /// Creates a FIFO queue, or changes the options of the one that is there.
+    /// Creates a queue, or changes the options of the one that is there.
     async fn create(&self, queue: &QueueName, options: QueueOptions) -> Result<(), QueueError>;
 
     /// Removes a queue with everything in it; succeeds when there is none.
@@ -157,19 +213,22 @@ pub trait Broker: Send + Sync + 'static {
         delay: Duration,
     ) -> Result<(), QueueError>;
 
-    /// Moves a received message to the dead-letter queue with its cause. A stale receipt moves nothing.
-    async fn bury(&self, queue: &QueueName, receipt: &Receipt, cause: &str) -> Result<(), QueueError>;
+    /// Moves a received message to the dead-letter queue with its cause. One whose receipt is stale is not moved.
+    async fn bury(&self, queue: &QueueName, message: &Received, cause: &str) -> Result<(), QueueError>;
 
-    /// Reads the dead-letter queue of `queue`, oldest first, from after `after`.
-    async fn dead_letters(
-        &self,
-        queue: &QueueName,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<DeadLetter>, QueueError>;
+    /// Receives up to `max` (1 to 10) dead letters of `queue`. They are hidden for [`DEAD_LETTER_HIDDEN`] and shown again
+    /// unless they are forgotten. Those of one group come in order, and none of a group comes while others of it are
+    /// hidden.
+    async fn receive_dead(&self, queue: &QueueName, max: usize) -> Result<Vec<DeadLetter>, QueueError>;
 
-    /// Removes a dead letter; whether it was there.
-    async fn forget(&self, queue: &QueueName, id: u64) -> Result<bool, QueueError>;
+    /// Shows received dead letters again at once. A stale receipt shows nothing.
+    async fn show_dead(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError>;
+
+    /// Removes a dead letter. A stale receipt removes nothing and is no error.
+    async fn forget(&self, queue: &QueueName, receipt: &Receipt) -> Result<(), QueueError>;
+
+    /// How many dead letters a queue has, hidden ones included.
+    async fn dead_depth(&self, queue: &QueueName) -> Result<u64, QueueError>;
 
     /// How full a queue is.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError>;

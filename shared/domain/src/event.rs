@@ -469,6 +469,12 @@ domain_events! {
         /// What is wrong with it.
         errors: Vec<String>,
     };
+    /// An event that could not be applied in its turn, and was set aside, is applied late: an operator had it sent again
+    /// (ruling 9). What follows from it stands in the same entry.
+    EventRedriven = "SessionEventRedrivenEvent" {
+        /// Its place in its run.
+        sequence: u64,
+    };
     /// A slot of the pool was taken.
     SlotAllocated = "SessionAllocatedEvent" {
         /// Slots in use.

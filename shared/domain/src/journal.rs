@@ -217,6 +217,10 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::EventQuarantined { errors } => {
             (T::Notice, format!("An event could not be read: {}", errors.join("; ")))
         }
+        E::EventRedriven { sequence } => (
+            T::Notice,
+            format!("Event {sequence}, which had been set aside, was sent again and applied late"),
+        ),
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
         }

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_wire::RootSecret;
-
 use crate::environment::Environment;
 
 /// The settings of a worker.
@@ -14,20 +12,10 @@ pub struct WorkerConfig {
     pub data: PathBuf,
     /// The `pilothouse-sidecar` program.
     pub sidecar: PathBuf,
-    /// What the keys of runs are derived from (ruling 8).
-    pub secret: RootSecret,
-    /// Base address of the gateway, where sidecars reach their queues.
-    pub gateway_url: String,
-    /// Base address of the agent API.
-    pub agent_api_url: String,
     /// Where this worker is (ruling 23).
     pub placement: String,
     /// All that sidecars see of an environment.
     pub environment: Environment,
-    /// Time between two heartbeats of a sidecar (ruling 13).
-    pub heartbeat: Duration,
-    /// Time without a successful publication after which a sidecar stops its agent (ruling 13).
-    pub isolation: Duration,
     /// How long the worker waits for what.
     pub timing: Timing,
     /// How long the directories of finished runs are kept.
@@ -36,23 +24,12 @@ pub struct WorkerConfig {
 
 impl WorkerConfig {
     /// Settings with the defaults of the rulings, and placement `local`.
-    pub fn new(
-        data: impl Into<PathBuf>,
-        sidecar: impl Into<PathBuf>,
-        secret: RootSecret,
-        gateway_url: impl Into<String>,
-        agent_api_url: impl Into<String>,
-    ) -> Self {
+    pub fn new(data: impl Into<PathBuf>, sidecar: impl Into<PathBuf>) -> Self {
         Self {
             data: data.into(),
             sidecar: sidecar.into(),
-            secret,
-            gateway_url: gateway_url.into(),
-            agent_api_url: agent_api_url.into(),
             placement: "local".to_owned(),
             environment: Environment::chosen(),
-            heartbeat: Duration::from_secs(15),
-            isolation: Duration::from_mins(1),
             timing: Timing::default(),
             retention: Retention::default(),
         }

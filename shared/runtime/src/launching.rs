@@ -4,10 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
+use pilothouse_wire::launch::LaunchRequest;
 
 use crate::claims::ClaimOutcome;
-use crate::config::WorkerConfig;
 use crate::port::LaunchError;
 use crate::process::OwnProcess;
 use crate::registry::{Phase, Reservation, Run};
@@ -55,42 +54,21 @@ impl Inner {
             // Finished, or torn and left alone at start. A run directory is used once.
             return Ok(false);
         }
-        match self.ports.claims.claim(request).await.map_err(LaunchError::Claim)? {
-            ClaimOutcome::Claimed => {}
+        let access = match self.ports.claims.claim(request).await.map_err(LaunchError::Claim)? {
+            ClaimOutcome::Claimed(access) => access,
             outcome @ (ClaimOutcome::HeldByOther | ClaimOutcome::RunIsOver) => {
                 tracing::info!(run = %run.id, ?outcome, "a launch is not ours to start");
                 return Ok(false);
             }
-        }
+        };
         let (inner, run, request) = (Arc::clone(self), Arc::clone(run), request.clone());
         let made = tokio::task::spawn_blocking(move || {
             let home = inner.sessions.join(request.session_id.to_string());
             private_folder(&home)?;
-            run.dir.create(&inner.launch_of(request, &home.to_string_lossy()))
+            run.dir.create(&access.launch(request, home.to_string_lossy().into_owned()))
         });
         made.await.map_err(io::Error::other).and_then(|made| made).map_err(LaunchError::Prepare)?;
         Ok(true)
-    }
-
-    fn launch_of(&self, request: LaunchRequest, session_home: &str) -> SidecarLaunch {
-        let WorkerConfig { secret, gateway_url, agent_api_url, heartbeat, isolation, .. } = &self.config;
-        let (session, run) = (request.session_id, request.run_id);
-        SidecarLaunch {
-            envelope_key: secret.envelope_key(run),
-            key_id: secret.id().to_owned(),
-            broker: BrokerAccess::Gateway {
-                url: gateway_url.clone(),
-                token: secret.gateway_token(session, run),
-            },
-            session_home: session_home.to_owned(),
-            agent_api: AgentApiAccess {
-                url: agent_api_url.clone(),
-                api_key: secret.api_key(session, request.retry_count),
-            },
-            heartbeat_seconds: heartbeat.as_secs_f64(),
-            isolation_seconds: isolation.as_secs_f64(),
-            request,
-        }
     }
 
     /// Starts the process of a run that is claimed and prepared. From here on its end is told by an event, also

@@ -2,9 +2,10 @@
 //! this machine.
 //!
 //! - [`port`]: what the control plane asks of a runtime
-//! - [`claims`]: the conditional write by which a run is started once (ruling 7)
+//! - [`claims`]: the conditional write by which a run is started once, and gets its keys (rulings 7, 8)
 //! - [`events`]: how a runtime tells that a run is over
 //! - [`worker`]: sidecars as processes, each in its own process group, watched to its end
+//! - [`ecs`]: sidecars as ECS tasks
 //!
 //! # What a sidecar and the worker agree on
 //!
@@ -27,9 +28,11 @@
 
 pub mod claims;
 pub mod config;
+pub mod ecs;
 pub mod environment;
 pub mod events;
 pub mod port;
+pub mod vendor;
 pub mod worker;
 
 mod adoption;
@@ -45,7 +48,10 @@ mod watch;
 
 pub use claims::{ClaimError, ClaimOutcome, RunClaims};
 pub use config::{Retention, Timing, WorkerConfig};
+#[cfg(feature = "ecs")]
+pub use ecs::{EcsRuntime, EcsSettings};
 pub use environment::Environment;
 pub use events::{ReportError, RunEvents};
 pub use port::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
+pub use vendor::{CredentialVendor, VendError};
 pub use worker::{Ports, StartError, Worker};

@@ -70,6 +70,9 @@ pub enum LaunchError {
     /// The folders of the run could not be made ready.
     #[error("the run could not be prepared")]
     Prepare(#[source] std::io::Error),
+    /// What runs sidecars could not be reached, or could not be chosen just now.
+    #[error("the launch could not be handed on")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Why a run could not be stopped.
@@ -90,5 +93,14 @@ pub enum StopError {
         /// What the system said.
         #[source]
         source: std::io::Error,
+    },
+    /// What runs it could not be reached just now.
+    #[error("run {run} could not be told to end")]
+    Unreachable {
+        /// The run.
+        run: RunId,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -123,6 +123,15 @@ impl Worker {
         Ok(Self { inner, tasks: Mutex::new(tasks) })
     }
 
+    /// The runs in hand: each with its session, and whether its process lives.
+    pub fn runs(&self) -> Vec<(AgentSessionId, RunId, ProcessState)> {
+        let state = |run: &Run| match *run.phase() {
+            Phase::Over => ProcessState::Dead,
+            Phase::Preparing { .. } | Phase::Child(_) | Phase::Adopted => ProcessState::Alive,
+        };
+        self.inner.registry.all().iter().map(|run| (run.session, run.id, state(run))).collect()
+    }
+
     /// Ends all sidecars and starts no more: asks them to, waits as long as `grace`, kills what still runs, and
     /// waits a bounded time until their ends are reported. What is not reported by then, the next worker reports.
     pub async fn stop_all(&self, grace: Duration) {

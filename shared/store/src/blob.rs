@@ -1,12 +1,18 @@
 //! The port of blobs: contents too large for an item, stored once under their hash.
 
+#[cfg(feature = "contract")]
+pub mod contract;
 mod files;
+#[cfg(feature = "s3")]
+mod s3;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 pub use files::FileBlobs;
+#[cfg(feature = "s3")]
+pub use s3::S3Blobs;
 
 /// The most segments of a prefix.
 const MAX_SEGMENTS: usize = 4;
@@ -65,8 +71,12 @@ fn is_prefix(prefix: &str) -> bool {
 }
 
 fn sha256_hex(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+fn hex(digest: &[u8]) -> String {
     use std::fmt::Write as _;
-    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
         // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex

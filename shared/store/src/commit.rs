@@ -41,6 +41,8 @@ pub struct LoadedConversation {
     pub conversation: Conversation,
     pub(crate) session_version: u64,
     pub(crate) queue_version: u64,
+    /// Where the session stands in the Due index.
+    pub(crate) due_before: Option<Key>,
     pub(crate) queue_before: SessionMessageQueue,
     pub(crate) subagents_before: std::collections::BTreeMap<
         pilothouse_domain::SubAgentId,
@@ -54,10 +56,16 @@ impl LoadedConversation {
         Self {
             session_version: 0,
             queue_version: 0,
+            due_before: None,
             queue_before: SessionMessageQueue::default(),
             subagents_before: std::collections::BTreeMap::new(),
             conversation,
         }
+    }
+
+    /// Whether the Due index has the session at a time that has come.
+    pub fn is_listed_due(&self, now: Timestamp) -> bool {
+        self.due_before.as_ref().and_then(layout::due_at).is_some_and(|at| at <= now)
     }
 }
 
@@ -156,7 +164,9 @@ impl Commit {
         let id = session.id();
         let mut row = item(layout::session(id), "session", body(session)?);
         row.listing = Some(layout::listing(session.owner_id(), id));
-        row.due = session.next_due(deadlines).map(|(at, _)| layout::due(id, at));
+        row.due = session
+            .next_due(deadlines)
+            .map(|(at, _)| layout::due_place(id, at, loaded.due_before.as_ref(), session.updated_at()));
         self.push(guarded(row, loaded.session_version), Purpose::Guard);
         if *queue != loaded.queue_before {
             self.push(

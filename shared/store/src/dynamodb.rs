@@ -1,32 +1,42 @@
 //! The engine of the `aws` profile: one DynamoDB table with two indexes.
 //!
-//! Attributes: `pk`, `sk` key; `k` kind; `v` version; `b` body; `x` expiry in seconds for DynamoDB's own deletion,
+//! Attributes: `pk`, `sk` key; `k` kind; `v` version; `b` body, or `z` body deflated; `x` expiry in seconds for DynamoDB's own deletion,
 //! rounded up so that nothing goes early, and `xm` in milliseconds for what this engine filters by; `l1p`, `l1s` and
-//! `d1p`, `d1s` the keys of the indexes `listing` and `due`.
+//! `d1p`, `d1s` the keys of the indexes `listing` and `due`. The indexes hold keys alone: an index that held bodies
+//! would be billed for each change of one, while a list is read far more seldom than what it lists is written.
 //!
 //! A single write that the client repeats after it lost the answer may answer `ConditionFailed` although it was done:
 //! who gets that answer reads again before it decides, as it has to anyway. Transactions carry a token against it.
 
 mod attributes;
 mod errors;
+pub mod image;
+mod packing;
 mod request;
 mod setup;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
+use aws_sdk_dynamodb::types::{KeysAndAttributes, PutRequest, WriteRequest};
 use pilothouse_sqlite::Clock;
+
+use attributes::Attributes;
 
 use crate::limits;
 use crate::range::Bounds;
-use crate::table::{Condition, Item, Key, Page, Query, Table, TableError, Write};
+use crate::table::{
+    Condition, Index, Item, Key, MAX_PAGE_BYTES, Page, Position, Query, Table, TableError, Write,
+};
 use crate::usage::{Usage, Written};
 
 /// Items of one batch request (DynamoDB).
 const BATCH: usize = 25;
+/// Items that are read at once where an index names them.
+const FETCHED: usize = 25;
 /// How often a batch is tried while the table takes only a part of it.
 const BATCH_TRIES: u32 = 8;
 /// The first pause between two tries; each is twice the one before.
@@ -131,6 +141,67 @@ impl DynamoTable {
         sent.map(drop).map_err(|error| errors::transaction(error, &positions))
     }
 
+    /// The items that an index names, in its order, up to the bytes of a page; and where that ended the page early. One
+    /// that is not there any more, or has left the index meanwhile, is left out.
+    async fn fetch(
+        &self,
+        query: &Query,
+        named: Vec<Attributes>,
+    ) -> Result<(Vec<Item>, Option<Position>), TableError> {
+        let mut items = Vec::with_capacity(named.len());
+        let mut bytes = 0;
+        let count = named.len();
+        let mut seen = 0;
+        for batch in named.chunks(FETCHED) {
+            let keys = batch.iter().map(attributes::key_of).collect::<Result<Vec<_>, _>>()?;
+            let mut found = self.get_batch(keys).await?;
+            for place in batch {
+                let at = attributes::position(query.index, place.clone())?;
+                seen += 1;
+                let key = Key { partition: at.partition.clone(), sort: at.sort.clone() };
+                let Some(item) = found.remove(&key).filter(|item| is_listed(query, item, &at)) else {
+                    continue;
+                };
+                bytes += item.size();
+                items.push(item);
+                if bytes >= MAX_PAGE_BYTES && seen < count {
+                    return Ok((items, Some(at)));
+                }
+            }
+        }
+        Ok((items, None))
+    }
+
+    /// Reads up to 100 items, again and again as long as the table leaves some out.
+    async fn get_batch(&self, mut keys: Vec<Attributes>) -> Result<HashMap<Key, Item>, TableError> {
+        let mut found = HashMap::with_capacity(keys.len());
+        let mut pause = BATCH_PAUSE;
+        for _ in 0..BATCH_TRIES {
+            let asked = KeysAndAttributes::builder().set_keys(Some(keys)).build().map_err(errors::engine)?;
+            let output = self
+                .client
+                .batch_get_item()
+                .request_items(&*self.name, asked)
+                .send()
+                .await
+                .map_err(errors::engine)?;
+            let items =
+                output.responses.and_then(|mut tables| tables.remove(&*self.name)).unwrap_or_default();
+            for item in items {
+                let item = attributes::item(item)?;
+                found.insert(item.key.clone(), item);
+            }
+            let left = output.unprocessed_keys.and_then(|mut tables| tables.remove(&*self.name));
+            keys = left.map(|left| left.keys).unwrap_or_default();
+            if keys.is_empty() {
+                return Ok(found);
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Err(TableError::Throttled)
+    }
+
     /// Puts up to 25 items, again and again as long as the table leaves some out.
     async fn put_batch(&self, items: Vec<Item>) -> Result<(), TableError> {
         let mut left = Vec::with_capacity(items.len());
@@ -161,6 +232,23 @@ impl DynamoTable {
     }
 }
 
+/// The bytes that `DynamoDB` bills an item by: names and values of its attributes as they are stored.
+pub fn stored_bytes(item: &Item) -> usize {
+    attributes::bytes(&attributes::attributes(item.clone()))
+}
+
+/// Whether an item still stands where an index, which may lag, says.
+fn is_listed(query: &Query, item: &Item, at: &Position) -> bool {
+    let place = match query.index {
+        Some(Index::Listing) => &item.listing,
+        Some(Index::Due) => &item.due,
+        None => return true,
+    };
+    place.as_ref().is_some_and(|place| {
+        place.partition == query.partition && Some(&place.sort) == at.index_sort.as_ref()
+    })
+}
+
 #[async_trait]
 impl Table for DynamoTable {
     async fn get(&self, key: &Key) -> Result<Option<Item>, TableError> {
@@ -189,9 +277,16 @@ impl Table for DynamoTable {
             .send()
             .await
             .map_err(errors::engine)?;
-        let next = output.last_evaluated_key.map(|key| attributes::position(query.index, key)).transpose()?;
-        let items = output.items.unwrap_or_default();
-        let items: Vec<Item> = items.into_iter().map(attributes::item).collect::<Result<_, _>>()?;
+        let mut next =
+            output.last_evaluated_key.map(|key| attributes::position(query.index, key)).transpose()?;
+        let found = output.items.unwrap_or_default();
+        let items: Vec<Item> = if query.index.is_some() {
+            let (items, stopped) = self.fetch(query, found).await?;
+            next = stopped.or(next);
+            items
+        } else {
+            found.into_iter().map(attributes::item).collect::<Result<_, _>>()?
+        };
         self.usage.read(&items, query.index.is_none());
         Ok(Page { items: items.into_iter().filter(|item| !self.is_expired(item)).collect(), next })
     }

@@ -11,20 +11,38 @@
 //! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
+//! | what a connection watches | `S#{session}` | `CONN#{connection}` | `watcher` |
+//! | live connection | `C#{connection}` | `CONN` | `connection` |
 //! | pool | `O#{owner}` | `POOL` | `pool` |
+//! | worker | `W#{owner}` | `{worker}` | `worker` |
+//! | where a run is | `R#{run}` | `PLACE` | `placement` |
+//! | where a session's folders are | `S#{session}` | `HOME` | `home` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
 //! | place of the relay | `RELAY` | `PLACE` | `place` |
 //!
 //! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time) and the views of a
 //! journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
-//! single one is hot.
+//! single one is hot. Of workers, the Listing index holds those that serve everybody (`W*`); of runs, both indexes hold
+//! those that nobody has claimed: Listing by owner (`WAITING#{owner}`), Due in one partition (`WAITING`).
 
 use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, ToolCallId, UserId};
 
+use crate::connections::ConnectionId;
 use crate::table::Key;
+use crate::workers::WorkerKey;
 
 /// Partitions of the Due index.
 pub const DUE_SHARDS: u8 = 4;
+
+/// The kind of a session's own item.
+pub const SESSION: &str = "session";
+/// The kind of a journal entry.
+pub const JOURNAL: &str = "journal";
+
+/// The session that an item belongs to.
+pub fn session_of(key: &Key) -> Option<AgentSessionId> {
+    key.partition.strip_prefix("S#")?.parse().ok()
+}
 
 /// Everything of a session, in the table.
 pub fn session_partition(id: AgentSessionId) -> String {
@@ -68,6 +86,10 @@ pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
     Key::new(session_partition(id), format!("PARK#{run}#{sequence:016}"))
 }
 
+pub(crate) fn set_aside(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
+    Key::new(session_partition(id), format!("ASIDE#{run}#{sequence:016}"))
+}
+
 pub(crate) fn beat(id: AgentSessionId) -> Key {
     Key::new(session_partition(id), "BEAT")
 }
@@ -76,9 +98,48 @@ pub(crate) fn claim(id: AgentSessionId, run: RunId) -> Key {
     Key::new(session_partition(id), format!("RUN#{run}"))
 }
 
+pub(crate) const WATCHERS: &str = "CONN#";
+
+pub(crate) fn watcher(id: AgentSessionId, connection: &ConnectionId) -> Key {
+    Key::new(session_partition(id), format!("{WATCHERS}{connection}"))
+}
+
+pub(crate) fn connection(id: &ConnectionId) -> Key {
+    Key::new(format!("C#{id}"), "CONN")
+}
+
 /// The sessions of an owner, in the Listing index.
 pub fn owner_partition(owner: &UserId) -> String {
     format!("O#{owner}")
+}
+
+/// The workers of an owner, in the table.
+pub fn workers_partition(owner: &UserId) -> String {
+    format!("W#{owner}")
+}
+
+pub(crate) fn worker(key: &WorkerKey) -> Key {
+    Key::new(workers_partition(&key.owner), key.id.as_str())
+}
+
+pub(crate) const SHARED_WORKERS: &str = "W*";
+
+pub(crate) fn shared_worker(key: &WorkerKey) -> Key {
+    Key::new(SHARED_WORKERS, format!("{}#{}", key.owner, key.id))
+}
+
+pub(crate) fn placement(run: RunId) -> Key {
+    Key::new(format!("R#{run}"), "PLACE")
+}
+
+pub(crate) const WAITING: &str = "WAITING";
+
+pub(crate) fn waiting_of(owner: &UserId) -> String {
+    format!("{WAITING}#{owner}")
+}
+
+pub(crate) fn home(id: AgentSessionId) -> Key {
+    Key::new(session_partition(id), "HOME")
 }
 
 pub(crate) fn pool(owner: &UserId) -> Key {
@@ -104,6 +165,20 @@ pub(crate) fn due_partition(shard: u8) -> String {
 pub(crate) fn due(id: AgentSessionId, at: Timestamp) -> Key {
     let shard = id.uuid().as_bytes()[15] % DUE_SHARDS;
     Key::new(due_partition(shard), format!("{:016}#{id}", at.as_millis().max(0)))
+}
+
+/// Where a session stands in the Due index whose next deadline is `at`: where it stood `before`, if that is still ahead
+/// and not too late. Each event of an agent moves its silence a little; an index entry that moved with it would be
+/// billed twice for each. Whoever looks at an entry that came early moves it on.
+pub(crate) fn due_place(id: AgentSessionId, at: Timestamp, before: Option<&Key>, now: Timestamp) -> Key {
+    let ahead = |place: &Key| due_at(place).is_some_and(|stood| now < stood && stood <= at);
+    before.filter(|place| ahead(place)).cloned().unwrap_or_else(|| due(id, at))
+}
+
+/// When something is due, by the place in the Due index.
+pub fn due_at(place: &Key) -> Option<Timestamp> {
+    let (millis, _) = place.sort.split_once('#')?;
+    millis.parse().ok().map(Timestamp::from_millis)
 }
 
 /// The due keys up to and including `at`.
@@ -168,5 +243,26 @@ impl View {
             ),
             Self::Log => Key::new(logs_partition(id), format!("{sequence:016}")),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn a_deadline_that_moves_away_keeps_its_place_until_that_has_come() {
+        let id = "01900000-0000-7000-8000-000000000001".parse().unwrap();
+        let stood = due(id, at(90_000));
+        assert_eq!(due_at(&stood), Some(at(90_000)));
+        assert_eq!(due_place(id, at(95_000), Some(&stood), at(5_000)), stood, "it is looked at in time");
+        assert_eq!(due_place(id, at(40_000), Some(&stood), at(5_000)), due(id, at(40_000)), "it came nearer");
+        assert_eq!(due_place(id, at(180_000), Some(&stood), at(90_000)), due(id, at(180_000)), "it has come");
+        assert_eq!(due_place(id, at(90_000), None, at(0)), stood);
     }
 }

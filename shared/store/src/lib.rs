@@ -2,6 +2,7 @@
 
 pub mod blob;
 pub mod commit;
+pub mod connections;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod cursor;
@@ -11,13 +12,18 @@ pub mod error;
 pub mod layout;
 mod limits;
 mod range;
+pub mod redrive;
 pub mod repository;
 pub mod sqlite;
 pub mod table;
 pub mod usage;
+pub mod workers;
 
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredAnswer};
+pub use connections::{Connection, ConnectionId, Watcher};
 pub use error::{CommitError, StoreError};
 pub use layout::View;
 pub use pilothouse_sqlite::{Clock, system_clock};
+pub use redrive::{Redrive, SetAside};
 pub use repository::{Claim, Listing, Store};
+pub use workers::{Place, Placement, WorkerKey, WorkerRecord};

@@ -9,7 +9,7 @@ use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::{SessionMessage, SessionMessageQueue};
 use pilothouse_domain::session::{AgentSession, SubAgentSession, SubAgentStatus};
-use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, UserId};
+use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, SubAgentId, Timestamp, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange
 /// The state of the control plane.
 #[derive(Clone)]
 pub struct Store {
-    table: Arc<dyn Table>,
+    pub(crate) table: Arc<dyn Table>,
 }
 
 /// A page of things.
@@ -54,7 +54,7 @@ struct RelayPlace {
     after: u64,
 }
 
-fn read<T: DeserializeOwned>(item: &Item) -> Result<T, StoreError> {
+pub(crate) fn read<T: DeserializeOwned>(item: &Item) -> Result<T, StoreError> {
     serde_json::from_str(&item.body).map_err(|source| StoreError::Unreadable {
         partition: item.key.partition.clone(),
         sort: item.key.sort.clone(),
@@ -62,7 +62,7 @@ fn read<T: DeserializeOwned>(item: &Item) -> Result<T, StoreError> {
     })
 }
 
-fn write<T: Serialize>(key: Key, kind: &str, value: &T) -> Result<Item, StoreError> {
+pub(crate) fn write<T: Serialize>(key: Key, kind: &str, value: &T) -> Result<Item, StoreError> {
     let body = serde_json::to_string(value).map_err(StoreError::Unwritable)?;
     Ok(Item { key, kind: kind.to_owned(), version: 0, listing: None, due: None, expires_at: None, body })
 }
@@ -73,7 +73,7 @@ impl Store {
         Self { table }
     }
 
-    async fn load<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<Loaded<T>>, StoreError> {
+    pub(crate) async fn load<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<Loaded<T>>, StoreError> {
         match self.table.get(key).await? {
             Some(item) => Ok(Some(Loaded { value: read(&item)?, version: item.version })),
             None => Ok(None),
@@ -87,17 +87,19 @@ impl Store {
 
     /// A session with its queue, to be changed.
     pub async fn conversation(&self, id: AgentSessionId) -> Result<Option<LoadedConversation>, StoreError> {
-        let Some(session) = self.load::<AgentSession>(&layout::session(id)).await? else { return Ok(None) };
+        let Some(row) = self.table.get(&layout::session(id)).await? else { return Ok(None) };
+        let session: AgentSession = read(&row)?;
         let queue = self
             .load::<SessionMessageQueue>(&layout::queue(id))
             .await?
             .unwrap_or(Loaded::new(SessionMessageQueue::default()));
         Ok(Some(LoadedConversation {
-            session_version: session.version,
+            session_version: row.version,
             queue_version: queue.version,
+            due_before: row.due,
             queue_before: queue.value.clone(),
             subagents_before: std::collections::BTreeMap::new(),
-            conversation: Conversation::new(session.value, queue.value),
+            conversation: Conversation::new(session, queue.value),
         }))
     }
 
@@ -326,9 +328,18 @@ impl Store {
 
     /// Sessions of which something is due by `at`, a few of each shard. The index may lag: load and decide.
     pub async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<AgentSessionId>, StoreError> {
-        let mut ids = Vec::new();
+        Ok(self.due_times(at, limit).await?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// The same, up to `limit` of each shard, with when the index has them as due.
+    pub async fn due_times(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(AgentSessionId, Timestamp)>, StoreError> {
+        let mut found = Vec::new();
         for shard in 0..layout::DUE_SHARDS {
-            let query = Query {
+            let mut query = Query {
                 index: Some(Index::Due),
                 partition: layout::due_partition(shard),
                 range: SortRange::Between(String::new(), layout::due_until(at)),
@@ -336,14 +347,32 @@ impl Store {
                 limit,
                 after: None,
             };
-            let page = self.table.query(&query).await?;
-            ids.extend(
-                page.items
-                    .iter()
-                    .filter_map(|item| item.key.partition.strip_prefix("S#")?.parse::<AgentSessionId>().ok()),
-            );
+            let until = found.len() + limit;
+            // A page also ends at its size.
+            while found.len() < until {
+                let page = self.table.query(&query).await?;
+                found.extend(page.items.iter().filter_map(|item| {
+                    layout::session_of(&item.key).zip(item.due.as_ref().and_then(layout::due_at))
+                }));
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
         }
-        Ok(ids)
+        Ok(found)
+    }
+
+    /// Moves a session on to its next deadline in the Due index, where it stood for an earlier one that was put off.
+    pub async fn put_off(
+        &self,
+        mut loaded: LoadedConversation,
+        deadlines: &Deadlines,
+    ) -> Result<(), CommitError> {
+        loaded.due_before = None;
+        let mut commit = Commit::new();
+        commit.conversation(&loaded, deadlines)?;
+        self.commit(commit).await
     }
 
     /// Claims a run for a worker (ruling 7). Returns who has it.

@@ -80,7 +80,7 @@ impl Signed {
         signer: Signer,
         key: &EnvelopeKey,
     ) -> Result<Self, serde_json::Error> {
-        let raw = serde_json::value::to_raw_value(envelope)?;
+        let raw = escaped(serde_json::value::to_raw_value(envelope)?)?;
         Ok(Self { kid: kid.to_owned(), signer, signature: key.sign(raw.get().as_bytes()), envelope: raw })
     }
 
@@ -106,6 +106,15 @@ impl Signed {
         }
         Ok(envelope)
     }
+}
+
+/// The same JSON without the two characters that SQS takes in no message. They stand in strings alone, and agents say
+/// anything.
+fn escaped(json: Box<RawValue>) -> Result<Box<RawValue>, serde_json::Error> {
+    if !json.get().contains(['\u{fffe}', '\u{ffff}']) {
+        return Ok(json);
+    }
+    RawValue::from_string(json.get().replace('\u{fffe}', r"\ufffe").replace('\u{ffff}', r"\uffff"))
 }
 
 /// Who an envelope claims to be from.
@@ -158,6 +167,18 @@ mod tests {
         let opened = read.open(&key).unwrap();
         let body: RawEvent = serde_json::from_str(opened.body.get()).unwrap();
         assert_eq!(body, envelope(run(3)).body);
+    }
+
+    #[test]
+    fn what_sqs_takes_in_no_message_is_escaped_before_it_is_signed() {
+        let key = secret().envelope_key(run(3));
+        let mut said = envelope(run(3));
+        said.body = RawEvent::LogChunk { stream: "agent".into(), content: "a\u{fffe}b\u{ffff}".into() };
+        let sealed = Signed::seal(&said, "k1", Signer::Sidecar, &key).unwrap();
+        let text = serde_json::to_string(&sealed).unwrap();
+        assert!(!text.contains(['\u{fffe}', '\u{ffff}']), "{text}");
+        let opened = Signed::parse(&text).unwrap().open(&key).unwrap();
+        assert_eq!(serde_json::from_str::<RawEvent>(opened.body.get()).unwrap(), said.body);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! - [`command`]: commands, from the control plane to a sidecar
 //! - [`launch`]: what a runtime gives a sidecar to start with
 //! - [`gateway`]: how a sidecar reaches the broker of an embedded server over HTTP
+//! - [`worker`]: what goes between the control plane and a worker that stands elsewhere
 //!
 //! Types are read leniently: what an agent sends is normalised, never refused (ruling 6). Unknown fields
 //! are ignored so that either side may be newer than the other.
@@ -16,6 +17,7 @@ pub mod gateway;
 pub mod keys;
 pub mod launch;
 pub mod schema;
+pub mod worker;
 
 pub use command::Command;
 pub use envelope::{Envelope, Signed};

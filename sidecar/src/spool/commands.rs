@@ -6,7 +6,7 @@ use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::MessagePhase;
 use pilothouse_wire::{Command, RawEvent};
 
-use super::outgoing::insert_all;
+use super::outgoing::{insert_all, send_again};
 use super::{Outgoing, Spool, SpoolError};
 
 /// What became of a command that came in.
@@ -14,6 +14,9 @@ use super::{Outgoing, Spool, SpoolError};
 pub enum Taken {
     /// It is new, spooled, and to be carried out.
     New,
+    /// It was a replay, and so many envelopes are to be sent again. Nothing is left to be carried out: a replay asks
+    /// the spool alone, and is answered also when there is no agent any more and the sidecar is about to end.
+    Replayed(usize),
     /// It was there already: answered again if this is a later attempt, and not to be carried out again.
     Repeat,
 }
@@ -36,6 +39,11 @@ impl Spool {
                     return Ok(Taken::Repeat);
                 }
                 insert(db, &issued)?;
+                if let Command::Replay { from_sequence, to_sequence } = issued.command {
+                    let found = send_again(db, from_sequence, to_sequence)?;
+                    close(db, issued.command_id)?;
+                    return Ok(Taken::Replayed(found));
+                }
                 if let Some(ack) = received {
                     record_ack(db, issued.command_id, &ack, false)?;
                     insert_all(db, &sealer, vec![Outgoing::event(ack)?])?;
@@ -74,15 +82,6 @@ impl Spool {
         Ok(())
     }
 
-    /// A command that has no acknowledgement is over.
-    pub async fn close(&self, command_id: CommandId) -> Result<(), SpoolError> {
-        self.write(move |db| {
-            db.execute("UPDATE commands SET over = 1 WHERE command_id = ?1", [command_id.to_string()])?;
-            Ok(())
-        })
-        .await
-    }
-
     /// Commands that were taken and are not over, in order: what an earlier process of this run left. Without
     /// messages whose injection had begun: whether the agent has them is uncertain, so they are left (ruling 30).
     pub async fn unfinished(&self) -> Result<Vec<IssuedCommand>, SpoolError> {
@@ -112,6 +111,12 @@ fn insert(db: &Connection, issued: &IssuedCommand) -> Result<(), SpoolError> {
         "INSERT INTO commands (command_id, attempt, body) VALUES (?1, ?2, ?3)",
         params![issued.command_id.to_string(), issued.attempt, serde_json::to_string(issued)?],
     )?;
+    Ok(())
+}
+
+/// A command that has no acknowledgement is over.
+fn close(db: &Connection, id: CommandId) -> Result<(), SpoolError> {
+    db.execute("UPDATE commands SET over = 1 WHERE command_id = ?1", [id.to_string()])?;
     Ok(())
 }
 

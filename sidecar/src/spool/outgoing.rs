@@ -136,23 +136,6 @@ impl Spool {
         .await
     }
 
-    /// Sends these sequences again, verbatim, under a new deduplication id (ruling 9). Answers how many.
-    pub async fn replay(&self, from: u64, to: u64) -> Result<usize, SpoolError> {
-        // Sequences are SQLite integers; what is beyond them is beyond the spool as well.
-        let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
-        let found = self
-            .write(move |db| {
-                Ok(db.execute(
-                    "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence
-                     WHERE sequence BETWEEN ?1 AND ?2 AND state <> ?4",
-                    params![from, to, UNSENT, LOST],
-                )?)
-            })
-            .await?;
-        self.changed.notify_one();
-        Ok(found)
-    }
-
     /// What was withheld until it is asked for is to be sent now.
     pub async fn release_withheld(&self) -> Result<(), SpoolError> {
         self.write(|db| {
@@ -190,6 +173,17 @@ impl Spool {
         })
         .await
     }
+}
+
+/// Has these sequences sent again, verbatim, under a new deduplication id (ruling 9). Answers how many there are.
+pub(super) fn send_again(db: &Connection, from: u64, to: u64) -> Result<usize, SpoolError> {
+    // Sequences are SQLite integers; what is beyond them is beyond the spool as well.
+    let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
+    Ok(db.execute(
+        "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence
+         WHERE sequence BETWEEN ?1 AND ?2 AND state <> ?4",
+        params![from, to, UNSENT, LOST],
+    )?)
 }
 
 fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {

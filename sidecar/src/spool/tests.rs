@@ -131,9 +131,13 @@ async fn a_replay_during_a_send_is_not_lost() {
     spool.append_all(vec![log("a"), log("b")]).await.unwrap();
     spool.accepted(vec![(1, 1)]).await.unwrap();
     // 2 is under way when it is asked for: it may be among what was lost.
-    assert_eq!(spool.replay(1, u64::MAX).await.unwrap(), 2);
+    let replay = issued(Command::Replay { from_sequence: 1, to_sequence: u64::MAX }, 1);
+    assert_eq!(spool.take(replay.clone(), None).await.unwrap(), Taken::Replayed(2));
     spool.accepted(vec![(2, 1)]).await.unwrap();
     assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);
+    assert_eq!(spool.take(replay, None).await.unwrap(), Taken::Repeat, "the queue brings it twice");
+    assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);
+    assert_eq!(spool.unfinished().await.unwrap(), [], "nothing is left to do");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::gateway::{Gateway, Plan};
 use crate::sidecar::{Folders, begin, much, playing, turn};
 
-fn assert_complete(gateway: &Gateway) {
+pub(crate) fn assert_complete(gateway: &Gateway) {
     let sequences: Vec<_> = gateway.delivered().iter().map(|e| e.sequence).collect();
     let expected: Vec<_> = (1..=sequences.len() as u64).collect();
     assert_eq!(sequences, expected, "from 1, without gaps, in order, each once");
@@ -184,4 +184,26 @@ async fn a_signal_stops_the_agent_and_sends_everything_first() {
     assert_eq!(unsent(&folders.run().join("spool.db")), 0);
     assert_eq!(gateway.story().last().unwrap(), "notice terminated");
     assert_complete(&gateway);
+}
+
+#[tokio::test]
+async fn a_sidecar_that_is_about_to_end_still_sends_what_is_asked_for() {
+    // Given a sidecar that has stopped its agent and waits until everything is accepted
+    let gap = json!({ "gap": { "step": { "say": "missing" } } });
+    let (gateway, _folders, sidecar) =
+        playing(json!([turn(json!([gap, { "say": "after" }, much(100_000)]))])).await;
+    let after = gateway.sees("assistant_message text after").await;
+    let missing = gateway.delivered()[after].sequence - 1;
+    gateway.refuse_events(true);
+    gateway.send(Command::Stop {});
+    gateway.until("a taken stop", |g| (g.undeleted() == 0).then_some(())).await;
+    // When an event is asked for that is missing
+    gateway.send(Command::Replay { from_sequence: missing, to_sequence: missing });
+    gateway.until("a taken replay", |g| (g.undeleted() == 0).then_some(())).await;
+    gateway.refuse_events(false);
+    // Then it is sent before the end
+    assert_eq!(sidecar.ended().await.code(), Some(0));
+    let at = gateway.sees("assistant_message text missing").await;
+    assert_eq!(gateway.delivered()[at].sequence, missing);
+    assert!(gateway.story().contains(&"stop_ack done".to_owned()));
 }

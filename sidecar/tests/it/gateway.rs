@@ -13,13 +13,15 @@ use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp}
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::gateway::{
-    DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEvents, SendResult,
+    DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEntry, SendEvents, SendResult,
 };
 use pilothouse_wire::{Command, Envelope, EnvelopeKey, RawEvent, RootSecret, Signed};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use uuid::Uuid;
+
+use crate::cloud::{self, CloudState};
 
 /// Long enough for the slowest machine; nothing waits this long unless it fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -70,19 +72,24 @@ impl Delivered {
 }
 
 #[derive(Default)]
-struct Inner {
+pub(crate) struct Inner {
     delivered: Vec<Delivered>,
     taken: HashSet<String>,
     heartbeats: usize,
     plans: VecDeque<Plan>,
     /// Answered to every request instead of anything else.
-    status: Option<u16>,
+    pub(crate) status: Option<u16>,
+    /// Requests that came with the token.
+    pub(crate) asked: usize,
     commands: VecDeque<(String, String)>,
     deleted: Vec<String>,
     lose_deletes: bool,
+    refuse_events: bool,
     blobs: BTreeMap<String, Vec<u8>>,
     /// What arrived of blobs and events, in order: how an order of the two is seen.
     arrivals: Vec<String>,
+    /// What the other side of SQS and S3 knows.
+    pub(crate) cloud: CloudState,
 }
 
 #[derive(Clone)]
@@ -115,20 +122,21 @@ impl Gateway {
             .route("/internal/gateway/commands/receive", post(receive))
             .route("/internal/gateway/commands/delete", post(delete))
             .route("/internal/gateway/blobs/{sha256}", put(blob))
+            .merge(cloud::routes())
             .layer(DefaultBodyLimit::disable())
             .with_state(gateway.clone());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         gateway
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
         let result = f(&mut self.inner.lock().unwrap());
         self.changed.notify_waiters();
         result
     }
 
     /// Looks without telling anyone: a look changes nothing.
-    fn look<T>(&self, f: impl FnOnce(&Inner) -> T) -> T {
+    pub(crate) fn look<T>(&self, f: impl FnOnce(&Inner) -> T) -> T {
         f(&self.inner.lock().unwrap())
     }
 
@@ -142,6 +150,11 @@ impl Gateway {
 
     pub(crate) fn lose_deletes(&self, lose: bool) {
         self.with(|inner| inner.lose_deletes = lose);
+    }
+
+    /// Answers 503 to events, and to nothing else.
+    pub(crate) fn refuse_events(&self, refuse: bool) {
+        self.with(|inner| inner.refuse_events = refuse);
     }
 
     pub(crate) fn delivered(&self) -> Vec<Delivered> {
@@ -178,6 +191,16 @@ impl Gateway {
 
     /// Sends a command under an id and attempt.
     pub(crate) fn send_as(&self, command_id: CommandId, attempt: u8, command: Command) {
+        self.send_text(self.envelope(command_id, attempt, command));
+    }
+
+    /// A command as it stands in a queue, and its id.
+    pub(crate) fn issued(&self, command: Command) -> (CommandId, String) {
+        let id = Self::command_id();
+        (id, self.envelope(id, 1, command))
+    }
+
+    fn envelope(&self, command_id: CommandId, attempt: u8, command: Command) -> String {
         let envelope = Envelope {
             protocol_version: PROTOCOL_VERSION,
             session_id: self.session,
@@ -187,7 +210,7 @@ impl Gateway {
             time: Timestamp::from_millis(0),
             body: IssuedCommand { command_id, attempt, command },
         };
-        self.send_text(serde_json::to_string(&envelope).unwrap());
+        serde_json::to_string(&envelope).unwrap()
     }
 
     pub(crate) fn send_text(&self, body: String) {
@@ -247,10 +270,14 @@ impl Gateway {
     }
 }
 
-fn authorised(gateway: &Gateway, headers: &HeaderMap) -> Result<(), StatusCode> {
+pub(crate) fn authorised(gateway: &Gateway, headers: &HeaderMap) -> Result<(), StatusCode> {
     let token = format!("Bearer {}", gateway.secret.gateway_token(gateway.session, gateway.run).as_str());
     assert_eq!(headers["authorization"], token.as_str(), "the token of the launch is used");
-    match gateway.look(|inner| inner.status) {
+    let status = gateway.with(|inner| {
+        inner.asked += 1;
+        inner.status
+    });
+    match status {
         Some(status) => Err(StatusCode::from_u16(status).unwrap()),
         None => Ok(()),
     }
@@ -265,29 +292,36 @@ fn read(gateway: &Gateway, deduplication_id: String, sealed: String) -> (Option<
     (envelope.sequence, delivered)
 }
 
-async fn events(
-    State(gateway): State<Gateway>,
-    headers: HeaderMap,
-    Json(request): Json<SendEvents>,
-) -> Result<Json<SendResult>, StatusCode> {
-    authorised(&gateway, &headers)?;
-    assert!(request.entries.len() <= 10, "SQS takes at most 10");
-    let mut take = usize::MAX;
+/// What became of a request of events.
+pub(crate) enum Taken {
+    /// These positions were taken.
+    Accepted(Vec<usize>),
+    /// Nothing was, or nobody is told.
+    Refused(StatusCode),
+}
+
+/// Takes events as the plan for this request says.
+pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
+    assert!(entries.len() <= 10, "SQS takes at most 10");
+    let mut most = usize::MAX;
     let mut answer_lost = false;
-    let first = read(&gateway, String::new(), request.entries[0].body.clone());
+    let first = read(gateway, String::new(), entries[0].body.clone());
     if first.0.is_some() {
+        if gateway.look(|inner| inner.refuse_events) {
+            return Taken::Refused(StatusCode::SERVICE_UNAVAILABLE);
+        }
         // Plans are for events; heartbeats come when they come.
         match gateway.with(|inner| inner.plans.pop_front()) {
-            Some(Plan::Refuse(status)) => return Err(StatusCode::from_u16(status).unwrap()),
+            Some(Plan::Refuse(status)) => return Taken::Refused(StatusCode::from_u16(status).unwrap()),
             Some(Plan::LoseAnswer) => answer_lost = true,
-            Some(Plan::Part(most)) => take = most,
+            Some(Plan::Part(part)) => most = part,
             Some(Plan::Delay(time)) => tokio::time::sleep(time).await,
             None => {}
         }
     }
     let mut accepted = Vec::new();
-    for (at, entry) in request.entries.into_iter().enumerate().take(take) {
-        let (sequence, delivered) = read(&gateway, entry.deduplication_id, entry.body);
+    for (at, entry) in entries.into_iter().enumerate().take(most) {
+        let (sequence, delivered) = read(gateway, entry.deduplication_id, entry.body);
         gateway.with(|inner| match sequence {
             None => inner.heartbeats += 1,
             // As SQS: a repeated id is accepted and not delivered.
@@ -299,7 +333,41 @@ async fn events(
         });
         accepted.push(at);
     }
-    if answer_lost { Err(StatusCode::INTERNAL_SERVER_ERROR) } else { Ok(Json(SendResult { accepted })) }
+    if answer_lost { Taken::Refused(StatusCode::INTERNAL_SERVER_ERROR) } else { Taken::Accepted(accepted) }
+}
+
+async fn events(
+    State(gateway): State<Gateway>,
+    headers: HeaderMap,
+    Json(request): Json<SendEvents>,
+) -> Result<Json<SendResult>, StatusCode> {
+    authorised(&gateway, &headers)?;
+    match take(&gateway, request.entries).await {
+        Taken::Accepted(accepted) => Ok(Json(SendResult { accepted })),
+        Taken::Refused(status) => Err(status),
+    }
+}
+
+/// The commands that there are, or come in time; nothing is answered when `stop` says so.
+pub(crate) async fn commands(
+    gateway: &Gateway,
+    max: usize,
+    wait: Duration,
+    stop: impl Fn() -> Result<(), StatusCode>,
+) -> Result<Vec<ReceivedCommand>, StatusCode> {
+    let until = tokio::time::Instant::now() + wait;
+    loop {
+        let changed = gateway.changed.notified();
+        let messages: Vec<_> = {
+            let inner = gateway.inner.lock().unwrap();
+            let entries = inner.commands.iter().take(max).cloned();
+            entries.map(|(receipt, body)| ReceivedCommand { receipt, body }).collect()
+        };
+        if !messages.is_empty() || tokio::time::timeout_at(until, changed).await.is_err() {
+            return Ok(messages);
+        }
+        stop()?;
+    }
 }
 
 async fn receive(
@@ -308,22 +376,21 @@ async fn receive(
     Json(request): Json<ReceiveCommands>,
 ) -> Result<Json<ReceivedCommands>, StatusCode> {
     authorised(&gateway, &headers)?;
-    let until = tokio::time::Instant::now() + Duration::from_secs_f64(request.wait_seconds);
-    loop {
-        let changed = gateway.changed.notified();
-        let messages: Vec<_> = {
-            let inner = gateway.inner.lock().unwrap();
-            let entries = inner.commands.iter().take(request.max).cloned();
-            entries.map(|(receipt, body)| ReceivedCommand { receipt, body }).collect()
-        };
-        if !messages.is_empty() {
-            return Ok(Json(ReceivedCommands { messages }));
+    let wait = Duration::from_secs_f64(request.wait_seconds);
+    let messages = commands(&gateway, request.max, wait, || authorised(&gateway, &headers)).await?;
+    Ok(Json(ReceivedCommands { messages }))
+}
+
+/// Removes commands; false when that fails.
+pub(crate) fn remove(gateway: &Gateway, receipts: Vec<String>) -> bool {
+    gateway.with(|inner| {
+        if inner.lose_deletes {
+            return false;
         }
-        if tokio::time::timeout_at(until, changed).await.is_err() {
-            return Ok(Json(ReceivedCommands { messages }));
-        }
-        authorised(&gateway, &headers)?;
-    }
+        inner.commands.retain(|(receipt, _)| !receipts.contains(receipt));
+        inner.deleted.extend(receipts);
+        true
+    })
 }
 
 async fn delete(
@@ -332,14 +399,20 @@ async fn delete(
     Json(request): Json<DeleteCommands>,
 ) -> Result<StatusCode, StatusCode> {
     authorised(&gateway, &headers)?;
-    gateway.with(|inner| {
-        if inner.lose_deletes {
-            return Err(StatusCode::SERVICE_UNAVAILABLE);
-        }
-        inner.commands.retain(|(receipt, _)| !request.receipts.contains(receipt));
-        inner.deleted.extend(request.receipts);
+    if remove(&gateway, request.receipts) {
         Ok(StatusCode::NO_CONTENT)
-    })
+    } else {
+        Err(StatusCode::SERVICE_UNAVAILABLE)
+    }
+}
+
+/// Keeps a blob.
+pub(crate) fn keep(gateway: &Gateway, sha256: String, bytes: &[u8]) {
+    assert_eq!(pilothouse_wire::keys::sha256_hex(bytes), sha256);
+    gateway.with(|inner| {
+        inner.arrivals.push("blob".into());
+        inner.blobs.insert(sha256, bytes.to_vec());
+    });
 }
 
 async fn blob(
@@ -349,11 +422,7 @@ async fn blob(
     bytes: Bytes,
 ) -> Result<StatusCode, StatusCode> {
     authorised(&gateway, &headers)?;
-    assert_eq!(pilothouse_wire::keys::sha256_hex(&bytes), sha256);
-    gateway.with(|inner| {
-        inner.arrivals.push("blob".into());
-        inner.blobs.insert(sha256, bytes.to_vec());
-    });
+    keep(&gateway, sha256, &bytes);
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -3,12 +3,16 @@
 // Clippy knows test functions, but not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cloud;
+mod container;
 mod delivery;
 mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod real_sqs;
 mod recording;
 mod schema;
 mod sidecar;
+mod sqs;
 mod steering;

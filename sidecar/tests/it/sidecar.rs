@@ -27,12 +27,31 @@ impl Folders {
     pub(crate) fn with_isolation(gateway: &Gateway, isolation_seconds: f64) -> Self {
         let folders = Self { root: tempfile::tempdir().unwrap() };
         std::fs::create_dir(folders.run()).unwrap();
-        folders.write_launch(gateway, isolation_seconds);
+        folders.write_launch(&folders.launch(gateway, isolation_seconds));
         folders
     }
 
-    fn write_launch(&self, gateway: &Gateway, isolation_seconds: f64) {
-        let launch = SidecarLaunch {
+    /// A sidecar that goes straight to the queues.
+    pub(crate) fn in_the_cloud(gateway: &Gateway) -> Self {
+        let folders = Self::new(gateway);
+        let mut launch = folders.launch(gateway, 60.0);
+        if let BrokerAccess::Gateway { url, token } = launch.broker {
+            launch.broker = BrokerAccess::Sqs { url, token };
+        }
+        folders.write_launch(&launch);
+        folders
+    }
+
+    fn write_launch(&self, launch: &SidecarLaunch) {
+        std::fs::write(self.run().join("launch.json"), serde_json::to_vec(launch).unwrap()).unwrap();
+    }
+
+    pub(crate) fn root(&self) -> &std::path::Path {
+        self.root.path()
+    }
+
+    pub(crate) fn launch(&self, gateway: &Gateway, isolation_seconds: f64) -> SidecarLaunch {
+        SidecarLaunch {
             request: LaunchRequest {
                 session_id: gateway.session,
                 run_id: gateway.run,
@@ -52,15 +71,14 @@ impl Folders {
             agent_api: AgentApiAccess { url: "http://127.0.0.1:1".into(), api_key: "ph_x".into() },
             heartbeat_seconds: 0.2,
             isolation_seconds,
-        };
-        std::fs::write(self.run().join("launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
+        }
     }
 
     /// A second run of the same session: the run's folder is new, the session's folder stays.
     pub(crate) fn next_run(&self, gateway: &Gateway) {
         std::fs::remove_dir_all(self.run()).unwrap();
         std::fs::create_dir(self.run()).unwrap();
-        self.write_launch(gateway, 60.0);
+        self.write_launch(&self.launch(gateway, 60.0));
     }
 
     pub(crate) fn run(&self) -> PathBuf {
@@ -68,14 +86,7 @@ impl Folders {
     }
 
     fn command(&self, verb: &str) -> Child {
-        tokio::process::Command::new(env!("CARGO_BIN_EXE_pilothouse-sidecar"))
-            .arg(verb)
-            .arg(self.run())
-            .env("PILOTHOUSE_LOG", "debug")
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap()
+        program().arg(verb).arg(self.run()).spawn().unwrap()
     }
 
     /// Starts `run`.
@@ -89,11 +100,23 @@ impl Folders {
     }
 }
 
+fn program() -> tokio::process::Command {
+    let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_pilothouse-sidecar"));
+    program.env("PILOTHOUSE_LOG", "debug").stdin(Stdio::null()).kill_on_drop(true);
+    program
+}
+
 pub(crate) struct Sidecar {
     child: Child,
 }
 
 impl Sidecar {
+    /// Starts `container` with an environment.
+    pub(crate) fn container(environment: &[(&str, String)]) -> Self {
+        let variables = environment.iter().map(|(name, value)| (name, value));
+        Self { child: program().arg("container").envs(variables).spawn().unwrap() }
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id().unwrap()
     }

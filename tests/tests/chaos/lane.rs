@@ -15,11 +15,12 @@ use tokio::task::JoinSet;
 
 use crate::check::{self, Violation};
 use crate::owner::{Ledger, Owner};
+use crate::stalls::Stalls;
 
-/// By how much deadlines are divided: a sidecar counts as dead after 9 s, stops by itself after 6 s, and is asked for
-/// what is missing for 3 s. Much less, and it would not come back in time after its server was killed: how long it
-/// waits between two tries to reach the server is not divided.
-const HURRY: u32 = 10;
+/// By how much deadlines are divided: a sidecar counts as dead after 9 s, stops by itself after 6 s, is asked for what is
+/// missing for 3 s, and waits half a second at most between two tries to reach the server. Much less, and what is not
+/// divided counts: how long processes take to start, and disks to write.
+pub(crate) const HURRY: u32 = 10;
 /// Who commands at once.
 const OWNERS: u64 = 3;
 /// Slots of the pool: fewer than sessions, so that some wait.
@@ -70,6 +71,7 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     let begun = Instant::now();
     let mut rng = StdRng::seed_from_u64(seed);
     let mut server = ServerProcess::start(HURRY).await;
+    let stalls = Stalls::watch(server.data().parent().unwrap());
     let api = server.api();
     api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": SLOTS })).await.expect(200);
 
@@ -100,13 +102,14 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     server.kill9();
     processes::kill_all(&server.data());
     let settled = begun.elapsed().saturating_sub(played);
-    let (facts, found) = check::check(&server.data(), &ledger, &history).await;
+    let (facts, found) = check::check(&server.data(), &ledger, &history, &stalls).await;
     violations.extend(found);
     if !violations.is_empty() {
         keep(&server.data(), lane);
     }
     let summary = format!(
-        "lane {lane}: {rounds} rounds in {played:.1?}, settled in {settled:.1?}; {facts}; {}",
+        "lane {lane}: {rounds} rounds in {played:.1?}, settled in {settled:.1?}; {facts}; {}; {}",
+        stalls.summary(),
         ledger.summary()
     );
     Report { lane, summary, violations }

@@ -19,6 +19,7 @@
 //! | `script` | what the agents do, with everything that goes wrong on their side |
 //! | `owner` | what the owner asks, and what was answered |
 //! | `lane` | one server: its rounds, and settling down after them |
+//! | `stalls` | when the machine itself stood still |
 //! | `check` | what must hold in the end |
 
 // A test that cannot go on has failed, also in its helpers.
@@ -28,6 +29,7 @@ mod check;
 mod lane;
 mod owner;
 mod script;
+mod stalls;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -214,8 +214,9 @@ impl Owner {
                 _ = self.ask("sessions-close", id, post, format!("{at}/close"), json!({})).await;
             }
             "retry" => {
+                let instruction = format!("Once more, for the {}th time.", self.ledger.unique());
                 let body =
-                    json!({ "fresh": self.rng.random_bool(0.4), "additionalInstruction": "Once more." });
+                    json!({ "fresh": self.rng.random_bool(0.4), "additionalInstruction": instruction });
                 self.ask("sessions-retry", id, post, format!("{at}/retry"), body).await;
             }
             "budget" => {
@@ -248,11 +249,13 @@ impl Owner {
         self.ask("messages-enqueue", id, Method::POST, format!("{at}/messages/queue"), body).await;
     }
 
+    /// In words that nobody used before: what reaches an agent as a message is told apart by its text.
     async fn decide(&mut self, id: &str, at: &str, request: &Value) {
         let request_id = &request["id"];
         if let Some(questions) = request["questions"].as_array() {
+            let answer = format!("right, answer {}", self.ledger.unique());
             let answers: Vec<_> =
-                questions.iter().map(|q| json!({ "question": q["question"], "answer": "right" })).collect();
+                questions.iter().map(|q| json!({ "question": q["question"], "answer": answer })).collect();
             let body = json!({ "requestId": request_id, "answers": answers });
             self.ask("requests-answer", id, Method::POST, format!("{at}/answer"), body).await;
         } else if self.rng.random_bool(0.5) {
@@ -265,7 +268,8 @@ impl Owner {
             )
             .await;
         } else {
-            let body = json!({ "requestId": request_id, "feedback": "The other way round." });
+            let feedback = format!("The other way round, plan {}.", self.ledger.unique());
+            let body = json!({ "requestId": request_id, "feedback": feedback });
             self.ask("plan-reject", id, Method::POST, format!("{at}/plan/reject"), body).await;
         }
     }

@@ -40,7 +40,7 @@ impl Subject for Embedded {
         self.broker = Some(Arc::new(EmbeddedBroker::open(db, self.ahead.clock()).await.unwrap()));
     }
 
-    fn advance(&self, by: Duration) {
+    async fn advance(&self, by: Duration) {
         self.ahead.advance(by);
     }
 }
@@ -60,4 +60,5 @@ mod embedded {
     use super::{Embedded, contract};
 
     pilothouse_broker::broker_cases!(run, Embedded::start);
+    pilothouse_broker::own_broker_cases!(run, Embedded::start);
 }

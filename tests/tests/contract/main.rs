@@ -3,8 +3,11 @@
 // Helpers of tests speak by panicking, as the tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod blobs;
 mod broker;
 mod clock;
+mod cloud;
 mod model;
 mod sqlite;
 mod table;
+mod throttling;

@@ -36,7 +36,7 @@ fn body(function: &HttpFunction) -> Option<Value> {
 /// The path of a function, about one session.
 fn path(function: &HttpFunction, session: &str, message: &str) -> String {
     let path = function.path.replace("{id}", session).replace("{messageId}", message);
-    let path = path.replace("{sha256}", &"0".repeat(64));
+    let path = path.replace("{sha256}", &"0".repeat(64)).replace("{queue}", "events");
     assert!(!path.contains('{'), "`{}` has a parameter that these tests do not know", function.name);
     path
 }

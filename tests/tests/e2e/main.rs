@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bodies;
+mod dead_letters;
 mod delivery;
 mod docs;
 mod idempotency;
@@ -21,3 +22,4 @@ mod stopping;
 mod stream;
 mod tokens;
 mod transcripts;
+mod workers;

@@ -1,8 +1,8 @@
-//! Order, deduplication, delays, visibility, restarts.
+//! Order, deduplication, visibility, restarts.
 
 use std::time::Duration;
 
-use super::{LONG, Subject, bodies, message, queue, receipts, receive, send};
+use super::{LONG, OVER, SHORT, Subject, bodies, message, queue, receipts, receive, send};
 use crate::queue::{DEDUPLICATION_WINDOW, Depth, Outgoing, Receipt};
 
 /// Order within a group, and one receive of it at a time.
@@ -48,7 +48,7 @@ pub async fn what_is_left_of_a_batch_holds_back_its_group(subject: &mut dyn Subj
     assert_eq!(bodies(&receive(&broker, &q, 10).await), ["2", "3"]);
 }
 
-/// Deduplication: in a batch, later, after deletion, after a restart, until the window is over, in its queue only.
+/// Deduplication: in a batch, later, after deletion, after a restart, in its queue only.
 pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -60,7 +60,6 @@ pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: 
     drop(broker);
     subject.restart().await;
     let broker = subject.broker();
-    subject.advance(DEDUPLICATION_WINDOW.saturating_sub(Duration::from_mins(1)));
     send(&broker, &q, vec![message("g", "1")]).await;
     assert!(receive(&broker, &q, 10).await.is_empty());
 
@@ -69,12 +68,24 @@ pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: 
     broker.create(&other, options).await.unwrap();
     send(&broker, &other, vec![message("g", "1")]).await;
     assert_eq!(bodies(&receive(&broker, &other, 10).await), ["1"]);
+}
 
-    subject.advance(Duration::from_secs(61));
+/// The window of deduplication: until it is over, and the next ones.
+pub async fn a_deduplication_id_is_forgotten_when_its_window_is_over(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1")]).await;
+    let first = receive(&broker, &q, 10).await;
+    broker.delete(&q, &receipts(&first)).await.unwrap();
+    subject.advance(DEDUPLICATION_WINDOW.saturating_sub(Duration::from_mins(1))).await;
+    send(&broker, &q, vec![message("g", "1")]).await;
+    assert!(receive(&broker, &q, 10).await.is_empty());
+
+    subject.advance(Duration::from_secs(61)).await;
     send(&broker, &q, vec![message("g", "1")]).await;
     assert_eq!(bodies(&receive(&broker, &q, 10).await), ["1"]);
     for window in 0..3 {
-        subject.advance(DEDUPLICATION_WINDOW + Duration::from_secs(1));
+        subject.advance(DEDUPLICATION_WINDOW + Duration::from_secs(1)).await;
         let again = Outgoing { body: format!("again {window}"), ..message("h", "1") };
         send(&broker, &q, vec![again.clone(), again]).await;
         let received = receive(&broker, &q, 10).await;
@@ -83,60 +94,52 @@ pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: 
     }
 }
 
-/// Delays: the message is hidden, what follows in its group waits for it, other groups go on.
-pub async fn a_delayed_message_comes_after_its_delay_and_its_group_waits(subject: &mut dyn Subject) {
-    let broker = subject.broker();
-    let q = queue(&broker, LONG, None).await;
-    let delayed = Outgoing { delay: Duration::from_secs(100), ..message("g", "late") };
-    send(&broker, &q, vec![delayed, message("g", "after"), message("h", "other")]).await;
-    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["other"]);
-    subject.advance(Duration::from_secs(90));
-    assert!(receive(&broker, &q, 10).await.is_empty());
-    drop(broker);
-    subject.restart().await;
-    let broker = subject.broker();
-    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["other"], "a restart ends no delay");
-    subject.advance(Duration::from_secs(11));
-    assert_eq!(bodies(&receive(&broker, &q, 10).await), ["late", "after"]);
-}
-
 /// The visibility timeout.
 pub async fn unsettled_messages_come_again_in_their_old_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
-    let q = queue(&broker, Duration::from_mins(1), None).await;
+    let q = queue(&broker, SHORT, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
     let first = receive(&broker, &q, 2).await;
-    subject.advance(Duration::from_secs(50));
     assert!(receive(&broker, &q, 10).await.is_empty());
-    subject.advance(Duration::from_secs(11));
+    subject.advance(OVER).await;
     let again = receive(&broker, &q, 10).await;
     assert_eq!(bodies(&again), ["1", "2", "3"]);
     assert_eq!(again.iter().map(|m| m.receive_count).collect::<Vec<_>>(), [2, 2, 1]);
     assert!(again.iter().all(|m| !receipts(&first).contains(&m.receipt)));
 }
 
-/// Stale receipts do nothing; one whose time is over still works until someone else has the message.
+/// Receipts of messages that somebody else has by now, of deleted ones, and of none.
+pub async fn stale_receipts_do_nothing(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1")]).await;
+    let first = receive(&broker, &q, 1).await;
+    broker.release(&q, &receipts(&first), Duration::ZERO).await.unwrap();
+    let second = receive(&broker, &q, 1).await;
+    broker.delete(&q, &receipts(&first)).await.unwrap();
+    broker.release(&q, &receipts(&first), Duration::ZERO).await.unwrap();
+    broker.bury(&q, &first[0], "stale").await.unwrap();
+    broker.delete(&q, &[Receipt("nonsense".to_owned()), Receipt(String::new())]).await.unwrap();
+    assert!(receive(&broker, &q, 10).await.is_empty(), "still in flight");
+    assert_eq!(broker.dead_depth(&q).await.unwrap(), 0);
+    assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1);
+    broker.delete(&q, &receipts(&second)).await.unwrap();
+    broker.delete(&q, &receipts(&second)).await.unwrap();
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
+}
+
+/// A receipt whose time is over still works until someone else has the message.
 pub async fn a_receipt_is_good_until_the_next_receive(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, Duration::from_mins(1), None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
     let first = receive(&broker, &q, 2).await;
-    subject.advance(Duration::from_secs(61));
+    subject.advance(Duration::from_secs(61)).await;
     broker.delete(&q, &receipts(&first[..1])).await.unwrap();
     let second = receive(&broker, &q, 10).await;
     assert_eq!(bodies(&second), ["2"], "the late receipt deleted its message");
-
-    let stale = &first[1].receipt;
-    broker.delete(&q, std::slice::from_ref(stale)).await.unwrap();
-    broker.release(&q, std::slice::from_ref(stale), Duration::ZERO).await.unwrap();
-    broker.bury(&q, stale, "stale").await.unwrap();
-    broker.delete(&q, &[Receipt("nonsense".to_owned()), Receipt(String::new())]).await.unwrap();
-    assert!(receive(&broker, &q, 10).await.is_empty(), "still in flight");
-    assert!(broker.dead_letters(&q, 0, 10).await.unwrap().is_empty());
-    assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1);
-    broker.delete(&q, &receipts(&second)).await.unwrap();
-    broker.delete(&q, &receipts(&second)).await.unwrap();
-    assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
+    broker.delete(&q, &receipts(&first[1..])).await.unwrap();
+    assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1, "somebody else has the other one");
 }
 
 /// Releases: at once and later.
@@ -148,10 +151,10 @@ pub async fn released_messages_come_after_the_delay_in_their_old_order(subject: 
     broker.release(&q, &receipts(&first), Duration::ZERO).await.unwrap();
     let second = receive(&broker, &q, 3).await;
     assert_eq!(bodies(&second), ["1", "2", "3"]);
-    broker.release(&q, &receipts(&second), Duration::from_secs(30)).await.unwrap();
+    broker.release(&q, &receipts(&second), SHORT).await.unwrap();
     send(&broker, &q, vec![message("g", "4")]).await;
     assert!(receive(&broker, &q, 10).await.is_empty(), "what follows waits");
-    subject.advance(Duration::from_secs(31));
+    subject.advance(OVER).await;
     let third = receive(&broker, &q, 10).await;
     assert_eq!(bodies(&third), ["1", "2", "3", "4"]);
     assert_eq!(third[0].receive_count, 3);
@@ -187,17 +190,19 @@ pub async fn a_receipt_survives_a_restart(subject: &mut dyn Subject) {
 }
 
 /// Depth.
-pub async fn depth_tells_visible_in_flight_and_delayed_apart(subject: &mut dyn Subject) {
+pub async fn depth_tells_visible_and_in_flight_apart(subject: &mut dyn Subject) {
     let broker = subject.broker();
-    let q = queue(&broker, Duration::from_mins(1), None).await;
-    let delayed = Outgoing { delay: Duration::from_secs(100), ..message("d", "d") };
-    send(&broker, &q, vec![message("a", "1"), message("a", "2"), message("b", "3"), delayed]).await;
-    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0, delayed: 1 });
+    let q = queue(&broker, SHORT, None).await;
+    send(&broker, &q, vec![message("a", "1"), message("a", "2"), message("b", "3")]).await;
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0 });
     let first = receive(&broker, &q, 1).await;
-    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 2, in_flight: 1, delayed: 1 });
-    subject.advance(Duration::from_secs(61));
-    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0, delayed: 1 });
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 2, in_flight: 1 });
+    subject.advance(OVER).await;
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0 });
+    let again = receive(&broker, &q, 10).await;
     broker.delete(&q, &receipts(&first)).await.unwrap();
-    subject.advance(Duration::from_secs(61));
-    assert_eq!(broker.depth(&q).await.unwrap(), Depth { visible: 3, in_flight: 0, delayed: 0 });
+    let depth = broker.depth(&q).await.unwrap();
+    assert_eq!(depth, Depth { visible: 0, in_flight: 3 }, "the receipt was stale");
+    broker.delete(&q, &receipts(&again)).await.unwrap();
+    assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{LONG, PATIENCE, Subject, bodies, message, queue, receipts, receive, send};
-use crate::queue::{Broker, Outgoing, QueueName, Received};
+use crate::queue::{Broker, QueueName, Received};
 
 /// A poll of nearly the longest wait, in a task of its own, that has been asleep once.
 async fn poll(broker: &Arc<dyn Broker>, q: &QueueName) -> tokio::task::JoinHandle<Vec<Received>> {
@@ -57,19 +57,10 @@ pub async fn a_poll_is_woken_by_a_send(subject: &mut dyn Subject) {
     assert_eq!(got, ["a", "b", "c"]);
 }
 
-/// The end of a delay wakes.
-pub async fn a_poll_is_woken_by_the_end_of_a_delay(subject: &mut dyn Subject) {
-    let broker = subject.broker();
-    let q = queue(&broker, LONG, None).await;
-    let task = poll(&broker, &q).await;
-    send(&broker, &q, vec![Outgoing { delay: Duration::from_millis(200), ..message("g", "late") }]).await;
-    assert_eq!(bodies(&woken(task).await), ["late"]);
-}
-
 /// The end of a visibility timeout wakes.
 pub async fn a_poll_is_woken_by_the_end_of_a_visibility_timeout(subject: &mut dyn Subject) {
     let broker = subject.broker();
-    let q = queue(&broker, Duration::from_millis(300), None).await;
+    let q = queue(&broker, Duration::from_secs(1), None).await;
     send(&broker, &q, vec![message("g", "1")]).await;
     assert_eq!(receive(&broker, &q, 1).await.len(), 1);
     let received = woken(poll(&broker, &q).await).await;

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use super::{LONG, PATIENCE, Subject, bodies, message, name, queue, receipts, receive, send};
-use crate::queue::{Depth, MAX_DELAY, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueOptions, Receipt};
+use super::{LONG, OVER, PATIENCE, SHORT, Subject, bodies, message, name, queue, receipts, receive, send};
+use crate::queue::{Depth, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueOptions, Receipt, Received};
+
+fn missing(receipt: &Receipt) -> Received {
+    let (group, body) = ("g".to_owned(), "1".to_owned());
+    Received { receipt: receipt.clone(), group, body, receive_count: 1, redriven: false }
+}
 
 /// A missing queue is an error of every operation but removal.
 pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
@@ -15,9 +20,11 @@ pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
         broker.receive(&q, 1, Duration::ZERO).await.err(),
         broker.delete(&q, std::slice::from_ref(&receipt)).await.err(),
         broker.release(&q, std::slice::from_ref(&receipt), Duration::ZERO).await.err(),
-        broker.bury(&q, &receipt, "x").await.err(),
-        broker.dead_letters(&q, 0, 1).await.err(),
-        broker.forget(&q, 1).await.err(),
+        broker.bury(&q, &missing(&receipt), "x").await.err(),
+        broker.receive_dead(&q, 1).await.err(),
+        broker.show_dead(&q, std::slice::from_ref(&receipt)).await.err(),
+        broker.forget(&q, &receipt).await.err(),
+        broker.dead_depth(&q).await.err(),
         broker.depth(&q).await.err(),
     ];
     for error in errors {
@@ -26,13 +33,34 @@ pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
     broker.remove(&q).await.unwrap();
 }
 
-/// Removal, and a new queue of the same name.
+/// Removal: the queue is gone for those who knew it, and for those who come.
 pub async fn a_removed_queue_takes_everything_with_it(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
+    let received = receive(&broker, &q, 1).await;
+    broker.bury(&q, &received[0], "x").await.unwrap();
+    broker.remove(&q).await.unwrap();
+    drop(broker);
+    for round in 0..2 {
+        let broker = subject.broker();
+        let sent = broker.send(&q, vec![message("g", "4")]).await;
+        assert!(matches!(sent, Err(QueueError::NoSuchQueue(_))), "round {round}");
+        let dead = broker.receive_dead(&q, 1).await;
+        assert!(matches!(dead, Err(QueueError::NoSuchQueue(_))), "round {round}");
+        assert!(broker.list("").await.unwrap().is_empty(), "round {round}");
+        drop(broker);
+        subject.restart().await;
+    }
+}
+
+/// A new queue of the same name.
+pub async fn a_queue_can_be_made_anew(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("h", "3")]).await;
     let received = receive(&broker, &q, 1).await;
-    broker.bury(&q, &received[0].receipt, "x").await.unwrap();
+    broker.bury(&q, &received[0], "x").await.unwrap();
     let received = receive(&broker, &q, 1).await;
     broker.remove(&q).await.unwrap();
     let sent = broker.send(&q, vec![message("g", "4")]).await;
@@ -43,7 +71,7 @@ pub async fn a_removed_queue_takes_everything_with_it(subject: &mut dyn Subject)
     assert!(broker.list("").await.unwrap().is_empty());
     let q = queue(&broker, LONG, None).await;
     assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
-    assert!(broker.dead_letters(&q, 0, 10).await.unwrap().is_empty());
+    assert_eq!(broker.dead_depth(&q).await.unwrap(), 0);
     send(&broker, &q, vec![message("g", "1")]).await;
     broker.delete(&q, &receipts(&received)).await.unwrap();
     assert_eq!(
@@ -74,16 +102,18 @@ pub async fn removal_ends_a_poll(subject: &mut dyn Subject) {
 pub async fn queues_are_listed_by_prefix(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let options = QueueOptions { visibility: LONG, max_receives: None };
-    for queue in ["run-b", "events", "run-a"] {
-        broker.create(&name(queue), options.clone()).await.unwrap();
+    for queue in ["run-b.fifo", "events.fifo", "run-a.fifo"] {
+        let options = QueueOptions { max_receives: queue.starts_with("run-").then_some(3), ..options };
+        broker.create(&name(queue), options).await.unwrap();
     }
-    assert_eq!(broker.list("run-").await.unwrap(), [name("run-a"), name("run-b")]);
+    let both = [name("run-a.fifo"), name("run-b.fifo")];
+    assert_eq!(broker.list("run-").await.unwrap(), both, "queues of dead letters are not listed");
     assert_eq!(broker.list("").await.unwrap().len(), 3);
     assert!(broker.list("x").await.unwrap().is_empty());
-    broker.remove(&name("run-a")).await.unwrap();
+    broker.remove(&name("run-a.fifo")).await.unwrap();
     drop(broker);
     subject.restart().await;
-    assert_eq!(subject.broker().list("run-").await.unwrap(), [name("run-b")]);
+    assert_eq!(subject.broker().list("run-").await.unwrap(), [name("run-b.fifo")]);
 }
 
 /// A second creation changes the options and keeps the messages.
@@ -91,14 +121,17 @@ pub async fn options_can_be_changed(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1")]).await;
-    queue(&broker, Duration::from_secs(10), Some(1)).await;
+    queue(&broker, SHORT, Some(1)).await;
     drop(broker);
     subject.restart().await;
     let broker = subject.broker();
     assert_eq!(bodies(&receive(&broker, &q, 1).await), ["1"]);
-    subject.advance(Duration::from_secs(11));
+    subject.advance(OVER).await;
     assert!(receive(&broker, &q, 1).await.is_empty());
-    assert_eq!(broker.dead_letters(&q, 0, 10).await.unwrap().len(), 1);
+    assert_eq!(broker.dead_depth(&q).await.unwrap(), 1);
+    queue(&broker, LONG, Some(1)).await;
+    queue(&broker, LONG, Some(1)).await;
+    assert_eq!(broker.dead_depth(&q).await.unwrap(), 1, "what is dead stays");
 }
 
 /// Limits. A bad message fails alone.
@@ -117,7 +150,7 @@ pub async fn impossible_requests_are_refused(subject: &mut dyn Subject) {
             vec![
                 message("g", "1"),
                 Outgoing { body: "x".repeat(MAX_MESSAGE_BYTES + 1), ..message("g", "2") },
-                Outgoing { delay: MAX_DELAY + Duration::from_secs(1), ..message("g", "3") },
+                Outgoing { delay: Duration::from_secs(1), ..message("g", "3") },
                 Outgoing { group: String::new(), ..message("g", "4") },
                 Outgoing { body: "y".repeat(MAX_MESSAGE_BYTES), ..message("g", "5") },
             ],
@@ -131,4 +164,26 @@ pub async fn impossible_requests_are_refused(subject: &mut dyn Subject) {
     assert_eq!(received.len(), 2);
     assert_eq!(received[1].body.len(), MAX_MESSAGE_BYTES);
     assert!(broker.send(&q, Vec::new()).await.unwrap().failed.is_empty());
+    assert!(matches!(broker.receive_dead(&q, 11).await, Err(QueueError::Invalid(_))));
+}
+
+/// Ten of the largest messages in one batch.
+pub async fn a_large_batch_arrives_whole_and_in_order(subject: &mut dyn Subject) {
+    let broker = subject.broker();
+    let q = queue(&broker, LONG, None).await;
+    let large = |n: u32| Outgoing {
+        body: format!("{n}{}", "x".repeat(MAX_MESSAGE_BYTES - 1)),
+        ..message("g", &n.to_string())
+    };
+    send(&broker, &q, (0..10).map(large).collect()).await;
+    let mut order = String::new();
+    while order.len() < 10 {
+        // A receive need not bring all that there is.
+        let received = receive(&broker, &q, 10).await;
+        assert!(!received.is_empty(), "only {order} arrived");
+        assert!(received.iter().all(|m| m.body.len() == MAX_MESSAGE_BYTES));
+        order.extend(received.iter().filter_map(|m| m.body.chars().next()));
+        broker.delete(&q, &receipts(&received)).await.unwrap();
+    }
+    assert_eq!(order, "0123456789");
 }

@@ -8,7 +8,7 @@ use pilothouse_sqlite::Tx;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::state::{Handout, State, Stored};
-use crate::queue::{DEDUPLICATION_WINDOW, DeadLetter, Outgoing, QueueOptions, Receipt, Received};
+use crate::queue::{DEDUPLICATION_WINDOW, Outgoing, QueueOptions, Receipt, Received};
 
 /// Receive counts stand apart from the messages, so that a receive does not write the body again. Deduplication ids
 /// lie by generation, each as long as the window, so that the old ones lie together and two look-ups find any.
@@ -47,6 +47,14 @@ pub(super) const TABLES: &str = "
     CREATE INDEX dead_letters_queue ON dead_letters (queue);
 ";
 
+/// What came with the redrive of dead letters (ruling 9). `shown` counts how often a dead letter was received as one.
+pub(super) const REDRIVE: &str = "
+    ALTER TABLE messages DROP COLUMN visible_at;
+    ALTER TABLE messages ADD COLUMN redriven INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE dead_letters ADD COLUMN hidden_until INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE dead_letters ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
+";
+
 /// What a start finds.
 pub(super) struct Loaded {
     pub(super) queues: Vec<(i64, String, QueueOptions)>,
@@ -72,13 +80,10 @@ pub(super) fn load(tx: &Tx<'_>) -> rusqlite::Result<Loaded> {
         .collect::<rusqlite::Result<_>>()?;
     let messages = tx
         .prepare(
-            "SELECT queue, id, grp, visible_at, coalesce(count, 0) \
+            "SELECT queue, id, grp, coalesce(count, 0) \
              FROM messages LEFT JOIN receives ON message = id ORDER BY id",
         )?
-        .query_map([], |row| {
-            let visible_at = Timestamp::from_millis(row.get(3)?);
-            Ok((row.get(0)?, Stored { id: row.get(1)?, group: row.get(2)?, visible_at }, row.get(4)?))
-        })?
+        .query_map([], |row| Ok((row.get(0)?, Stored { id: row.get(1)?, group: row.get(2)? }, row.get(3)?)))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(Loaded { queues, messages, first_id: starts << 40 })
 }
@@ -125,20 +130,20 @@ pub(super) fn store(
     )?;
     let mut remember = tx.prepare_cached("INSERT OR IGNORE INTO deduplication VALUES (?1, ?2, ?3, ?4)")?;
     let mut insert = tx.prepare_cached(
-        "INSERT INTO messages (id, queue, grp, visible_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO messages (id, queue, grp, redriven, body) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
     let mut stored = Vec::with_capacity(messages.len());
     for message in messages {
-        let Outgoing { group, deduplication_id, body, delay } = message;
+        let Outgoing { group, deduplication_id, body, delay: _, redriven } = message;
         let sent_at = now.as_millis();
         if sent_before.exists((generation - 1, queue, &deduplication_id, sent_at - window))?
             || remember.execute((generation, queue, &deduplication_id, sent_at))? == 0
         {
             continue;
         }
-        let (id, visible_at) = (super::lock(state).next_id(), now + delay);
-        insert.execute((id, queue, &group, visible_at.as_millis(), &body))?;
-        stored.push(Stored { id, group, visible_at });
+        let id = super::lock(state).next_id();
+        insert.execute((id, queue, &group, redriven, &body))?;
+        stored.push(Stored { id, group });
     }
     Ok(stored)
 }
@@ -152,12 +157,14 @@ pub(super) fn count_receive(tx: &Tx<'_>, id: i64, count: u32) -> rusqlite::Resul
 
 /// The messages with their bodies; those that were deleted meanwhile are left out.
 pub(super) fn bodies(conn: &Connection, messages: &[Handout]) -> rusqlite::Result<Vec<Received>> {
-    let mut body = conn.prepare_cached("SELECT body FROM messages WHERE id = ?1")?;
+    let mut body = conn.prepare_cached("SELECT body, redriven FROM messages WHERE id = ?1")?;
     let mut received = Vec::with_capacity(messages.len());
     for Handout { id, group, receives } in messages {
-        let Some(body) = body.query_row([id], |row| row.get(0)).optional()? else { continue };
+        let row = body.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((body, redriven)) = row else { continue };
         let receipt = Receipt(format!("{id}-{receives}"));
-        received.push(Received { receipt, group: group.to_string(), body, receive_count: *receives });
+        let group = group.to_string();
+        received.push(Received { receipt, group, body, receive_count: *receives, redriven });
     }
     Ok(received)
 }
@@ -181,33 +188,4 @@ pub(super) fn bury(tx: &Tx<'_>, queue: i64, id: i64, cause: Option<&str>) -> rus
     )?
     .execute((id, queue, cause))?;
     delete(tx, &[id])
-}
-
-pub(super) fn dead_letters(
-    conn: &Connection,
-    queue: i64,
-    after: u64,
-    limit: usize,
-) -> rusqlite::Result<Vec<DeadLetter>> {
-    let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-    conn.prepare_cached(
-        "SELECT id, grp, body, cause, receives FROM dead_letters WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
-    )?
-    .query_map((queue, after, limit), |row| {
-        Ok(DeadLetter {
-            id: row.get::<_, i64>(0)?.unsigned_abs(),
-            group: row.get(1)?,
-            body: row.get(2)?,
-            cause: row.get(3)?,
-            receive_count: row.get(4)?,
-        })
-    })?
-    .collect()
-}
-
-pub(super) fn forget(tx: &Tx<'_>, queue: i64, id: u64) -> rusqlite::Result<bool> {
-    let Ok(id) = i64::try_from(id) else { return Ok(false) };
-    let removed =
-        tx.prepare_cached("DELETE FROM dead_letters WHERE queue = ?1 AND id = ?2")?.execute((queue, id))?;
-    Ok(removed > 0)
 }

@@ -1,4 +1,4 @@
-//! What is visible, delayed and in flight: everything about the messages but their bodies.
+//! What is visible and in flight: everything about the messages but their bodies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,11 +12,15 @@ use crate::queue::{Depth, QueueName, QueueOptions, Receipt};
 /// The most messages that one pick moves to the dead letters.
 const MAX_EXHAUSTED: usize = 50;
 
+/// Until when a visible message is hidden.
+fn long_ago() -> Timestamp {
+    Timestamp::from_millis(0)
+}
+
 /// A message as it was stored.
 pub(super) struct Stored {
     pub(super) id: i64,
     pub(super) group: String,
-    pub(super) visible_at: Timestamp,
 }
 
 /// A message that is about to be handed out.
@@ -47,7 +51,7 @@ struct Queue {
     groups: HashMap<Arc<str>, Group>,
     /// Groups that may have something to receive, in turn.
     ready: VecDeque<Arc<str>>,
-    /// When hidden messages, delayed or in flight, become visible.
+    /// When hidden messages, in flight or released for later, become visible.
     timers: BTreeSet<(Timestamp, i64)>,
     bell: Arc<Notify>,
 }
@@ -80,7 +84,7 @@ impl State {
         }
         for (number, message, receives) in loaded.messages {
             if let Some(queue) = state.queues.get_mut(&number) {
-                queue.add(message, receives, None);
+                queue.add(message, receives);
             }
         }
         state
@@ -124,10 +128,10 @@ impl State {
         queue.messages.into_keys().collect()
     }
 
-    pub(super) fn sent(&mut self, number: i64, messages: Vec<Stored>, now: Timestamp) {
+    pub(super) fn sent(&mut self, number: i64, messages: Vec<Stored>) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
         for message in messages {
-            queue.add(message, 0, Some(now));
+            queue.add(message, 0);
         }
     }
 
@@ -187,10 +191,8 @@ impl State {
         for message in queue.messages.values() {
             if message.hidden_until <= now {
                 depth.visible += 1;
-            } else if message.in_flight {
-                depth.in_flight += 1;
             } else {
-                depth.delayed += 1;
+                depth.in_flight += 1;
             }
         }
         Some(depth)
@@ -209,19 +211,16 @@ impl Queue {
         }
     }
 
-    /// Adds a message at the end of its group. Without a time, it is hidden until the timers were looked at.
-    fn add(&mut self, stored: Stored, receives: u32, now: Option<Timestamp>) {
-        let Stored { id, group, visible_at } = stored;
+    /// Adds a message at the end of its group.
+    fn add(&mut self, stored: Stored, receives: u32) {
+        let Stored { id, group } = stored;
         let group = match self.groups.get_key_value(group.as_str()) {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(group),
         };
-        if now.is_none_or(|now| visible_at > now) {
-            self.hide(visible_at, id);
-        }
         self.messages.insert(
             id,
-            Message { group: Arc::clone(&group), receives, hidden_until: visible_at, in_flight: false },
+            Message { group: Arc::clone(&group), receives, hidden_until: long_ago(), in_flight: false },
         );
         self.groups.entry(Arc::clone(&group)).or_default().order.push_back(id);
         self.settle(&group);
@@ -335,7 +334,7 @@ impl Queue {
         }
         let name = Arc::clone(&message.group);
         self.timers.remove(&(message.hidden_until, id));
-        message.hidden_until = until.unwrap_or(Timestamp::from_millis(0));
+        message.hidden_until = until.unwrap_or_else(long_ago);
         if let Some(until) = until {
             self.hide(until, id);
         }

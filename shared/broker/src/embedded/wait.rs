@@ -1,4 +1,4 @@
-//! Long polls: asleep until a send, a release, a delay or a visibility timeout gives them something to do.
+//! Long polls: asleep until a send, a release or a visibility timeout gives them something to do.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -131,7 +131,7 @@ impl AgentSession {
                 break;
             }
             events.extend(match due {
-                Due::Received => self.on_unreceived(process, cx)?,
+                Due::Received => self.on_unreceived(process, cx),
                 Due::Done => self.on_undone(cx),
                 Due::Launch => self.on_unlaunched(cx)?,
                 Due::Silence => self.on_silence(process, heard_at, cx)?,
@@ -145,25 +145,25 @@ impl AgentSession {
         Ok(events)
     }
 
-    /// No `received` in time: dead → ruling 14; alive → once more, then the process is stopped (ruling 12).
-    fn on_unreceived(
-        &mut self,
-        process: ProcessState,
-        cx: &mut Occasion<'_>,
-    ) -> Result<Events, SessionError> {
-        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Ok(Vec::new()) };
-        if process == ProcessState::Dead {
-            return self.record_process_dead(run_id, "The sidecar's process is gone.", cx);
-        }
+    /// No `received` in time: alive → once more, then the process is stopped (ruling 12). Dead → ruling 14, with the word
+    /// of the run's end: the runtime has seen it, and says so once what the spool still holds is published. A run that
+    /// counted as over before would give that up.
+    fn on_unreceived(&mut self, process: ProcessState, cx: &mut Occasion<'_>) -> Events {
+        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Vec::new() };
         let kind = self.outstanding_kind();
-        let Some(outstanding) = self.state.outstanding_mut() else { return Ok(Vec::new()) };
+        let Some(outstanding) = self.state.outstanding_mut() else { return Vec::new() };
+        if process == ProcessState::Dead {
+            // If that word never comes, the silence ends the run (ruling 13).
+            outstanding.sent_at = cx.now;
+            return Vec::new();
+        }
         if outstanding.attempt >= 2 {
-            return Ok(self.order_kill(true, cx));
+            return self.order_kill(true, cx);
         }
         outstanding.attempt += 1;
         outstanding.sent_at = cx.now;
         let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
-        Ok(kind.map(|kind| DomainEvent::CommandReissued { kind, command }).into_iter().collect())
+        kind.map(|kind| DomainEvent::CommandReissued { kind, command }).into_iter().collect()
     }
 
     /// No `received` for `begin`: once more, then the process is stopped (ruling 12).
@@ -226,7 +226,8 @@ impl AgentSession {
     }
 
     /// Nothing was received for too long: the run counts as dead (ruling 13). A process that the runtime still
-    /// sees is killed first, so that a confirmed state never lies about a living process (ruling 15).
+    /// sees is killed first, so that a confirmed state never lies about a living process (ruling 15); one that it saw
+    /// end may still have its spool published, and gets that time once.
     fn on_silence(
         &mut self,
         process: ProcessState,
@@ -241,7 +242,7 @@ impl AgentSession {
             return Ok(Vec::new());
         }
         let run_id = run.id;
-        if process == ProcessState::Alive {
+        if !run.silence_is_death(process) {
             run.silent_at = cx.now + cx.deadlines.silent;
             run.phase = match run.phase {
                 // Told before: told again.

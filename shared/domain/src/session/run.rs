@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::session::AgentSession;
+use crate::session::{AgentSession, ProcessState};
 use crate::value::Capabilities;
 use crate::{CommandId, RunId, Timestamp};
 
@@ -63,6 +63,18 @@ pub struct Run {
     pub capabilities: Option<Capabilities>,
     /// Where its envelopes stand.
     pub inbox: Inbox,
+}
+
+impl Run {
+    /// Whether a silence of this run is its death (ruling 13), by what the runtime says of its process: one that is alive
+    /// is ended first, and one that was seen to end is first given the time to have its spool published.
+    pub const fn silence_is_death(&self, process: ProcessState) -> bool {
+        match process {
+            ProcessState::Alive => false,
+            ProcessState::Dead => matches!(self.phase, RunPhase::Ending { .. }),
+            ProcessState::Unknown => true,
+        }
+    }
 }
 
 /// Which envelopes of a run were consumed. Sequences count from 1 without gaps (ruling 9).
@@ -185,6 +197,11 @@ impl Inbox {
         Some(lost)
     }
 
+    /// Whether the sequence that is next is parked.
+    pub fn is_ready(&self) -> bool {
+        self.parked.first() == Some(&self.next)
+    }
+
     /// Takes the parked sequence that is next now, if there is one.
     pub fn ready(&mut self) -> Option<u64> {
         self.unpark()
@@ -279,6 +296,12 @@ impl AgentSession {
     /// Takes the parked envelope of the current run that is next, after a gap was given up.
     pub fn take_ready(&mut self) -> Option<u64> {
         self.run.as_mut().and_then(|run| run.inbox.ready())
+    }
+
+    /// Whether the envelope of the current run that is next is parked: nothing is missing before it, and it only has to
+    /// be applied.
+    pub fn has_ready(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.inbox.is_ready())
     }
 
     /// Whether envelopes of the current run are missing and nobody has asked for them yet.

@@ -14,7 +14,7 @@ use pilothouse_runtime::{
     WorkerConfig,
 };
 use pilothouse_wire::RootSecret;
-use pilothouse_wire::launch::{LaunchRequest, RunExit};
+use pilothouse_wire::launch::{Entrance, LaunchRequest, RunExit};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -56,13 +56,7 @@ impl Place {
 
     pub(crate) fn config(&self) -> WorkerConfig {
         let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/worker/fake_sidecar.sh");
-        let mut config = WorkerConfig::new(
-            self.data(),
-            fake,
-            secret(),
-            "http://127.0.0.1:1/gateway",
-            "http://127.0.0.1:1/api",
-        );
+        let mut config = WorkerConfig::new(self.data(), fake);
         config.timing = Timing {
             poll: Duration::from_millis(20),
             start_grace: Duration::from_millis(100),
@@ -186,12 +180,13 @@ fn use_up(left: &AtomicUsize) -> bool {
 
 #[async_trait]
 impl RunClaims for Recorder {
-    async fn claim(&self, _: &LaunchRequest) -> Result<ClaimOutcome, ClaimError> {
+    async fn claim(&self, request: &LaunchRequest) -> Result<ClaimOutcome, ClaimError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         if use_up(&self.claims_to_fail) {
             return Err(ClaimError("the store is away".into()));
         }
-        Ok(self.claim.lock().unwrap().unwrap_or(ClaimOutcome::Claimed))
+        let access = Entrance::gateway("http://127.0.0.1:1").admit(&secret(), request);
+        Ok(self.claim.lock().unwrap().clone().unwrap_or(ClaimOutcome::Claimed(Box::new(access))))
     }
 }
 

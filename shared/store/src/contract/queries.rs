@@ -69,16 +69,30 @@ pub async fn prefixes_hold_to_the_last_character(subject: &dyn Subject) {
     }
 }
 
+/// A text that nothing makes much smaller, of letters, digits and two signs.
+fn noise(seed: u64, length: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let sign = u8::try_from(state >> 58).unwrap();
+        char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[usize::from(sign)])
+    };
+    (0..length).map(|_| next()).collect()
+}
+
 /// A page ends by its bytes.
 pub async fn pages_beyond_a_megabyte_lose_nothing(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> =
-        (0..25).map(|n| Item { body: "x".repeat(150_000), ..item("p", &format!("{n:02}")) }).collect();
+        (0..25).map(|n| Item { body: noise(n, 150_000), ..item("p", &format!("{n:02}")) }).collect();
     put(&table, items.clone()).await;
     let whole = Query { limit: 1000, ..query("p", SortRange::All) };
     let first = table.query(&whole).await.unwrap();
     let bytes: usize = first.items.iter().map(Item::size).sum();
-    assert!(first.items.len() > 3 && bytes <= MAX_PAGE_BYTES + 200_000, "{bytes}");
+    // Bytes as they are stored: an engine that packs bodies gets more of them into a page.
+    assert!(first.items.len() > 3 && bytes <= 2 * MAX_PAGE_BYTES, "{bytes}");
     assert!(first.next.is_some());
     assert_eq!(all(&table, whole.clone()).await, items);
     let descending = all(&table, Query { descending: true, ..whole }).await;

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use pilothouse_domain::Timestamp;
 
+use super::packing;
 use crate::table::{Index, Item, Key, Position, Query, TableError};
 
 pub(super) type Attributes = HashMap<String, AttributeValue>;
@@ -54,7 +56,10 @@ pub(super) fn attributes(item: Item) -> Attributes {
     set("sk", text(key.sort));
     set("k", text(kind));
     set("v", number(version));
-    set("b", text(body));
+    match packing::pack(&body) {
+        Some(packed) => set("z", AttributeValue::B(Blob::new(packed))),
+        None => set("b", text(body)),
+    }
     for (index, place) in [(Index::Listing, listing), (Index::Due, due)] {
         if let Some(place) = place {
             let (partition, sort) = key_names(Some(index));
@@ -79,8 +84,39 @@ pub(super) fn item(mut attributes: Attributes) -> Result<Item, TableError> {
         listing: place(a, Index::Listing)?,
         due: place(a, Index::Due)?,
         expires_at: parsed(a, "xm")?.map(Timestamp::from_millis),
-        body: required(a, "b")?,
+        body: body(a)?,
     })
+}
+
+fn body(attributes: &mut Attributes) -> Result<String, TableError> {
+    match attributes.remove("z") {
+        None => required(attributes, "b"),
+        Some(AttributeValue::B(packed)) => {
+            packing::unpack(packed.as_ref()).map_err(|error| TableError::Engine(Box::new(error)))
+        }
+        Some(_) => Err(malformed("z")),
+    }
+}
+
+/// Names and values, as `DynamoDB` counts them: a number takes a byte for two digits and one more.
+pub(super) fn bytes(attributes: &Attributes) -> usize {
+    let value = |value: &AttributeValue| match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(digits) => digits.len().div_ceil(2) + 1,
+        AttributeValue::B(blob) => blob.as_ref().len(),
+        _ => 1,
+    };
+    attributes.iter().map(|(name, of)| name.len() + value(of)).sum()
+}
+
+/// The primary key of an item that an index names.
+pub(super) fn key_of(attributes: &Attributes) -> Result<Attributes, TableError> {
+    let mut key = Attributes::with_capacity(2);
+    for name in ["pk", "sk"] {
+        let value = attributes.get(name).ok_or_else(|| malformed(name))?;
+        key.insert(name.to_owned(), value.clone());
+    }
+    Ok(key)
 }
 
 fn place(attributes: &mut Attributes, index: Index) -> Result<Option<Key>, TableError> {

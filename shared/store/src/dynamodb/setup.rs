@@ -42,7 +42,7 @@ impl DynamoTable {
                         .index_name(attributes::index_name(index))
                         .key_schema(hash)
                         .key_schema(range)
-                        .projection(Projection::builder().projection_type(ProjectionType::All).build())
+                        .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
                         .build()
                         .map_err(errors::engine)?,
                 ),

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{DomainEvent, RunId};
+use pilothouse_domain::{Deadlines, DomainEvent, RunId, Timestamp};
 
 use super::Findings;
 use super::world::Session;
+use crate::lane::HURRY;
 
 /// Places count from 1 to the session's own count, without gaps; entries have ids of their own.
 pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
@@ -47,10 +48,13 @@ pub(super) fn resting(session: &Session, found: &mut Findings<'_>) {
     }
 }
 
-/// Each sequence of each spool is the cause of one entry, or was given up because its sidecar could never send it.
+/// Each sequence of each spool is the cause of one entry, or was given up because its sidecar could not send it: never,
+/// as its script wants, or not in the time in which it was asked for, as the machine stood still. That is measured: less
+/// of a standstill than the time between two requests must not cost an event (ruling 9).
 pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'_>) {
     let mut applied: BTreeMap<(RunId, u64), Vec<u64>> = BTreeMap::new();
     let mut lost: Vec<(RunId, u64, u64, u64)> = Vec::new();
+    let mut asked: Vec<(RunId, u64, u64, Timestamp)> = Vec::new();
     let mut current = None;
     for entry in &session.journal {
         if let Cause::Agent { run_id, sequence: Some(sequence), .. } = &entry.cause {
@@ -61,6 +65,9 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
                 DomainEvent::RunRequested { run_id, .. } => current = Some(*run_id),
                 DomainEvent::EventsLost { from_sequence, to_sequence } => {
                     lost.extend(current.map(|run| (run, *from_sequence, *to_sequence, entry.sequence)));
+                }
+                DomainEvent::ReplayRequested { command, from_sequence, to_sequence } => {
+                    asked.push((command.run_id, *from_sequence, *to_sequence, entry.at));
                 }
                 _ => {}
             }
@@ -97,6 +104,11 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
                         &what,
                     );
                 }
+                (None, Some((.., place)))
+                    if stood_still(session, &asked, spool.run, sequence, *place, found) =>
+                {
+                    found.stalled += 1;
+                }
                 (None | Some([_]), Some((_, _, _, place))) => {
                     found.session(
                         session,
@@ -125,4 +137,20 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
             &what,
         );
     }
+}
+
+/// Whether, from the first request for an event until it was given up, the machine stood still for as long as lies
+/// between two requests.
+fn stood_still(
+    session: &Session,
+    asked: &[(RunId, u64, u64, Timestamp)],
+    run: RunId,
+    sequence: u64,
+    place: u64,
+    found: &Findings<'_>,
+) -> bool {
+    let first = asked.iter().find(|(of, from, to, _)| *of == run && (*from..=*to).contains(&sequence));
+    let given_up = session.journal.iter().find(|entry| entry.sequence == place);
+    let (Some((.., first)), Some(given_up)) = (first, given_up) else { return false };
+    found.stalls.between(*first, given_up.at) >= Deadlines::default().shortened(HURRY).replayed
 }

@@ -1,12 +1,13 @@
 //! Every accepted message is delivered once, still pending, shown as uncertain, or cancelled with its reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_domain::session::AgentSessionStatus as S;
 use pilothouse_domain::{DomainEvent, MessageId};
+use serde_json::Value;
 
 use super::Findings;
-use super::world::Session;
+use super::world::{Session, Spool};
 use crate::owner::Asked;
 use crate::script::STEERED;
 
@@ -84,36 +85,28 @@ pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut 
 }
 
 /// What the sidecars spooled shows each message given to the agent once at most; once more for each time that the
-/// owner let an uncertain one go out again.
+/// owner let an uncertain one go out again. And what the agent was given it answered once at most.
 pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
-    for (id, fate) in fates(session) {
+    let fates = fates(session);
+    let heard: Vec<Heard<'_>> = session.spools.iter().map(|spool| Heard::of(spool, &fates)).collect();
+    for (id, fate) in &fates {
         let path = format!("/{id}/release");
         let released = asked
             .iter()
             .filter(|one| one.function == "messages-release" && one.status < 300 && one.path.ends_with(&path))
             .count();
-        let said = format!("{STEERED}{}", fate.content);
         // Once a run: a command that is sent again is answered with the same acknowledgement again.
-        let id_text = id.to_string();
-        let given = session.spools.iter().filter(|spool| {
-            spool.entries.iter().any(|s| {
-                s.body["type"] == "message_ack"
-                    && s.body["phase"] == "injecting"
-                    && s.body["messageId"] == id_text
-            })
-        });
+        let given = heard.iter().filter(|heard| heard.given(id, fate)).count();
         let begun = session
             .spooled()
-            .filter(|s| s.body["type"] == "turn_started" && s.body["messageId"] == id.to_string());
-        let told = session
-            .spooled()
-            .filter(|s| s.body["type"] == "assistant_message" && s.body["content"]["text"] == said);
-        let (given, begun, told) = (given.count(), begun.count(), told.count());
+            .filter(|s| s.body["type"] == "turn_started" && s.body["messageId"] == id.to_string())
+            .count();
+        let answered = heard.iter().filter(|heard| heard.answered(id, fate)).count();
         let most = 1 + released;
         let counts = format!(
-            "{id}: given {given} times, began {begun} turns, answered {told} times, released {released} times"
+            "{id}: given {given} times, began {begun} turns, answered {answered} times, released {released} times"
         );
-        if given > most || begun > most || told > most {
+        if given > most || begun > most {
             found.session(session, fate.delivered.last().copied(), "the agent got a message twice", &counts);
         }
         if !fate.delivered.is_empty() && given + begun == 0 {
@@ -124,7 +117,7 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
                 &counts,
             );
         }
-        if told > 0 && fate.delivered.is_empty() && fate.cancelled.is_empty() {
+        if answered > 0 && fate.delivered.is_empty() && fate.cancelled.is_empty() {
             found.session(
                 session,
                 fate.enqueued.last().copied(),
@@ -132,6 +125,53 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
                 &counts,
             );
         }
+    }
+    for (spool, heard) in session.spools.iter().zip(&heard) {
+        for (text, answers) in &heard.answers {
+            let given = heard.injected.get(text).map_or(0, BTreeSet::len);
+            if *answers > given {
+                let what = format!("run {}: {given} messages, {answers} answers: {text}", spool.run);
+                found.session(session, None, "an agent answered more often than it was asked", &what);
+            }
+        }
+    }
+}
+
+/// What the agent of one run was given during its turns, by text, and how often it answered that text. Pilothouse itself
+/// may say the same twice, such as the default answer to two questions: those are two messages.
+struct Heard<'a> {
+    injected: BTreeMap<&'a str, BTreeSet<MessageId>>,
+    answers: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Heard<'a> {
+    fn of(spool: &'a Spool, fates: &'a BTreeMap<MessageId, Fate>) -> Self {
+        let mut heard = Self { injected: BTreeMap::new(), answers: BTreeMap::new() };
+        for body in spool.entries.iter().map(|spooled| &spooled.body) {
+            let text = |value: &'a Value| value.as_str().unwrap_or_default();
+            if body["type"] == "message_ack" && body["phase"] == "injecting" {
+                let id = text(&body["messageId"]).parse().unwrap();
+                let content = fates.get(&id).map_or("", |fate| fate.content.as_str());
+                heard.injected.entry(content).or_default().insert(id);
+            }
+            if body["type"] == "assistant_message"
+                && let Some(answered) = text(&body["content"]["text"]).strip_prefix(STEERED)
+            {
+                *heard.answers.entry(answered).or_default() += 1;
+            }
+        }
+        heard
+    }
+
+    fn given(&self, id: &MessageId, fate: &Fate) -> bool {
+        self.injected.get(fate.content.as_str()).is_some_and(|ids| ids.contains(id))
+    }
+
+    /// Whether the agent has certainly answered this one: as often as it was given that text.
+    fn answered(&self, id: &MessageId, fate: &Fate) -> bool {
+        let text = fate.content.as_str();
+        let ids = self.injected.get(text).map_or(0, BTreeSet::len);
+        self.given(id, fate) && self.answers.get(text).is_some_and(|answers| *answers >= ids)
     }
 }
 

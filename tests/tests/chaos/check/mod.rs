@@ -12,6 +12,7 @@ use std::path::Path;
 
 use crate::lane::Rounds;
 use crate::owner::Ledger;
+use crate::stalls::Stalls;
 use world::World;
 
 /// Something that must not be.
@@ -43,6 +44,9 @@ impl fmt::Display for Violation {
 /// The violations so far.
 pub(crate) struct Findings<'a> {
     history: &'a Rounds,
+    stalls: &'a Stalls,
+    /// Events that were given up while the machine stood still.
+    stalled: usize,
     all: Vec<Violation>,
 }
 
@@ -65,9 +69,14 @@ impl Findings<'_> {
 }
 
 /// Checks a data folder that nobody uses any more. Also says how much there was to check.
-pub(crate) async fn check(data: &Path, ledger: &Ledger, history: &Rounds) -> (String, Vec<Violation>) {
+pub(crate) async fn check(
+    data: &Path,
+    ledger: &Ledger,
+    history: &Rounds,
+    stalls: &Stalls,
+) -> (String, Vec<Violation>) {
     let world = World::load(data).await;
-    let mut found = Findings { history, all: Vec::new() };
+    let mut found = Findings { history, stalls, stalled: 0, all: Vec::new() };
     for (session, what, evidence) in ledger.wrong() {
         found.other(&session, &what, evidence);
     }
@@ -83,6 +92,6 @@ pub(crate) async fn check(data: &Path, ledger: &Ledger, history: &Rounds) -> (St
     pool::leases_are_the_runs(&world, &mut found);
     pool::nothing_is_left_in_the_broker(&world, &mut found);
     requests::each_happened_once(&world, &ledger.asked(), &mut found);
-    let facts = world.summary();
+    let facts = format!("{}, {} events given up at a standstill", world.summary(), found.stalled);
     (facts, found.all)
 }

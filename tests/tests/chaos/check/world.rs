@@ -99,7 +99,7 @@ impl World {
         let mut dead_letters = Vec::new();
         let mut depths = Vec::new();
         for (name, queue) in [("events", queues::events()), ("reactions", queues::reactions())] {
-            dead_letters.extend(broker.dead_letters(&queue, 0, 100).await.unwrap());
+            dead_letters.extend(broker.receive_dead(&queue, 10).await.unwrap());
             depths.push((name, broker.depth(&queue).await.unwrap()));
         }
         let pool = store.pool(&owner).await.unwrap().value;

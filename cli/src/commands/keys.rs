@@ -1,0 +1,27 @@
+//! `pilothouse keys`.
+
+use clap::Subcommand;
+
+use crate::args::Globals;
+use crate::context::write_json;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::keys::LocalKeys;
+
+/// The keys of the local data folder.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Print the public key as a JSON Web Key Set, for an issuer that others verify tokens by
+    Jwks,
+}
+
+impl Keys {
+    pub(super) fn run(self, globals: &Globals) -> Result<Exit, CliError> {
+        let Self::Jwks = self;
+        let folder = globals.data_folder().ok_or_else(|| {
+            CliError::Usage("there is no home folder; name a data folder with --data".into())
+        })?;
+        write_json(LocalKeys::open_or_create(&folder)?.jwks())?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,187 @@
+//! Which control plane the program speaks to: the embedded server, or a deployment in the cloud.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use crate::args::{DEFAULT_LISTEN, Globals};
+use crate::error::CliError;
+use crate::keys::{AUDIENCE, Trust};
+
+/// What the control plane runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Profile {
+    /// One process on this machine, or another
+    #[default]
+    Embedded,
+    /// Functions in an AWS account, or in a local cloud
+    Aws,
+}
+
+/// What a deployment says about itself: parameters and outputs of its stacks, under their names. `infra/deploy` writes
+/// it to `target/deploy/{prefix}.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Deployment {
+    /// The address of the HTTP API.
+    pub api_url: String,
+    /// The address of the WebSocket API.
+    pub stream_url: String,
+    /// Who signs the tokens of owners.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// Whom the tokens are for.
+    #[serde(default)]
+    pub audience: Option<String>,
+    /// `true`: the issuer is the deployment's own, made of the public key of a data folder.
+    #[serde(default)]
+    pub own_issuer: Option<String>,
+    /// That data folder; none: the one of this machine.
+    #[serde(default)]
+    pub keys: Option<PathBuf>,
+}
+
+/// Where a deployment stands when nobody says so: below the folder that one is in, or one above it.
+const DEPLOYMENT: &str = "target/deploy/pilothouse.json";
+
+impl Deployment {
+    /// Reads the file that `globals` name, or the one of the source tree that one is in; none: there is no such.
+    fn find(globals: &Globals) -> Result<Option<Self>, CliError> {
+        if let Some(file) = &globals.deployment {
+            return Self::read(file).map(Some);
+        }
+        let Ok(here) = std::env::current_dir() else { return Ok(None) };
+        let found = here.ancestors().map(|folder| folder.join(DEPLOYMENT)).find(|file| file.is_file());
+        found.map(|file| Self::read(&file)).transpose()
+    }
+
+    fn read(file: &Path) -> Result<Self, CliError> {
+        let bytes = std::fs::read(file).map_err(|source| CliError::File { path: file.to_owned(), source })?;
+        serde_json::from_slice(&bytes)
+            .map_err(|e| CliError::Usage(format!("{} does not describe a deployment: {e}", file.display())))
+    }
+}
+
+/// Where the control plane is, and what it believes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What it runs on.
+    pub profile: Profile,
+    /// The address of its HTTP API.
+    pub url: String,
+    /// The address of its WebSocket API, where that is another.
+    pub ws_url: Option<String>,
+    /// What it expects of tokens that are minted here; none: it takes no such.
+    pub trust: Option<Trust>,
+    /// The data folder of the keys that it knows, when that is said.
+    pub keys: Option<PathBuf>,
+}
+
+impl Place {
+    /// The place that the command line means.
+    pub fn of(globals: &Globals) -> Result<Self, CliError> {
+        match globals.profile {
+            Profile::Embedded => Ok(Self {
+                profile: Profile::Embedded,
+                url: globals.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_LISTEN}")),
+                ws_url: None,
+                trust: Some(Trust::default()),
+                keys: globals.data.clone(),
+            }),
+            Profile::Aws => Self::of_cloud(globals),
+        }
+    }
+
+    fn of_cloud(globals: &Globals) -> Result<Self, CliError> {
+        let deployment = Deployment::find(globals)?;
+        let deployment = deployment.as_ref();
+        let url = globals.url.clone().or_else(|| deployment.map(|d| d.api_url.clone())).ok_or_else(|| {
+            CliError::Usage(
+                "there is no deployment here; name its file with --deployment, or its address with --url"
+                    .into(),
+            )
+        })?;
+        let own = deployment.filter(|d| d.own_issuer.as_deref() != Some("false"));
+        let issuer = globals.issuer.clone().or_else(|| own.and_then(|d| d.issuer.clone()));
+        let audience = globals.audience.clone().or_else(|| deployment.and_then(|d| d.audience.clone()));
+        Ok(Self {
+            profile: Profile::Aws,
+            url,
+            ws_url: globals.ws_url.clone().or_else(|| deployment.map(|d| d.stream_url.clone())),
+            trust: issuer
+                .map(|issuer| Trust { issuer, audience: audience.unwrap_or_else(|| AUDIENCE.to_owned()) }),
+            keys: globals.data.clone().or_else(|| own.and_then(|d| d.keys.clone())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, Profile};
+    use crate::args::Globals;
+    use crate::error::CliError;
+    use crate::keys::Trust;
+
+    fn cloud() -> Globals {
+        Globals { profile: Profile::Aws, ..Globals::default() }
+    }
+
+    fn deployed(text: &str) -> (tempfile::TempDir, Globals) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pilothouse.json");
+        std::fs::write(&file, text).unwrap();
+        (dir, Globals { deployment: Some(file), ..cloud() })
+    }
+
+    const FILE: &str = r#"{
+        "ApiUrl": "http://127.0.0.1:4566/_aws/execute-api/abc/$default",
+        "StreamUrl": "ws://127.0.0.1:4566/_aws/execute-api/def/live",
+        "Issuer": "https://issuer.example", "Audience": "pilothouse", "TableName": "pilothouse"
+    }"#;
+
+    #[test]
+    fn a_deployment_says_where_it_is_and_whom_it_believes() {
+        let (_dir, globals) = deployed(FILE);
+        let place = Place::of(&globals).unwrap();
+        assert_eq!(place.url, "http://127.0.0.1:4566/_aws/execute-api/abc/$default");
+        assert_eq!(place.ws_url.as_deref(), Some("ws://127.0.0.1:4566/_aws/execute-api/def/live"));
+        let trust = Trust { issuer: "https://issuer.example".into(), audience: "pilothouse".into() };
+        assert_eq!(place.trust, Some(trust));
+    }
+
+    #[test]
+    fn what_the_command_line_says_comes_first() {
+        let (_dir, globals) = deployed(FILE);
+        let globals = Globals {
+            url: Some("https://a".into()),
+            ws_url: Some("wss://b".into()),
+            issuer: Some("https://c".into()),
+            audience: Some("d".into()),
+            ..globals
+        };
+        let place = Place::of(&globals).unwrap();
+        assert_eq!((place.url.as_str(), place.ws_url.as_deref()), ("https://a", Some("wss://b")));
+        assert_eq!(place.trust, Some(Trust { issuer: "https://c".into(), audience: "d".into() }));
+    }
+
+    #[test]
+    fn an_issuer_of_others_gets_no_tokens_of_local_keys() {
+        let (_dir, globals) = deployed(&FILE.replacen('{', r#"{"OwnIssuer": "false","#, 1));
+        assert_eq!(Place::of(&globals).unwrap().trust, None);
+    }
+
+    #[test]
+    fn a_file_that_describes_nothing_is_named() {
+        let (_dir, globals) = deployed("{}");
+        let error = Place::of(&globals).unwrap_err();
+        assert!(matches!(&error, CliError::Usage(text) if text.contains("pilothouse.json")), "{error}");
+    }
+
+    #[test]
+    fn the_embedded_server_needs_no_telling() {
+        let place = Place::of(&Globals::default()).unwrap();
+        assert_eq!((place.url.as_str(), place.ws_url), ("http://127.0.0.1:7433", None));
+        assert_eq!(place.trust, Some(Trust::default()));
+    }
+}

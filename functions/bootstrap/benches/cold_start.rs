@@ -1,0 +1,71 @@
+//! From `exec` to the first poll for an event, as Lambda's initialisation counts it: a fake Runtime API on loopback
+//! measures until `GET …/invocation/next` comes, and a fake cloud answers the requests that warm connections.
+//!
+//! ```text
+//! cargo bench -p pilothouse-bootstrap --bench cold_start
+//! BOOTSTRAP=target/lambda/bootstrap/bootstrap cargo bench -p pilothouse-bootstrap --bench cold_start
+//! ```
+
+// A bench speaks by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../tests/fake/mod.rs"]
+mod fake;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use fake::{Answer, environment, serve};
+
+const RUNS: usize = 40;
+const FUNCTIONS: [(&str, &str); 3] =
+    [("openapi", "touches nothing"), ("sessions-get", "warms the table"), ("intake", "reads the secret too")];
+const SECRET: &str = r#"{"SecretString":"{\"id\":\"1\",\"secret\":\"0123456789abcdef0123456789abcdef\"}"}"#;
+
+fn main() {
+    // `cargo test --benches` asks only whether it starts.
+    let runs = if std::env::args().any(|argument| argument == "--test") { 1 } else { RUNS };
+    let program = std::env::var_os("BOOTSTRAP").unwrap_or_else(|| env!("CARGO_BIN_EXE_bootstrap").into());
+    let program = PathBuf::from(program);
+    let bytes = std::fs::metadata(&program).expect("the program is there").len();
+    println!("{}: {bytes} bytes", program.display());
+
+    let (polled, polls) = channel();
+    let runtime_api = serve(move |request| {
+        if request.head.contains("/invocation/next") {
+            let _ = polled.send(Instant::now());
+        }
+        Answer::Never
+    });
+    let cloud = serve(|request| {
+        let asks_secret = request.head.contains("secretsmanager");
+        Answer::json("200 OK", if asks_secret { SECRET } else { "{}" })
+    });
+    for (function, what) in FUNCTIONS {
+        let mut times: Vec<Duration> = (0..runs)
+            .map(|_| {
+                let began = Instant::now();
+                let mut child = Command::new(&program)
+                    .env_clear()
+                    .envs(environment(function, &runtime_api, &cloud))
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .expect("the program starts");
+                let polled = polls.recv_timeout(Duration::from_secs(10)).expect("it polls");
+                child.kill().unwrap();
+                child.wait().unwrap();
+                polled.duration_since(began)
+            })
+            .collect();
+        times.sort();
+        let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1000.0;
+        println!(
+            "{function:14} ({what}): median {:.1} ms, p90 {:.1} ms, best {:.1} ms",
+            at(50),
+            at(90),
+            at(0)
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! HTTP APIs, payload format 2.0: the event as a request to the function's own router, and its answer.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, Uri, header};
+use pilothouse_domain::UserId;
+use pilothouse_functions::edge::Problem;
+use pilothouse_functions::edge::auth::VerifiedOwner;
+use serde::{Deserialize, Serialize};
+use tower::ServiceExt as _;
+
+use crate::failure::Failure;
+
+/// The largest answer in bytes: Lambda takes 6 MB, and base64 and JSON make text longer.
+const MAX_ANSWER_BYTES: usize = 4_400_000;
+
+/// What API Gateway sends for a request (payload format 2.0), as far as it is read here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    raw_path: String,
+    #[serde(default)]
+    raw_query_string: String,
+    #[serde(default)]
+    cookies: Option<Vec<String>>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    request_context: RequestContext,
+    #[serde(default)]
+    path_parameters: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    is_base64_encoded: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestContext {
+    #[serde(default)]
+    stage: String,
+    #[serde(default)]
+    authorizer: Option<AuthorizerContext>,
+    http: HttpContext,
+}
+
+#[derive(Debug, Deserialize)]
+struct HttpContext {
+    method: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct AuthorizerContext {
+    #[serde(default)]
+    jwt: Option<Jwt>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Jwt {
+    claims: Claims,
+}
+
+#[derive(Debug, Deserialize)]
+struct Claims {
+    sub: Option<String>,
+}
+
+/// What API Gateway makes the answer of.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    status_code: u16,
+    headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cookies: Vec<String>,
+    body: String,
+    is_base64_encoded: bool,
+}
+
+impl Answer {
+    /// The HTTP status.
+    pub const fn status(&self) -> u16 {
+        self.status_code
+    }
+}
+
+impl Event {
+    /// The owner whom API Gateway's authorizer found.
+    pub fn owner(&self) -> Option<&str> {
+        self.request_context.authorizer.as_ref()?.jwt.as_ref()?.claims.sub.as_deref()
+    }
+
+    /// The session in the path.
+    pub fn session(&self) -> Option<&str> {
+        self.path_parameters.as_ref()?.get("id").map(String::as_str)
+    }
+
+    /// A header, by its name in lowercase.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// The request.
+    fn into_request(self) -> Result<Request<Body>, Problem> {
+        let path = match self.request_context.stage.as_str() {
+            "" | "$default" => self.raw_path.as_str(),
+            // The path begins with the stage, unless a domain of one's own maps it away.
+            stage => match self.raw_path.strip_prefix('/').and_then(|path| path.strip_prefix(stage)) {
+                Some("") => "/",
+                Some(rest) if rest.starts_with('/') => rest,
+                _ => self.raw_path.as_str(),
+            },
+        };
+        let mut target = escaped(path);
+        if !self.raw_query_string.is_empty() {
+            target.push('?');
+            target.push_str(&self.raw_query_string);
+        }
+        let uri: Uri = target.parse().map_err(|_| Problem::invalid("path", "is not an address"))?;
+        let method: Method = self
+            .request_context
+            .http
+            .method
+            .parse()
+            .map_err(|_| Problem::invalid("method", "is not a method"))?;
+        let owner = self.owner().map(|sub| UserId::parse(sub.to_owned())).transpose().map_err(|_| {
+            Problem::Unauthenticated("the token names nobody who can be an owner; get a new one")
+        })?;
+        let body = match self.body {
+            None => Bytes::new(),
+            Some(text) if self.is_base64_encoded => {
+                BASE64.decode(text).map_err(|_| Problem::invalid("body", "is not base64"))?.into()
+            }
+            Some(text) => Bytes::from(text),
+        };
+        let mut headers = HeaderMap::with_capacity(self.headers.len());
+        let cookies = self.cookies.filter(|cookies| !cookies.is_empty()).map(|cookies| cookies.join("; "));
+        for (name, value) in self
+            .headers
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.as_str()))
+            .chain(cookies.as_deref().map(|cookies| (header::COOKIE.as_str(), cookies)))
+        {
+            // API Gateway lets nothing else through; what is no header here is left out.
+            if let (Ok(name), Ok(value)) =
+                (name.parse::<header::HeaderName>(), header::HeaderValue::from_bytes(value.as_bytes()))
+            {
+                headers.append(name, value);
+            }
+        }
+        let mut request = Request::new(Body::from(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        if let Some(owner) = owner {
+            request.extensions_mut().insert(VerifiedOwner(owner));
+        }
+        Ok(request)
+    }
+}
+
+/// API Gateway tells the path with its escapes undone: what may not stand in a path is escaped again.
+fn escaped(path: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
+            out.push(byte as char);
+        } else {
+            let _ = write!(out, "%{byte:02X}"); // writing to a String cannot fail
+        }
+    }
+    out
+}
+
+/// Runs a request through `service`.
+///
+/// # Errors
+/// The answer cannot be read, or is larger than Lambda takes. Refusals are answers.
+pub async fn call(service: Router, event: Event) -> Result<Answer, Failure> {
+    let response = match event.into_request() {
+        // A router is always ready and never fails.
+        Ok(request) => match service.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        },
+        Err(problem) => axum::response::IntoResponse::into_response(problem),
+    };
+    answer(response).await
+}
+
+async fn answer(response: Response<Body>) -> Result<Answer, Failure> {
+    let (parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else {
+        let limit = MAX_ANSWER_BYTES;
+        return Err(Failure::Answer(format!("it is larger than {limit} bytes, or was broken off").into()));
+    };
+    let mut headers = BTreeMap::new();
+    let mut cookies = Vec::new();
+    for (name, value) in &parts.headers {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        if name == header::SET_COOKIE {
+            cookies.push(value);
+        } else {
+            headers
+                .entry(name.as_str().to_owned())
+                .and_modify(|all: &mut String| {
+                    all.push_str(", ");
+                    all.push_str(&value);
+                })
+                .or_insert(value);
+        }
+    }
+    let (body, is_base64_encoded) = match String::from_utf8(body.into()) {
+        Ok(text) => (text, false),
+        Err(binary) => (BASE64.encode(binary.as_bytes()), true),
+    };
+    Ok(Answer { status_code: parts.status.as_u16(), headers, cookies, body, is_base64_encoded })
+}

@@ -1,0 +1,85 @@
+//! What runs sidecars, and what those are served with that stand elsewhere.
+
+use std::sync::Arc;
+
+use pilothouse_broker::Broker;
+use pilothouse_domain::{Deadlines, UserId};
+use pilothouse_functions::app::Fleet;
+use pilothouse_functions::workers::{CloudRuntime, Dispatch};
+use pilothouse_runtime::ecs::{EcsRuntime, EcsSettings};
+use pilothouse_runtime::vendor::{StsSettings, StsVendor};
+use pilothouse_runtime::{AgentRuntime, CredentialVendor};
+use pilothouse_store::{Clock, Store};
+use pilothouse_wire::RootSecret;
+use pilothouse_wire::launch::Entrance;
+
+use super::StartError;
+use super::clients::Clients;
+use crate::settings::{RuntimeKind, Settings};
+
+/// What a runtime stands on.
+pub(super) struct Engines {
+    pub(super) store: Store,
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) secret: RootSecret,
+    pub(super) clock: Clock,
+}
+
+/// What the settings choose.
+pub(super) fn runtime(
+    clients: &Clients,
+    settings: &Settings,
+    deadlines: &Deadlines,
+    engines: &Engines,
+) -> Arc<dyn AgentRuntime> {
+    let Engines { store, broker, secret, clock } = engines;
+    match &settings.runtime {
+        RuntimeKind::Workers => Arc::new(CloudRuntime::new(Dispatch::new(
+            store.clone(),
+            Arc::clone(broker),
+            secret.clone(),
+            deadlines,
+            Arc::clone(clock),
+        ))),
+        RuntimeKind::Ecs(ecs) => {
+            let told = EcsSettings {
+                cluster: ecs.cluster.clone(),
+                task_definition: ecs.task_definition.clone(),
+                subnets: ecs.subnets.clone(),
+                security_groups: ecs.security_groups.clone(),
+                public_addresses: ecs.public_addresses,
+                durable_workspace: ecs.durable_workspace,
+                url: settings.api_url.clone().unwrap_or_default(),
+            };
+            Arc::new(EcsRuntime::new(aws_sdk_ecs::Client::new(&clients.shared), told, secret.clone()))
+        }
+    }
+}
+
+/// What sidecars and workers are served with; nothing where their address of the control plane is not known.
+pub(super) fn fleet(clients: &Clients, settings: &Settings) -> Result<Option<Fleet>, StartError> {
+    let Some(url) = &settings.api_url else { return Ok(None) };
+    let mut entrance = Entrance { sqs: true, ..Entrance::gateway(url.trim_end_matches('/')) };
+    entrance.heartbeat /= settings.hurry;
+    entrance.isolation /= settings.hurry;
+    let operators = settings.operators.iter().map(|operator| UserId::parse(operator.clone()));
+    let operators = operators.collect::<Result<_, _>>().map_err(|_| StartError::Operators)?;
+    Ok(Some(Fleet { entrance, vendor: vendor(clients, settings)?, operators }))
+}
+
+fn vendor(clients: &Clients, settings: &Settings) -> Result<Option<Arc<dyn CredentialVendor>>, StartError> {
+    let Some((sidecar_role, worker_role)) = settings.sidecar_role.clone().zip(settings.worker_role.clone())
+    else {
+        return Ok(None);
+    };
+    let shared = &clients.shared;
+    let told = StsSettings {
+        prefix: settings.prefix.clone(),
+        region: shared.region().map(ToString::to_string).unwrap_or_default(),
+        endpoint: shared.endpoint_url().map(ToOwned::to_owned),
+        bucket: settings.bucket.clone(),
+        sidecar_role,
+        worker_role,
+    };
+    Ok(Some(Arc::new(StsVendor::new(aws_sdk_sts::Client::new(shared), told)?)))
+}

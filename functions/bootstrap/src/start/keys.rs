@@ -1,0 +1,44 @@
+//! The issuer's key set, from where it publishes that.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use axum::body::{Body, to_bytes};
+use pilothouse_functions::stream::authorize::{KeySource, KeySourceError};
+
+use crate::outside::{Outside, OutsideError};
+
+/// The largest key set in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+/// How long fetching it may take.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A key set at an address.
+pub(super) struct Published {
+    outside: Outside,
+    url: String,
+}
+
+impl Published {
+    pub(super) fn new(url: &str) -> Self {
+        Self { outside: Outside::new(), url: url.to_owned() }
+    }
+
+    async fn get(&self) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        let request = HttpRequest::get(&self.url).map_err(|error| OutsideError::Address(Box::new(error)))?;
+        let response = self.outside.send(request).await?;
+        let bytes = to_bytes(Body::new(response.into_body()), MAX_BYTES).await?;
+        Ok(String::from_utf8(bytes.into())?)
+    }
+}
+
+#[async_trait]
+impl KeySource for Published {
+    async fn fetch(&self) -> Result<String, KeySourceError> {
+        match tokio::time::timeout(PATIENCE, self.get()).await {
+            Ok(fetched) => fetched.map_err(KeySourceError),
+            Err(late) => Err(KeySourceError(Box::new(late))),
+        }
+    }
+}

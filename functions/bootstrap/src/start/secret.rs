@@ -1,0 +1,79 @@
+//! The root secret, from Secrets Manager.
+
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use pilothouse_wire::RootSecret;
+use serde::Deserialize;
+
+/// Why there is no root secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// It cannot be read.
+    #[error("the root secret cannot be read from `{arn}`: {cause}")]
+    Unreadable {
+        /// Where it should be.
+        arn: String,
+        /// Why not.
+        cause: String,
+    },
+    /// It is not what it should be. What it is instead is not told.
+    #[error(
+        "the root secret in `{arn}` is not {{\"id\": \"…\", \"secret\": \"…\"}} with at least {min} bytes",
+        min = RootSecret::MIN_BYTES
+    )]
+    Malformed {
+        /// Where it is.
+        arn: String,
+    },
+}
+
+/// What is kept: as the `data` template makes it.
+#[derive(Deserialize)]
+struct Kept {
+    id: String,
+    secret: String,
+}
+
+/// Reads the secret.
+pub(super) async fn read(client: &Client, arn: &str) -> Result<RootSecret, SecretError> {
+    let answer = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
+        SecretError::Unreadable { arn: arn.to_owned(), cause: DisplayErrorContext(&error).to_string() }
+    })?;
+    parse(answer.secret_string().unwrap_or_default())
+        .ok_or_else(|| SecretError::Malformed { arn: arn.to_owned() })
+}
+
+fn parse(text: &str) -> Option<RootSecret> {
+    let kept: Kept = serde_json::from_str(text).ok()?;
+    RootSecret::new(kept.id, kept.secret.into_bytes())
+}
+
+/// What functions have that may not read the root secret: one that opens nothing.
+pub(super) fn withheld() -> RootSecret {
+    let bytes: [u8; RootSecret::MIN_BYTES] = rand::random();
+    #[allow(clippy::expect_used)] // it has as many bytes as it needs
+    RootSecret::new("withheld", bytes.to_vec()).expect("a secret of its own length")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_an_id_and_enough_bytes() {
+        let secret = parse(r#"{"id":"1","secret":"0123456789abcdef0123456789abcdef"}"#).unwrap();
+        assert_eq!(secret.id(), "1");
+        for text in ["", "secret", r#"{"id":"1"}"#, r#"{"id":"1","secret":"short"}"#] {
+            assert!(parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_is_different_each_time() {
+        let run = "01900000-0000-7000-8000-000000000001".parse().unwrap();
+        let session = "01900000-0000-7000-8000-000000000002".parse().unwrap();
+        let tokens = [withheld(), withheld()].map(|secret| secret.gateway_token(session, run));
+        assert!(tokens[0] != tokens[1]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The stream of the table: new items to the reactions, the clock and the live streams.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join3;
+use pilothouse_broker::{MAX_BATCH, Outgoing, QueueName};
+use pilothouse_domain::AgentSessionId;
+use pilothouse_functions::intake::chain;
+use pilothouse_functions::stream::wake;
+use pilothouse_functions::{App, queues, relay};
+use pilothouse_store::dynamodb::image;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::failure::Failure;
+use crate::queue::{Answer, Item};
+
+/// How often a sending is tried before its record fails.
+const TRIES: u32 = 4;
+/// The pause before the second try; each is twice the one before.
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "Records")]
+    records: Vec<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Record<'a> {
+    #[serde(borrow)]
+    dynamodb: Change<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Change<'a> {
+    #[serde(borrow)]
+    new_image: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    old_image: Option<&'a RawValue>,
+    sequence_number: String,
+}
+
+/// A message with the position of the record that it is for.
+type Sending = (usize, Outgoing);
+
+/// Hands on what a batch of the stream tells.
+///
+/// A record that cannot be read is left out: it would never be read, and would hold up its shard until it expires. A
+/// record whose messages cannot be sent is answered as failed, and the stream comes again from there.
+///
+/// # Errors
+/// The event is no batch of a stream.
+pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
+    let wrong = |source| Failure::Event { expected: "batch of the table's stream", source };
+    let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;
+    let mut numbers = Vec::with_capacity(event.records.len());
+    let mut reactions = Vec::new();
+    let mut deadlines = Vec::new();
+    let mut grown: BTreeMap<AgentSessionId, usize> = BTreeMap::new();
+    for (at, raw) in event.records.iter().enumerate() {
+        let record: Record<'_> = serde_json::from_str(raw.get()).map_err(wrong)?;
+        numbers.push(record.dynamodb.sequence_number);
+        let Some(new) = record.dynamodb.new_image else { continue };
+        match follows(app, new, record.dynamodb.old_image) {
+            Ok(follows) => {
+                reactions.extend(follows.reaction.map(|message| (at, message)));
+                deadlines.extend(follows.deadline.map(|message| (at, message)));
+                if let Some(session) = follows.grown {
+                    grown.entry(session).or_insert(at);
+                }
+            }
+            Err(error) => {
+                let number = numbers.last();
+                tracing::error!(number, cause = %chain(error.as_ref()), "a record of the stream is left out");
+            }
+        }
+    }
+    let sent = join3(
+        send(app, queues::reactions(), reactions),
+        send(app, queues::deadlines(), deadlines),
+        push(app, grown),
+    );
+    let failed = <[_; 3]>::from(sent.await).into_iter().flatten().min();
+    let failed = failed.and_then(|at| numbers.into_iter().nth(at));
+    Ok(Answer {
+        batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).into_iter().collect(),
+    })
+}
+
+fn follows(
+    app: &App,
+    new: &RawValue,
+    old: Option<&RawValue>,
+) -> Result<relay::Follows, Box<dyn std::error::Error + Send + Sync>> {
+    let item = image::read(new.get())?;
+    let mut follows = relay::follows(&item, app.now())?;
+    // What stands where it stood has its message already.
+    if follows.deadline.is_some()
+        && let Some(old) = old
+        && image::read(old.get()).is_ok_and(|before| before.due == item.due)
+    {
+        follows.deadline = None;
+    }
+    Ok(follows)
+}
+
+/// Wakes the pushes of the sessions that are watched. The first record that failed, if any.
+async fn push(app: &App, grown: BTreeMap<AgentSessionId, usize>) -> Option<usize> {
+    let mut messages = Vec::new();
+    let mut failed = None;
+    for (session, at) in grown {
+        match wake::is_watched(&app.store, session).await {
+            Ok(false) => {}
+            Ok(true) => match wake::message(session) {
+                Ok(message) => messages.push((at, message)),
+                Err(error) => tracing::error!(%session, %error, "a push cannot be woken"),
+            },
+            Err(error) => {
+                tracing::warn!(%session, cause = %chain(&error), "it is not known who watches a session");
+                failed = [failed, Some(at)].into_iter().flatten().min();
+            }
+        }
+    }
+    let unsent = send(app, queues::pushes(), messages).await;
+    [failed, unsent].into_iter().flatten().min()
+}
+
+/// Sends messages in order, some of them again. The first record that failed, if any.
+async fn send(app: &App, queue: QueueName, messages: Vec<Sending>) -> Option<usize> {
+    for batch in messages.chunks(MAX_BATCH) {
+        let mut left = batch.to_vec();
+        let mut pause = PAUSE;
+        for attempt in 1..=TRIES {
+            let outgoing = left.iter().map(|(_, message)| message.clone()).collect();
+            match app.broker.send(&queue, outgoing).await {
+                Ok(outcome) => {
+                    for (_, error) in outcome.failed.iter().take(1) {
+                        tracing::warn!(queue = queue.as_str(), attempt, %error, "messages were not taken");
+                    }
+                    let failed: Vec<usize> = outcome.failed.into_iter().map(|(at, _)| at).collect();
+                    left = failed.into_iter().filter_map(|at| left.get(at).cloned()).collect();
+                }
+                Err(error) => {
+                    tracing::warn!(queue = queue.as_str(), attempt, cause = %chain(&error), "nothing was sent");
+                }
+            }
+            if left.is_empty() {
+                break;
+            }
+            if attempt < TRIES {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+        }
+        if let Some(first) = left.iter().map(|(at, _)| *at).min() {
+            return Some(first);
+        }
+    }
+    None
+}

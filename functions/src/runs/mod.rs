@@ -1,0 +1,3 @@
+//! Runs, as what runs them tells of them.
+
+pub mod task_stopped;

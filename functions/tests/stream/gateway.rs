@@ -1,0 +1,145 @@
+//! Connections that write down what is posted to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use pilothouse_functions::api::stream::{StreamBody, StreamMessage, parse_cursor};
+use pilothouse_functions::stream::connections::{Connections, MAX_MESSAGE_BYTES, PostError};
+use pilothouse_store::ConnectionId;
+use serde_json::Value;
+
+/// What happens to a post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The connection is not there.
+    Gone,
+    /// It is refused, so many times.
+    Refused(usize),
+    /// It never ends.
+    Hangs,
+}
+
+/// Stands in for API Gateway: keeps what is posted, in order, and fails as it is told to. It knows no clients, so
+/// everything that was posted counts as received.
+#[derive(Default)]
+pub(crate) struct Gateway {
+    posted: Mutex<BTreeMap<ConnectionId, Vec<String>>>,
+    closed: Mutex<BTreeSet<ConnectionId>>,
+    /// By connection: how many posts go well first, and what happens then.
+    fates: Mutex<BTreeMap<ConnectionId, (usize, Fate)>>,
+    close_fails: Mutex<bool>,
+}
+
+impl Gateway {
+    pub(crate) fn new() -> (Arc<Self>, Arc<dyn Connections>) {
+        let gateway = Arc::new(Self::default());
+        (Arc::clone(&gateway), gateway)
+    }
+
+    /// After so many more posts to `id`, `fate`.
+    pub(crate) fn after(&self, id: &ConnectionId, posts: usize, fate: Fate) {
+        self.fates.lock().unwrap().insert(id.clone(), (posts, fate));
+    }
+
+    /// Nothing happens to posts to `id` any more.
+    pub(crate) fn heal(&self, id: &ConnectionId) {
+        self.fates.lock().unwrap().remove(id);
+    }
+
+    /// Whether connections cannot be closed.
+    pub(crate) fn keep_open(&self, keep: bool) {
+        *self.close_fails.lock().unwrap() = keep;
+    }
+
+    pub(crate) fn is_closed(&self, id: &ConnectionId) -> bool {
+        self.closed.lock().unwrap().contains(id)
+    }
+
+    fn texts(&self, id: &ConnectionId) -> Vec<String> {
+        self.posted.lock().unwrap().get(id).cloned().unwrap_or_default()
+    }
+
+    /// The messages that were posted to a connection.
+    pub(crate) fn messages(&self, id: &ConnectionId) -> Vec<StreamMessage> {
+        self.texts(id).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+    }
+
+    /// The problem that was posted last.
+    pub(crate) fn problem(&self, id: &ConnectionId) -> Option<Value> {
+        let last: Value = serde_json::from_str(self.texts(id).last()?).unwrap();
+        (last["type"] == "problem").then(|| last["data"].clone())
+    }
+
+    /// The cursors that were posted, without those of `caught_up`.
+    pub(crate) fn cursors(&self, id: &ConnectionId) -> Vec<String> {
+        let told = |m: &StreamMessage| !matches!(m.body, StreamBody::CaughtUp {});
+        self.messages(id).into_iter().filter(told).map(|message| message.cursor).collect()
+    }
+
+    /// What a client keeps, which drops those messages whose cursor it has passed.
+    pub(crate) fn kept(&self, id: &ConnectionId, after: Option<&str>) -> Vec<String> {
+        let mut last = after.and_then(parse_cursor).unwrap_or_default();
+        let mut kept = Vec::new();
+        for cursor in self.cursors(id) {
+            let place = parse_cursor(&cursor).unwrap();
+            if place > last {
+                last = place;
+                kept.push(cursor);
+            }
+        }
+        kept
+    }
+
+    pub(crate) fn times_caught_up(&self, id: &ConnectionId) -> usize {
+        self.messages(id).iter().filter(|m| matches!(m.body, StreamBody::CaughtUp {})).count()
+    }
+}
+
+fn refused() -> PostError {
+    PostError::Failed("as it was told to".into())
+}
+
+#[async_trait]
+impl Connections for Gateway {
+    async fn post(&self, connection: &ConnectionId, text: &str) -> Result<(), PostError> {
+        assert!(text.len() <= MAX_MESSAGE_BYTES, "API Gateway refuses {} bytes", text.len());
+        let fate = {
+            let mut fates = self.fates.lock().unwrap();
+            match fates.get_mut(connection) {
+                Some((posts, _)) if *posts > 0 => {
+                    *posts -= 1;
+                    None
+                }
+                Some((_, Fate::Refused(times))) => {
+                    *times -= 1;
+                    if *times == 0 {
+                        fates.remove(connection);
+                    }
+                    Some(Fate::Refused(0))
+                }
+                Some((_, fate)) => Some(*fate),
+                None => None,
+            }
+        };
+        match fate {
+            Some(Fate::Gone) => return Err(PostError::Gone),
+            Some(Fate::Refused(_)) => return Err(refused()),
+            Some(Fate::Hangs) => std::future::pending().await,
+            None => {}
+        }
+        if self.is_closed(connection) {
+            return Err(PostError::Gone);
+        }
+        self.posted.lock().unwrap().entry(connection.clone()).or_default().push(text.to_owned());
+        Ok(())
+    }
+
+    async fn close(&self, connection: &ConnectionId) -> Result<(), PostError> {
+        if *self.close_fails.lock().unwrap() {
+            return Err(refused());
+        }
+        self.closed.lock().unwrap().insert(connection.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Where sidecars run as ECS tasks: a cluster, the task that a sidecar is, and nothing that it may do by itself. It gets
+//! credentials of its own run from the control plane. The stack is deployed for `Runtime=ecs` only.
+
+use serde_json::{Value, json};
+
+use crate::names::role_name;
+use crate::template::{Stack, attribute, named, reference, sub};
+
+/// The name of the container that runs the sidecar and, under it, the agent.
+const CONTAINER: &str = "sidecar";
+
+pub(crate) fn stack() -> Stack {
+    let mut stack = Stack::new("containers", "sidecars as ECS tasks");
+    stack.add("Cluster", "AWS::ECS::Cluster", json!({ "ClusterName": reference("Prefix") }));
+    stack.add(
+        "SidecarLog",
+        "AWS::Logs::LogGroup",
+        json!({ "LogGroupName": sub("/ecs/${Prefix}-sidecar"), "RetentionInDays": reference("LogDays") }),
+    );
+    // What runs in the task can do nothing with this role; the other one starts it.
+    stack.add("TaskRole", "AWS::IAM::Role", role("task", &json!([])));
+    stack.add(
+        "TaskStartRole",
+        "AWS::IAM::Role",
+        role(
+            "task-start",
+            &json!([
+                { "Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": [attribute("SidecarLog", "Arn")] },
+                // A login to the registry knows no resources.
+                { "Effect": "Allow", "Action": ["ecr:GetAuthorizationToken"], "Resource": ["*"] },
+                {
+                    "Effect": "Allow",
+                    "Action": ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
+                    "Resource": [sub("arn:${AWS::Partition}:ecr:${AWS::Region}:${AWS::AccountId}:repository/*")],
+                },
+            ]),
+        ),
+    );
+    stack.add(
+        "Task",
+        "AWS::ECS::TaskDefinition",
+        json!({
+            "Family": named("sidecar"),
+            "RequiresCompatibilities": ["FARGATE"],
+            "NetworkMode": "awsvpc",
+            "Cpu": "1024",
+            "Memory": "4096",
+            "RuntimePlatform": {
+                "OperatingSystemFamily": "LINUX",
+                "CpuArchitecture": { "Fn::If": ["IsArm", "ARM64", "X86_64"] },
+            },
+            "TaskRoleArn": attribute("TaskRole", "Arn"),
+            "ExecutionRoleArn": attribute("TaskStartRole", "Arn"),
+            "ContainerDefinitions": [{
+                "Name": CONTAINER,
+                "Image": reference("EcsImage"),
+                "Essential": true,
+                "StopTimeout": 60,
+                "LogConfiguration": {
+                    "LogDriver": "awslogs",
+                    "Options": {
+                        "awslogs-group": reference("SidecarLog"),
+                        "awslogs-region": reference("AWS::Region"),
+                        "awslogs-stream-prefix": CONTAINER,
+                    },
+                },
+            }],
+        }),
+    );
+    // Nothing calls a sidecar; it calls out, over HTTPS.
+    stack.add(
+        "SidecarNetwork",
+        "AWS::EC2::SecurityGroup",
+        json!({
+            "GroupDescription": "Sidecars: out, never in",
+            "VpcId": reference("EcsVpc"),
+            "SecurityGroupEgress": [{ "IpProtocol": "-1", "CidrIp": "0.0.0.0/0", "Description": "Agents reach what their work needs" }],
+        }),
+    );
+    stack.output("EcsCluster", &reference("Cluster"));
+    stack.output("EcsTaskDefinition", &named("sidecar"));
+    stack.output("EcsSecurityGroup", &attribute("SidecarNetwork", "GroupId"));
+    stack
+}
+
+fn role(name: &str, statements: &Value) -> Value {
+    let mut role = json!({
+        "RoleName": sub(role_name(name)),
+        "AssumeRolePolicyDocument": {
+            "Version": "2012-10-17",
+            "Statement": [{
+                "Effect": "Allow",
+                "Action": "sts:AssumeRole",
+                "Principal": { "Service": "ecs-tasks.amazonaws.com" },
+                "Condition": { "StringEquals": { "aws:SourceAccount": reference("AWS::AccountId") } },
+            }],
+        },
+    });
+    if statements.as_array().is_some_and(|statements| !statements.is_empty()) {
+        role["Policies"] = json!([{
+            "PolicyName": name,
+            "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
+        }]);
+    }
+    role
+}

@@ -1,0 +1,117 @@
+//! What is kept: the table, large bodies, the root secret, queues, and where events of the domain go.
+
+use serde_json::{Value, json};
+
+use crate::template::{Stack, attribute, named, reference, sub};
+use crate::{queues, roles, table};
+
+pub(crate) fn stack() -> Stack {
+    let mut stack = Stack::new("data", "state, queues, secret and vended roles");
+    table::add(&mut stack);
+    queues::add(&mut stack);
+    roles::add(&mut stack);
+    add_bucket(&mut stack);
+    add_secret(&mut stack);
+    add_issuer(&mut stack);
+    stack.add("NoticesTopic", "AWS::SNS::Topic", json!({ "TopicName": named("notices") }));
+    stack.output("NoticesTopicArn", &reference("NoticesTopic"));
+    stack.add("EventBus", "AWS::Events::EventBus", json!({ "Name": reference("Prefix") }));
+    stack.output("EventBusName", &reference("EventBus"));
+    stack
+}
+
+fn kept() -> Value {
+    json!({ "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain" })
+}
+
+fn add_bucket(stack: &mut Stack) {
+    stack.add_with(
+        "Blobs",
+        "AWS::S3::Bucket",
+        json!({
+            "BucketName": reference("Bucket"),
+            "BucketEncryption": {
+                "ServerSideEncryptionConfiguration":
+                    [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
+            },
+            "PublicAccessBlockConfiguration": {
+                "BlockPublicAcls": true,
+                "BlockPublicPolicy": true,
+                "IgnorePublicAcls": true,
+                "RestrictPublicBuckets": true,
+            },
+            "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
+            "LifecycleConfiguration": {
+                "Rules": [{
+                    "Id": "old-bodies",
+                    "Status": "Enabled",
+                    "ExpirationInDays": reference("BlobDays"),
+                    "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 },
+                }],
+            },
+        }),
+        kept(),
+    );
+}
+
+/// `{"id": "1", "secret": "…"}`: the id that keys name, and 64 random letters and digits that they are derived from.
+fn add_secret(stack: &mut Stack) {
+    stack.add_with(
+        "RootSecret",
+        "AWS::SecretsManager::Secret",
+        json!({
+            "Name": sub("${Prefix}/root-secret"),
+            "Description": "What the keys of sessions and runs are derived from",
+            "GenerateSecretString": {
+                "SecretStringTemplate": "{\"id\":\"1\"}",
+                "GenerateStringKey": "secret",
+                "PasswordLength": 64,
+                "ExcludePunctuation": true,
+            },
+        }),
+        kept(),
+    );
+    stack.output("SecretArn", &attribute("RootSecret", "Id"));
+}
+
+/// The issuer's bucket: two public documents say which keys sign the tokens of this deployment's operator.
+fn add_issuer(stack: &mut Stack) {
+    stack.add_with(
+        "IssuerBucket",
+        "AWS::S3::Bucket",
+        json!({
+            "BucketName": sub("${Prefix}-issuer-${AWS::AccountId}-${AWS::Region}"),
+            "BucketEncryption": {
+                "ServerSideEncryptionConfiguration":
+                    [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
+            },
+            "PublicAccessBlockConfiguration": {
+                "BlockPublicAcls": true,
+                "BlockPublicPolicy": false,
+                "IgnorePublicAcls": true,
+                "RestrictPublicBuckets": false,
+            },
+            "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
+        }),
+        json!({ "Condition": "HasOwnIssuer" }),
+    );
+    stack.add_with(
+        "IssuerBucketPolicy",
+        "AWS::S3::BucketPolicy",
+        json!({
+            "Bucket": reference("IssuerBucket"),
+            "PolicyDocument": {
+                "Version": "2012-10-17",
+                "Statement": [{
+                    "Effect": "Allow",
+                    "Principal": "*",
+                    "Action": ["s3:GetObject"],
+                    "Resource": [sub("${IssuerBucket.Arn}/.well-known/*")],
+                }],
+            },
+        }),
+        json!({ "Condition": "HasOwnIssuer" }),
+    );
+    stack.output_if("HasOwnIssuer", "IssuerBucket", &reference("IssuerBucket"));
+    stack.output_if("HasOwnIssuer", "IssuerDomain", &attribute("IssuerBucket", "RegionalDomainName"));
+}

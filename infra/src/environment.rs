@@ -1,0 +1,33 @@
+//! The environment of every function.
+
+use serde_json::{Value, json};
+
+use crate::template::{only_if, reference};
+
+/// The variables: the same for all, so that one artifact reads them in one place.
+pub(crate) fn variables() -> Value {
+    let given = |condition: &str, parameter: &str| only_if(condition, &reference(parameter));
+    json!({
+        "PILOTHOUSE_PREFIX": reference("Prefix"),
+        "PILOTHOUSE_TABLE": reference("Prefix"),
+        "PILOTHOUSE_BUCKET": reference("Bucket"),
+        "PILOTHOUSE_SECRET_ARN": reference("SecretArn"),
+        "PILOTHOUSE_ISSUER": reference("Issuer"),
+        "PILOTHOUSE_AUDIENCE": reference("Audience"),
+        "PILOTHOUSE_JWKS_URL": given("HasJwksUrl", "JwksUrl"),
+        "PILOTHOUSE_API_URL": reference("ApiUrl"),
+        "PILOTHOUSE_WS_ENDPOINT": reference("StreamEndpoint"),
+        "PILOTHOUSE_SIDECAR_ROLE_ARN": reference("SidecarRoleArn"),
+        "PILOTHOUSE_WORKER_ROLE_ARN": reference("WorkerRoleArn"),
+        "PILOTHOUSE_OPERATORS": given("HasOperators", "Operators"),
+        "PILOTHOUSE_RUNTIME": reference("Runtime"),
+        "PILOTHOUSE_ECS_CLUSTER": given("RunsOnEcs", "EcsCluster"),
+        "PILOTHOUSE_ECS_TASK_DEFINITION": given("RunsOnEcs", "EcsTaskDefinition"),
+        "PILOTHOUSE_ECS_SUBNETS": given("RunsOnEcs", "EcsSubnets"),
+        "PILOTHOUSE_ECS_SECURITY_GROUP": given("RunsOnEcs", "EcsSecurityGroup"),
+        "PILOTHOUSE_ECS_PUBLIC_ADDRESSES": given("RunsOnEcs", "EcsPublicAddresses"),
+        "PILOTHOUSE_ECS_DURABLE_WORKSPACE": given("RunsOnEcs", "EcsDurableWorkspace"),
+        "PILOTHOUSE_HURRY": given("HasHurry", "Hurry"),
+        "RUST_LOG": given("HasLogFilter", "LogFilter"),
+    })
+}

@@ -1,0 +1,69 @@
+//! Names and ARNs that are known before the thing itself is there.
+
+use serde_json::Value;
+
+use crate::template::sub;
+
+/// The logical id of a name: `sessions-start` is `SessionsStart`, `events.fifo` is `Events`.
+pub fn logical(name: &str) -> String {
+    name.trim_end_matches(".fifo")
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .flat_map(|word| {
+            let mut letters = word.chars();
+            letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters)
+        })
+        .collect()
+}
+
+/// The ARN of a resource of this account and region.
+fn arn(service: &str, resource: &str) -> Value {
+    sub(format!("arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:{resource}"))
+}
+
+/// The ARN of a queue, by its logical name; `*` in it is a pattern.
+pub(crate) fn queue(name: &str) -> Value {
+    arn("sqs", &format!("${{Prefix}}-{name}"))
+}
+
+/// The ARN of a function, by its name in the catalogue.
+pub(crate) fn function(name: &str) -> Value {
+    arn("lambda", &format!("function:${{Prefix}}-{name}"))
+}
+
+/// What API Gateway calls to invoke a function, for authorizers and WebSocket integrations.
+pub(crate) fn invocation(name: &str) -> Value {
+    sub(format!(
+        "arn:${{AWS::Partition}}:apigateway:${{AWS::Region}}:lambda:path/2015-03-31/functions/\
+         arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{AWS::AccountId}}:function:${{Prefix}}-{name}/invocations"
+    ))
+}
+
+/// The ARN of something of the table: `""` is the table itself, `/index/due` an index.
+pub(crate) fn table(part: &str) -> Value {
+    arn("dynamodb", &format!("table/${{Prefix}}{part}"))
+}
+
+/// The ARN of a log group's streams.
+pub(crate) fn log_streams(function: &str) -> Value {
+    arn("logs", &format!("log-group:/aws/lambda/${{Prefix}}-{function}:*"))
+}
+
+/// The ARN of something of the bucket of large bodies.
+pub(crate) fn bucket(part: &str) -> Value {
+    sub(format!("arn:${{AWS::Partition}}:s3:::${{Bucket}}{part}"))
+}
+
+/// The name of a function's role. Roles are of all regions, so it says which.
+pub(crate) fn role_name(name: &str) -> String {
+    format!("${{Prefix}}-${{AWS::Region}}-{name}")
+}
+
+/// The ARN of a function's role.
+pub(crate) fn role(name: &str) -> Value {
+    sub(format!("arn:${{AWS::Partition}}:iam::${{AWS::AccountId}}:role/{}", role_name(name)))
+}
+
+/// The ARN of something of the ECS service.
+pub(crate) fn ecs(resource: &str) -> Value {
+    arn("ecs", resource)
+}

@@ -1,0 +1,219 @@
+//! Every parameter and condition of the templates, once. A template declares those that it names.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+/// A parameter.
+struct Parameter {
+    name: &'static str,
+    /// Its value when none is given; a parameter without one must be given.
+    default: Option<&'static str>,
+    /// What it may be, as a regular expression.
+    pattern: Option<&'static str>,
+    /// The values that it may have, where they are few.
+    allowed: &'static [&'static str],
+    number: bool,
+    about: &'static str,
+}
+
+const TEXT: Parameter =
+    Parameter { name: "", default: None, pattern: None, allowed: &[], number: false, about: "" };
+
+const ALL: &[Parameter] = &[
+    Parameter {
+        name: "Prefix",
+        default: Some("pilothouse"),
+        pattern: Some("^[a-z][a-z0-9-]{0,19}$"),
+        about: "What the names of all resources begin with",
+        ..TEXT
+    },
+    Parameter {
+        name: "Architecture",
+        default: Some("arm64"),
+        allowed: &["arm64", "x86_64"],
+        about: "The processors that the artifact is built for",
+        ..TEXT
+    },
+    Parameter { name: "CodeBucket", about: "The bucket of the artifact", ..TEXT },
+    Parameter { name: "CodeKey", about: "The artifact, named by its SHA-256", ..TEXT },
+    Parameter { name: "Bucket", about: "The bucket of large bodies", ..TEXT },
+    Parameter { name: "SecretArn", about: "The root secret that keys are derived from", ..TEXT },
+    Parameter { name: "TableStreamArn", about: "The stream of the table", ..TEXT },
+    Parameter { name: "SidecarRoleArn", about: "The role that sidecars get credentials of", ..TEXT },
+    Parameter { name: "WorkerRoleArn", about: "The role that workers get credentials of", ..TEXT },
+    Parameter {
+        name: "OwnIssuer",
+        default: Some("true"),
+        allowed: &["true", "false"],
+        about: "Whether the deployment has an issuer of its own: a bucket with the public keys of its operator",
+        ..TEXT
+    },
+    Parameter { name: "Issuer", about: "Who signs the tokens of owners", ..TEXT },
+    Parameter { name: "Audience", default: Some("pilothouse"), about: "Whom the tokens are for", ..TEXT },
+    Parameter {
+        name: "JwksUrl",
+        default: Some(""),
+        about: "Where the issuer's public keys are, when not at its usual place",
+        ..TEXT
+    },
+    Parameter { name: "ApiId", about: "The HTTP API", ..TEXT },
+    Parameter { name: "ApiUrl", about: "The address of the HTTP API", ..TEXT },
+    Parameter { name: "StreamApiId", about: "The WebSocket API", ..TEXT },
+    Parameter {
+        name: "StreamEndpoint",
+        about: "Where functions push to the connections of the WebSocket API",
+        ..TEXT
+    },
+    Parameter {
+        name: "Operators",
+        default: Some(""),
+        about: "Owners, separated by commas, who may redrive dead letters and whose workers may serve everybody",
+        ..TEXT
+    },
+    Parameter {
+        name: "Runtime",
+        default: Some("workers"),
+        allowed: &["workers", "ecs"],
+        about: "What runs sidecars",
+        ..TEXT
+    },
+    Parameter { name: "EcsCluster", default: Some(""), about: "The cluster that sidecars run in", ..TEXT },
+    Parameter { name: "EcsTaskDefinition", default: Some(""), about: "The task that a sidecar is", ..TEXT },
+    Parameter {
+        name: "EcsSubnets",
+        default: Some(""),
+        about: "The subnets of sidecars, separated by commas",
+        ..TEXT
+    },
+    Parameter {
+        name: "EcsSecurityGroup",
+        default: Some(""),
+        about: "The security group of sidecars",
+        ..TEXT
+    },
+    Parameter {
+        name: "EcsPublicAddresses",
+        default: Some("false"),
+        allowed: &["true", "false"],
+        about: "Whether sidecars get public addresses: in a public subnet they reach nothing without",
+        ..TEXT
+    },
+    Parameter {
+        name: "EcsDurableWorkspace",
+        default: Some("false"),
+        allowed: &["true", "false"],
+        about: "Whether the folders of sessions are on a volume that outlives tasks",
+        ..TEXT
+    },
+    Parameter { name: "EcsImage", about: "The image of sidecars with their agents", ..TEXT },
+    Parameter { name: "EcsVpc", about: "The network of sidecars", ..TEXT },
+    Parameter {
+        name: "Hurry",
+        default: Some(""),
+        pattern: Some("^[0-9]*$"),
+        about: "Divides all limits of waiting, for tests",
+        ..TEXT
+    },
+    Parameter {
+        name: "LogFilter",
+        default: Some(""),
+        about: "What functions log, as a filter of tracing; when empty, what they find worth it",
+        ..TEXT
+    },
+    Parameter {
+        name: "LogDays",
+        default: Some("30"),
+        number: true,
+        about: "How many days logs are kept",
+        ..TEXT
+    },
+    Parameter {
+        name: "BlobDays",
+        default: Some("90"),
+        number: true,
+        about: "How many days large bodies are kept",
+        ..TEXT
+    },
+    Parameter { name: "AlarmEmail", default: Some(""), about: "Who is told of alarms", ..TEXT },
+];
+
+/// Every condition with what it depends on.
+fn all_conditions() -> Vec<(&'static str, Value)> {
+    let given = |name: &str| json!({ "Fn::Not": [{ "Fn::Equals": [{ "Ref": name }, ""] }] });
+    let equals = |name: &str, value: &str| json!({ "Fn::Equals": [{ "Ref": name }, value] });
+    vec![
+        ("HasOwnIssuer", equals("OwnIssuer", "true")),
+        ("HasJwksUrl", given("JwksUrl")),
+        ("HasOperators", given("Operators")),
+        ("HasHurry", given("Hurry")),
+        ("HasAlarmEmail", given("AlarmEmail")),
+        ("HasLogFilter", given("LogFilter")),
+        ("RunsOnEcs", equals("Runtime", "ecs")),
+        ("IsArm", equals("Architecture", "arm64")),
+    ]
+}
+
+/// The conditions that a template names.
+pub(crate) fn conditions_in(body: &Value) -> Value {
+    let mut named = BTreeSet::new();
+    walk(body, &mut |field, value| match (field, value) {
+        ("Condition", Value::String(name)) => drop(named.insert(name.clone())),
+        ("Fn::If", Value::Array(parts)) => {
+            named.extend(parts.first().and_then(Value::as_str).map(str::to_owned));
+        }
+        _ => {}
+    });
+    let conditions = all_conditions().into_iter().filter(|(name, _)| named.contains(*name));
+    Value::Object(conditions.map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// The parameters that a template names.
+pub(crate) fn parameters_in(parts: &[&Value]) -> Value {
+    let mut named = BTreeSet::new();
+    for part in parts {
+        walk(part, &mut |field, value| match (field, value) {
+            ("Ref", Value::String(name)) => drop(named.insert(name.clone())),
+            ("Fn::Sub", Value::String(text)) => named.extend(variables(text)),
+            _ => {}
+        });
+    }
+    let parameters = ALL.iter().filter(|parameter| named.contains(parameter.name));
+    Value::Object(parameters.map(|parameter| (parameter.name.to_owned(), declaration(parameter))).collect())
+}
+
+fn declaration(parameter: &Parameter) -> Value {
+    let mut fields = Map::from_iter([
+        ("Type".to_owned(), json!(if parameter.number { "Number" } else { "String" })),
+        ("Description".to_owned(), json!(parameter.about)),
+    ]);
+    if let Some(default) = parameter.default {
+        fields.insert("Default".to_owned(), json!(default));
+    }
+    if let Some(pattern) = parameter.pattern {
+        fields.insert("AllowedPattern".to_owned(), json!(pattern));
+    }
+    if !parameter.allowed.is_empty() {
+        fields.insert("AllowedValues".to_owned(), json!(parameter.allowed));
+    }
+    Value::Object(fields)
+}
+
+/// The names in `${…}`.
+fn variables(text: &str) -> impl Iterator<Item = String> {
+    text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned()))
+}
+
+/// Visits every field of a document.
+fn walk(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                visit(field, value);
+                walk(value, visit);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(item, visit)),
+        _ => {}
+    }
+}

@@ -1,0 +1,99 @@
+//! A stack as it is put together, and the intrinsic functions of `CloudFormation`.
+
+use serde_json::{Map, Value, json};
+
+use crate::parameters;
+
+/// A template in the making.
+#[derive(Debug)]
+pub struct Stack {
+    /// Its name: the deployed stack is `{prefix}-{name}`.
+    pub name: String,
+    description: &'static str,
+    resources: Map<String, Value>,
+    outputs: Map<String, Value>,
+}
+
+impl Stack {
+    pub(crate) fn new(name: impl Into<String>, description: &'static str) -> Self {
+        Self { name: name.into(), description, resources: Map::new(), outputs: Map::new() }
+    }
+
+    /// Adds a resource.
+    pub(crate) fn add(&mut self, id: impl Into<String>, kind: &str, properties: Value) {
+        self.add_with(id, kind, properties, json!({}));
+    }
+
+    /// Adds a resource with attributes beside its properties, such as `DeletionPolicy`.
+    pub(crate) fn add_with(
+        &mut self,
+        id: impl Into<String>,
+        kind: &str,
+        properties: Value,
+        attributes: Value,
+    ) {
+        let mut resource = Map::from_iter([("Type".to_owned(), json!(kind))]);
+        if let Value::Object(attributes) = attributes {
+            resource.extend(attributes);
+        }
+        resource.insert("Properties".to_owned(), properties);
+        self.resources.insert(id.into(), Value::Object(resource));
+    }
+
+    /// Adds an output. One with the name of a parameter is handed to the stacks that follow.
+    pub(crate) fn output(&mut self, name: &str, value: &Value) {
+        self.outputs.insert(name.to_owned(), json!({ "Value": value }));
+    }
+
+    /// Adds an output that is there under a condition only.
+    pub(crate) fn output_if(&mut self, condition: &str, name: &str, value: &Value) {
+        self.outputs.insert(name.to_owned(), json!({ "Condition": condition, "Value": value }));
+    }
+
+    /// The template. It declares those parameters and conditions that something in it names.
+    pub fn document(&self) -> Value {
+        let body = json!({ "Resources": self.resources, "Outputs": self.outputs });
+        let mut document = json!({
+            "AWSTemplateFormatVersion": "2010-09-09",
+            "Description": format!("Pilothouse: {}", self.description),
+        });
+        let conditions = parameters::conditions_in(&body);
+        let parameters = parameters::parameters_in(&[&body, &conditions]);
+        for (section, value) in [
+            ("Parameters", &parameters),
+            ("Conditions", &conditions),
+            ("Resources", &body["Resources"]),
+            ("Outputs", &body["Outputs"]),
+        ] {
+            if value.as_object().is_some_and(|fields| !fields.is_empty()) {
+                document[section] = value.clone();
+            }
+        }
+        document
+    }
+}
+
+/// `Fn::Sub`: text with `${…}` in it.
+pub(crate) fn sub(text: impl Into<String>) -> Value {
+    json!({ "Fn::Sub": text.into() })
+}
+
+/// `Ref`.
+pub(crate) fn reference(name: &str) -> Value {
+    json!({ "Ref": name })
+}
+
+/// `Fn::GetAtt`.
+pub(crate) fn attribute(id: &str, name: &str) -> Value {
+    json!({ "Fn::GetAtt": [id, name] })
+}
+
+/// `Fn::If`, with nothing otherwise.
+pub(crate) fn only_if(condition: &str, value: &Value) -> Value {
+    json!({ "Fn::If": [condition, value, { "Ref": "AWS::NoValue" }] })
+}
+
+/// A name of this deployment: `{prefix}-{name}`.
+pub(crate) fn named(name: &str) -> Value {
+    sub(format!("${{Prefix}}-{name}"))
+}

@@ -1,0 +1,387 @@
+//! The templates are what the catalogue says, and allow no more than that.
+
+#![allow(clippy::unwrap_used)] // what is missing fails the test
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use pilothouse_functions::catalogue::needs::{
+    BlobAccess, PassingQueues, Profiles, SHARED_QUEUES, TableAccess, dead_letters_of,
+};
+use pilothouse_functions::catalogue::{CallerKind, EVENT_FUNCTIONS, Trigger, http_functions};
+use pilothouse_infra::{Deployed, Stack, deployed, files, logical, stacks};
+use serde_json::Value;
+
+/// The variable that exports anew.
+const EXPORT: &str = "PILOTHOUSE_EXPORT";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("templates")
+}
+
+/// The resources of a kind in all stacks, by logical id, with their properties.
+fn of_kind(kind: &str) -> Vec<(String, Value)> {
+    static ALL: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
+        let documents: Vec<_> = stacks().iter().map(Stack::document).collect();
+        let resources = documents.iter().flat_map(|document| document["Resources"].as_object().unwrap());
+        resources.map(|(id, resource)| (id.clone(), resource.clone())).collect()
+    });
+    let of_kind = ALL.iter().filter(|(_, resource)| resource["Type"] == kind);
+    of_kind.map(|(id, resource)| (id.clone(), resource["Properties"].clone())).collect()
+}
+
+fn lambda(function: &Deployed) -> Value {
+    let all = of_kind("AWS::Lambda::Function").into_iter().map(|(_, properties)| properties);
+    let found: Vec<_> = all.filter(|properties| properties["Handler"] == function.name).collect();
+    assert_eq!(found.len(), 1, "{} is deployed exactly once", function.name);
+    found.into_iter().next().unwrap()
+}
+
+fn role(function: &Deployed) -> Vec<Value> {
+    let id = format!("{}Role", logical(function.name));
+    let roles = of_kind("AWS::IAM::Role");
+    let (_, role) = roles.iter().find(|(known, _)| *known == id).unwrap();
+    statements(role)
+}
+
+/// The statements of a role, those under a condition too.
+fn statements(role: &Value) -> Vec<Value> {
+    let of_policy = |policy: &Value| policy["PolicyDocument"]["Statement"].as_array().unwrap().clone();
+    let all = role["Policies"].as_array().into_iter().flatten().flat_map(of_policy);
+    all.map(
+        |statement| if statement["Fn::If"].is_array() { statement["Fn::If"][1].clone() } else { statement },
+    )
+    .collect()
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    value.as_array().map_or_else(|| vec![text(value)], |all| all.iter().map(text).collect())
+}
+
+/// Whether a role allows an action on a resource whose text has `on` in it.
+fn allows(statements: &[Value], action: &str, on: &str) -> bool {
+    statements.iter().any(|statement| {
+        let matches = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(beginning) => action.starts_with(beginning),
+            None => pattern == action,
+        };
+        strings(&statement["Action"]).iter().any(matches)
+            && strings(&statement["Resource"]).iter().any(|resource| resource.contains(on))
+    })
+}
+
+/// What is committed is what the catalogue says.
+#[test]
+fn the_templates_are_up_to_date() {
+    let files: BTreeMap<_, _> = files().into_iter().collect();
+    if std::env::var_os(EXPORT).is_some() {
+        std::fs::create_dir_all(folder()).unwrap();
+        for (name, text) in &files {
+            std::fs::write(folder().join(name), text).unwrap();
+        }
+    }
+    let committed: BTreeMap<_, _> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| {
+            (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap())
+        })
+        .collect();
+    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&committed), names(&files), "export the templates with {EXPORT}=1");
+    for (name, text) in files {
+        assert!(
+            committed[&name] == text,
+            "{name} is out of date; run the tests with {EXPORT}=1 to export it"
+        );
+    }
+}
+
+/// `CloudFormation` takes 500 resources a stack, templates of 1 MB, and 200 parameters.
+#[test]
+fn every_stack_is_within_the_limits() {
+    for stack in stacks() {
+        let document = stack.document();
+        let count = |section: &str| document[section].as_object().map_or(0, serde_json::Map::len);
+        assert!(count("Resources") < 500, "{} has {} resources", stack.name, count("Resources"));
+        assert!(count("Parameters") < 200 && count("Outputs") < 200, "{}", stack.name);
+        assert!(document.to_string().len() < 1_000_000, "{}", stack.name);
+        for (name, parameter) in document["Parameters"].as_object().into_iter().flatten() {
+            assert!(parameter["Description"].as_str().is_some_and(|text| !text.is_empty()), "{name}");
+        }
+    }
+}
+
+/// Whatever the cloud's profile has is there once, and nothing else is.
+#[test]
+fn every_function_of_the_profile_is_deployed_with_what_it_needs() {
+    let of_http = http_functions().into_iter().map(|f| (f.name, f.needs.profiles));
+    let of_events = EVENT_FUNCTIONS.iter().map(|f| (f.name, f.needs.profiles));
+    let wanted: BTreeSet<_> = of_http
+        .chain(of_events)
+        .filter(|(_, profiles)| *profiles != Profiles::Embedded)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let handlers: Vec<_> = of_kind("AWS::Lambda::Function")
+        .iter()
+        .map(|(_, properties)| properties["Handler"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(handlers.len(), wanted.len());
+    assert_eq!(handlers.into_iter().collect::<BTreeSet<_>>(), wanted);
+
+    let logs: Vec<_> = of_kind("AWS::Logs::LogGroup").into_iter().map(|(_, log)| log).collect();
+    for function in deployed() {
+        let properties = lambda(&function);
+        assert_eq!(properties["FunctionName"]["Fn::Sub"], format!("${{Prefix}}-{}", function.name));
+        assert_eq!(properties["MemorySize"], function.needs.memory_mb);
+        assert_eq!(properties["Timeout"], function.needs.timeout_seconds);
+        assert_eq!(properties["Runtime"], "provided.al2023");
+        assert_eq!(properties["Role"]["Fn::GetAtt"][0], format!("{}Role", logical(function.name)));
+        assert_eq!(properties["Code"]["S3Key"]["Ref"], "CodeKey");
+        let name = format!("/aws/lambda/${{Prefix}}-{}", function.name);
+        let log = logs.iter().find(|log| log["LogGroupName"]["Fn::Sub"] == name).unwrap();
+        assert!(log["RetentionInDays"].is_object(), "{name} would be kept for ever");
+        if function.route.is_some() {
+            assert!(function.needs.timeout_seconds <= 29, "API Gateway does not wait for {}", function.name);
+        }
+    }
+}
+
+/// The routes are those of the OpenAPI document, each with an authorizer if and only if owners call it.
+#[test]
+fn the_routes_are_those_of_the_document() {
+    let document = pilothouse_functions::openapi::document();
+    let mut documented = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            if operation["x-profile"] != "embedded" {
+                documented.insert(format!("{} {path}", method.to_uppercase()));
+            }
+        }
+    }
+    let (mut of_api, mut of_sidecars) = (BTreeSet::new(), BTreeSet::new());
+    let integrations: BTreeMap<_, _> = of_kind("AWS::ApiGatewayV2::Integration").into_iter().collect();
+    let routes: BTreeMap<_, _> = of_kind("AWS::ApiGatewayV2::Route").into_iter().collect();
+    let functions: Vec<_> =
+        http_functions().into_iter().filter(|f| f.needs.profiles != Profiles::Embedded).collect();
+    for function in &functions {
+        let id = logical(function.name);
+        let route = &routes[&format!("{id}Route")];
+        let key = route["RouteKey"].as_str().unwrap();
+        assert_eq!(key, format!("{} {}", function.method, function.path));
+        let authorized = function.caller == CallerKind::Owner;
+        assert_eq!(route["AuthorizationType"] == "JWT", authorized, "{key}");
+        assert_eq!(route["AuthorizerId"]["Ref"] == "Owners", authorized, "{key}");
+        let target = format!("integrations/${{{id}Integration}}");
+        assert_eq!(route["Target"]["Fn::Sub"], target);
+        let uri = integrations[&format!("{id}Integration")]["IntegrationUri"]["Fn::Sub"].as_str().unwrap();
+        assert!(uri.ends_with(&format!(":function:${{Prefix}}-{}", function.name)), "{uri}");
+        let known = if function.caller == CallerKind::Sidecar { &mut of_sidecars } else { &mut of_api };
+        assert!(known.insert(key.to_owned()), "{key} is there twice");
+    }
+    assert_eq!(of_api, documented);
+    let declared = routes.values().filter(|route| route["ApiId"]["Ref"] == "Api").count();
+    assert_eq!(declared, functions.len());
+}
+
+/// Every trigger has its event source, and no function has another.
+#[test]
+fn every_trigger_has_its_source() {
+    let sources = of_kind("AWS::Lambda::EventSourceMapping");
+    let routes = of_kind("AWS::ApiGatewayV2::Route");
+    let (mut wanted, mut sockets) = (0, 0);
+    for function in deployed() {
+        let id = format!("{}Function", logical(function.name));
+        let of_function: Vec<_> =
+            sources.iter().filter(|(_, source)| source["FunctionName"]["Ref"] == id).collect();
+        for trigger in function.triggers {
+            match trigger {
+                Trigger::Queue(queue) => {
+                    wanted += 1;
+                    let arn = format!(":${{Prefix}}-{queue}");
+                    let (_, source) = of_function
+                        .iter()
+                        .find(|(_, source)| {
+                            source["EventSourceArn"]["Fn::Sub"].as_str().is_some_and(|it| it.ends_with(&arn))
+                        })
+                        .unwrap();
+                    assert_eq!(source["FunctionResponseTypes"][0], "ReportBatchItemFailures");
+                    assert!(
+                        source.get("FilterCriteria").is_none(),
+                        "a filter deletes what it does not match"
+                    );
+                }
+                Trigger::Stream => {
+                    wanted += 1;
+                    let (_, source) = of_function.first().unwrap();
+                    assert_eq!(source["EventSourceArn"]["Ref"], "TableStreamArn");
+                    assert_eq!(source["FunctionResponseTypes"][0], "ReportBatchItemFailures");
+                    assert_eq!(source["BisectBatchOnFunctionError"], true);
+                    assert!(source["MaximumRetryAttempts"].as_u64().is_some());
+                    assert!(source["DestinationConfig"]["OnFailure"]["Destination"].is_object());
+                }
+                Trigger::Schedule => {
+                    let schedules = of_kind("AWS::Scheduler::Schedule");
+                    let (_, schedule) = schedules.first().unwrap();
+                    assert_eq!(schedule["Target"]["Arn"]["Fn::GetAtt"][0], id);
+                    assert_eq!(schedule["ScheduleExpression"], "rate(1 minute)");
+                }
+                Trigger::WebSocket(key) => {
+                    sockets += 1;
+                    let (_, route) = routes.iter().find(|(_, route)| route["RouteKey"] == *key).unwrap();
+                    assert_eq!(route["AuthorizationType"] == "CUSTOM", *key == "$connect", "{key}");
+                }
+                Trigger::Authorizer => {
+                    let authorizers = of_kind("AWS::ApiGatewayV2::Authorizer");
+                    let mut uris =
+                        authorizers.iter().map(|(_, it)| it["AuthorizerUri"]["Fn::Sub"].to_string());
+                    assert!(uris.any(|uri| uri.contains(&format!("${{Prefix}}-{}/", function.name))));
+                }
+            }
+        }
+        let called = function.route.is_some()
+            || function.triggers.iter().any(|t| matches!(t, Trigger::WebSocket(_) | Trigger::Authorizer));
+        let permissions = of_kind("AWS::Lambda::Permission");
+        let may_be_called = permissions.iter().any(|(_, it)| it["FunctionName"]["Fn::GetAtt"][0] == id);
+        assert_eq!(may_be_called, called, "{}", function.name);
+    }
+    assert_eq!(sources.len(), wanted);
+    assert_eq!(routes.iter().filter(|(_, route)| route["ApiId"]["Ref"] == "StreamApi").count(), sockets);
+}
+
+/// Each queue has dead letters of its kind, and hides messages for six timeouts of who takes them.
+#[test]
+fn queues_outlast_their_consumers() {
+    let queues = of_kind("AWS::SQS::Queue");
+    let queue = |name: &str| {
+        let name = format!("${{Prefix}}-{name}");
+        queues.iter().find(|(_, queue)| queue["QueueName"]["Fn::Sub"] == name).unwrap().1.clone()
+    };
+    for shared in SHARED_QUEUES {
+        let (live, dead) = (queue(shared.name), queue(&dead_letters_of(shared.name)));
+        assert_eq!(live["FifoQueue"], dead["FifoQueue"]);
+        assert_eq!(live["FifoQueue"] == true, shared.name.strip_suffix(".fifo").is_some());
+        assert_eq!(live["RedrivePolicy"]["maxReceiveCount"], shared.max_receives);
+        let consumers: Vec<_> =
+            deployed().into_iter().filter(|f| f.triggers.contains(&Trigger::Queue(shared.name))).collect();
+        assert_eq!(consumers.len(), 1, "{} has one consumer", shared.name);
+        assert_eq!(live["VisibilityTimeout"], 6 * consumers[0].needs.timeout_seconds, "{}", shared.name);
+    }
+}
+
+/// Actions that know no resources: IAM takes them on everything only.
+const WITHOUT_RESOURCES: [&str; 2] = ["sqs:ListQueues", "ecr:GetAuthorizationToken"];
+
+/// No role may do everything, or something to everything.
+#[test]
+fn nothing_is_allowed_on_everything() {
+    let mut seen = 0;
+    for (id, role) in of_kind("AWS::IAM::Role") {
+        for statement in statements(&role) {
+            seen += 1;
+            assert_eq!(statement["Effect"], "Allow");
+            let actions = strings(&statement["Action"]);
+            for action in &actions {
+                let (service, name) = action.split_once(':').unwrap();
+                assert!(!service.contains('*') && !name.starts_with('*'), "{id} may {action}");
+                assert!(!name.contains('*') || service == "sqs", "{id} may {action}");
+            }
+            for resource in strings(&statement["Resource"]) {
+                let bare =
+                    resource == "*" && actions.iter().all(|it| WITHOUT_RESOURCES.contains(&it.as_str()));
+                assert!(resource != "*" || bare, "{id} may {actions:?} on everything");
+            }
+        }
+        let trust = role["AssumeRolePolicyDocument"]["Statement"].as_array().unwrap();
+        assert!(trust.iter().all(|it| it["Principal"].is_object()), "{id} trusts everybody");
+    }
+    assert!(seen > 100);
+}
+
+/// A role allows what the catalogue says of its function, and nothing that it does not say.
+#[test]
+fn each_role_allows_what_the_catalogue_says() {
+    for function in deployed() {
+        let (access, role) = (function.needs.access, role(&function));
+        let may = |action: &str, on: &str| allows(&role, action, on);
+        let name = function.name;
+        assert!(may("logs:PutLogEvents", &format!("/aws/lambda/${{Prefix}}-{name}:")), "{name} may log");
+
+        let (reads, writes) = (access.table != TableAccess::None, access.table == TableAccess::Write);
+        for action in ["dynamodb:GetItem", "dynamodb:Query", "dynamodb:BatchGetItem"] {
+            assert_eq!(may(action, "table/${Prefix}"), reads, "{name}: {action}");
+            assert_eq!(may(action, "index/due"), reads, "{name}: {action}");
+        }
+        for action in ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"] {
+            assert_eq!(may(&format!("dynamodb:{action}"), "table/${Prefix}"), writes, "{name}: {action}");
+        }
+        assert!(!may("dynamodb:Scan", "") && !may("dynamodb:DeleteTable", ""), "{name}");
+
+        assert_eq!(may("s3:GetObject", "${Bucket}/"), access.blobs == BlobAccess::Read, "{name}");
+        assert_eq!(may("s3:PutObject", "${Bucket}/"), access.blobs == BlobAccess::Write, "{name}");
+        assert_eq!(may("secretsmanager:GetSecretValue", "SecretArn"), access.secret, "{name}");
+        assert_eq!(may("execute-api:ManageConnections", "StreamApiId"), access.connections, "{name}");
+        assert_eq!(may("sts:AssumeRole", ""), !access.assumes.is_empty(), "{name}");
+        assert_eq!(may("ecs:RunTask", "task-definition/"), access.processes, "{name}");
+        assert_eq!(may("iam:PassRole", "role/"), access.processes, "{name}");
+
+        for shared in SHARED_QUEUES {
+            let (queue, dead) = (format!("-{}", shared.name), format!("-{}", dead_letters_of(shared.name)));
+            let ends = |action: &str, with: &str| {
+                role.iter().any(|statement| {
+                    allows(std::slice::from_ref(statement), action, with)
+                        && strings(&statement["Resource"])
+                            .iter()
+                            .any(|it| it.trim_end_matches(['"', '}']).ends_with(with))
+                })
+            };
+            let takes = function.triggers.contains(&Trigger::Queue(shared.name));
+            assert_eq!(ends("sqs:SendMessageBatch", &queue), access.sends.contains(&shared.name), "{name}");
+            assert_eq!(ends("sqs:ReceiveMessage", &queue), takes, "{name} takes from {queue}");
+            assert_eq!(ends("sqs:ChangeMessageVisibilityBatch", &queue), takes, "{name}");
+            assert_eq!(ends("sqs:SendMessage", &dead), takes, "{name} buries in {dead}");
+            assert_eq!(ends("sqs:ReceiveMessage", &dead), access.dead_letters, "{name} handles {dead}");
+        }
+        for (passing, queues) in [(access.run_queues, "commands-*"), (access.worker_queues, "worker-*")] {
+            assert_eq!(may("sqs:CreateQueue", queues), passing != PassingQueues::None, "{name}");
+            assert_eq!(may("sqs:SendMessage", queues), passing != PassingQueues::None, "{name}");
+            assert!(!may("sqs:ReceiveMessage", queues), "{name} reads what is for others");
+        }
+        let streams = function.triggers.contains(&Trigger::Stream);
+        assert_eq!(may("dynamodb:GetRecords", "/stream/"), streams, "{name}");
+    }
+}
+
+/// Whoever is vended credentials can do with them what the design says, at most; and only those functions vend them
+/// whose catalogue entries say so.
+#[test]
+fn vended_roles_are_narrow() {
+    let roles: BTreeMap<_, _> = of_kind("AWS::IAM::Role").into_iter().collect();
+    let (sidecar, worker) = (statements(&roles["SidecarRole"]), statements(&roles["WorkerRole"]));
+    for (action, on) in [
+        ("sqs:SendMessageBatch", "${Prefix}-events.fifo"),
+        ("sqs:ReceiveMessage", "commands-*"),
+        ("sqs:DeleteMessageBatch", "commands-*"),
+        ("s3:PutObject", "/sessions/"),
+    ] {
+        assert!(allows(&sidecar, action, on), "a sidecar may {action} on {on}");
+    }
+    assert!(!allows(&sidecar, "sqs:SendMessage", "commands-") && !allows(&sidecar, "s3:GetObject", ""));
+    assert!(allows(&worker, "sqs:ReceiveMessage", "worker-*"));
+    assert!(!allows(&worker, "sqs:SendMessage", "") && !allows(&worker, "sqs:ReceiveMessage", "commands-"));
+    for role in [&sidecar, &worker] {
+        assert!(
+            !role.iter().any(|it| it.to_string().contains("dynamodb")),
+            "no sidecar or worker sees the table"
+        );
+    }
+    for function in deployed().iter().filter(|f| !f.needs.access.assumes.is_empty()) {
+        let trusted: String = ["SidecarRole", "WorkerRole"]
+            .iter()
+            .map(|role| roles[*role]["AssumeRolePolicyDocument"].to_string())
+            .collect();
+        assert!(trusted.contains(&format!("-{}\"", function.name)), "{} is trusted", function.name);
+    }
+}

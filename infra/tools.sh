@@ -1,0 +1,21 @@
+# The tools of `infra`, pinned, in a virtual environment under target/. Sourced, never run.
+#
+# Sets `aws` (the AWS CLI: the one in the PATH, for its logins, or ours) and `lint` (cfn-lint).
+# shellcheck shell=bash disable=SC2034
+
+infra="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+tools="$(dirname "$infra")/target/infra-tools"
+
+install_tools() {
+    cmp --silent "$infra/requirements.txt" "$tools/installed.txt" && return
+    echo "installing the AWS CLI and cfn-lint into target/infra-tools" >&2
+    python3 -m venv --clear "$tools"
+    "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$infra/requirements.txt"
+    cp "$infra/requirements.txt" "$tools/installed.txt"
+}
+
+if ! aws="$(command -v aws)"; then
+    install_tools
+    aws="$tools/bin/aws"
+fi
+lint="$tools/bin/cfn-lint"

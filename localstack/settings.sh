@@ -1,0 +1,33 @@
+# What the scripts of the local cloud share. Sourced, never run.
+# shellcheck shell=bash
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(dirname "$here")"
+home="$root/target/localcloud"
+venv="$home/venv"
+port="${PILOTHOUSE_CLOUD_PORT:-4566}"
+url="http://127.0.0.1:$port"
+pid_file="$home/$port.pid"
+log_file="$home/$port.log"
+
+# What every client of the local cloud needs, functions included: those inherit the server's environment.
+export AWS_ENDPOINT_URL="$url"
+export AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
+export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}"
+export AWS_DEFAULT_REGION="${PILOTHOUSE_CLOUD_REGION:-eu-central-1}"
+export AWS_REGION="$AWS_DEFAULT_REGION"
+export AWS_EC2_METADATA_DISABLED=true
+unset AWS_PROFILE AWS_SESSION_TOKEN
+
+healthy() {
+    curl --silent --fail --max-time 2 --output /dev/null "$url/_ministack/health" ||
+        curl --silent --fail --max-time 2 --output /dev/null "$url/_localstack/health"
+}
+
+# The process that `up` started, if it still is that one.
+running_pid() {
+    local pid
+    pid="$(cat "$pid_file" 2>/dev/null)" || return 1
+    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep --quiet --fixed-strings "$here/launch.py" || return 1
+    echo "$pid"
+}

@@ -1,0 +1,61 @@
+//! Addresses of queues, looked up once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_sdk_sqs::Client;
+
+use super::errors;
+use crate::queue::QueueError;
+
+/// A queue that was made and has no address.
+#[derive(Debug, thiserror::Error)]
+#[error("SQS did not say the address of `{0}`")]
+struct NoAddress(String);
+
+/// The addresses of a deployment's queues, by their names in SQS.
+pub(super) struct Addresses {
+    client: Client,
+    /// Given, and never forgotten.
+    known: HashMap<String, Arc<str>>,
+    found: Mutex<HashMap<String, Arc<str>>>,
+}
+
+impl Addresses {
+    pub(super) fn new(client: Client, known: impl Iterator<Item = (String, String)>) -> Self {
+        let known = known.map(|(name, url)| (name, url.into())).collect();
+        Self { client, known, found: Mutex::default() }
+    }
+
+    fn found(&self) -> MutexGuard<'_, HashMap<String, Arc<str>>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address of a queue; nothing when there is no such queue.
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Arc<str>>, QueueError> {
+        if let Some(url) = self.known.get(name) {
+            return Ok(Some(Arc::clone(url)));
+        }
+        if let Some(url) = self.found().get(name) {
+            return Ok(Some(Arc::clone(url)));
+        }
+        match self.client.get_queue_url().queue_name(name).send().await {
+            Ok(output) => self.remember(name.to_owned(), output.queue_url).map(Some),
+            Err(error) if errors::is_missing(&error) => Ok(None),
+            Err(error) => Err(QueueError::Engine(Box::new(error))),
+        }
+    }
+
+    pub(super) fn remember(&self, name: String, url: Option<String>) -> Result<Arc<str>, QueueError> {
+        let url: Arc<str> = match url {
+            Some(url) => url.into(),
+            None => return Err(QueueError::Engine(Box::new(NoAddress(name)))),
+        };
+        self.found().insert(name, Arc::clone(&url));
+        Ok(url)
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.found().remove(name);
+    }
+}

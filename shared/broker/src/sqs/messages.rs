@@ -1,0 +1,175 @@
+//! Messages as SQS has them.
+
+use aws_sdk_sqs::types::{
+    Message, MessageAttributeValue, MessageSystemAttributeName, SendMessageBatchRequestEntry,
+};
+use sha2::{Digest as _, Sha256};
+
+use super::errors;
+use crate::queue::{DeadLetter, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueName, Receipt, Received};
+
+/// The attribute of a message that was a dead letter (ruling 9).
+pub const REDRIVEN: &str = "redriven";
+/// The attribute of a dead letter that says why it is one.
+pub const CAUSE: &str = "cause";
+/// The attribute of a dead letter that says how often it was received.
+pub const RECEIVES: &str = "receives";
+
+/// The most bytes of the messages of one request. SQS takes four times as many by now, not everywhere and not yet from
+/// every account.
+const MAX_REQUEST_BYTES: usize = MAX_MESSAGE_BYTES;
+/// The longest cause in bytes.
+const MAX_CAUSE: usize = 2048;
+
+/// Refuses what SQS's protocol has no characters for.
+pub(super) fn check(message: &Outgoing) -> Result<(), QueueError> {
+    match message.body.chars().find(|c| !allowed(*c)) {
+        Some(c) => Err(QueueError::Invalid(format!("SQS takes no U+{:04X}", u32::from(c)))),
+        None => Ok(()),
+    }
+}
+
+/// The characters of XML 1.0.
+const fn allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// A cause as an attribute can carry it: cut, and with what SQS does not take replaced.
+pub(super) fn printable(cause: &str) -> String {
+    let mut text = String::with_capacity(cause.len().min(MAX_CAUSE));
+    for c in cause.chars().map(|c| if allowed(c) { c } else { '\u{fffd}' }) {
+        if text.len() + c.len_utf8() > MAX_CAUSE {
+            break;
+        }
+        text.push(c);
+    }
+    if text.is_empty() { "unknown".to_owned() } else { text }
+}
+
+/// SHA-256 in hex.
+pub(super) fn digest(text: &str) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+pub(super) fn text(value: &str) -> Result<MessageAttributeValue, QueueError> {
+    MessageAttributeValue::builder().data_type("String").string_value(value).build().map_err(errors::built)
+}
+
+pub(super) fn number(value: u32) -> Result<MessageAttributeValue, QueueError> {
+    let value = value.to_string();
+    MessageAttributeValue::builder().data_type("Number").string_value(value).build().map_err(errors::built)
+}
+
+/// An entry of a request, named by its position.
+pub(super) fn entry(
+    queue: &QueueName,
+    position: usize,
+    message: &Outgoing,
+) -> Result<SendMessageBatchRequestEntry, QueueError> {
+    let entry = SendMessageBatchRequestEntry::builder().id(position.to_string()).message_body(&message.body);
+    let entry = if queue.is_fifo() {
+        entry.message_group_id(&message.group).message_deduplication_id(&message.deduplication_id)
+    } else {
+        entry.delay_seconds(super::seconds(message.delay))
+    };
+    let entry = if message.redriven { entry.message_attributes(REDRIVEN, text("true")?) } else { entry };
+    entry.build().map_err(errors::built)
+}
+
+/// Messages, in order, as requests that are not too large.
+pub(super) fn requests(messages: Vec<(usize, Outgoing)>) -> Vec<Vec<(usize, Outgoing)>> {
+    let mut requests: Vec<Vec<_>> = Vec::new();
+    let mut bytes = 0;
+    for message in messages {
+        let size = message.1.body.len() + if message.1.redriven { 32 } else { 0 };
+        match requests.last_mut() {
+            Some(request) if bytes + size <= MAX_REQUEST_BYTES => {
+                bytes += size;
+                request.push(message);
+            }
+            _ => {
+                bytes = size;
+                requests.push(vec![message]);
+            }
+        }
+    }
+    requests
+}
+
+/// A message of a standard queue has no group.
+pub(super) fn received(message: Message) -> Option<Received> {
+    let receive_count = receives(&message).unwrap_or(1);
+    let group = group(&message);
+    let redriven = attribute(&message, REDRIVEN).is_some();
+    let receipt = Receipt(message.receipt_handle?);
+    Some(Received { receipt, group, body: message.body?, receive_count, redriven })
+}
+
+/// A dead letter, buried with its cause or moved by SQS itself.
+pub(super) fn dead_letter(message: Message) -> Option<DeadLetter> {
+    let group = group(&message);
+    let buried = attribute(&message, RECEIVES).and_then(|n| n.parse().ok());
+    // SQS goes on counting where the queue stopped.
+    let receive_count = buried.or_else(|| receives(&message).map(|n| n.saturating_sub(1))).unwrap_or(0);
+    let cause = attribute(&message, CAUSE)
+        .map_or_else(|| "received too often and never deleted".to_owned(), ToOwned::to_owned);
+    let id = message.message_id?;
+    let receipt = Receipt(message.receipt_handle?);
+    Some(DeadLetter { id, receipt, group, body: message.body?, cause, receive_count })
+}
+
+fn attribute<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
+    message.message_attributes.as_ref()?.get(name)?.string_value()
+}
+
+fn system(message: &Message, name: &MessageSystemAttributeName) -> Option<String> {
+    message.attributes.as_ref()?.get(name).cloned()
+}
+
+fn group(message: &Message) -> String {
+    system(message, &MessageSystemAttributeName::MessageGroupId).unwrap_or_default()
+}
+
+fn receives(message: &Message) -> Option<u32> {
+    system(message, &MessageSystemAttributeName::ApproximateReceiveCount)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: usize) -> Outgoing {
+        Outgoing::new("g", "d", "x".repeat(bytes))
+    }
+
+    fn sizes(messages: &[usize]) -> Vec<Vec<usize>> {
+        let messages = messages.iter().map(|bytes| message(*bytes)).enumerate().collect();
+        requests(messages).iter().map(|r| r.iter().map(|(position, _)| *position).collect()).collect()
+    }
+
+    #[test]
+    fn a_batch_is_split_where_it_gets_too_large_and_keeps_its_order() {
+        let half = MAX_REQUEST_BYTES / 2;
+        assert_eq!(sizes(&[1, 1, 1]), [vec![0, 1, 2]]);
+        assert_eq!(sizes(&[half, half]), [vec![0, 1]]);
+        assert_eq!(sizes(&[half, half, 1, half]), [vec![0, 1], vec![2, 3]]);
+        assert_eq!(sizes(&[1, MAX_REQUEST_BYTES, 1]), [vec![0], vec![1], vec![2]]);
+        assert!(sizes(&[]).is_empty());
+    }
+
+    #[test]
+    fn characters_that_sqs_does_not_know_are_refused_in_bodies_and_replaced_in_causes() {
+        for bad in ['\0', '\u{b}', '\u{fffe}', '\u{ffff}'] {
+            assert!(check(&Outgoing { body: format!("a{bad}"), ..message(0) }).is_err(), "{bad:?}");
+            assert_eq!(printable(&format!("a{bad}")), "a\u{fffd}");
+        }
+        assert!(check(&Outgoing { body: "a\t\n\r \u{7f}é\u{10ffff}".to_owned(), ..message(0) }).is_ok());
+        assert_eq!(printable(""), "unknown");
+        assert!(printable(&"é".repeat(MAX_CAUSE)).len() <= MAX_CAUSE);
+    }
+}

@@ -1,0 +1,134 @@
+//! What is asked of ECS, and what its answers mean.
+
+use aws_sdk_ecs::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_ecs::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
+use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+use pilothouse_runtime::ecs::session_of;
+use pilothouse_runtime::{AgentRuntime as _, EcsRuntime, LaunchError, ProcessState, StopMode};
+use serde_json::{Value, json};
+
+use crate::{launch, secret, settings};
+
+const TASK: &str = "arn:aws:ecs:eu-central-1:111122223333:task/c/1";
+
+/// A runtime whose requests get these answers, in order.
+fn answering(answers: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
+    let event = |(status, body): &(u16, Value)| {
+        let answer = HttpResponse::new((*status).try_into().unwrap(), body.to_string().into());
+        ReplayEvent::new(HttpRequest::empty(), answer)
+    };
+    let replay = StaticReplayClient::new(answers.iter().map(event).collect());
+    let config = aws_sdk_ecs::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::new("AKID", "secret", None, None, "test"))
+        .retry_config(RetryConfig::disabled())
+        .http_client(replay.clone())
+        .build();
+    let client = aws_sdk_ecs::Client::from_conf(config);
+    (EcsRuntime::new(client, settings("c", "p-sidecar"), secret()), replay)
+}
+
+/// The operations that were asked for, with what was asked.
+fn asked(replay: &StaticReplayClient) -> Vec<(String, Value)> {
+    let request = |r: &HttpRequest| {
+        let operation = r.headers().get("x-amz-target").unwrap().rsplit('.').next().unwrap();
+        (operation.to_owned(), serde_json::from_slice(r.body().bytes().unwrap()).unwrap())
+    };
+    replay.actual_requests().map(request).collect()
+}
+
+#[tokio::test]
+async fn a_launch_is_one_task_that_knows_its_token_and_nothing_more() {
+    let (runtime, replay) = answering(&[(200, json!({ "tasks": [{ "taskArn": TASK }], "failures": [] }))]);
+    let request = launch();
+    runtime.launch(request.clone()).await.unwrap();
+    let (operation, body) = asked(&replay).remove(0);
+    assert_eq!(operation, "RunTask");
+    let run = request.run_id.to_string();
+    assert_eq!((&body["clientToken"], &body["startedBy"]), (&json!(run), &json!(run)));
+    assert_eq!(session_of(body["group"].as_str().unwrap()), Some(request.session_id));
+    assert_eq!(body["count"], 1);
+    let token = secret().gateway_token(request.session_id, request.run_id);
+    let expected = json!([{ "name": "sidecar", "environment": [
+        { "name": "PILOTHOUSE_URL", "value": "https://pilothouse.example" },
+        { "name": "PILOTHOUSE_SESSION_ID", "value": request.session_id.to_string() },
+        { "name": "PILOTHOUSE_RUN_ID", "value": run },
+        { "name": "PILOTHOUSE_TOKEN", "value": token.as_str() },
+    ] }]);
+    assert_eq!(body["overrides"]["containerOverrides"], expected);
+    let network = &body["networkConfiguration"]["awsvpcConfiguration"];
+    assert_eq!((&network["subnets"], &network["assignPublicIp"]), (&json!(["subnet-1"]), &json!("DISABLED")));
+}
+
+#[tokio::test]
+async fn a_launch_without_room_or_answer_is_to_be_given_again() {
+    let no_room = json!({ "tasks": [], "failures": [{ "arn": TASK, "reason": "RESOURCE:MEMORY" }] });
+    let throttled = json!({ "__type": "ThrottlingException", "message": "Rate exceeded" });
+    for (status, answer, cause) in [
+        (200, no_room, "RESOURCE:MEMORY"),
+        (400, throttled, "Rate exceeded"),
+        (500, json!({}), "ECS did not do it"),
+    ] {
+        let (runtime, _) = answering(&[(status, answer)]);
+        let error = runtime.launch(launch()).await.unwrap_err();
+        assert!(matches!(error, LaunchError::Unreachable(_)));
+        let mut told = String::new();
+        let mut next: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(error) = next {
+            told = format!("{told}: {error:?} {error}");
+            next = error.source();
+        }
+        assert!(told.contains(cause), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_asks_for_a_worker_gets_no_task() {
+    let (runtime, replay) = answering(&[]);
+    let mut request = launch();
+    request.worker_labels.insert("gpu".into(), "a100".into());
+    runtime.launch(request).await.unwrap_err();
+    assert_eq!(asked(&replay), []);
+}
+
+#[tokio::test]
+async fn a_run_that_has_its_task_already_is_launched() {
+    let conflict = json!({ "__type": "ConflictException", "message": "in use", "resourceIds": [TASK] });
+    let (runtime, _) = answering(&[(400, conflict)]);
+    runtime.launch(launch()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_lives_until_its_containers_have_stopped() {
+    let (none, one) = (json!({ "taskArns": [] }), json!({ "taskArns": [TASK] }));
+    let described =
+        |status: &str| json!({ "tasks": [{ "taskArn": TASK, "lastStatus": status }], "failures": [] });
+    let run = launch().run_id;
+    let cases = [
+        (vec![(200, one.clone())], ProcessState::Alive),
+        (vec![(200, none.clone()), (200, none.clone())], ProcessState::Unknown),
+        (vec![(200, none.clone()), (200, one.clone()), (200, described("STOPPED"))], ProcessState::Dead),
+        (vec![(200, none), (200, one), (200, described("DEPROVISIONING"))], ProcessState::Alive),
+        (vec![(500, json!({}))], ProcessState::Unknown),
+    ];
+    for (answers, expected) in cases {
+        let (runtime, replay) = answering(&answers);
+        assert_eq!(runtime.state(run).await, expected);
+        assert_eq!(asked(&replay)[0].1["startedBy"], run.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_stop_stops_every_task_of_the_run_and_none_is_no_failure() {
+    let request = launch();
+    let two = json!({ "taskArns": [TASK, "other"] });
+    let (runtime, replay) = answering(&[(200, two), (200, json!({})), (200, json!({}))]);
+    runtime.stop(request.session_id, request.run_id, StopMode::Kill).await.unwrap();
+    let stopped: Vec<_> = asked(&replay)[1..].iter().map(|(_, body)| body["task"].clone()).collect();
+    assert_eq!(stopped, [json!(TASK), json!("other")]);
+    let (runtime, _) = answering(&[(200, json!({ "taskArns": [] }))]);
+    runtime.stop(request.session_id, request.run_id, StopMode::Terminate).await.unwrap();
+    let (runtime, _) = answering(&[(500, json!({}))]);
+    runtime.stop(request.session_id, request.run_id, StopMode::Kill).await.unwrap_err();
+}

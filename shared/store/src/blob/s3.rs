@@ -1,0 +1,96 @@
+//! Blobs in S3, for the `aws` profile.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::primitives::ByteStream;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::{BlobError, BlobKey, Blobs, hex};
+
+/// Blobs in a bucket. Clones are the same blobs.
+///
+/// Storing needs `s3:PutObject` and reading `s3:GetObject`, with `s3:ListBucket` as well: without it S3 refuses to say that
+/// there is nothing.
+#[derive(Debug, Clone)]
+pub struct S3Blobs {
+    client: Client,
+    bucket: Arc<str>,
+    prefix: Arc<str>,
+}
+
+impl S3Blobs {
+    /// Blobs in a bucket, under `prefix` when there is one: what the names of the objects begin with, before a slash. The
+    /// client brings region, credentials, retries, timeouts and a dated behavior version.
+    pub fn new(client: Client, bucket: &str, prefix: Option<&str>) -> Self {
+        let prefix = prefix.map(|prefix| prefix.trim_matches('/')).filter(|prefix| !prefix.is_empty());
+        let prefix = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        Self { client, bucket: bucket.into(), prefix: prefix.into() }
+    }
+
+    /// The name of a blob's object.
+    pub fn object(&self, key: &BlobKey) -> String {
+        format!("{}{}", self.prefix, key.as_str())
+    }
+}
+
+#[async_trait]
+impl Blobs for S3Blobs {
+    async fn put(&self, key: &BlobKey, content: Bytes) -> Result<(), BlobError> {
+        let digest = Sha256::digest(&content);
+        if hex(&digest) != key.digest() {
+            return Err(BlobError::WrongContent);
+        }
+        let stored = self
+            .client
+            .put_object()
+            .bucket(&*self.bucket)
+            .key(self.object(key))
+            // What is there is this content already: its name says so.
+            .if_none_match("*")
+            .checksum_sha256(STANDARD.encode(digest))
+            .content_length(i64::try_from(content.len()).unwrap_or(i64::MAX))
+            .body(ByteStream::from(content))
+            .send()
+            .await;
+        match stored {
+            Ok(_) => Ok(()),
+            Err(error) if is_there(&error) => Ok(()),
+            Err(error) => Err(engine(error)),
+        }
+    }
+
+    async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError> {
+        let object = self.client.get_object().bucket(&*self.bucket).key(self.object(key)).send().await;
+        let output = match object {
+            Ok(output) => output,
+            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
+            Err(error) => return Err(engine(error)),
+        };
+        let content = output.body.collect().await.map_err(|error| BlobError::Engine(Box::new(error)))?;
+        let content = content.into_bytes();
+        // Sidecars store by themselves: what they stored need not be what they said.
+        if hex(&Sha256::digest(&content)) != key.digest() {
+            return Err(BlobError::WrongContent);
+        }
+        Ok(Some(content))
+    }
+}
+
+/// Whether an object was not stored because there is one.
+fn is_there<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+    error.code() == Some("PreconditionFailed")
+}
+
+fn engine<E>(error: E) -> BlobError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    tracing::debug!(error = %DisplayErrorContext(&error), "S3 failed");
+    BlobError::Engine(Box::new(error))
+}

@@ -1,0 +1,251 @@
+//! Live connections of the `aws` profile: who is connected, and how far each has followed which session.
+//!
+//! API Gateway knows a connection by its id alone, so there are two items: the connection by its id, and what it watches
+//! in the partition of the session, where whoever moves that session's journal on finds it by a consistent read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+
+use crate::commit::Loaded;
+use crate::error::{CommitError, StoreError};
+use crate::layout;
+use crate::repository::{Store, read, write};
+use crate::table::{Condition, Item, Query, SortRange, TableError, Write};
+
+/// The id that API Gateway gives a connection: 1 to 128 visible ASCII characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(String);
+
+/// A text that is no id of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of a connection")]
+pub struct NoConnectionId;
+
+impl ConnectionId {
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ConnectionId {
+    type Err = NoConnectionId;
+
+    fn from_str(text: &str) -> Result<Self, NoConnectionId> {
+        let fits = (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        if fits { Ok(Self(text.to_owned())) } else { Err(NoConnectionId) }
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A live connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connection {
+    /// Who opened it.
+    pub owner: UserId,
+    /// When the token ends that it was opened with.
+    pub token_ends: Timestamp,
+    /// When it is over at the latest; its items vanish then.
+    pub ends: Timestamp,
+    /// The session that it watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<AgentSessionId>,
+}
+
+/// How far a connection has followed its session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Watcher {
+    /// Who watches.
+    pub owner: UserId,
+    /// When the token ends that the connection was opened with.
+    pub token_ends: Timestamp,
+    /// When the connection is over at the latest.
+    pub ends: Timestamp,
+    /// The last journal entry that was posted whole.
+    pub after: u64,
+    /// How many messages of the next entry were posted.
+    pub seen: usize,
+    /// Whether it was told that it has caught up.
+    pub caught_up: bool,
+}
+
+fn guard(loaded: u64) -> Condition {
+    if loaded == 0 { Condition::Absent } else { Condition::Version(loaded) }
+}
+
+fn connection_item(id: &ConnectionId, connection: &Connection, version: u64) -> Result<Item, StoreError> {
+    let item = write(layout::connection(id), "connection", connection)?;
+    Ok(Item { version, expires_at: Some(connection.ends), ..item })
+}
+
+fn watcher_item(
+    session: AgentSessionId,
+    id: &ConnectionId,
+    watcher: &Watcher,
+    version: u64,
+) -> Result<Item, StoreError> {
+    let item = write(layout::watcher(session, id), "watcher", watcher)?;
+    Ok(Item { version, expires_at: Some(watcher.ends), ..item })
+}
+
+fn conflict(error: TableError) -> CommitError {
+    match error {
+        TableError::ConditionFailed { .. } | TableError::Contended => CommitError::Conflict,
+        other => other.into(),
+    }
+}
+
+impl Store {
+    /// Remembers a connection that was opened.
+    pub async fn open_connection(
+        &self,
+        id: &ConnectionId,
+        connection: &Connection,
+    ) -> Result<(), StoreError> {
+        let item = connection_item(id, connection, 1)?;
+        Ok(self.table.transact(vec![Write::Put(item, Condition::Always)]).await?)
+    }
+
+    /// A connection, unless it is over.
+    pub async fn connection(&self, id: &ConnectionId) -> Result<Option<Loaded<Connection>>, StoreError> {
+        self.load(&layout::connection(id)).await
+    }
+
+    /// How far a connection has followed a session.
+    pub async fn watcher(
+        &self,
+        session: AgentSessionId,
+        id: &ConnectionId,
+    ) -> Result<Option<Loaded<Watcher>>, StoreError> {
+        self.load(&layout::watcher(session, id)).await
+    }
+
+    /// Lets a connection watch `session` from where `watcher` says, and nothing else any more. `watching` is the version
+    /// of what it had there before; 0: nothing.
+    ///
+    /// [`CommitError::Conflict`]: the connection was closed, or moved on, meanwhile.
+    pub async fn watch(
+        &self,
+        id: &ConnectionId,
+        connection: &Loaded<Connection>,
+        session: AgentSessionId,
+        watcher: &Watcher,
+        watching: u64,
+    ) -> Result<(), CommitError> {
+        let moved = Connection { session: Some(session), ..connection.value.clone() };
+        let mut writes = vec![
+            Write::Put(
+                connection_item(id, &moved, connection.version + 1)?,
+                Condition::Version(connection.version),
+            ),
+            Write::Put(watcher_item(session, id, watcher, watching + 1)?, guard(watching)),
+        ];
+        if let Some(left) = connection.value.session.filter(|left| *left != session) {
+            writes.push(Write::Delete(layout::watcher(left, id), Condition::Always));
+        }
+        self.table.transact(writes).await.map_err(conflict)
+    }
+
+    /// Everyone who watches a session.
+    pub async fn watchers(
+        &self,
+        session: AgentSessionId,
+    ) -> Result<Vec<(ConnectionId, Loaded<Watcher>)>, StoreError> {
+        let mut watchers = Vec::new();
+        let mut query = watchers_of(session, 100);
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                let id = item.key.sort.strip_prefix(layout::WATCHERS).and_then(|id| id.parse().ok());
+                let Some(id) = id else { continue };
+                watchers.push((id, Loaded { value: read(item)?, version: item.version }));
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(watchers);
+            }
+        }
+    }
+
+    /// Whether anyone watches a session. Consistent: a connection that begins to watch after this said no reads the
+    /// journal after this.
+    pub async fn is_watched(&self, session: AgentSessionId) -> Result<bool, StoreError> {
+        let mut query = watchers_of(session, 1);
+        loop {
+            let page = self.table.query(&query).await?;
+            query.after = page.next;
+            // A page of expired items is empty, and others may follow.
+            if !page.items.is_empty() || query.after.is_none() {
+                return Ok(!page.items.is_empty());
+            }
+        }
+    }
+
+    /// Moves a connection on. [`CommitError::Conflict`]: it is gone, or watches from another place now.
+    pub async fn move_watcher(
+        &self,
+        session: AgentSessionId,
+        id: &ConnectionId,
+        watcher: &Loaded<Watcher>,
+    ) -> Result<(), CommitError> {
+        let item = watcher_item(session, id, &watcher.value, watcher.version + 1)?;
+        let write = Write::Put(item, Condition::Version(watcher.version));
+        self.table.transact(vec![write]).await.map_err(conflict)
+    }
+
+    /// Forgets a connection and what it watches. [`CommitError::Conflict`]: it has begun to watch something else.
+    pub async fn close_connection(
+        &self,
+        id: &ConnectionId,
+        connection: &Loaded<Connection>,
+    ) -> Result<(), CommitError> {
+        let mut writes = vec![Write::Delete(layout::connection(id), Condition::Version(connection.version))];
+        if let Some(session) = connection.value.session {
+            writes.push(Write::Delete(layout::watcher(session, id), Condition::Always));
+        }
+        self.table.transact(writes).await.map_err(conflict)
+    }
+
+    /// Forgets a connection that is gone, and that it watches `session`.
+    pub async fn drop_watcher(&self, session: AgentSessionId, id: &ConnectionId) -> Result<(), StoreError> {
+        let writes = vec![
+            Write::Delete(layout::watcher(session, id), Condition::Always),
+            Write::Delete(layout::connection(id), Condition::Always),
+        ];
+        Ok(self.table.transact(writes).await?)
+    }
+}
+
+fn watchers_of(session: AgentSessionId, limit: usize) -> Query {
+    Query {
+        index: None,
+        partition: layout::session_partition(session),
+        range: SortRange::Prefix(layout::WATCHERS.to_owned()),
+        descending: false,
+        limit,
+        after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ConnectionId;
+
+    #[test]
+    fn an_id_is_what_the_gateway_may_give() {
+        assert!("L0SM9cOFvHcCIhw=".parse::<ConnectionId>().is_ok());
+        for text in ["", "a b", "ä", &"x".repeat(129)] {
+            assert!(text.parse::<ConnectionId>().is_err(), "{text}");
+        }
+    }
+}

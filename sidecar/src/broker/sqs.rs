@@ -1,0 +1,249 @@
+//! SQS and S3, as one run reaches them with the credentials that it is granted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::operation::receive_message::ReceiveMessageError;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, SendMessageBatchRequestEntry};
+use pilothouse_domain::AgentSessionId;
+use pilothouse_wire::gateway::{ReceivedCommand, SendEntry, SendResult};
+use reqwest::StatusCode;
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
+use uuid::Uuid;
+
+use super::grants::{Grant, Grants};
+use super::{BrokerError, s3};
+use crate::control_plane::{ControlPlane, TIMEOUT};
+use crate::oversize::Blob;
+
+/// The most entries of a request (SQS).
+const MOST_ENTRIES: usize = 10;
+/// The most bytes of a request. SQS takes more by now, a local cloud may not.
+const MOST_BYTES: usize = 256 * 1024;
+/// How long SQS may not know a queue that was just made; its own documentation says a second.
+const QUEUE_APPEARS: Duration = Duration::from_secs(15);
+
+/// The queues and blobs of one run.
+#[derive(Clone)]
+pub struct Sqs(Arc<Inner>);
+
+struct Inner {
+    grants: Grants,
+    http: reqwest::Client,
+    /// The message group of every event: the session.
+    group: String,
+    started: Instant,
+    /// Whether the command queue was seen: from then on its absence means the end of the run.
+    seen: AtomicBool,
+    /// Names a receipt of commands until its answer arrives. SQS answers a repeated request like the one whose answer
+    /// was lost, whose messages would else stay hidden for the queue's visibility timeout.
+    attempt: Mutex<Uuid>,
+}
+
+impl Sqs {
+    /// A link of the run that `control_plane` knows.
+    pub fn new(control_plane: ControlPlane, http: reqwest::Client, session: AgentSessionId) -> Self {
+        Self(Arc::new(Inner {
+            grants: Grants::new(control_plane),
+            http,
+            group: session.to_string(),
+            started: Instant::now(),
+            seen: AtomicBool::new(false),
+            attempt: Mutex::new(Uuid::now_v7()),
+        }))
+    }
+
+    /// Sends in order, in as many requests as it takes, up to the first that is not accepted whole.
+    pub(super) async fn send(&self, entries: Vec<SendEntry>) -> Result<SendResult, BrokerError> {
+        let grant = self.0.grants.current().await?;
+        let mut accepted = Vec::with_capacity(entries.len());
+        let mut first = 0;
+        for batch in batches(entries) {
+            let size = batch.len();
+            match self.send_batch(&grant, batch).await {
+                Ok(positions) => {
+                    let whole = positions.len() == size;
+                    accepted.extend(positions.into_iter().map(|at| first + at));
+                    if !whole {
+                        break;
+                    }
+                }
+                // What was accepted before counts; the next try says what is wrong.
+                Err(_) if !accepted.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+            first += size;
+        }
+        Ok(SendResult { accepted })
+    }
+
+    /// The positions in the batch of what SQS has.
+    async fn send_batch(&self, grant: &Arc<Grant>, batch: Vec<SendEntry>) -> Result<Vec<usize>, BrokerError> {
+        let entries = batch.into_iter().enumerate().map(|(at, entry)| {
+            SendMessageBatchRequestEntry::builder()
+                .id(at.to_string())
+                .message_group_id(&self.0.group)
+                .message_deduplication_id(entry.deduplication_id)
+                .message_body(entry.body)
+                .build()
+                .map_err(|e| BrokerError::Sqs(e.into()))
+        });
+        let request = grant
+            .sqs
+            .send_message_batch()
+            .queue_url(&grant.access.events_queue_url)
+            .set_entries(Some(entries.collect::<Result<_, _>>()?));
+        let output = timeout(TIMEOUT, request.send()).await.map_err(|_| BrokerError::Late)?;
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => return Err(self.failed(grant, error).await),
+        };
+        for failed in output.failed() {
+            warn!(code = failed.code(), message = failed.message(), "SQS did not take an event");
+        }
+        Ok(output.successful().iter().filter_map(|entry| entry.id().parse().ok()).collect())
+    }
+
+    pub(super) async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<ReceivedCommand>, BrokerError> {
+        let grant = self.0.grants.current().await?;
+        let attempt = *self.0.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = grant
+            .sqs
+            .receive_message()
+            .queue_url(&grant.access.commands_queue_url)
+            .max_number_of_messages(i32::try_from(max).unwrap_or(1))
+            .wait_time_seconds(i32::try_from(wait.as_secs()).unwrap_or(0))
+            .receive_request_attempt_id(attempt.to_string());
+        let Ok(output) = timeout(wait + TIMEOUT, request.send()).await else { return Err(BrokerError::Late) };
+        match output {
+            Ok(output) => {
+                self.0.seen.store(true, Ordering::Relaxed);
+                *self.0.attempt.lock().unwrap_or_else(PoisonError::into_inner) = Uuid::now_v7();
+                Ok(output.messages.unwrap_or_default().into_iter().filter_map(received).collect())
+            }
+            Err(error) if is_gone(&error) && self.would_be_there() => Err(BrokerError::RunOver),
+            Err(error) => Err(self.failed(&grant, error).await),
+        }
+    }
+
+    pub(super) async fn delete(&self, receipts: Vec<String>) -> Result<(), BrokerError> {
+        let grant = self.0.grants.current().await?;
+        let entries = receipts.into_iter().enumerate().map(|(at, receipt)| {
+            DeleteMessageBatchRequestEntry::builder()
+                .id(at.to_string())
+                .receipt_handle(receipt)
+                .build()
+                .map_err(|e| BrokerError::Sqs(e.into()))
+        });
+        let request = grant
+            .sqs
+            .delete_message_batch()
+            .queue_url(&grant.access.commands_queue_url)
+            .set_entries(Some(entries.collect::<Result<_, _>>()?));
+        match timeout(TIMEOUT, request.send()).await.map_err(|_| BrokerError::Late)? {
+            Ok(output) => {
+                // They come again, and are known.
+                for failed in output.failed() {
+                    debug!(code = failed.code(), "SQS did not remove a command");
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.failed(&grant, error).await),
+        }
+    }
+
+    pub(super) async fn put_blob(&self, blob: Blob) -> Result<(), BrokerError> {
+        let grant = self.0.grants.current().await?;
+        let response = s3::put(&self.0.http, &grant, blob).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let answer = response.text().await.unwrap_or_default();
+        warn!(%status, answer = %answer.chars().take(500).collect::<String>(), "S3 did not take a blob");
+        if matches!(status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN)
+            && REFUSALS.iter().any(|code| answer.contains(code))
+        {
+            self.0.grants.refused(&grant).await;
+        }
+        Err(BrokerError::Answer(status))
+    }
+
+    /// Whether the command queue would be known if it were there.
+    fn would_be_there(&self) -> bool {
+        self.0.seen.load(Ordering::Relaxed) || self.0.started.elapsed() > QUEUE_APPEARS
+    }
+
+    /// What a failed request means. Credentials that were refused are fetched anew by the next one.
+    async fn failed<E>(&self, grant: &Arc<Grant>, error: SdkError<E>) -> BrokerError
+    where
+        E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+    {
+        if error.code().is_some_and(|code| REFUSALS.contains(&code)) {
+            self.0.grants.refused(grant).await;
+        }
+        BrokerError::Sqs(Box::new(error))
+    }
+}
+
+/// What SQS and S3 call credentials that they do not take, or no longer.
+const REFUSALS: [&str; 6] = [
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "InvalidToken",
+    "InvalidAccessKeyId",
+];
+
+/// Whether SQS says that there is no such queue.
+fn is_gone(error: &SdkError<ReceiveMessageError>) -> bool {
+    error.as_service_error().is_some_and(ReceiveMessageError::is_queue_does_not_exist)
+        || matches!(error.code(), Some("QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue"))
+}
+
+fn received(message: Message) -> Option<ReceivedCommand> {
+    Some(ReceivedCommand { receipt: message.receipt_handle?, body: message.body? })
+}
+
+/// Cuts entries into requests that SQS takes, in order.
+fn batches(entries: Vec<SendEntry>) -> Vec<Vec<SendEntry>> {
+    let mut batches: Vec<Vec<SendEntry>> = Vec::new();
+    let mut bytes = 0;
+    for entry in entries {
+        let size = entry.body.len();
+        match batches.last_mut() {
+            Some(batch) if batch.len() < MOST_ENTRIES && bytes + size <= MOST_BYTES => {
+                bytes += size;
+                batch.push(entry);
+            }
+            _ => {
+                bytes = size;
+                batches.push(vec![entry]);
+            }
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_at_most_ten_entries_and_256_kib() {
+        let entry = |bytes: usize| SendEntry { deduplication_id: String::new(), body: "x".repeat(bytes) };
+        let sizes = |entries: Vec<SendEntry>| batches(entries).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes((0..25).map(|_| entry(10)).collect()), [10, 10, 5]);
+        assert_eq!(sizes(vec![entry(100_000), entry(100_000), entry(100_000), entry(1)]), [2, 2]);
+        assert_eq!(sizes(vec![entry(MOST_BYTES), entry(1), entry(MOST_BYTES + 1)]), [1, 1, 1]);
+        assert_eq!(sizes(vec![]), [0usize; 0]);
+    }
+}

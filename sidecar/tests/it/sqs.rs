@@ -1,0 +1,105 @@
+//! A sidecar that goes straight to the queues keeps the same promises.
+
+use pilothouse_wire::Command;
+use pilothouse_wire::keys::sha256_hex;
+use serde_json::{Value, json};
+
+use crate::delivery::assert_complete;
+use crate::gateway::{Gateway, Plan};
+use crate::sidecar::{Folders, Sidecar, begin, much, turn};
+
+async fn playing(steps: Value) -> (Gateway, Folders, Sidecar) {
+    let gateway = Gateway::start().await;
+    let folders = Folders::in_the_cloud(&gateway);
+    let sidecar = folders.start();
+    gateway.send(begin(json!({ "script": { "steps": steps } })));
+    (gateway, folders, sidecar)
+}
+
+#[tokio::test]
+async fn everything_arrives_once_and_in_order_whatever_the_queue_does() {
+    let gateway = Gateway::start().await;
+    gateway.plan([
+        Plan::Refuse(503),
+        Plan::LoseAnswer,
+        Plan::Part(1),
+        Plan::Part(0),
+        Plan::Refuse(500),
+        Plan::Part(3),
+        Plan::LoseAnswer,
+    ]);
+    let folders = Folders::in_the_cloud(&gateway);
+    let _sidecar = folders.start();
+    gateway.send(begin(json!({ "script": { "steps": [turn(json!([much(60)]))] } })));
+    gateway.sees("turn_completed").await;
+    assert_complete(&gateway);
+    assert_eq!(gateway.story().iter().filter(|s| *s == "assistant_message text line").count(), 60);
+    gateway.until("heartbeats", |g| (g.heartbeats() > 0).then_some(())).await;
+    assert_eq!(gateway.look(|inner| inner.cloud.granted), 1, "credentials are kept");
+}
+
+#[tokio::test]
+async fn commands_leave_the_queue_once_they_are_spooled() {
+    let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+    gateway.sees_nth("assistant_message", 3).await;
+    let stop = gateway.send(Command::Stop {});
+    gateway.acknowledged(stop, "done").await;
+    assert_eq!(sidecar.ended().await.code(), Some(0));
+    assert_eq!(gateway.undeleted(), 0);
+    assert_complete(&gateway);
+}
+
+#[tokio::test]
+async fn a_large_result_stands_under_its_hash_before_the_event_that_names_it() {
+    let text = "0123456789abcdef".repeat(20_000);
+    let tool = json!({ "tool": { "name": "Bash", "result": text } });
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([tool]))])).await;
+    let at = gateway.sees("tool_result").await;
+    let sequence = gateway.delivered()[at].sequence;
+    assert_eq!(gateway.blobs()[&sha256_hex(text.as_bytes())], text.as_bytes());
+    let arrivals = gateway.arrivals();
+    let position = |what: &str| arrivals.iter().position(|a| a == what).unwrap();
+    assert!(position("blob") < position(&format!("event {sequence}")));
+}
+
+#[tokio::test]
+async fn spent_credentials_are_fetched_again_and_nothing_is_lost() {
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(300)]))])).await;
+    gateway.sees_nth("assistant_message", 3).await;
+    gateway.with(|inner| inner.cloud.spent = inner.cloud.granted);
+    gateway.sees("turn_completed").await;
+    let (granted, refused) = gateway.look(|inner| (inner.cloud.granted, inner.cloud.refused));
+    assert!(granted == 2 && refused >= 1, "granted {granted}, refused {refused}");
+    assert_complete(&gateway);
+}
+
+#[tokio::test]
+async fn the_run_ends_with_its_queue() {
+    let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+    gateway.sees_nth("assistant_message", 3).await;
+    gateway.with(|inner| inner.cloud.queue_gone = true);
+    assert_eq!(sidecar.ended().await.code(), Some(5));
+}
+
+#[tokio::test]
+async fn a_refusal_of_credentials_is_final_and_a_failure_is_not() {
+    for status in [401, 410] {
+        let gateway = Gateway::start().await;
+        gateway.status(Some(503));
+        let folders = Folders::in_the_cloud(&gateway);
+        let sidecar = folders.start();
+        gateway.until("a failure", |g| g.look(|inner| (inner.asked > 1).then_some(()))).await;
+        gateway.status(Some(status));
+        assert_eq!(sidecar.ended().await.code(), Some(5));
+    }
+}
+
+#[tokio::test]
+async fn drain_goes_to_the_queue_too() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(2000)]))])).await;
+    gateway.sees_nth("assistant_message", 20).await;
+    sidecar.signal(nix::sys::signal::Signal::SIGKILL);
+    sidecar.ended().await;
+    assert_eq!(folders.drain().await.code(), Some(0));
+    assert_complete(&gateway);
+}

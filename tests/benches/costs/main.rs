@@ -1,0 +1,169 @@
+//! What commands, events and sessions cost in an account, worked out from what the functions really do.
+//!
+//! `cargo bench -p pilothouse-tests --bench costs`
+//!
+//! The functions run in this process; their table and their queues keep books (`billed.rs`). Units of the table follow
+//! `DynamoDB`'s published rules, requests are counted, and prices are those that AWS publishes for its first region. The
+//! time of a function is an assumption, named below and measured by the bench of the artifact. Nothing is asserted.
+
+// A bench stops at the first thing that is wrong, and prints ratios of counts.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
+
+mod billed;
+mod world;
+
+use billed::Bill;
+use world::{Counts, World};
+
+/// Dollars for a million of each, on demand, first region.
+mod price {
+    pub(super) const WRITE_UNITS: f64 = 0.625;
+    pub(super) const READ_UNITS: f64 = 0.125;
+    pub(super) const FIFO_REQUESTS: f64 = 0.50;
+    pub(super) const HTTP_REQUESTS: f64 = 1.00;
+    pub(super) const INVOCATIONS: f64 = 0.20;
+    /// A million GB-seconds on arm64.
+    pub(super) const GB_SECONDS: f64 = 13.333_4;
+    /// A million kilobytes of logs.
+    pub(super) const LOG_KB: f64 = 0.50;
+}
+
+/// Memory of a function in GB, its time in seconds and what it logs in KB: a warm invocation with two round trips to the
+/// table.
+const MEMORY: f64 = 0.25;
+const TIME: f64 = 0.012;
+const LOGGED: f64 = 0.6;
+
+/// What one of something cost, in units and requests.
+struct Cost {
+    write_units: f64,
+    one_write_units: f64,
+    read_units: f64,
+    queue_requests: f64,
+    invocations: f64,
+    http: f64,
+}
+
+impl Cost {
+    fn of(bill: Bill, counts: Counts, n: f64, http: f64) -> Self {
+        // Each commit reaches the relay. Each message that a queue triggers a function with is a request to send, one to
+        // receive and one to delete; together with others they are fewer.
+        let invocations = bill.commits as f64 + counts.triggering as f64;
+        Self {
+            write_units: bill.write_units as f64 / n,
+            one_write_units: bill.one_write_units as f64 / n,
+            read_units: bill.read_half_units as f64 / 2.0 / n,
+            queue_requests: 3.0 * counts.messages as f64 / n,
+            invocations: invocations / n + http,
+            http,
+        }
+    }
+
+    fn mean(all: &[Self]) -> Self {
+        let of = |field: fn(&Self) -> f64| all.iter().map(field).sum::<f64>() / all.len() as f64;
+        Self {
+            write_units: of(|c| c.write_units),
+            one_write_units: of(|c| c.one_write_units),
+            read_units: of(|c| c.read_units),
+            queue_requests: of(|c| c.queue_requests),
+            invocations: of(|c| c.invocations),
+            http: of(|c| c.http),
+        }
+    }
+
+    /// Dollars of a million.
+    fn dollars(&self, write_units: f64) -> f64 {
+        write_units * price::WRITE_UNITS
+            + self.read_units * price::READ_UNITS
+            + self.queue_requests * price::FIFO_REQUESTS
+            + self.http * price::HTTP_REQUESTS
+            + self.invocations
+                * (price::INVOCATIONS + MEMORY * TIME * price::GB_SECONDS + LOGGED * price::LOG_KB)
+    }
+
+    fn print(&self, name: &str) {
+        println!(
+            "  {name:<36} {:>5.1} WRU ({:>4.1} one write)  {:>4.1} RRU  {:>4.1} SQS  {:>4.1} invocations  ${:>5.2} (${:>5.2})",
+            self.write_units,
+            self.one_write_units,
+            self.read_units,
+            self.queue_requests,
+            self.invocations,
+            self.dollars(self.write_units),
+            self.dollars(self.one_write_units),
+        );
+    }
+}
+
+fn main() {
+    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        println!("a million commands, with all that follows from each (in brackets: one write for aggregate and events)");
+        commands().await;
+        println!("a million events");
+        let each = events(1, 600).await;
+        events(10, 600).await;
+        let hour = 1800.0 * each.dollars(each.write_units) / 1e6;
+        let other = 1800.0 * each.dollars(each.one_write_units) / 1e6;
+        println!("an hour of a session with 30 events a minute, without its container: ${hour:.4} (${other:.4})");
+    });
+}
+
+async fn commands() {
+    let world = World::open().await;
+    let session = world.running_session().await;
+    let path = format!("/api/agents/sessions/{session}");
+    let mut total = Vec::new();
+    for (name, method, rest, body, n) in [
+        (
+            "enqueue a message",
+            "POST",
+            "/messages/queue",
+            r#"{"content":"please look at the tests first"}"#,
+            40,
+        ),
+        ("change the budget", "PATCH", "/budget", r#"{"capUsd":"9"}"#, 40),
+    ] {
+        let cost = world
+            .measure(f64::from(n), 1.0, async || {
+                for i in 0..n {
+                    // Each budget another one: what changes nothing writes nothing.
+                    let body = body.replace('9', &(9 + i).to_string());
+                    world.call(method, &format!("{path}{rest}"), &body).await;
+                    world.settle().await;
+                }
+            })
+            .await;
+        cost.print(name);
+        total.push(cost);
+    }
+    let cost = world
+        .measure(40.0, 1.0, async || {
+            for _ in 0..40 {
+                let body = r#"{"workingDirectory":"/work/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
+                world.call("POST", "/api/agents/sessions", body).await;
+                world.settle().await;
+            }
+        })
+        .await;
+    cost.print("start a session (queue of the run too)");
+    let (pause, resume) = world.paused_and_resumed(20).await;
+    pause.print("pause, with its acknowledgements");
+    resume.print("resume, with its acknowledgements");
+    total.extend([cost, pause, resume]);
+    let mean = total.iter().map(|c| c.dollars(c.write_units)).sum::<f64>() / total.len() as f64;
+    println!("  mean of these: ${mean:.2}");
+}
+
+/// Events of a working agent: what it says, thinks, calls and uses.
+async fn events(batch: usize, n: u64) -> Cost {
+    let world = World::open().await;
+    let session = world.running_session().await;
+    let cost = world.measure(n as f64, 0.0, async || world.work(session, n, batch).await).await;
+    cost.print(&format!("event, {batch} to an invocation"));
+    cost
+}

@@ -1,0 +1,356 @@
+//! The functions with a table and queues that keep books, and something for them to do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_broker::{
+    Broker, DeadLetter, Depth, MAX_BATCH, Outgoing, QueueError, QueueName, QueueOptions, Receipt, Received,
+    SendOutcome,
+};
+use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys};
+use pilothouse_domain::{
+    AgentSessionId, CommandId, Deadlines, EnvelopeId, IdSource, RunId, Timestamp, UserId,
+};
+use pilothouse_functions::app::FreshIds;
+use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::stream::{Wake, Wakes};
+use pilothouse_functions::{App, Parts, intake, queues, reactions};
+use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
+use pilothouse_sqlite::{Database, system_clock};
+use pilothouse_store::Store;
+use pilothouse_store::blob::FileBlobs;
+use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
+use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_wire::{Envelope, RootSecret, Signed};
+use serde_json::{Value, json};
+
+use crate::Cost;
+use crate::billed::{Bill, Billed};
+
+/// Messages that were sent.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    /// All of them.
+    pub(crate) messages: u64,
+    /// Those that trigger a function.
+    pub(crate) triggering: u64,
+}
+
+/// Queues that keep books. Clones are the same.
+#[derive(Clone)]
+struct Counted {
+    inner: EmbeddedBroker,
+    messages: Arc<AtomicU64>,
+    triggering: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl Broker for Counted {
+    async fn create(&self, queue: &QueueName, options: QueueOptions) -> Result<(), QueueError> {
+        self.inner.create(queue, options).await
+    }
+    async fn remove(&self, queue: &QueueName) -> Result<(), QueueError> {
+        self.inner.remove(queue).await
+    }
+    async fn list(&self, prefix: &str) -> Result<Vec<QueueName>, QueueError> {
+        self.inner.list(prefix).await
+    }
+    async fn send(&self, queue: &QueueName, messages: Vec<Outgoing>) -> Result<SendOutcome, QueueError> {
+        self.messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        if !queue.as_str().starts_with("commands-") {
+            self.triggering.fetch_add(1, Ordering::Relaxed);
+        }
+        self.inner.send(queue, messages).await
+    }
+    async fn receive(&self, q: &QueueName, max: usize, wait: Duration) -> Result<Vec<Received>, QueueError> {
+        self.inner.receive(q, max, wait).await
+    }
+    async fn delete(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
+        self.inner.delete(queue, receipts).await
+    }
+    async fn release(&self, q: &QueueName, receipts: &[Receipt], delay: Duration) -> Result<(), QueueError> {
+        self.inner.release(q, receipts, delay).await
+    }
+    async fn bury(&self, queue: &QueueName, message: &Received, cause: &str) -> Result<(), QueueError> {
+        self.inner.bury(queue, message, cause).await
+    }
+    async fn receive_dead(&self, queue: &QueueName, max: usize) -> Result<Vec<DeadLetter>, QueueError> {
+        self.inner.receive_dead(queue, max).await
+    }
+    async fn forget(&self, queue: &QueueName, receipt: &Receipt) -> Result<(), QueueError> {
+        self.inner.forget(queue, receipt).await
+    }
+    async fn show_dead(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
+        self.inner.show_dead(queue, receipts).await
+    }
+    async fn dead_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
+        self.inner.dead_depth(queue).await
+    }
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError> {
+        self.inner.depth(queue).await
+    }
+}
+
+/// Stands in for what runs sidecars: it runs none.
+struct NoRuntime;
+
+#[async_trait]
+impl AgentRuntime for NoRuntime {
+    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
+        Ok(())
+    }
+    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
+        Ok(())
+    }
+    async fn state(&self, _: RunId) -> ProcessState {
+        ProcessState::Alive
+    }
+    fn capabilities(&self) -> RuntimeCapabilities {
+        RuntimeCapabilities { durable_workspace: true, placement: "bench".to_owned() }
+    }
+}
+
+struct NoWakes;
+
+impl Wakes for NoWakes {
+    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
+        Box::new(Self)
+    }
+}
+
+#[async_trait]
+impl Wake for NoWakes {
+    async fn grown(&mut self) -> bool {
+        false
+    }
+}
+
+/// The control plane, an owner, and the sidecar of one session.
+pub(crate) struct World {
+    app: App,
+    table: SqliteTable,
+    billed: Billed,
+    broker: Counted,
+    secret: RootSecret,
+    token: String,
+    relayed: AtomicU64,
+    said: AtomicU64,
+    _data: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) async fn open() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let db = Database::open(data.path().join("bench.db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
+        let table = SqliteTable::new(db.clone(), system_clock());
+        let billed = Billed::new(Arc::new(table.clone()));
+        let inner = EmbeddedBroker::open(db, system_clock()).await.unwrap();
+        let broker = Counted { inner, messages: Arc::default(), triggering: Arc::default() };
+        queues::create(&broker).await.unwrap();
+        let secret = RootSecret::new("bench", vec![1; 32]).unwrap();
+        let keys = LocalKeys::open_or_create(data.path()).unwrap();
+        let app = App::new(Parts {
+            store: Store::new(Arc::new(billed.clone())),
+            blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
+            broker: Arc::new(broker.clone()),
+            runtime: Arc::new(NoRuntime),
+            keyring: Keyring::new(
+                ISSUER,
+                AUDIENCE,
+                HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
+            ),
+            secret: secret.clone(),
+            deadlines: Deadlines::default(),
+            clock: system_clock(),
+            wakes: Arc::new(NoWakes),
+            fleet: None,
+        });
+        let token = keys.mint(&UserId::parse("bench").unwrap(), Duration::from_mins(10)).unwrap();
+        let (relayed, said) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { app, table, billed, broker, secret, token, relayed, said, _data: data }
+    }
+
+    /// What `n` of something cost.
+    pub(crate) async fn measure(&self, n: f64, http: f64, work: impl AsyncFnOnce()) -> Cost {
+        let (bill, counts) = (self.billed.bill(), self.counts());
+        work().await;
+        self.settle().await;
+        let (bill_then, counts_then) = (self.billed.bill(), self.counts());
+        let bill = Bill {
+            write_units: bill_then.write_units - bill.write_units,
+            one_write_units: bill_then.one_write_units - bill.one_write_units,
+            read_half_units: bill_then.read_half_units - bill.read_half_units,
+            commits: bill_then.commits - bill.commits,
+        };
+        let counts = Counts {
+            messages: counts_then.messages - counts.messages,
+            triggering: counts_then.triggering - counts.triggering,
+        };
+        Cost::of(bill, counts, n, http)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            messages: self.broker.messages.load(Ordering::Relaxed),
+            triggering: self.broker.triggering.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A request of the owner.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: &str) -> Value {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.token))
+            .body(axum::body::Body::from(body.to_owned()))
+            .unwrap();
+        let router = pilothouse_functions::router(self.app.clone());
+        let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        let status = response.status();
+        let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let answer: Value = serde_json::from_slice(&bytes).unwrap();
+        assert!(status.is_success(), "{method} {path}: {answer}");
+        answer
+    }
+
+    /// Lets follow what follows: the relay, the reactions, the intake.
+    pub(crate) async fn settle(&self) {
+        loop {
+            let after = self.relayed.load(Ordering::Relaxed);
+            let fed = self.table.feed(after, 200).await.unwrap();
+            for (place, item) in &fed {
+                let entry = Store::read_entry(item).unwrap();
+                if let Some(message) = reactions::message(&entry) {
+                    self.broker.send(&queues::reactions(), vec![message]).await.unwrap();
+                }
+                self.relayed.store(*place, Ordering::Relaxed);
+            }
+            let some = self.broker.receive(&queues::reactions(), 1, Duration::ZERO).await.unwrap();
+            let none = some.is_empty();
+            if !none {
+                reactions::handle(&self.app, some).await.unwrap();
+            }
+            if fed.is_empty() && none {
+                return;
+            }
+        }
+    }
+
+    /// A session in its first turn.
+    pub(crate) async fn running_session(&self) -> AgentSessionId {
+        let body = json!({
+            "workingDirectory": "/work/shop", "objective": "Make the tests of the shop pass", "budgetCapUsd": "5",
+        });
+        let started = self.call("POST", "/api/agents/sessions", &body.to_string()).await;
+        let id: AgentSessionId = started["session"]["id"].as_str().unwrap().parse().unwrap();
+        self.settle().await;
+        let ready = json!({ "type": "sidecar_ready", "sidecarVersion": "bench", "adapter": "bench",
+            "capabilities": serde_json::to_value(pilothouse_domain::value::Capabilities::default()).unwrap() });
+        self.say(id, &[ready]).await;
+        self.acknowledge(id, "begin_ack").await;
+        self.say(id, &[json!({ "type": "turn_started", "turnId": "turn-1" })]).await;
+        assert_eq!(self.call("GET", &format!("/api/agents/sessions/{id}"), "").await["status"], "Running");
+        id
+    }
+
+    async fn run_of(&self, id: AgentSessionId) -> RunId {
+        self.app.store.session(id).await.unwrap().unwrap().run().unwrap().id
+    }
+
+    /// Sends events of the sidecar and has them taken in, all in one batch.
+    async fn say(&self, id: AgentSessionId, events: &[Value]) {
+        let run = self.run_of(id).await;
+        let messages: Vec<_> = events.iter().map(|body| self.sealed(id, run, body)).collect();
+        self.broker.send(&queues::events(), messages).await.unwrap();
+        let batch = self.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
+        assert_eq!(batch.len(), events.len());
+        intake::handle(&self.app, batch).await.unwrap();
+        self.settle().await;
+    }
+
+    fn sealed(&self, session: AgentSessionId, run: RunId, body: &Value) -> Outgoing {
+        let envelope = Envelope {
+            protocol_version: PROTOCOL_VERSION,
+            session_id: session,
+            run_id: run,
+            message_id: EnvelopeId::new(FreshIds.fresh()),
+            sequence: Some(self.said.fetch_add(1, Ordering::Relaxed) + 1),
+            time: Timestamp::from_millis(0),
+            body,
+        };
+        let key = self.secret.envelope_key(run);
+        let signed = Signed::seal(&envelope, "bench", Signer::Sidecar, &key).unwrap();
+        let id = format!("{}:1", envelope.message_id);
+        Outgoing::new(session.to_string(), id, serde_json::to_string(&signed).unwrap())
+    }
+
+    /// Takes the next command from the queue of the run and says that it is received and done.
+    async fn acknowledge(&self, id: AgentSessionId, ack: &str) {
+        let queue = queues::commands(self.run_of(id).await);
+        let received = self.broker.receive(&queue, 1, Duration::ZERO).await.unwrap();
+        let [command] = &received[..] else { panic!("no command to be answered with {ack}") };
+        let envelope: Envelope<Value> = serde_json::from_str(&command.body).unwrap();
+        let command_id: CommandId = envelope.body["commandId"].as_str().unwrap().parse().unwrap();
+        self.broker.delete(&queue, std::slice::from_ref(&command.receipt)).await.unwrap();
+        for step in ["received", "done"] {
+            self.say(id, &[json!({ "type": ack, "commandId": command_id, "step": step })]).await;
+        }
+    }
+
+    /// What a pause costs, and what a resume.
+    pub(crate) async fn paused_and_resumed(&self, n: u32) -> (Cost, Cost) {
+        // A run of its own: its envelopes are counted from 1.
+        self.said.store(0, Ordering::Relaxed);
+        let id = self.running_session().await;
+        let (mut pauses, mut resumes) = (Vec::new(), Vec::new());
+        for _ in 0..n {
+            for (command, costs) in [("pause", &mut pauses), ("resume", &mut resumes)] {
+                let path = format!("/api/agents/sessions/{id}/{command}");
+                let cost = self
+                    .measure(1.0, 1.0, async || {
+                        self.call("POST", &path, "").await;
+                        self.settle().await;
+                        self.acknowledge(id, &format!("{command}_ack")).await;
+                    })
+                    .await;
+                costs.push(cost);
+            }
+        }
+        (Cost::mean(&pauses), Cost::mean(&resumes))
+    }
+
+    /// `n` events of an agent at work, `batch` to an invocation.
+    pub(crate) async fn work(&self, id: AgentSessionId, n: u64, batch: usize) {
+        let events: Vec<_> = (0..n).map(event).collect();
+        for batch in events.chunks(batch) {
+            self.say(id, batch).await;
+        }
+    }
+}
+
+/// The `n`th event: an agent thinks, calls a tool, gets its result, says something, and has used tokens.
+fn event(n: u64) -> Value {
+    let text = "I looked at the file and found that the total is rounded before the tax is added, not after.";
+    let usage = |n: u64| json!({ "inputTokens": 900 * n, "outputTokens": 120 * n, "cacheReadTokens": 0, "cacheWriteTokens": 0 });
+    match n % 5 {
+        0 => {
+            json!({ "type": "assistant_message", "content": { "kind": "thinking", "text": text }, "turnId": "turn-1" })
+        }
+        1 => json!({ "type": "assistant_message", "turnId": "turn-1", "content": { "kind": "tool_use",
+            "toolCallId": format!("call-{n}"), "name": "Bash", "input": { "command": "cargo test --workspace" } } }),
+        2 => {
+            json!({ "type": "tool_result", "toolCallId": format!("call-{}", n - 1), "content": text.repeat(6) })
+        }
+        3 => {
+            json!({ "type": "assistant_message", "content": { "kind": "text", "text": text }, "turnId": "turn-1" })
+        }
+        _ => json!({ "type": "usage_update", "meterId": "main", "modelId": "model", "tokenUsage": usage(n),
+            "costUsd": format!("0.{:06}", n * 100), "contextWindow": { "inputTokens": 400 * n, "outputTokens": 0,
+            "cacheReadTokens": 0, "cacheWriteTokens": 0, "modelContextLimit": 1_000_000 } }),
+    }
+}

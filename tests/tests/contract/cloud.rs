@@ -1,0 +1,46 @@
+//! The suites on the engines of the `aws` profile, against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo
+//! nextest run -p pilothouse-tests -E 'test(cloud::)' --run-ignored all`. Each test makes what it needs under a name of its
+//! own and removes it, whatever its outcome.
+
+mod blobs;
+mod broker;
+mod table;
+
+use std::future::Future;
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use uuid::Uuid;
+
+/// The address of the local cloud.
+fn endpoint() -> String {
+    std::env::var("PILOTHOUSE_CLOUD").expect("PILOTHOUSE_CLOUD is the address of a local cloud")
+}
+
+/// A name that no other test has: a letter and 16 of lowercase letters and digits.
+fn unique() -> String {
+    let id = Uuid::now_v7().simple().to_string();
+    // The time's last digits and chance.
+    format!("t{}{}", &id[6..12], &id[22..])
+}
+
+macro_rules! client {
+    ($service:ident) => {{
+        let config = $service::Config::builder()
+            .behavior_version(super::BehaviorVersion::v2026_01_12())
+            .region(super::Region::new("eu-central-1"))
+            .endpoint_url(super::endpoint())
+            .credentials_provider(super::Credentials::new("test", "test", None, None, "test"))
+            .http_client(aws_smithy_http_client::Builder::new().build_http());
+        config
+    }};
+}
+use client;
+
+/// Runs a case, cleans up, and only then fails if the case did.
+async fn then_clean<C: Future<Output = ()> + Send + 'static>(case: C, clean: impl Future<Output = ()>) {
+    let outcome = tokio::spawn(case).await;
+    clean.await;
+    if let Err(failed) = outcome {
+        std::panic::resume_unwind(failed.into_panic());
+    }
+}

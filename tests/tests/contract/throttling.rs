@@ -1,0 +1,180 @@
+//! What DynamoDB answers when it is pressed: conflicts, throttles, batches that are taken in part. No local cloud ever does,
+//! so the answers are written here and given over loopback.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse as _;
+use axum::routing::post;
+use pilothouse_sqlite::system_clock;
+use pilothouse_store::dynamodb::DynamoTable;
+use pilothouse_store::table::{Condition, Item, Key, Table as _, TableError, Write};
+use serde_json::{Value, json};
+
+/// What a script says next.
+type Answer = (StatusCode, Value);
+
+/// A DynamoDB that gives the answers it was told, in order, and keeps what it was asked.
+struct Scripted {
+    table: DynamoTable,
+    asked: Arc<Mutex<Vec<(String, Value)>>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Scripted {
+    async fn start(answers: Vec<Answer>, attempts: u32) -> Self {
+        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+        let asked: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let answer = move |headers: HeaderMap, body: String| {
+            let target = headers["x-amz-target"].to_str().unwrap().rsplit('.').next().unwrap().to_owned();
+            seen.lock().unwrap().push((target, serde_json::from_str(&body).unwrap()));
+            let (status, body) = answers.lock().unwrap().pop_front().expect("an answer is left");
+            let response = (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body.to_string());
+            async move { response.into_response() }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let app = Router::new().route("/", post(answer));
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .endpoint_url(format!("http://{address}"))
+            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+            .retry_config(
+                RetryConfig::standard()
+                    .with_max_attempts(attempts)
+                    .with_initial_backoff(std::time::Duration::from_millis(1)),
+            )
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        let table = DynamoTable::new(Client::from_conf(config), "pilothouse", system_clock());
+        Self { table, asked, server }
+    }
+
+    fn asked(&self) -> Vec<(String, Value)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn refusal(code: &str) -> Answer {
+    let code = format!("com.amazonaws.dynamodb.v20120810#{code}");
+    (StatusCode::BAD_REQUEST, json!({ "__type": code, "message": "as scripted" }))
+}
+
+fn canceled(codes: &[&str]) -> Answer {
+    let reasons: Vec<_> =
+        codes.iter().map(|code| json!({ "Code": code, "Message": "as scripted" })).collect();
+    let (status, mut body) = refusal("TransactionCanceledException");
+    body["CancellationReasons"] = reasons.into();
+    (status, body)
+}
+
+fn item(sort: &str) -> Item {
+    Item {
+        key: Key { partition: "p".to_owned(), sort: sort.to_owned() },
+        kind: "test".to_owned(),
+        version: 1,
+        listing: None,
+        due: None,
+        expires_at: None,
+        body: "{}".to_owned(),
+    }
+}
+
+fn put(sort: &str) -> Write {
+    Write::Put(item(sort), Condition::Absent)
+}
+
+#[tokio::test]
+async fn a_transaction_that_meets_another_is_contended() {
+    let dynamo = Scripted::start(vec![canceled(&["None", "TransactionConflict"])], 1).await;
+    let error = dynamo.table.transact(vec![put("a"), put("b")]).await.unwrap_err();
+    assert!(matches!(error, TableError::Contended), "{error:?}");
+    assert!(error.is_transient());
+}
+
+#[tokio::test]
+async fn a_single_write_that_meets_a_transaction_is_contended() {
+    let dynamo = Scripted::start(vec![refusal("TransactionConflictException")], 1).await;
+    let error = dynamo.table.transact(vec![put("a")]).await.unwrap_err();
+    assert!(matches!(error, TableError::Contended), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_condition_that_failed_is_told_although_the_table_is_pressed() {
+    let answer = canceled(&["ThrottlingError", "ConditionalCheckFailed", "TransactionConflict"]);
+    let dynamo = Scripted::start(vec![answer], 1).await;
+    let error = dynamo.table.transact(vec![put("a"), put("b"), put("c")]).await.unwrap_err();
+    assert!(matches!(&error, TableError::ConditionFailed { writes } if *writes == [1]), "{error:?}");
+    assert!(!error.is_transient());
+}
+
+#[tokio::test]
+async fn throttles_are_tried_again_and_then_told() {
+    let throttle = || refusal("ThrottlingException");
+    let dynamo = Scripted::start(vec![throttle(), throttle(), (StatusCode::OK, json!({}))], 3).await;
+    dynamo.table.transact(vec![put("a")]).await.unwrap();
+    let requests = dynamo.asked();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[0], requests[2], "the same request again");
+
+    for code in ["ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded"] {
+        let dynamo = Scripted::start(vec![refusal(code), refusal(code)], 2).await;
+        let error = dynamo.table.get(&item("a").key).await.unwrap_err();
+        assert!(matches!(error, TableError::Throttled), "{code}: {error:?}");
+        assert!(error.is_transient());
+    }
+}
+
+/// A repeat of a transaction whose answer was lost must not fail on its own conditions.
+#[tokio::test]
+async fn a_transaction_is_repeated_under_the_same_token() {
+    let lost =
+        (StatusCode::INTERNAL_SERVER_ERROR, json!({ "__type": "InternalServerError", "message": "lost" }));
+    let dynamo = Scripted::start(vec![lost, (StatusCode::OK, json!({}))], 2).await;
+    dynamo.table.transact(vec![put("a"), put("b")]).await.unwrap();
+    let tokens: Vec<_> = dynamo.asked().iter().map(|(_, body)| body["ClientRequestToken"].clone()).collect();
+    assert_eq!(tokens.len(), 2);
+    assert!(tokens[0].is_string() && tokens[0] == tokens[1], "{tokens:?}");
+}
+
+#[tokio::test]
+async fn what_a_batch_leaves_out_is_put_again() {
+    let left = |sorts: &[&str]| {
+        let requests: Vec<_> = sorts
+            .iter()
+            .map(|sort| json!({ "PutRequest": { "Item": { "pk": { "S": "p" }, "sk": { "S": sort } } } }))
+            .collect();
+        (StatusCode::OK, json!({ "UnprocessedItems": { "pilothouse": requests } }))
+    };
+    let none = (StatusCode::OK, json!({ "UnprocessedItems": {} }));
+    let dynamo = Scripted::start(vec![left(&["b", "c"]), left(&["c"]), none], 1).await;
+    dynamo.table.put_all(vec![item("a"), item("b"), item("c")]).await.unwrap();
+    let sizes: Vec<_> = dynamo
+        .asked()
+        .iter()
+        .map(|(target, body)| {
+            assert_eq!(target, "BatchWriteItem");
+            body["RequestItems"]["pilothouse"].as_array().unwrap().len()
+        })
+        .collect();
+    assert_eq!(sizes, [3, 2, 1]);
+
+    let never = (0..8).map(|_| left(&["a"])).collect();
+    let dynamo = Scripted::start(never, 1).await;
+    let error = dynamo.table.put_all(vec![item("a")]).await.unwrap_err();
+    assert!(matches!(error, TableError::Throttled), "{error:?}");
+}

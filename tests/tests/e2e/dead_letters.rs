@@ -1,0 +1,127 @@
+//! Events that cannot be applied: set aside with their cause, and applied late when what was in their way is gone (ruling
+//! 9).
+
+use std::sync::Arc;
+
+use pilothouse_broker::embedded;
+use pilothouse_sqlite::{Database, system_clock};
+use pilothouse_store::layout;
+use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_store::table::{Condition, Item, Key, Table, Write};
+use pilothouse_tests::{ServerProcess, Session, started};
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, turn};
+
+const LETTERS: &str = "/api/operations/dead-letters";
+const REDRIVE: &str = "/api/operations/dead-letters/events/redrive";
+
+/// The key of what is known about the subagent `helper`.
+fn helper(session: &Session) -> Key {
+    Key::new(layout::session_partition(session.id.parse().unwrap()), "SUB#helper")
+}
+
+/// Writes to the table while the server is down.
+async fn while_down(server: &mut ServerProcess, write: Write) {
+    server.kill9();
+    let db =
+        Database::open(server.data().join("pilothouse.db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
+    let table: Arc<dyn Table> = Arc::new(SqliteTable::new(db, system_clock()));
+    table.transact(vec![write]).await.unwrap();
+    drop(table);
+    server.restart().await;
+}
+
+/// An item that this version cannot read, as a newer one may have left it.
+fn unreadable(key: Key) -> Write {
+    let body = r#"{"of":"another version"}"#.to_owned();
+    let kind = "subagent".to_owned();
+    let item = Item { key, kind, version: 0, listing: None, due: None, expires_at: None, body };
+    Write::Put(item, Condition::Always)
+}
+
+fn has(activity: &[Value], part: &str) -> bool {
+    activity.iter().any(|line| line["summary"].as_str().is_some_and(|s| s.contains(part)))
+}
+
+/// What the helper spent cannot be counted while the record of the helper cannot be read.
+#[tokio::test]
+async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven() {
+    let mut server = ServerProcess::start(1).await;
+    let spent = json!({ "raw": {
+        "type": "usage_update", "meterId": "helper", "modelId": "small", "subagentId": "helper",
+        "costUsd": "0.25", "tokenUsage": { "inputTokens": 10 },
+    } });
+    let plays = script(&[turn(&[
+        say("Working."),
+        json!({ "waitForMessage": {} }),
+        spent,
+        say("After."),
+        json!({ "waitForMessage": {} }),
+        say("Going on."),
+        json!({ "wait": 600_000 }),
+    ])]);
+    let session = started(&server, &plays).await;
+    let other = started(
+        &server,
+        &script(&[turn(&[say("Working."), json!({ "waitForMessage": {} }), say("Me too.")])]),
+    )
+    .await;
+    session.until_said("Working.").await;
+    other.until_said("Working.").await;
+    assert_eq!(server.api().get(LETTERS).await.expect(200).body["queues"], json!([]));
+
+    let damaged = unreadable(helper(&session));
+    while_down(&mut server, damaged).await;
+    session.say("Spend.", "Immediate").await;
+    other.say("You too?", "Immediate").await;
+    // The other session does not wait for this one, nor the rest of this one for ever.
+    other.until_said("Me too.").await;
+    session.until_said("After.").await;
+    let activity = session.activity().await;
+    assert!(has(&activity, "is among the dead letters"), "{activity:#?}");
+    assert_eq!(session.view().await["budget"]["estimatedCostUsd"], "0");
+
+    let dead = server.api().get(LETTERS).await.expect(200).body;
+    let queue = &dead["queues"][0];
+    assert_eq!((&queue["queue"], &queue["count"]), (&json!("events.fifo"), &json!(1)), "{dead:#}");
+    let letter = &queue["letters"][0];
+    assert_eq!((&letter["group"], &letter["receiveCount"]), (&json!(session.id), &json!(5)), "{dead:#}");
+    assert!(letter["cause"].as_str().unwrap().contains("SUB#helper` cannot be read"), "{dead:#}");
+    // Looking at them changes nothing.
+    assert_eq!(server.api().get(LETTERS).await.expect(200).body, dead);
+
+    let repaired = Write::Delete(helper(&session), Condition::Always);
+    while_down(&mut server, repaired).await;
+    let stranger = server.api_of("someone-else");
+    stranger.get(LETTERS).await.refused(404, "not-found");
+    stranger.post(REDRIVE, json!({})).await.refused(404, "not-found");
+    server
+        .api()
+        .post("/api/operations/dead-letters/nowhere/redrive", json!({}))
+        .await
+        .refused(404, "not-found");
+
+    let answer = server.api().post(REDRIVE, json!({})).await.expect(200).body;
+    assert_eq!((&answer["redrive"]["letters"], &answer["left"]), (&json!(1), &json!(0)), "{answer:#}");
+    assert!(answer["redrive"]["requests"].as_u64().unwrap() >= 3, "{answer:#}");
+    let view = session.until("the late usage", |v| v["budget"]["estimatedCostUsd"] == "0.25").await;
+    assert_eq!(view["status"], "Running");
+    session
+        .until_activity("the late event", |all| {
+            has(all, "which had been set aside, was sent again and applied late")
+        })
+        .await;
+
+    // Once: nothing is left to be sent again, and the session goes on in order.
+    let again = server.api().post(REDRIVE, json!({})).await.expect(200).body;
+    assert_eq!((&again["redrive"]["letters"], &again["left"]), (&json!(0), &json!(0)));
+    session.say("Go on.", "Immediate").await;
+    session.until_said("Going on.").await;
+    assert_eq!(session.view().await["budget"]["estimatedCostUsd"], "0.25");
+    let dead = server.api().get(LETTERS).await.expect(200).body;
+    assert_eq!(dead["queues"], json!([]));
+    let redrives = dead["redrives"].as_array().unwrap();
+    assert_eq!(redrives.len(), 1, "one that sent nothing is not recorded: {dead:#}");
+    assert_eq!((&redrives[0]["by"], &redrives[0]["letters"]), (&json!("local"), &json!(1)));
+}
