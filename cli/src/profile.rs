@@ -61,6 +61,12 @@ impl Deployment {
         serde_json::from_slice(&bytes)
             .map_err(|e| CliError::Usage(format!("{} does not describe a deployment: {e}", file.display())))
     }
+
+    /// The keys of its issuer, where they are on this machine. They are the only ones that it believes, so they come
+    /// before those of `--data`, which is where a worker keeps its files.
+    fn keys_here(&self) -> Option<PathBuf> {
+        self.keys.clone().filter(|folder| folder.is_dir())
+    }
 }
 
 /// Where the control plane is, and what it believes.
@@ -111,7 +117,7 @@ impl Place {
             ws_url: globals.ws_url.clone().or_else(|| deployment.map(|d| d.stream_url.clone())),
             trust: issuer
                 .map(|issuer| Trust { issuer, audience: audience.unwrap_or_else(|| AUDIENCE.to_owned()) }),
-            keys: globals.data.clone().or_else(|| own.and_then(|d| d.keys.clone())),
+            keys: own.and_then(Deployment::keys_here).or_else(|| globals.data.clone()),
         })
     }
 }
@@ -169,6 +175,18 @@ mod tests {
     fn an_issuer_of_others_gets_no_tokens_of_local_keys() {
         let (_dir, globals) = deployed(&FILE.replacen('{', r#"{"OwnIssuer": "false","#, 1));
         assert_eq!(Place::of(&globals).unwrap().trust, None);
+    }
+
+    #[test]
+    fn the_keys_of_the_issuer_sign_wherever_the_data_is() {
+        let keys = tempfile::tempdir().unwrap();
+        let text = FILE.replacen('{', &format!(r#"{{"Keys": {:?}, "#, keys.path()), 1);
+        let (_dir, globals) = deployed(&text);
+        let globals = Globals { data: Some("/data".into()), ..globals };
+        assert_eq!(Place::of(&globals).unwrap().keys.as_deref(), Some(keys.path()));
+        // On another machine, the one who has the keys says where they are.
+        drop(keys);
+        assert_eq!(Place::of(&globals).unwrap().keys, globals.data);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) fn add(stack: &mut Stack) {
             "AttributeDefinitions": definitions,
             "KeySchema": key("pk", "sk"),
             "GlobalSecondaryIndexes": indexes,
-            "StreamSpecification": { "StreamViewType": "NEW_IMAGE" },
+            "StreamSpecification": { "StreamViewType": "NEW_AND_OLD_IMAGES" },
             "TimeToLiveSpecification": { "AttributeName": "x", "Enabled": true },
             "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
             "SSESpecification": { "SSEEnabled": true },

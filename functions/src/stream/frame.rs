@@ -8,23 +8,36 @@ use crate::api::stream::{StreamBody, StreamMessage};
 /// Of a log chunk that is too large the beginning is told, with `truncated: true`; the whole is in the session's log.
 pub(super) fn frame(message: &StreamMessage) -> Result<Option<String>, serde_json::Error> {
     let text = serde_json::to_string(message)?;
-    let Some(excess) = text.len().checked_sub(MAX_MESSAGE_BYTES).filter(|excess| *excess > 0) else {
+    if text.len() <= MAX_MESSAGE_BYTES {
         return Ok(Some(text));
-    };
+    }
     let mut cut = message.clone();
     let StreamBody::Log(chunk) = &mut cut.body else {
         tracing::error!(cursor = %message.cursor, bytes = text.len(), "a message is too large to be posted");
         return Ok(None);
     };
-    // Each byte of a text is one of its JSON at least, so this is enough; the mark takes three.
-    let mut end = chunk.content.len().saturating_sub(excess + '…'.len_utf8());
-    while !chunk.content.is_char_boundary(end) {
-        end -= 1;
-    }
+    let around = text.len() - serde_json::to_string(&chunk.content)?.len() + "\"\"".len();
+    let end = fitting(&chunk.content, MAX_MESSAGE_BYTES.saturating_sub(around + '…'.len_utf8()));
     chunk.content.truncate(end);
     chunk.content.push('…');
     chunk.truncated = true;
     serde_json::to_string(&cut).map(Some)
+}
+
+/// Where the longest beginning of `text` ends that takes at most `limit` bytes within a JSON string.
+fn fitting(text: &str, limit: usize) -> usize {
+    let mut taken = 0;
+    for (at, c) in text.char_indices() {
+        taken += match c {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            c if c < ' ' => 6,
+            c => c.len_utf8(),
+        };
+        if taken > limit {
+            return at;
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "agent-output" => {
             json!({ "outputLineCount": 1, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true })
         }
+        "workers-heartbeat" => json!({ "capacity": 1 }),
+        "workers-claim" => json!({ "runId": SOME_ID }),
+        "workers-exit" => json!({ "sessionId": SOME_ID, "runId": SOME_ID, "exit": { "drained": true } }),
+        "workers-orders" => json!({ "waitSeconds": 0.0 }),
         "agent-log" => json!({ "content": "I take the left path." }),
         name => {
             assert!(function.input.is_none(), "`{name}` takes an input; give it one in these tests");

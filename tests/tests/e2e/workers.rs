@@ -28,7 +28,7 @@ async fn a_session_runs_on_the_worker_that_it_asks_for() {
     assert_eq!(worker.sidecars().len(), 1, "{}", worker.log());
     let listed = server.api().get("/api/workers").await.expect(200).body;
     assert_eq!(listed["items"][0]["id"], "mini");
-    assert_eq!(listed["items"][0]["runs"], json!([view["currentRun"]["runId"]]));
+    assert_eq!(listed["items"][0]["runs"], json!([view["currentRun"]["id"]]));
     assert_eq!(server.api_of("somebody-else").get("/api/workers").await.expect(200).body["items"], json!([]));
 
     let output = &view["output"]["outputId"];
