@@ -1,7 +1,9 @@
 //! A server process with its data.
 
 use std::fs::OpenOptions;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -21,7 +23,7 @@ const TTL: Duration = Duration::from_hours(1);
 /// How long a server may take to answer its first request.
 const START: Duration = Duration::from_secs(30);
 
-/// A real server on a free port of this machine, with a data folder of its own. Dropped, it is killed, and its sidecars
+/// A real server on a port of its own, with a data folder of its own. Dropped, it is killed, and its sidecars
 /// after it.
 pub struct ServerProcess {
     folder: TempDir,
@@ -42,7 +44,7 @@ impl ServerProcess {
         std::fs::create_dir(folder.path().join("work")).unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
         let mut server = Self { folder, hurry, child: None, url: String::new(), keys, http };
-        server.url = server.spawn("127.0.0.1:0");
+        server.url = server.spawn(&free_address());
         server.answers().await;
         server
     }
@@ -174,6 +176,19 @@ impl ServerProcess {
 
     fn log_path(&self) -> PathBuf {
         log_path(self.folder.path())
+    }
+}
+
+/// An address of this machine that is free, and that stays free while its server is away: the system gives ports of this
+/// range to nobody who does not ask for them, as it does with those that it takes for outgoing connections.
+fn free_address() -> String {
+    const PORTS: std::ops::Range<u16> = 15_000..32_000;
+    loop {
+        let random = RandomState::new().hash_one(std::process::id());
+        let port = PORTS.start + u16::try_from(random % u64::from(PORTS.end - PORTS.start)).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return format!("127.0.0.1:{port}");
+        }
     }
 }
 

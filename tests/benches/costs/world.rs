@@ -172,7 +172,10 @@ impl World {
         });
         let token = keys.mint(&UserId::parse("bench").unwrap(), Duration::from_mins(10)).unwrap();
         let (relayed, said) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { app, table, billed, broker, secret, token, relayed, said, _data: data }
+        let world = Self { app, table, billed, broker, secret, token, relayed, said, _data: data };
+        // Sessions start at once: waiting in line is another story.
+        world.call("PATCH", "/api/agents/pool", r#"{"maxConcurrentSessions":500}"#).await;
+        world
     }
 
     /// What `n` of something cost.
@@ -250,7 +253,7 @@ impl World {
         let id: AgentSessionId = started["session"]["id"].as_str().unwrap().parse().unwrap();
         self.settle().await;
         let ready = json!({ "type": "sidecar_ready", "sidecarVersion": "bench", "adapter": "bench",
-            "capabilities": serde_json::to_value(pilothouse_domain::value::Capabilities::default()).unwrap() });
+            "capabilities": able() });
         self.say(id, &[ready]).await;
         self.acknowledge(id, "begin_ack").await;
         self.say(id, &[json!({ "type": "turn_started", "turnId": "turn-1" })]).await;
@@ -313,7 +316,7 @@ impl World {
                 let path = format!("/api/agents/sessions/{id}/{command}");
                 let cost = self
                     .measure(1.0, 1.0, async || {
-                        self.call("POST", &path, "").await;
+                        self.call("POST", &path, "{}").await;
                         self.settle().await;
                         self.acknowledge(id, &format!("{command}_ack")).await;
                     })
@@ -331,6 +334,15 @@ impl World {
             self.say(id, batch).await;
         }
     }
+}
+
+/// An adapter that can do everything.
+fn able() -> Value {
+    let mut all = serde_json::to_value(pilothouse_domain::value::Capabilities::default()).unwrap();
+    for (_, can) in all.as_object_mut().unwrap().iter_mut().filter(|(_, can)| can.is_boolean()) {
+        *can = json!(true);
+    }
+    all
 }
 
 /// The `n`th event: an agent thinks, calls a tool, gets its result, says something, and has used tokens.
