@@ -9,6 +9,8 @@ port="${PILOTHOUSE_CLOUD_PORT:-4566}"
 url="http://127.0.0.1:$port"
 pid_file="$home/$port.pid"
 log_file="$home/$port.log"
+worker_file="$home/$port.worker.pid"
+worker_log="$home/$port.worker.log"
 
 # What every client of the local cloud needs, functions included: those inherit the server's environment.
 export AWS_ENDPOINT_URL="$url"
@@ -24,10 +26,26 @@ healthy() {
         curl --silent --fail --max-time 2 --output /dev/null "$url/_localstack/health"
 }
 
-# The process that `up` started, if it still is that one.
-running_pid() {
-    local pid
-    pid="$(cat "$pid_file" 2>/dev/null)" || return 1
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep --quiet --fixed-strings "$here/launch.py" || return 1
+# The process whose id a file holds, if it still is the one that runs what is said.
+running() {
+    local file="$1" what="$2" pid
+    pid="$(cat "$file" 2>/dev/null)" || return 1
+    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep --quiet --fixed-strings "$what" || return 1
     echo "$pid"
+}
+
+# The process that `up` started.
+running_pid() { running "$pid_file" "$here/launch.py"; }
+# The worker that `demo` started.
+running_worker() { running "$worker_file" "$root/target/debug/pilothouse"; }
+
+# Asks a process to end, and ends it when it has not within a number of seconds.
+stop() {
+    local pid="$1" seconds="$2"
+    kill "$pid"
+    for _ in $(seq $((seconds * 10))); do
+        kill -0 "$pid" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    kill -KILL "$pid"
 }

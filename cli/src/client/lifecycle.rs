@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::{AgentSessionId, OutputId, Usd};
-use pilothouse_functions::api::sessions::{OutputDecision, SessionView};
+use pilothouse_functions::api::sessions::{OutputDecision, SessionView, StartedSession};
 use tokio::time::{Instant, sleep};
 
 use super::inputs::{Cancel, Interrupt, NewBudget, Nothing, Retry};
@@ -55,8 +55,8 @@ impl Client {
         self.post_if(of(id, "/close"), &Nothing {}, if_version).await
     }
 
-    /// Tries a failed session again (ruling 24).
-    pub async fn retry(&self, id: AgentSessionId, retry: &Retry) -> Result<SessionView, ApiError> {
+    /// Tries a failed session again (ruling 24). It is Queued and has a new key.
+    pub async fn retry(&self, id: AgentSessionId, retry: &Retry) -> Result<StartedSession, ApiError> {
         self.post(of(id, "/retry"), retry).await
     }
 

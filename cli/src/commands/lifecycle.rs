@@ -163,9 +163,9 @@ impl Retry {
         let (session, words) = self.target.split(self.words);
         let id = cx.session_id(&session).await?;
         let additional_instruction = (!words.is_empty()).then(|| words.join(" "));
-        let session =
+        let started =
             cx.client.retry(id, &inputs::Retry { additional_instruction, fresh: self.fresh }).await?;
-        cx.answer(&session, |session, style, _| outcome(session, style))?;
+        cx.answer(&started, |started, style, _| outcome(&started.session, style))?;
         Ok(Exit::Done)
     }
 }

@@ -93,7 +93,8 @@ impl Outgoing {
     /// Whether a broker can take it. Every engine asks this first, so that none takes what another refuses.
     pub(crate) fn check(&self, queue: &QueueName) -> Result<(), QueueError> {
         let invalid = |why: &str| Err(QueueError::Invalid(why.to_owned()));
-        if !(1..=MAX_ID_BYTES).contains(&self.group.len()) {
+        // A standard queue keeps no groups: its dead letters have none when they are sent again.
+        if !(usize::from(queue.is_fifo())..=MAX_ID_BYTES).contains(&self.group.len()) {
             return invalid("a group has 1 to 128 bytes");
         }
         if !(1..=MAX_ID_BYTES).contains(&self.deduplication_id.len()) {
@@ -232,4 +233,17 @@ pub trait Broker: Send + Sync + 'static {
 
     /// How full a queue is.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outgoing, QueueName};
+
+    /// What SQS itself moves to the dead letters of a standard queue has no group, and can be sent again.
+    #[test]
+    fn only_a_fifo_queue_wants_a_group() {
+        let message = Outgoing::new("", "1", "body");
+        assert!(message.check(&QueueName::parse("events.fifo").unwrap()).is_err());
+        assert!(message.check(&QueueName::parse("deadlines").unwrap()).is_ok());
+    }
 }
