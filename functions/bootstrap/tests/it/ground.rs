@@ -61,9 +61,9 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let system = system_clock();
         let broken_clock = Arc::new(AtomicBool::new(false));
-        let broken = Arc::clone(&broken_clock);
+        let fails = Arc::clone(&broken_clock);
         let clock: pilothouse_store::Clock = Arc::new(move || {
-            assert!(!broken.swap(false, Ordering::SeqCst), "the clock is broken");
+            assert!(!fails.swap(false, Ordering::SeqCst), "the clock is broken");
             system()
         });
         let schemas = [sqlite::SCHEMA, embedded::SCHEMA];
