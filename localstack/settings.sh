@@ -4,6 +4,8 @@
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root="$(dirname "$here")"
 home="$root/target/localcloud"
+# Where cargo puts programs.
+built="${CARGO_TARGET_DIR:-$root/target}"
 venv="$home/venv"
 port="${PILOTHOUSE_CLOUD_PORT:-4566}"
 url="http://127.0.0.1:$port"
@@ -37,7 +39,7 @@ running() {
 # The process that `up` started.
 running_pid() { running "$pid_file" "$here/launch.py"; }
 # The worker that `demo` started.
-running_worker() { running "$worker_file" "$root/target/debug/pilothouse"; }
+running_worker() { running "$worker_file" "$built/debug/pilothouse"; }
 
 # Asks a process to end, and ends it when it has not within a number of seconds.
 stop() {

@@ -1,12 +1,13 @@
 //! Requests, as any program would send them.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use reqwest::Method;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use crate::session::Session;
+use crate::witness::Witness;
 
 /// Sends requests to one server with one token. Cheap to clone.
 #[derive(Clone)]
@@ -14,8 +15,8 @@ pub struct Api {
     http: reqwest::Client,
     url: String,
     token: Option<String>,
-    /// The folder of the server, to show its logs when something fails.
-    pub(crate) folder: PathBuf,
+    /// Who tells what was logged, when something fails.
+    pub(crate) witness: Arc<dyn Witness>,
 }
 
 /// An answer.
@@ -32,13 +33,9 @@ pub struct Reply {
 }
 
 impl Api {
-    pub(crate) const fn new(
-        http: reqwest::Client,
-        url: String,
-        token: Option<String>,
-        folder: PathBuf,
-    ) -> Self {
-        Self { http, url, token, folder }
+    /// Requests to the server at `url`.
+    pub fn new(http: reqwest::Client, url: String, token: Option<String>, witness: Arc<dyn Witness>) -> Self {
+        Self { http, url, token, witness }
     }
 
     /// A GET.

@@ -4,6 +4,7 @@
 //! - [`WorkerProcess`]: a real `pilothouse worker` for it, elsewhere
 //! - [`Api`], [`Reply`]: requests as any program would send them, with whatever is wrong with them
 //! - [`Session`]: a session over the API, and waiting for what must become of it
+//! - [`witness`]: what was logged, when something fails
 //! - [`processes`]: the sidecars that are alive, known by the locks that they hold
 //!
 //! A harness that cannot go on is a failed test, so it panics.
@@ -16,9 +17,10 @@ pub mod processes;
 pub mod programs;
 mod server;
 mod session;
+pub mod witness;
 mod worker;
 
 pub use api::{Api, Reply};
 pub use server::ServerProcess;
-pub use session::{PATIENCE, Session, started, work};
+pub use session::{PATIENCE, Session};
 pub use worker::WorkerProcess;

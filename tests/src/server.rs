@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::processes::{self, Sidecar};
+use crate::witness::LogFiles;
 use crate::{Api, programs};
 
 /// How long a token of a test is good.
@@ -129,8 +130,8 @@ impl ServerProcess {
     }
 
     /// What it signs with.
-    pub fn keys(&self) -> &LocalKeys {
-        &self.keys
+    pub fn keys(&self) -> Arc<LocalKeys> {
+        Arc::clone(&self.keys)
     }
 
     /// A token that speaks for `owner`.
@@ -150,7 +151,8 @@ impl ServerProcess {
 
     /// Requests with any token, or none.
     pub fn api_with(&self, token: Option<String>) -> Api {
-        Api::new(self.http.clone(), self.url.clone(), token, self.folder.path().to_owned())
+        let witness = LogFiles { process: ("server", self.log_path()), data: self.data() };
+        Api::new(self.http.clone(), self.url.clone(), token, Arc::new(witness))
     }
 
     /// The typed client, for the owner that the program speaks for.
@@ -175,7 +177,7 @@ impl ServerProcess {
     }
 
     fn log_path(&self) -> PathBuf {
-        log_path(self.folder.path())
+        self.folder.path().join("server.log")
     }
 }
 
@@ -190,11 +192,6 @@ fn free_address() -> String {
             return format!("127.0.0.1:{port}");
         }
     }
-}
-
-/// Where a server's log stands in its folder.
-pub(crate) fn log_path(folder: &Path) -> PathBuf {
-    folder.join("server.log")
 }
 
 impl Drop for ServerProcess {

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::server::log_path;
-use crate::{Api, Reply, ServerProcess, processes};
+use crate::{Api, Reply};
 
 /// How long anything may take to happen. Long, for a busy machine; a test that passes does not wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(45);
@@ -19,21 +18,6 @@ pub struct Session {
     pub id: String,
     /// What starting it answered.
     pub started: Value,
-}
-
-/// What a session is started with to play `script`: five dollars, in the folder of `server`.
-pub fn work(server: &ServerProcess, script: &Value) -> Value {
-    json!({
-        "workingDirectory": server.work_folder(),
-        "objective": "Keep the promise of this test",
-        "budgetCapUsd": "5",
-        "adapterOptions": { "script": script },
-    })
-}
-
-/// Starts a session of the default owner that plays `script`.
-pub async fn started(server: &ServerProcess, script: &Value) -> Session {
-    Session::start(&server.api(), work(server, script)).await
 }
 
 impl Session {
@@ -190,29 +174,12 @@ impl Session {
             let lines = reply.body["items"].as_array().into_iter().flatten();
             told.extend(lines.map(|line| format!("activity: {line}")));
         }
-        told.extend(self.logs());
+        told.extend(self.api.witness.logs(&self.id).await);
         told.join("\n")
-    }
-
-    fn logs(&self) -> Vec<String> {
-        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let mut logs = vec![format!("server:\n{}", tail(&read(log_path(&self.api.folder))))];
-        let folders = processes::run_folders(&self.api.folder.join("data")).into_iter();
-        let own = folders.filter(|folder| read(folder.join("launch.json")).contains(&self.id));
-        logs.extend(
-            own.map(|folder| format!("{}:\n{}", folder.display(), tail(&read(folder.join("sidecar.log"))))),
-        );
-        logs
     }
 }
 
 /// The texts of messages.
 pub(crate) fn texts<'a>(messages: impl Iterator<Item = &'a Value>) -> Vec<String> {
     messages.map(|m| m["content"].as_str().unwrap_or_default().to_owned()).collect()
-}
-
-/// The end of a log.
-fn tail(log: &str) -> String {
-    let lines: Vec<_> = log.lines().collect();
-    lines[lines.len().saturating_sub(60)..].join("\n")
 }

@@ -103,7 +103,8 @@ impl WorkerProcess {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    fn log_path(&self) -> PathBuf {
+    /// Where it logs to.
+    pub fn log_path(&self) -> PathBuf {
         self.folder.path().join("worker.log")
     }
 }

@@ -68,6 +68,8 @@ struct Jwt {
 #[derive(Debug, Deserialize)]
 struct Claims {
     sub: Option<String>,
+    #[serde(default)]
+    exp: Option<serde_json::Value>,
 }
 
 /// What API Gateway makes the answer of.
@@ -90,9 +92,14 @@ impl Answer {
 }
 
 impl Event {
+    /// What the token says that API Gateway's authorizer verified.
+    fn claims(&self) -> Option<&Claims> {
+        Some(&self.request_context.authorizer.as_ref()?.jwt.as_ref()?.claims)
+    }
+
     /// The owner whom API Gateway's authorizer found.
     pub fn owner(&self) -> Option<&str> {
-        self.request_context.authorizer.as_ref()?.jwt.as_ref()?.claims.sub.as_deref()
+        self.claims()?.sub.as_deref()
     }
 
     /// The session in the path.
@@ -128,6 +135,10 @@ impl Event {
             .method
             .parse()
             .map_err(|_| Problem::invalid("method", "is not a method"))?;
+        if self.claims().is_some_and(|claims| claims.exp.is_none()) {
+            // An authorizer that looks at the end of a token only when there is one would let it in for ever.
+            return Err(Problem::Unauthenticated("the token has no end; get a new one"));
+        }
         let owner = self.owner().map(|sub| UserId::parse(sub.to_owned())).transpose().map_err(|_| {
             Problem::Unauthenticated("the token names nobody who can be an owner; get a new one")
         })?;

@@ -1,9 +1,10 @@
 //! Commands and events that come late, twice, never, out of order or broken (rulings 9 to 15).
 
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, started};
+use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, say, script, turn};
+use crate::server::{Server, started};
 
 /// Deadlines of a second or two: long for a busy machine, short for a test.
 const HURRY: u32 = 20;
@@ -14,7 +15,7 @@ fn faulty(fault: Value) -> Value {
 }
 
 /// A session that works, with a fault armed.
-async fn working(server: &ServerProcess, fault: Value) -> Session {
+async fn working(server: &Server, fault: Value) -> Session {
     let session = started(server, &faulty(fault)).await;
     session.until_said("Working.").await;
     session
@@ -29,7 +30,7 @@ fn has(activity: &[Value], part: &str) -> bool {
 }
 
 /// Once no sidecar is alive.
-async fn until_no_process(server: &ServerProcess, session: &Session) {
+async fn until_no_process(server: &Server, session: &Session) {
     let gone = async || server.sidecars().is_empty().then_some(());
     session.until_within(PATIENCE, "the end of the process", gone).await;
 }
@@ -37,7 +38,7 @@ async fn until_no_process(server: &ServerProcess, session: &Session) {
 /// A command that got lost goes out once more, and is then carried out by a process that lives on.
 #[tokio::test]
 async fn a_lost_command_is_sent_once_more() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = working(&server, json!({ "ignore": { "command": "pause", "untilRepeated": true } })).await;
     session.post("/pause", json!({})).await.expect(202);
     let view = session.until_status("Paused").await;
@@ -51,7 +52,7 @@ async fn a_lost_command_is_sent_once_more() {
 /// An interrupt that is never acknowledged is fulfilled by stopping the process; the next message wakes the session.
 #[tokio::test]
 async fn an_interrupt_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = working(&server, json!({ "ignore": { "command": "interrupt" } })).await;
     session.post("/interrupt", json!({})).await.expect(202);
     let view = session.until_status("Interrupted").await;
@@ -67,7 +68,7 @@ async fn an_interrupt_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
 /// The same for a pause; the resume wakes the session.
 #[tokio::test]
 async fn a_pause_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = working(&server, json!({ "ignore": { "command": "pause" } })).await;
     session.post("/pause", json!({})).await.expect(202);
     let view = session.until_status("Paused").await;
@@ -82,7 +83,7 @@ async fn a_pause_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
 /// A resume that is never acknowledged leaves the session suspended, without a process (ruling 12).
 #[tokio::test]
 async fn a_resume_that_is_never_acknowledged_leaves_the_session_paused() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = working(&server, json!({ "ignore": { "command": "resume" } })).await;
     session.post("/pause", json!({})).await.expect(202);
     session.until_status("Paused").await;
@@ -96,7 +97,7 @@ async fn a_resume_that_is_never_acknowledged_leaves_the_session_paused() {
 /// A stop that is never acknowledged: the session is cancelled, and its process is gone (ruling 15).
 #[tokio::test]
 async fn a_stop_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = working(&server, json!({ "ignore": { "command": "stop" } })).await;
     session.post("/cancel", json!({})).await.expect(202);
     session.until_status("Cancelled").await;
@@ -106,7 +107,7 @@ async fn a_stop_that_is_never_acknowledged_is_fulfilled_by_the_runtime() {
 /// Acknowledgements that come late come doubled, as the command was sent again meanwhile: they count once.
 #[tokio::test]
 async fn late_and_doubled_acknowledgements_count_once() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     // Longer than the time for `received` (1.5 s), shorter than that of the second attempt.
     let lines: Vec<Value> =
         (0..400).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
@@ -130,7 +131,7 @@ async fn late_and_doubled_acknowledgements_count_once() {
 /// Acknowledgements of commands that nobody sent confirm nothing (ruling 11).
 #[tokio::test]
 async fn stale_acknowledgements_change_no_status() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let ack = |kind: &str, n: u8| json!({ "raw": { "type": kind, "commandId": format!("01900000-0000-7000-8000-0000000000{n:02}"), "step": "done" } });
     let mut steps = vec![json!({ "ignore": { "command": "pause", "untilRepeated": true } }), say("Working.")];
     for n in 10..50 {
@@ -157,13 +158,13 @@ async fn stale_acknowledgements_change_no_status() {
     assert_eq!((count(&activity, "Interrupted"), count(&activity, "Cancelled")), (0, 0));
     session.post("/resume", json!({})).await.expect(202);
     session.until_said("All told.").await;
-    assert_eq!(session.view().await["status"], "Running");
+    session.until_status("Running").await;
 }
 
 /// An agent that goes on after it said that it stopped is found out, and its process is ended (ruling 15).
 #[tokio::test]
 async fn activity_after_a_stop_is_kept_and_flagged_and_ends_the_process() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     for (command, status) in [("pause", "Paused"), ("interrupt", "Interrupted")] {
         let steps = [say("still"), say("here")];
         let session = working(&server, json!({ "afterStop": { "command": command, "steps": steps } })).await;
@@ -183,7 +184,7 @@ async fn activity_after_a_stop_is_kept_and_flagged_and_ends_the_process() {
 /// Envelopes that come twice or in the wrong order are applied once, in order.
 #[tokio::test]
 async fn doubled_and_reordered_envelopes_are_applied_once_and_in_order() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(
         &server,
         &script(&[turn(&[
@@ -202,7 +203,7 @@ async fn doubled_and_reordered_envelopes_are_applied_once_and_in_order() {
 /// A missing envelope is asked for, and takes its place (ruling 9).
 #[tokio::test]
 async fn a_gap_is_filled_by_a_replay() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = started(
         &server,
         &script(&[turn(&[say("one"), json!({ "gap": { "step": say("two") } }), say("three")])]),
@@ -216,7 +217,7 @@ async fn a_gap_is_filled_by_a_replay() {
 /// What cannot be had is given up after three requests, the owner is told, and what follows is applied (ruling 9).
 #[tokio::test]
 async fn a_gap_that_cannot_be_filled_is_shown_as_lost() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let gap = json!({ "gap": { "step": say("two"), "forever": true } });
     let session = started(&server, &script(&[turn(&[say("one"), gap, say("three")])])).await;
     session.until_status("Idle").await;
@@ -231,7 +232,7 @@ async fn a_gap_that_cannot_be_filled_is_shown_as_lost() {
 /// What cannot be read is set aside with what is wrong with it, and blocks nothing (ruling 9).
 #[tokio::test]
 async fn a_malformed_event_is_quarantined_and_blocks_nothing() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(
         &server,
         &script(&[turn(&[
@@ -255,7 +256,7 @@ async fn a_malformed_event_is_quarantined_and_blocks_nothing() {
 /// A sidecar that is alive but cannot be heard counts as dead after its time, and is not left alive (rulings 13, 15).
 #[tokio::test]
 async fn a_sidecar_that_is_not_heard_of_counts_as_dead() {
-    let server = ServerProcess::start(HURRY).await;
+    let server = Server::start(HURRY).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     let sidecar = server.sidecars().remove(0);
@@ -268,7 +269,7 @@ async fn a_sidecar_that_is_not_heard_of_counts_as_dead() {
 /// The server is killed while a session works: the agent goes on, and what it told meanwhile is there afterwards.
 #[tokio::test]
 async fn a_server_that_was_killed_takes_its_sidecars_over() {
-    let mut server = ServerProcess::start(1).await;
+    let mut server = Server::start(1).await;
     let lines: Vec<Value> =
         (0..100).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 10 })]).collect();
     let session = started(&server, &script(&[turn(&lines)])).await;

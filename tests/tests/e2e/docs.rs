@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use pilothouse_functions::catalogue::{CallerKind, http_functions};
-use pilothouse_tests::ServerProcess;
 use serde_json::Value;
+
+use crate::server::Server;
 
 /// The variable that exports anew.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
@@ -54,7 +55,7 @@ fn all_references_resolve(document: &Value, within: &Value) {
 /// The served document has every function of the API, and none of those that only sidecars call.
 #[tokio::test]
 async fn the_served_document_is_openapi_3_1_and_whole() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let document = server.api_with(None).get("/openapi.json").await.expect(200).body;
     assert_eq!(document, pilothouse_functions::openapi::document());
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));

@@ -1,10 +1,11 @@
 //! `Idempotency-Key`, `ETag` and `If-Match` (architecture: State; ruling 16).
 
-use pilothouse_tests::{Api, Reply, ServerProcess, Session, started, work};
+use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, say, script, short, turn};
+use crate::server::{Server, started, work};
 
 const SESSIONS: &str = "/api/agents/sessions";
 
@@ -15,7 +16,7 @@ async fn post(api: &Api, path: &str, key: &str, body: &Value) -> Reply {
 /// A retry answers what the first call answered, the key included, also from a server that was killed in between.
 #[tokio::test]
 async fn a_repeated_request_is_answered_as_the_first_one_was() {
-    let mut server = ServerProcess::start(1).await;
+    let mut server = Server::start(1).await;
     let body = work(&server, &endless());
     let first = post(&server.api(), SESSIONS, "key-1", &body).await.expect(201);
     assert_eq!(first.header("idempotency-replayed"), "");
@@ -50,7 +51,7 @@ async fn a_repeated_request_is_answered_as_the_first_one_was() {
 /// Requests with one key that come at once are carried out once, and all answered alike.
 #[tokio::test]
 async fn concurrent_duplicates_run_once() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let (api, body) = (server.api(), work(&server, &short()));
     let replies =
         futures_util::future::join_all((0..12).map(|_| post(&api, SESSIONS, "one-key", &body))).await;
@@ -75,7 +76,7 @@ async fn concurrent_duplicates_run_once() {
 /// A refusal is not kept: the same key may succeed later.
 #[tokio::test]
 async fn a_refused_request_leaves_its_key_free() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
     let budget = |key: &'static str, cap: &str| {
@@ -95,7 +96,7 @@ async fn close(session: &Session, if_match: &str) -> Reply {
 /// or heartbeats (ruling 16).
 #[tokio::test]
 async fn a_stale_if_match_is_refused_and_usage_does_not_move_the_etag() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let usage = json!({ "usage": { "costUsd": "0.01", "tokens": { "inputTokens": 5 } } });
     let wait = json!({ "waitForMessage": {} });
     let session = started(

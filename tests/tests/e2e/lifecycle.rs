@@ -1,12 +1,13 @@
 //! From the start of a session to its end (S0 8.10).
 
-use pilothouse_tests::{ServerProcess, Session, started};
+use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, say, script, short, turn, with_output};
+use crate::server::{Server, started};
 
 /// Once no sidecar of the server is alive.
-async fn until_nothing_runs(server: &ServerProcess, session: &Session) {
+async fn until_nothing_runs(server: &Server, session: &Session) {
     let gone = async || server.sidecars().is_empty().then_some(());
     session.until_within(pilothouse_tests::PATIENCE, "the end of the sidecars", gone).await;
 }
@@ -18,7 +19,7 @@ fn summaries(activity: &[Value]) -> Vec<&str> {
 /// Start, turn, output, approval: and the sidecar and its slot are gone after it.
 #[tokio::test]
 async fn a_session_runs_and_its_output_is_approved() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &with_output()).await;
     assert_eq!(session.started["session"]["status"], "Queued");
     assert_eq!(session.started["session"]["queuedReason"], "launching");
@@ -53,7 +54,7 @@ async fn a_session_runs_and_its_output_is_approved() {
 /// Reject fails the session; a retry resumes the conversation, and its instruction comes first (ruling 24).
 #[tokio::test]
 async fn a_rejected_session_is_retried_in_its_conversation_with_the_instruction_first() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &with_output()).await;
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     let output = view["output"]["outputId"].clone();
@@ -83,7 +84,7 @@ async fn a_rejected_session_is_retried_in_its_conversation_with_the_instruction_
 /// With `fresh` the agent begins anew; what was spent is kept (ruling 24).
 #[tokio::test]
 async fn a_fresh_retry_begins_a_new_conversation_and_keeps_the_spend() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let usage = json!({ "usage": { "costUsd": "0.25", "tokens": { "inputTokens": 100 } } });
     let session = started(
         &server,
@@ -102,7 +103,7 @@ async fn a_fresh_retry_begins_a_new_conversation_and_keeps_the_spend() {
 /// Close ends an idle session, once.
 #[tokio::test]
 async fn an_idle_session_without_output_is_closed() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
     let nothing = json!({ "outputId": "01900000-0000-7000-8000-000000000000" });
@@ -118,7 +119,7 @@ async fn an_idle_session_without_output_is_closed() {
 /// Nothing is emitted while a session is paused, and nothing is lost by it.
 #[tokio::test]
 async fn a_paused_agent_is_silent_and_goes_on_where_it_was() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let lines: Vec<Value> =
         (0..60).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 15 })]).collect();
     let session = started(&server, &script(&[turn(&lines)])).await;
@@ -151,7 +152,7 @@ async fn a_paused_agent_is_silent_and_goes_on_where_it_was() {
 /// A sidecar that dies at work fails its session, however it dies (ruling 14); a retry takes it up.
 #[tokio::test]
 async fn a_crash_at_work_is_an_infrastructure_error() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let dying = |crash: Value| script(&[turn(&[say("Before."), json!({ "crash": crash }), say("After.")])]);
     for crash in [json!("kill"), json!({ "exit": 3 })] {
         let session = started(&server, &dying(crash)).await;
@@ -170,7 +171,7 @@ async fn a_crash_at_work_is_an_infrastructure_error() {
 /// A sidecar that dies while nothing is under way costs nothing: the next message wakes the session (rulings 14, 22).
 #[tokio::test]
 async fn a_crash_in_idle_hibernates_and_the_next_message_wakes() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
@@ -187,7 +188,7 @@ async fn a_crash_in_idle_hibernates_and_the_next_message_wakes() {
 /// The agent's own end, with and without an error (ruling 19).
 #[tokio::test]
 async fn an_agent_that_ends_its_conversation_is_believed() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let broken = json!({ "end": { "error": true, "reason": "success", "message": "It broke." } });
     let failing = started(&server, &script(&[turn(&[say("Hm."), broken])])).await;
     let view = failing.until_status("Failed").await;

@@ -1,7 +1,8 @@
 //! A real server process and real sidecar processes, end to end.
 //!
 //! Each test has a server of its own and can run beside all others. They need the programs:
-//! `cargo build -p pilothouse-cli -p pilothouse-sidecar`.
+//! `cargo build -p pilothouse-cli -p pilothouse-sidecar`. `localstack/test` runs the same tests on functions that are
+//! deployed to a local cloud.
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,12 +12,14 @@ mod delivery;
 mod docs;
 mod idempotency;
 mod input;
+mod killed;
 mod lifecycle;
 mod money;
 mod pool;
 mod requests;
 mod scripts;
 mod security;
+mod server;
 mod steering;
 mod stopping;
 mod stream;

@@ -1,15 +1,16 @@
 //! Budgets (rulings 31, 32).
 
-use pilothouse_tests::{ServerProcess, Session, work};
+use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
 use crate::scripts::{say, script, turn};
+use crate::server::{Server, work};
 
 fn spends(usd: &str) -> Value {
     json!({ "usage": { "costUsd": usd, "tokens": { "inputTokens": 1000, "outputTokens": 100 } } })
 }
 
-async fn with_cap(server: &ServerProcess, cap: &str, plays: &Value) -> Session {
+async fn with_cap(server: &Server, cap: &str, plays: &Value) -> Session {
     let mut body = work(server, plays);
     body["budgetCapUsd"] = json!(cap);
     Session::start(&server.api(), body).await
@@ -19,7 +20,7 @@ async fn with_cap(server: &ServerProcess, cap: &str, plays: &Value) -> Session {
 /// until the cap is raised.
 #[tokio::test]
 async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let heard = json!({ "waitForMessage": {} });
     let plays = script(&[turn(&[
         spends("0.05"),
@@ -33,7 +34,8 @@ async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
         spends("0.025"),
         json!({ "wait": 50 }),
         say("Over."),
-        json!({ "wait": 200 }),
+        // Longer than a pause takes to reach the agent.
+        json!({ "wait": 3000 }),
         say("On."),
         spends("0.01"),
     ])]);
@@ -78,7 +80,7 @@ async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
 /// With nothing left, a message is accepted and held; the raised cap lets it go.
 #[tokio::test]
 async fn messages_wait_for_money() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = with_cap(&server, "0.1", &script(&[turn(&[say("Spent."), spends("0.1")])])).await;
     // The turn may end before the pause reaches the agent: it rests either way, with nothing left.
     session.until("rest", |v| v["status"] == "Idle" || v["status"] == "Paused").await;
@@ -96,7 +98,7 @@ async fn messages_wait_for_money() {
 /// Meters are running totals: spend adds up by model and subagent, once, over turns and runs.
 #[tokio::test]
 async fn spend_adds_up_by_model_and_subagent() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let plays = script(&[turn(&[
         json!({ "usage": { "costUsd": "0.10", "model": "large", "tokens": { "inputTokens": 10, "cacheReadTokens": 5 } } }),
         json!({ "duplicate": say("twice") }),

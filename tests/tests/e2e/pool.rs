@@ -1,22 +1,23 @@
 //! Slots of the pool (S0 8.12, rulings 20, 21).
 
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, started, work};
+use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, short, until_told};
+use crate::server::{Server, started, work};
 
-async fn pool(server: &ServerProcess) -> Value {
+async fn pool(server: &Server) -> Value {
     server.api().get("/api/agents/pool").await.expect(200).body
 }
 
-async fn maximum(server: &ServerProcess, slots: u32) -> Value {
+async fn maximum(server: &Server, slots: u32) -> Value {
     server.api().patch("/api/agents/pool", json!({ "maxConcurrentSessions": slots })).await.expect(200).body
 }
 
 /// Without a slot a start is accepted and waits, and says how full the pool is; it starts by itself (ruling 20).
 #[tokio::test]
 async fn a_session_without_a_slot_waits_and_starts_by_itself() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     assert_eq!(maximum(&server, 1).await["maxCount"], 1);
     let first = started(&server, &until_told()).await;
     first.until_said("Working.").await;
@@ -43,7 +44,7 @@ async fn a_session_without_a_slot_waits_and_starts_by_itself() {
 /// Raising the maximum starts what waits, first come first; lowering it stops nobody (ruling 21).
 #[tokio::test]
 async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     maximum(&server, 1).await;
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -74,7 +75,8 @@ async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
 /// The pool is the owner's own: another owner's sessions take nothing from it.
 #[tokio::test]
 async fn pools_are_kept_apart_by_owner() {
-    let server = ServerProcess::start(1).await;
+    let mut server = Server::start(1).await;
+    server.serve("someone-else");
     maximum(&server, 1).await;
     let mine = started(&server, &endless()).await;
     let theirs = Session::start(&server.api_of("someone-else"), work(&server, &short())).await;
@@ -87,7 +89,7 @@ async fn pools_are_kept_apart_by_owner() {
 /// A retry and a wake need a slot too, and wait for it in one line with the starts (ruling 21).
 #[tokio::test]
 async fn a_retry_waits_in_the_same_line() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     maximum(&server, 1).await;
     let failing = started(&server, &json!({ "steps": [{ "end": { "error": true } }] })).await;
     failing.until_status("Failed").await;

@@ -1,9 +1,10 @@
 //! Questions and plans of an agent (S0 8.4, ruling 26).
 
-use pilothouse_tests::{ServerProcess, Session, started, work};
+use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
 use crate::scripts::{say, script, turn};
+use crate::server::{Server, started, work};
 
 fn questions() -> Value {
     json!({ "question": { "id": "q1", "questions": [
@@ -17,7 +18,7 @@ fn questions() -> Value {
 /// Several questions, with options, are answered at once; the agent gets the answers as the result of its call.
 #[tokio::test]
 async fn several_questions_are_answered_together() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &script(&[turn(&[questions(), say("Thanks.")])])).await;
     let view = session.until_status("WaitingForInput").await;
     let request = &view["pendingRequests"][0];
@@ -48,7 +49,7 @@ async fn several_questions_are_answered_together() {
 /// A rejected plan is revised with the feedback in hand; an approved one is carried out.
 #[tokio::test]
 async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let plan = json!({ "plan": { "id": "p1", "text": "1. Rewrite all", "revisions": ["1. Fix the bug", "1. Fix it\n2. Test it"] } });
     let session = started(&server, &script(&[turn(&[plan, say("Carried out.")])])).await;
     session.get("/plan").await;
@@ -81,7 +82,7 @@ async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
 /// Without required approval a plan waits for nobody.
 #[tokio::test]
 async fn a_plan_that_needs_no_approval_does_not_wait() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let mut body = work(&server, &script(&[turn(&[json!({ "plan": { "text": "1. Go" } }), say("Gone.")])]));
     body["planApprovalRequired"] = json!(false);
     let session = Session::start(&server.api(), body).await;
@@ -95,7 +96,7 @@ async fn a_plan_that_needs_no_approval_does_not_wait() {
 /// Nobody answers in time: the default answer stands in; without one the session fails (ruling 26).
 #[tokio::test]
 async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let plays =
         script(&[turn(&[json!({ "question": { "questions": [{ "question": "Which?" }] } }), say("On.")])]);
     let mut body = work(&server, &plays);
@@ -123,7 +124,7 @@ async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
 /// An interrupt ends the turn that asked, and with it the question (ruling 26).
 #[tokio::test]
 async fn an_interrupt_closes_what_the_agent_waits_for() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &script(&[turn(&[questions(), say("Thanks.")])])).await;
     session.until_status("WaitingForInput").await;
     session.post("/interrupt", json!({})).await.expect(202);
@@ -136,7 +137,7 @@ async fn an_interrupt_closes_what_the_agent_waits_for() {
 /// An answer to a session whose process died while it waited goes as a message to a new one (ruling 26).
 #[tokio::test]
 async fn an_answer_wakes_a_session_whose_process_is_gone() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
     let session = started(&server, &script(&[turn(&[ask, say("Thanks.")])])).await;
     session.until_status("WaitingForInput").await;

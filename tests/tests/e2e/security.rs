@@ -1,8 +1,8 @@
 //! Who may do what, and who may not (architecture: Security; rulings 8, 9).
 
 use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp};
-use pilothouse_functions::catalogue::{CallerKind, HttpFunction, http_functions};
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, started};
+use pilothouse_functions::catalogue::{CallerKind, HttpFunction, cloud_functions, http_functions};
+use pilothouse_tests::{PATIENCE, Session};
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::keys::EnvelopeKey;
 use pilothouse_wire::{Envelope, Signed};
@@ -12,23 +12,25 @@ use uuid::Uuid;
 
 use crate::bodies::ask;
 use crate::scripts::{endless, short, until_told};
+use crate::server::{Server, started};
 use crate::tokens;
 
-fn of_owners() -> Vec<HttpFunction> {
-    http_functions().into_iter().filter(|f| f.caller == CallerKind::Owner).collect()
+fn of_owners(server: &Server) -> Vec<HttpFunction> {
+    let functions = if server.in_cloud() { cloud_functions() } else { http_functions() };
+    functions.into_iter().filter(|f| f.caller == CallerKind::Owner).collect()
 }
 
 /// Another owner's session answers as one that is not there does, on every route, and nothing happens to it.
 #[tokio::test]
 async fn another_owners_session_is_not_there() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     let message = session.say("Mine.", "Queued").await["messageId"].as_str().unwrap().to_owned();
     let before = session.view().await;
     let stranger = server.api_of("someone-else");
     let nobodys = "01900000-0000-7000-8000-00000000ffff";
-    let functions = of_owners();
+    let functions = of_owners(&server);
     let about_one: Vec<_> = functions.iter().filter(|f| f.path.contains("/sessions/{id}")).collect();
     assert!(about_one.len() > 25);
     for function in about_one {
@@ -53,12 +55,12 @@ async fn another_owners_session_is_not_there() {
 /// A token that is missing, expired, forged, unsigned, or for something else lets nobody in anywhere.
 #[tokio::test]
 async fn bad_tokens_let_nobody_in() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     let before = session.view().await;
     server.api_with(Some(tokens::good(&server))).get(&session.path("")).await.expect(200);
-    let functions = of_owners();
+    let functions = of_owners(&server);
     assert!(functions.len() > 30);
     let mut bad = tokens::bad(&server);
     bad.push(("a session's API key", Some(session.api_key().to_owned())));
@@ -67,6 +69,9 @@ async fn bad_tokens_let_nobody_in() {
         for function in &functions {
             let reply = ask(&api, function, &session.id, "01900000-0000-7000-8000-000000000002").await;
             assert_eq!(reply.status, 401, "{fault} at {}: {}", function.name, reply.text);
+            if server.in_cloud() {
+                continue; // API Gateway refuses it, in its own words.
+            }
             assert_eq!(reply.body["code"], "unauthenticated", "{fault} at {}", function.name);
             assert_eq!(reply.header("www-authenticate"), "Bearer");
         }
@@ -95,34 +100,24 @@ fn envelope(session: AgentSessionId, run: RunId, sequence: Option<u64>, body: Va
     }
 }
 
-/// Sends envelopes through the gateway of a run.
-async fn send(server: &ServerProcess, sender: (AgentSessionId, RunId), envelopes: Vec<Signed>) {
-    let token = server.keys().root_secret().gateway_token(sender.0, sender.1);
-    let gateway = server.api_with(Some(token.as_str().to_owned()));
-    for some in envelopes.chunks(10) {
-        let entries: Vec<_> = some.iter().map(|signed| json!({
-            "deduplicationId": Uuid::now_v7().to_string(), "body": serde_json::to_string(signed).unwrap(),
-        })).collect();
-        let reply = gateway.post("/internal/gateway/events", json!({ "entries": entries })).await.expect(200);
-        assert_eq!(reply.body["accepted"].as_array().unwrap().len(), entries.len());
-    }
-}
-
 /// Once the server has refused so many messages.
-async fn until_refused(server: &ServerProcess, session: &Session, count: usize) {
-    let refused = async || (server.log().matches("a message was refused").count() >= count).then_some(());
+async fn until_refused(server: &Server, session: &Session, count: usize) {
+    let refused = async || {
+        let log = server.log_of("intake").await;
+        (log.matches("a message was refused").count() >= count).then_some(())
+    };
     session.until_within(PATIENCE, "the refusals", refused).await;
 }
 
 /// An envelope about one run that is signed with the key of another is refused, and consumes no place in the sequence.
 #[tokio::test]
 async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothing() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let (mine, theirs) = (started(&server, &until_told()).await, started(&server, &until_told()).await);
     mine.until_said("Working.").await;
     theirs.until_said("Working.").await;
     let (a, b) = (ids(&mine).await, ids(&theirs).await);
-    let secret = server.keys().root_secret();
+    let secret = server.root_secret().await;
     let key_of_a = secret.envelope_key(a.1);
     let failure = json!({ "type": "session_end", "isError": true, "reason": "forged" });
     let seal = |envelope: &Envelope<Value>, kid: &str, signer, key: &EnvelopeKey| {
@@ -147,11 +142,11 @@ async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothin
     // A key of a secret that is not in use.
     forged.push(seal(&envelope(a.0, a.1, Some(99), failure.clone()), "another", Signer::Sidecar, &key_of_a));
     let count = forged.len();
-    send(&server, a, forged).await;
+    server.publish(a, &forged).await;
     until_refused(&server, &mine, count).await;
     // Its own key, and another's session: nobody there has such a run.
     let astray = seal(&envelope(b.0, a.1, Some(1), failure), secret.id(), Signer::Sidecar, &key_of_a);
-    send(&server, a, vec![astray]).await;
+    server.publish(a, &[astray]).await;
 
     for session in [&mine, &theirs] {
         assert_eq!(session.view().await["status"], "Running");
@@ -166,11 +161,11 @@ async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothin
 /// An envelope that is authentic but doubled, from outside, changes nothing either.
 #[tokio::test]
 async fn a_signed_envelope_of_the_past_is_not_applied_again() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     let a = ids(&session).await;
-    let secret = server.keys().root_secret();
+    let secret = server.root_secret().await;
     let failure = json!({ "type": "session_end", "isError": true, "reason": "replayed" });
     let old = Signed::seal(
         &envelope(a.0, a.1, Some(1), failure),
@@ -178,7 +173,7 @@ async fn a_signed_envelope_of_the_past_is_not_applied_again() {
         Signer::Sidecar,
         &secret.envelope_key(a.1),
     );
-    send(&server, a, vec![old.unwrap()]).await;
+    server.publish(a, &[old.unwrap()]).await;
     session.say("go", "Immediate").await;
     session.until_status("Idle").await;
 }
@@ -186,7 +181,7 @@ async fn a_signed_envelope_of_the_past_is_not_applied_again() {
 /// A session's API key is good for that session alone, and as long as its run lives (ruling 8).
 #[tokio::test]
 async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let mine = started(&server, &until_told()).await;
     let theirs = started(&server, &endless()).await;
     mine.until_said("Working.").await;
@@ -234,7 +229,7 @@ async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
 /// A retry replaces the key: the old one is good no more (ruling 8).
 #[tokio::test]
 async fn a_retry_replaces_the_api_key() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &json!({
         "steps": [{ "turn": { "steps": [{ "say": "One." }, { "end": { "error": true } }] } }, { "turn": { "steps": [{ "wait": 600_000 }] } }],
     })).await;
@@ -253,12 +248,12 @@ async fn a_retry_replaces_the_api_key() {
 /// The token of one run opens no queue of another.
 #[tokio::test]
 async fn a_gateway_token_opens_the_queues_of_its_own_run_alone() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let (mine, theirs) = (started(&server, &endless()).await, started(&server, &endless()).await);
     mine.until_said("Working.").await;
     theirs.until_said("Working.").await;
     let (a, b) = (ids(&mine).await, ids(&theirs).await);
-    let secret = server.keys().root_secret();
+    let secret = server.root_secret().await;
     let token = secret.gateway_token(a.0, a.1);
     let tag = token.as_str().rsplit('.').next().unwrap();
     let wrong = [
@@ -298,23 +293,20 @@ async fn a_gateway_token_opens_the_queues_of_its_own_run_alone() {
 /// Keys and tokens never stand in what is kept or shown.
 #[tokio::test]
 async fn secrets_are_neither_kept_nor_shown() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
     let (id, run) = ids(&session).await;
     let key = session.api_key().to_owned();
-    let token = server.keys().root_secret().gateway_token(id, run).as_str().to_owned();
-    let mut shown = session.view().await.to_string() + &server.log();
+    let token = server.root_secret().await.gateway_token(id, run).as_str().to_owned();
+    let mut shown = session.view().await.to_string() + &server.log_of("intake").await;
     shown += &json!(session.activity().await).to_string();
-    let database: Vec<u8> = ["pilothouse.db", "pilothouse.db-wal"]
-        .iter()
-        .flat_map(|file| std::fs::read(server.data().join(file)).unwrap_or_default())
-        .collect();
+    let kept = server.kept(id).await;
     for secret in [key.rsplit('.').next().unwrap(), token.rsplit('.').next().unwrap()] {
         assert!(secret.len() >= 32 && !shown.contains(secret));
         assert!(
-            !database.windows(secret.len()).any(|window| window == secret.as_bytes()),
-            "a secret is in the database"
+            !kept.windows(secret.len()).any(|window| window == secret.as_bytes()),
+            "a secret is in the table"
         );
     }
 }

@@ -1,9 +1,10 @@
 //! Messages to an agent: while it works, rests, is paused or interrupted (rulings 28 to 30).
 
-use pilothouse_tests::{ServerProcess, Session, started};
+use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, say, script, short, turn, until_told};
+use crate::server::{Server, started};
 
 /// What people and the agent said, in the order in which it was recorded.
 async fn conversation(session: &Session) -> Vec<String> {
@@ -22,7 +23,7 @@ fn id(message: &Value) -> &str {
 /// An Immediate message goes into the running turn, and starts no other.
 #[tokio::test]
 async fn an_immediate_message_steers_the_running_turn() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let mut plays = endless();
     plays["onSteer"] = json!("I hear you: {{message}}");
     let session = started(&server, &plays).await;
@@ -44,7 +45,7 @@ async fn an_immediate_message_steers_the_running_turn() {
 /// Queued follow-ups wait for the turn's end and get a turn each, in order; a promoted one goes before them.
 #[tokio::test]
 async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     for content in ["one", "two", "three"] {
@@ -73,7 +74,7 @@ async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
 /// Pending messages are edited, moved and cancelled, and go out as they then are.
 #[tokio::test]
 async fn pending_messages_are_edited_moved_and_cancelled() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     let mut ids = Vec::new();
@@ -100,7 +101,7 @@ async fn pending_messages_are_edited_moved_and_cancelled() {
 /// `DELETE` of the queue takes back everything that was not sent, and says what that was.
 #[tokio::test]
 async fn clearing_cancels_what_was_not_sent() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     let ids = [
@@ -116,7 +117,7 @@ async fn clearing_cancels_what_was_not_sent() {
 /// What was sent can be neither edited, moved nor cancelled (ruling 28).
 #[tokio::test]
 async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let deaf = json!({ "ignore": { "command": "steering_message" } });
     let session =
         started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
@@ -135,11 +136,11 @@ async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
 /// A message whose delivery nobody can know is shown as uncertain, and never sent again by itself (ruling 30).
 #[tokio::test]
 async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
-    let server = ServerProcess::start(1).await;
-    let deaf = json!({ "ignore": { "command": "steering_message" } });
-    let session =
-        started(&server, &script(&[turn(&[deaf, say("Working."), json!({ "wait": 600_000 })])])).await;
+    let server = Server::start(1).await;
+    let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
+    // It hears nothing any more, however long the message takes to it.
+    server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
     session.say("hello?", "Immediate").await;
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
     session.until_status("Failed").await;
@@ -159,7 +160,7 @@ async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
 /// A message to an idle session starts a turn at once, of either priority.
 #[tokio::test]
 async fn a_message_to_an_idle_session_starts_a_turn() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
     session.say("first", "Queued").await;
@@ -172,7 +173,7 @@ async fn a_message_to_an_idle_session_starts_a_turn() {
 /// Paused sessions accept messages and hold them; on resume the Immediate ones go before anything else (ruling 29).
 #[tokio::test]
 async fn messages_to_a_paused_session_go_out_on_resume_immediate_first() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     session.post("/pause", json!({})).await.expect(202);
@@ -190,7 +191,7 @@ async fn messages_to_a_paused_session_go_out_on_resume_immediate_first() {
 /// A message to an interrupted session is sent at once and starts a turn (ruling 29).
 #[tokio::test]
 async fn a_message_to_an_interrupted_session_starts_a_turn() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     session.post("/interrupt", json!({})).await.expect(202);
@@ -203,7 +204,7 @@ async fn a_message_to_an_interrupted_session_starts_a_turn() {
 /// Sent again under the same id, a message is answered and not said again; other words are refused (ruling 28).
 #[tokio::test]
 async fn sending_is_idempotent_by_message_id() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     let message_id = "01900000-0000-7000-8000-00000000abcd";
@@ -229,7 +230,7 @@ async fn sending_is_idempotent_by_message_id() {
 /// Many clients that send one message at once say it once.
 #[tokio::test]
 async fn the_same_message_sent_at_once_is_said_once() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     let body = json!({ "messageId": "01900000-0000-7000-8000-00000000abcd", "content": "once" });
@@ -243,7 +244,7 @@ async fn the_same_message_sent_at_once_is_said_once() {
 /// Steering that is meant for a turn that is over says so, and sends nothing (ruling 30).
 #[tokio::test]
 async fn steering_for_a_turn_that_is_over_is_refused() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     let turn = session.view().await["currentTurn"]["id"].clone();

@@ -1,12 +1,13 @@
 //! Interrupt and cancel, also in the statuses between (S3; rulings 12, 16, 29).
 
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, started, work};
+use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, say, script, short, turn};
+use crate::server::{Server, started, work};
 
 /// An interrupted session with two held messages.
-async fn interrupted_with_two(server: &ServerProcess) -> (Session, Vec<String>) {
+async fn interrupted_with_two(server: &Server) -> (Session, Vec<String>) {
     let session = started(server, &endless()).await;
     session.until_said("Working.").await;
     session.say("first", "Queued").await;
@@ -28,7 +29,7 @@ fn contents(queue: &Value) -> Vec<&str> {
 /// What was pending at an interrupt waits for its owner, who lets it go in one of three ways (ruling 29).
 #[tokio::test]
 async fn messages_pending_at_an_interrupt_are_held_until_the_owner_acts() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let (released, ids) = interrupted_with_two(&server).await;
     let (promoted, promoted_ids) = interrupted_with_two(&server).await;
     let (sent, _) = interrupted_with_two(&server).await;
@@ -53,7 +54,7 @@ async fn messages_pending_at_an_interrupt_are_held_until_the_owner_acts() {
 /// `clearQueue` cancels what was pending, and the session waits (ruling 29).
 #[tokio::test]
 async fn an_interrupt_can_clear_the_queue() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
     session.say("never mind", "Queued").await;
@@ -79,7 +80,7 @@ async fn is_cancelled(session: &Session) {
 /// Cancel is accepted in every status that is not an end (S0 8.4).
 #[tokio::test]
 async fn a_session_is_cancelled_from_every_resting_status() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let asks = json!({ "question": { "questions": [{ "question": "Which?" }] } });
     let plans = json!({ "plan": { "text": "1. Do it" } });
     let cases = [
@@ -118,7 +119,7 @@ async fn a_session_is_cancelled_from_every_resting_status() {
 /// A session that waits for a slot, or for its sidecar, is cancelled at once (ruling 16).
 #[tokio::test]
 async fn a_queued_session_is_cancelled_at_once() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     server.api().patch("/api/agents/pool", json!({ "maxConcurrentSessions": 1 })).await.expect(200);
     let first = started(&server, &endless()).await;
     let second = started(&server, &endless()).await;
@@ -138,7 +139,7 @@ async fn a_queued_session_is_cancelled_at_once() {
 /// Between a request and its confirmation a cancellation is accepted, and carried out when that resolves (ruling 16).
 #[tokio::test]
 async fn a_cancellation_in_between_is_accepted_and_carried_out_later() {
-    let server = ServerProcess::start(20).await;
+    let server = Server::start(20).await;
     for (request, status) in [("interrupt", "Interrupting"), ("pause", "Pausing"), ("resume", "Resuming")] {
         let ignore = json!({ "ignore": { "command": request, "untilRepeated": true } });
         let session =
@@ -161,7 +162,7 @@ async fn a_cancellation_in_between_is_accepted_and_carried_out_later() {
 /// `force` does not wait for the agent: the process is stopped at once (ruling 16).
 #[tokio::test]
 async fn a_forced_cancellation_stops_the_process_at_once() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let deaf = script(&[turn(&[
         json!({ "ignore": { "command": "stop" } }),
         json!({ "ignore": { "command": "pause" } }),

@@ -6,22 +6,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys, SIGNING_KEY_FILE};
-use pilothouse_tests::ServerProcess;
+use pilothouse_cli::keys::{DEFAULT_OWNER, LocalKeys, SIGNING_KEY_FILE};
 use serde_json::{Value, json};
+
+use crate::server::Server;
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// What a good token says.
-fn claims() -> Value {
-    json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "local", "iat": now(), "exp": now() + 3600 })
+fn claims(server: &Server) -> Value {
+    let (trust, owner) = (server.trust(), server.owner(DEFAULT_OWNER));
+    json!({ "iss": trust.issuer, "aud": trust.audience, "sub": owner, "iat": now(), "exp": now() + 3600 })
 }
 
 /// The claims with one other value; without the claim where that is null.
-fn with(name: &str, value: Value) -> Value {
-    let mut claims = claims();
+fn with(claims: &Value, name: &str, value: Value) -> Value {
+    let mut claims = claims.clone();
     claims[name] = value;
     claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     claims
@@ -40,33 +42,35 @@ fn signed(algorithm: Algorithm, kid: Option<&str>, claims: &Value, key: &Encodin
     encode(&header, claims, key).unwrap()
 }
 
-fn unsigned(algorithm: &str, kid: &str, signature: &str) -> String {
-    let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    format!("{}.{}.{signature}", part(json!({ "alg": algorithm, "typ": "JWT", "kid": kid })), part(claims()))
+fn unsigned(algorithm: &str, kid: &str, claims: &Value, signature: &str) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}.{signature}", part(&json!({ "alg": algorithm, "typ": "JWT", "kid": kid })), part(claims))
 }
 
 /// A token that is made as those below are, and is good: that they are refused is for their one fault.
-pub(crate) fn good(server: &ServerProcess) -> String {
-    signed(Algorithm::RS256, Some(server.keys().kid()), &claims(), &signing_key(&server.data()))
+pub(crate) fn good(server: &Server) -> String {
+    let key = signing_key(&server.keys_folder());
+    signed(Algorithm::RS256, Some(server.keys().kid()), &claims(server), &key)
 }
 
 /// Tokens that nobody may be let in with, each with what is wrong with it.
-pub(crate) fn bad(server: &ServerProcess) -> Vec<(&'static str, Option<String>)> {
-    let (kid, key) = (server.keys().kid(), signing_key(&server.data()));
+pub(crate) fn bad(server: &Server) -> Vec<(&'static str, Option<String>)> {
+    let (keys, key, claims) = (server.keys(), signing_key(&server.keys_folder()), claims(server));
+    let kid = keys.kid();
+    let with = |name: &str, value: Value| with(&claims, name, value);
     let rs = |kid: Option<&str>, claims: &Value| Some(signed(Algorithm::RS256, kid, claims, &key));
     let other = tempfile::tempdir().unwrap();
     let stranger = LocalKeys::open_or_create(other.path()).unwrap();
     let strange_key = signing_key(other.path());
 
     // What everyone may know of the server's key, taken as a secret.
-    let public = serde_json::to_value(server.keys().jwks()).unwrap()["keys"][0].clone();
+    let public = serde_json::to_value(keys.jwks()).unwrap()["keys"][0].clone();
     let modulus = URL_SAFE_NO_PAD.decode(public["n"].as_str().unwrap()).unwrap();
-    let hs = |secret: &[u8]| {
-        Some(signed(Algorithm::HS256, Some(kid), &claims(), &EncodingKey::from_secret(secret)))
-    };
+    let hs =
+        |secret: &[u8]| Some(signed(Algorithm::HS256, Some(kid), &claims, &EncodingKey::from_secret(secret)));
     let token = good(server);
     let parts: Vec<_> = token.split('.').collect();
-    let someone_else = URL_SAFE_NO_PAD.encode(with("sub", json!("someone-else")).to_string());
+    let someone_else = URL_SAFE_NO_PAD.encode(with("sub", json!(server.owner("someone-else"))).to_string());
     vec![
         ("no token", None),
         ("an empty token", Some(String::new())),
@@ -79,20 +83,17 @@ pub(crate) fn bad(server: &ServerProcess) -> Vec<(&'static str, Option<String>)>
         ("without an issuer", rs(Some(kid), &with("iss", Value::Null))),
         ("of nobody", rs(Some(kid), &with("sub", Value::Null))),
         ("with an empty subject", rs(Some(kid), &with("sub", json!("")))),
-        ("naming another key", rs(Some("0000000000000000"), &claims())),
-        ("naming no key", rs(None, &claims())),
+        ("naming another key", rs(Some("0000000000000000"), &claims)),
+        ("naming no key", rs(None, &claims)),
         (
             "forged with a stranger's key under the server's id",
-            Some(signed(Algorithm::RS256, Some(kid), &claims(), &strange_key)),
+            Some(signed(Algorithm::RS256, Some(kid), &claims, &strange_key)),
         ),
-        (
-            "of a stranger's key",
-            Some(signed(Algorithm::RS256, Some(stranger.kid()), &claims(), &strange_key)),
-        ),
-        ("of another algorithm of the family", Some(signed(Algorithm::RS512, Some(kid), &claims(), &key))),
-        ("alg none", Some(unsigned("none", kid, ""))),
-        ("alg None", Some(unsigned("None", kid, ""))),
-        ("alg none with a signature", Some(unsigned("none", kid, parts[2]))),
+        ("of a stranger's key", Some(signed(Algorithm::RS256, Some(stranger.kid()), &claims, &strange_key))),
+        ("of another algorithm of the family", Some(signed(Algorithm::RS512, Some(kid), &claims, &key))),
+        ("alg none", Some(unsigned("none", kid, &claims, ""))),
+        ("alg None", Some(unsigned("None", kid, &claims, ""))),
+        ("alg none with a signature", Some(unsigned("none", kid, &claims, parts[2]))),
         ("without its signature", Some(format!("{}.{}.", parts[0], parts[1]))),
         ("with other words under its signature", Some(format!("{}.{someone_else}.{}", parts[0], parts[2]))),
         ("HS256 with the public modulus", hs(&modulus)),

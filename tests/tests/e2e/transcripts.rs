@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, work};
+use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
+
+use crate::server::{Server, work};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/transcripts").join(name)
@@ -23,7 +25,7 @@ fn blocks<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = (bool, 
     })
 }
 
-async fn play(server: &ServerProcess, recording: &str, segment: Option<&str>) -> Session {
+async fn play(server: &Server, recording: &str, segment: Option<&str>) -> Session {
     let mut body = work(server, &Value::Null);
     body["adapterOptions"] = json!({ "recording": fixture(recording), "speed": 0 });
     if let Some(segment) = segment {
@@ -39,7 +41,7 @@ fn decimal(value: &Value) -> f64 {
 /// The full tour: what the recording says is what the API shows.
 #[tokio::test]
 async fn the_recorded_tour_is_what_the_api_shows() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let recorded = lines("claude-sdk-full-tour.jsonl");
     let session = play(&server, "claude-sdk-full-tour.jsonl", None).await;
 
@@ -188,7 +190,7 @@ async fn money_is_the_recorded_one(session: &Session, recorded: &[Value]) {
 /// Recorded troubles end as they should: retried ones in Idle, the others as the agent's own error, with their spend.
 #[tokio::test]
 async fn recorded_troubles_end_as_ruled() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let mut sessions = Vec::new();
     for (segment, status, spent, reason) in [
         ("429x2 retry-after 1", "Idle", "0.004773", ""),

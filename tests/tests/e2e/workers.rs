@@ -1,41 +1,47 @@
 //! Workers that stand elsewhere: real `pilothouse worker` processes beside a server.
 
 use pilothouse_cli::keys::DEFAULT_OWNER;
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, WorkerProcess, work};
+use pilothouse_tests::{PATIENCE, Session, WorkerProcess};
 use serde_json::{Value, json};
 
 use crate::scripts::{endless, until_told, with_output};
+use crate::server::{Server, work};
 
-fn worker(server: &ServerProcess, id: &str, args: &[&str]) -> WorkerProcess {
+fn worker(server: &Server, id: &str, args: &[&str]) -> WorkerProcess {
     WorkerProcess::start(server.url(), server.token(DEFAULT_OWNER), id, args)
 }
 
 /// A session that asks for a worker.
-async fn session(server: &ServerProcess, script: &Value, labels: Value) -> Session {
+async fn session(server: &Server, script: &Value, labels: Value) -> Session {
     let mut body = work(server, script);
     body["labels"] = labels;
     Session::start(&server.api(), body).await
 }
 
+/// The owner's worker of this name, as it is listed.
+async fn listed(server: &Server, id: &str) -> Option<Value> {
+    let workers = server.api().get("/api/workers").await.expect(200).body;
+    workers["items"].as_array().unwrap().iter().find(|worker| worker["id"] == id).cloned()
+}
+
 /// Launched, talked to, and ended on a worker: its end is reported, and its place is free.
 #[tokio::test]
 async fn a_session_runs_on_the_worker_that_it_asks_for() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let worker = worker(&server, "mini", &["--label", "os=mac", "--capacity", "1"]);
     let session = session(&server, &with_output(), json!({ "worker/os": "mac" })).await;
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert!(server.sidecars().is_empty(), "not here");
     assert_eq!(worker.sidecars().len(), 1, "{}", worker.log());
-    let listed = server.api().get("/api/workers").await.expect(200).body;
-    assert_eq!(listed["items"][0]["id"], "mini");
-    assert_eq!(listed["items"][0]["runs"], json!([view["currentRun"]["id"]]));
+    let mini = listed(&server, "mini").await.unwrap();
+    assert_eq!(mini["runs"], json!([view["currentRun"]["id"]]));
     assert_eq!(server.api_of("somebody-else").get("/api/workers").await.expect(200).body["items"], json!([]));
 
     let output = &view["output"]["outputId"];
     session.post("/approve", json!({ "outputId": output })).await.expect(200);
     let free = async || {
-        let workers = server.api().get("/api/workers").await.expect(200).body;
-        (workers["items"][0]["runs"] == json!([])).then_some(())
+        let mini = listed(&server, "mini").await.unwrap();
+        (mini["runs"] == json!([])).then_some(())
     };
     session.until_within(PATIENCE, "a free place on the worker", free).await;
     assert!(worker.sidecars().is_empty());
@@ -46,7 +52,7 @@ async fn a_session_runs_on_the_worker_that_it_asks_for() {
 /// What asks for a worker that is not there waits, and starts when it comes.
 #[tokio::test]
 async fn a_session_waits_for_its_worker_to_come() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let session = session(&server, &endless(), json!({ "worker/id": "late" })).await;
     session.until("being launched", |view| view["queuedReason"] == "launching").await;
     let _other = worker(&server, "other", &[]);
@@ -58,7 +64,7 @@ async fn a_session_waits_for_its_worker_to_come() {
 /// A worker that is killed leaves its sidecars at work; its next start takes them over and tells of their ends.
 #[tokio::test]
 async fn a_worker_that_is_killed_takes_over_what_went_on_without_it() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let mut worker = worker(&server, "w", &[]);
     let session = session(&server, &until_told(), json!({ "worker/id": "w" })).await;
     session.until_said("Working.").await;
@@ -80,7 +86,7 @@ async fn a_worker_that_is_killed_takes_over_what_went_on_without_it() {
 /// A cancellation by force reaches a sidecar that does not answer, through its worker.
 #[tokio::test]
 async fn a_frozen_sidecar_is_ended_by_its_worker() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let worker = worker(&server, "w", &[]);
     let session = session(&server, &endless(), json!({ "worker/id": "w" })).await;
     session.until_said("Working.").await;
@@ -94,7 +100,7 @@ async fn a_frozen_sidecar_is_ended_by_its_worker() {
 /// Asked to end, a worker leaves its sidecars at work, and an ephemeral one leaves nothing.
 #[tokio::test]
 async fn a_worker_that_is_asked_to_end_leaves_agents_at_work_unless_it_is_ephemeral() {
-    let server = ServerProcess::start(1).await;
+    let server = Server::start(1).await;
     let mut stays = worker(&server, "stays", &[]);
     let mut goes = worker(&server, "goes", &["--ephemeral"]);
     let one = session(&server, &endless(), json!({ "worker/id": "stays" })).await;
@@ -105,10 +111,8 @@ async fn a_worker_that_is_asked_to_end_leaves_agents_at_work_unless_it_is_epheme
     assert_eq!(stays.sidecars().len(), 1);
     assert!(goes.terminate());
     assert!(goes.sidecars().is_empty(), "{}", goes.log());
-    let workers = server.api().get("/api/workers").await.expect(200).body;
-    let ids: Vec<_> =
-        workers["items"].as_array().unwrap().iter().map(|w| (&w["id"], &w["draining"])).collect();
-    assert_eq!(ids, [(&json!("stays"), &json!(true))]);
+    assert_eq!(listed(&server, "stays").await.unwrap()["draining"], true);
+    assert_eq!(listed(&server, "goes").await, None, "it is forgotten");
     other.until_status("Failed").await;
     assert_eq!(one.view().await["status"], "Running");
 }

@@ -1,0 +1,42 @@
+//! Functions that are killed in the middle of their work, again and again, while a session streams: nothing is lost, and
+//! nothing counts twice. On the embedded server it is the server that is killed.
+
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, turn};
+use crate::server::{Server, started};
+
+const LINES: usize = 150;
+const KILLS: usize = 8;
+
+/// Kills come while lines do, each after some more of them.
+#[tokio::test]
+async fn functions_that_are_killed_at_work_lose_nothing_and_count_nothing_twice() {
+    let mut server = Server::start(1).await;
+    let line = |n: usize| {
+        [
+            say(&format!("line {n}")),
+            json!({ "usage": { "costUsd": "0.001", "tokens": { "inputTokens": 1 } } }),
+            json!({ "tool": { "name": "Read", "input": { "path": n.to_string() }, "result": "A" } }),
+            json!({ "wait": 20 }),
+        ]
+    };
+    let steps: Vec<Value> = (0..LINES).flat_map(line).collect();
+    let session = started(&server, &script(&[turn(&steps)])).await;
+    for kill in 1..=KILLS {
+        session.until_said(&format!("line {}", kill * LINES / (KILLS + 2))).await;
+        server.restart().await;
+    }
+    session.until_status("Idle").await;
+    let all: Vec<_> = (0..LINES).map(|n| format!("line {n}")).collect();
+    assert_eq!(session.said().await, all);
+    assert_eq!(session.tool_calls().await.len(), LINES);
+    let view = session.view().await;
+    assert_eq!(view["budget"]["estimatedCostUsd"], "0.15");
+    assert_eq!((&view["metrics"]["turnCount"], &view["currentRun"]["ordinal"]), (&json!(1), &json!(1)));
+    let lost = |line: &Value| line["summary"].as_str().is_some_and(|summary| summary.contains("lost"));
+    assert!(!session.activity().await.iter().any(lost));
+    // What it is told afterwards reaches the same agent.
+    session.say("Still there?", "Queued").await;
+    session.until_said("You said: Still there?").await;
+}
