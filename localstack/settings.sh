@@ -28,6 +28,11 @@ healthy() {
         curl --silent --fail --max-time 2 --output /dev/null "$url/_localstack/health"
 }
 
+# Whether the local cloud that runs evaluates IAM policies (`up --auth`).
+evaluates_policies() {
+    curl --silent --fail --max-time 2 "$url/_ministack/health" | grep --quiet '"auth": "enabled"'
+}
+
 # The process whose id a file holds, if it still is the one that runs what is said.
 running() {
     local file="$1" what="$2" pid

@@ -28,7 +28,7 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, stream, workers,
+    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, stream, trace, workers,
 };
 
 /// The name of the function that a request is for.
@@ -101,6 +101,8 @@ pub enum Trigger {
     WebSocket(&'static str),
     /// Somebody who wants to open a live stream.
     Authorizer,
+    /// Tasks of ECS that have stopped, where ECS runs sidecars: a rule of `EventBridge`.
+    TaskStopped,
 }
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -242,7 +244,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [204], gateway::delete_commands::handle;
         "gateway-blobs" Sidecar PUT "/internal/gateway/blobs/{sha256}" "Keep a large body" EMBEDDED,
             [204], gateway::blobs::handle;
-        "gateway-credentials" Sidecar POST "/internal/gateway/credentials" "Credentials for the queues of a run" CREDENTIALS,
+        "gateway-credentials" Sidecar POST "/internal/gateway/credentials" ? &["leftovers"]; "Credentials for the queues of a run" CREDENTIALS,
             [200], gateway::credentials::handle;
         "gateway-launch" Sidecar POST "/internal/gateway/launch" "What a run is launched with" LAUNCH,
             [200], gateway::launch::handle;
@@ -303,6 +305,12 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
         needs: PUSH,
     },
     EventFunction {
+        name: "runs-task-stopped",
+        triggers: &[Trigger::TaskStopped],
+        summary: "Tell the intake that a run is over whose ECS task has stopped",
+        needs: TASK_STOPPED,
+    },
+    EventFunction {
         name: "stream-authorize",
         triggers: &[Trigger::Authorizer],
         summary: "Check the token of who opens a live stream",
@@ -349,6 +357,7 @@ impl HttpFunction {
 /// The router of the embedded server: every function that it has under its path.
 pub fn router(app: App) -> Router {
     router_of(app, http_functions().iter().filter(|function| function.needs.profiles.embedded()))
+        .layer(from_fn(trace::of_request))
 }
 
 /// The router of these functions, each under its path: of one that runs alone, say.

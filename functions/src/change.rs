@@ -23,6 +23,7 @@ use crate::app::{App, FreshIds, METRICS};
 use crate::catalogue::FunctionName;
 use crate::edge::auth::Owner;
 use crate::edge::{AgentCaller, IfMatch, Problem, RequestId};
+use crate::trace;
 
 /// How often a lost race is run again before the caller is told.
 const TRIES: u32 = 12;
@@ -323,8 +324,9 @@ impl App {
         let mut ids = FreshIds;
         let mut cx = self.occasion(&mut ids);
         let id = cx.event_id();
-        let entry =
+        let mut entry =
             JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, Vec::new());
+        entry.traceparent = trace::here();
         Ok(commit.entry(&entry, None)?)
     }
 

@@ -16,6 +16,7 @@
 //! | [`operations`] | what only operators may do |
 //! | [`gateway`] | how sidecars reach the broker of an embedded server |
 //! | [`catalogue`] | the one list of all of them; routes and the OpenAPI document are made from it |
+//! | [`trace`] | where the work at hand stands in a trace |
 //! | [`edge`], [`app`], [`change`], [`api`] | what every function stands on |
 
 pub mod acl;
@@ -40,6 +41,7 @@ pub mod requests;
 pub mod runs;
 pub mod sessions;
 pub mod stream;
+pub mod trace;
 pub mod workers;
 
 pub use app::{App, METRICS, Parts};

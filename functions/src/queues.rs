@@ -56,9 +56,12 @@ pub fn deadlines() -> QueueName {
     named("deadlines")
 }
 
+/// What the names of the queues of commands begin with.
+pub const COMMANDS: &str = "commands-";
+
 /// Commands to one run.
 pub fn commands(run: RunId) -> QueueName {
-    named(format!("commands-{run}.fifo"))
+    named(format!("{COMMANDS}{run}.fifo"))
 }
 
 /// Orders to one worker. Its name is a digest: owners may be called what no queue can.

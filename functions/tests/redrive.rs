@@ -123,6 +123,7 @@ impl Stage {
             message_id,
             sequence: Some(sequence),
             time: self.app.now(),
+            traceparent: None,
             body,
         };
         let key = self.app.secret.envelope_key(self.run);

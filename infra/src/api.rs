@@ -1,18 +1,34 @@
 //! The HTTP API: every route declared, each to its own function. Tokens of owners are verified before a function runs;
 //! agents and sidecars have keys that the functions check.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::contexts::deployed;
 use crate::names::{function as arn_of, logical};
-use crate::template::{Stack, attribute, reference, sub};
+use crate::template::{Stack, attribute, only_if, reference, sub};
+
+/// What pages of other origins may send and see, where any may: tokens go in a header, so no cookies.
+fn cors() -> Value {
+    json!({
+        "AllowOrigins": { "Fn::Split": [",", reference("AllowedOrigins")] },
+        "AllowMethods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
+        "AllowHeaders": ["authorization", "content-type", "idempotency-key", "if-match", "traceparent"],
+        "ExposeHeaders": ["etag", "idempotency-replayed"],
+        "MaxAge": 600,
+    })
+}
 
 pub(crate) fn stack() -> Stack {
     let mut stack = Stack::new("api", "the HTTP API");
     stack.add(
         "Api",
         "AWS::ApiGatewayV2::Api",
-        json!({ "Name": reference("Prefix"), "ProtocolType": "HTTP", "Description": "Pilothouse" }),
+        json!({
+            "Name": reference("Prefix"),
+            "ProtocolType": "HTTP",
+            "Description": "Pilothouse",
+            "CorsConfiguration": only_if("HasAllowedOrigins", &cors()),
+        }),
     );
     stack.add(
         "Owners",

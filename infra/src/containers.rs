@@ -55,7 +55,10 @@ pub(crate) fn stack() -> Stack {
                 "Name": CONTAINER,
                 "Image": reference("EcsImage"),
                 "Essential": true,
-                "StopTimeout": 60,
+                // As long as Fargate waits: the agent ends within 45 s, and what is spooled is sent for a minute more.
+                "StopTimeout": 120,
+                // What an agent leaves behind is reaped, and signals get to the sidecar.
+                "LinuxParameters": { "InitProcessEnabled": true },
                 "LogConfiguration": {
                     "LogDriver": "awslogs",
                     "Options": {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::template::{Stack, attribute, named, reference, sub};
-use crate::{queues, roles, table};
+use crate::template::{Stack, attribute, reference, sub};
+use crate::{queues, roles, table, topics};
 
 pub(crate) fn stack() -> Stack {
     let mut stack = Stack::new("data", "state, queues, secret and vended roles");
@@ -13,7 +13,7 @@ pub(crate) fn stack() -> Stack {
     add_bucket(&mut stack);
     add_secret(&mut stack);
     add_issuer(&mut stack);
-    stack.add("NoticesTopic", "AWS::SNS::Topic", json!({ "TopicName": named("notices") }));
+    topics::add(&mut stack, "NoticesTopic", "notices", &[]);
     stack.output("NoticesTopicArn", &reference("NoticesTopic"));
     stack.add("EventBus", "AWS::Events::EventBus", json!({ "Name": reference("Prefix") }));
     stack.output("EventBusName", &reference("EventBus"));

@@ -29,5 +29,6 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_ECS_DURABLE_WORKSPACE": given("RunsOnEcs", "EcsDurableWorkspace"),
         "PILOTHOUSE_HURRY": given("HasHurry", "Hurry"),
         "RUST_LOG": given("HasLogFilter", "LogFilter"),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": given("HasTracesEndpoint", "TracesEndpoint"),
     })
 }

@@ -31,6 +31,7 @@ mod sources;
 mod stream;
 mod table;
 mod template;
+mod topics;
 
 pub use contexts::{Deployed, context, deployed};
 pub use names::logical;

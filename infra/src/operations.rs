@@ -8,6 +8,7 @@ use crate::contexts::{Deployed, deployed};
 use crate::names::logical;
 use crate::queues::GIVEN_UP;
 use crate::template::{Stack, named, reference, sub};
+use crate::topics;
 
 /// After how many seconds the oldest message of a queue is too old: the intake and the reactions take them in less than
 /// one.
@@ -28,7 +29,7 @@ struct Alarm {
 
 pub(crate) fn stack() -> Stack {
     let mut stack = Stack::new("operations", "alarms and dashboard");
-    stack.add("AlarmTopic", "AWS::SNS::Topic", json!({ "TopicName": named("alarms") }));
+    topics::add(&mut stack, "AlarmTopic", "alarms", &["cloudwatch.amazonaws.com"]);
     stack.add_with(
         "AlarmMail",
         "AWS::SNS::Subscription",
@@ -93,7 +94,10 @@ fn alarms() -> Vec<Alarm> {
             minutes: 3,
         });
     }
-    for function in deployed().iter().filter(|function| function.route.is_none()) {
+    // Of the ends of tasks nobody is alarmed: a run whose end is not told ends by its silence.
+    let watched =
+        |function: &&Deployed| function.route.is_none() && !function.triggers.contains(&Trigger::TaskStopped);
+    for function in deployed().iter().filter(watched) {
         alarms.extend(alarms_of(function));
     }
     alarms.push(Alarm {

@@ -59,6 +59,12 @@ const ALL: &[Parameter] = &[
     },
     Parameter { name: "ApiId", about: "The HTTP API", ..TEXT },
     Parameter { name: "ApiUrl", about: "The address of the HTTP API", ..TEXT },
+    Parameter {
+        name: "AllowedOrigins",
+        default: Some(""),
+        about: "Origins, separated by commas, whose pages may call the HTTP API; when empty, none",
+        ..TEXT
+    },
     Parameter { name: "StreamApiId", about: "The WebSocket API", ..TEXT },
     Parameter {
         name: "StreamEndpoint",
@@ -122,6 +128,12 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "TracesEndpoint",
+        default: Some(""),
+        about: "A collector of traces that speaks OTLP over HTTP; when empty, no spans are sent",
+        ..TEXT
+    },
+    Parameter {
         name: "LogDays",
         default: Some("30"),
         number: true,
@@ -146,9 +158,11 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
         ("HasOwnIssuer", equals("OwnIssuer", "true")),
         ("HasJwksUrl", given("JwksUrl")),
         ("HasOperators", given("Operators")),
+        ("HasAllowedOrigins", given("AllowedOrigins")),
         ("HasHurry", given("Hurry")),
         ("HasAlarmEmail", given("AlarmEmail")),
         ("HasLogFilter", given("LogFilter")),
+        ("HasTracesEndpoint", given("TracesEndpoint")),
         ("RunsOnEcs", equals("Runtime", "ecs")),
         ("IsArm", equals("Architecture", "arm64")),
     ]

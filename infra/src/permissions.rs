@@ -13,9 +13,9 @@ use crate::queues::GIVEN_UP;
 use crate::template::{only_if, reference, sub};
 
 /// Sends, one or many: with the pattern, as local clouds know the batch action by a name of its own.
-pub(crate) const SEND: &[&str] = &["sqs:SendMessage*", "sqs:GetQueueUrl"];
+const SEND: &[&str] = &["sqs:SendMessage*", "sqs:GetQueueUrl"];
 /// Receives, deletes and gives back, one or many.
-pub(crate) const TAKE: &[&str] = &[
+const TAKE: &[&str] = &[
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage*",
     "sqs:ChangeMessageVisibility*",
@@ -32,13 +32,8 @@ const MANAGE: &[&str] = &[
     "sqs:GetQueueUrl",
 ];
 const READ_ITEMS: &[&str] = &["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"];
-const WRITE_ITEMS: &[&str] = &[
-    "dynamodb:PutItem",
-    "dynamodb:UpdateItem",
-    "dynamodb:DeleteItem",
-    "dynamodb:BatchWriteItem",
-    "dynamodb:ConditionCheckItem",
-];
+const WRITE_ITEMS: &[&str] =
+    &["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"];
 
 /// A statement that allows.
 pub(crate) fn allow(actions: &[&str], resources: &[Value]) -> Value {
@@ -67,7 +62,7 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
                 statements.push(allow(&actions, &[table("/stream/*")]));
                 statements.push(allow(SEND, &[queue(GIVEN_UP)]));
             }
-            Trigger::Schedule | Trigger::WebSocket(_) | Trigger::Authorizer => {}
+            Trigger::Schedule | Trigger::WebSocket(_) | Trigger::Authorizer | Trigger::TaskStopped => {}
         }
     }
     if access.table != TableAccess::None {
@@ -102,7 +97,8 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
         }
     }
     if access.dead_letters {
-        let dead: Vec<_> = SHARED_QUEUES.iter().map(|shared| queue(&dead_letters_of(shared.name))).collect();
+        let dead = SHARED_QUEUES.iter().map(|shared| queue(&dead_letters_of(shared.name)));
+        let dead: Vec<_> = dead.chain([queue(GIVEN_UP)]).collect();
         statements.push(allow(TAKE, &dead));
     }
     if access.secret {

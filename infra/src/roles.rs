@@ -6,8 +6,12 @@ use serde_json::{Value, json};
 
 use crate::contexts::deployed;
 use crate::names::{bucket, queue, role, role_name};
-use crate::permissions::{SEND, TAKE, allow};
+use crate::permissions::allow;
 use crate::template::{Stack, attribute, sub};
+
+/// Who is vended credentials is told the addresses of its queues, and looks at none.
+const SEND: &[&str] = &["sqs:SendMessage*"];
+const TAKE: &[&str] = &["sqs:ReceiveMessage", "sqs:DeleteMessage*", "sqs:ChangeMessageVisibility*"];
 
 pub(crate) fn add(stack: &mut Stack) {
     let sidecar = [

@@ -5,7 +5,7 @@ use pilothouse_store::layout::{JOURNAL, SESSION};
 use serde_json::{Value, json};
 
 use crate::contexts::Deployed;
-use crate::names::{logical, queue};
+use crate::names::{ecs, logical, queue};
 use crate::queues::GIVEN_UP;
 use crate::template::{Stack, attribute, named, reference, sub};
 
@@ -22,6 +22,7 @@ pub(crate) fn add(stack: &mut Stack, function: &Deployed, lambda: &str) {
             Trigger::Queue(name) => add_queue(stack, lambda, name),
             Trigger::Stream => add_stream(stack, lambda),
             Trigger::Schedule => add_schedule(stack, function, lambda),
+            Trigger::TaskStopped => add_rule(stack, function, lambda),
             Trigger::WebSocket(_) | Trigger::Authorizer => {
                 permit(
                     stack,
@@ -90,6 +91,39 @@ fn add_stream(stack: &mut Stack, lambda: &str) {
             "MaximumRecordAgeInSeconds": 24 * 60 * 60,
             "DestinationConfig": { "OnFailure": { "Destination": queue(GIVEN_UP) } },
         }),
+    );
+}
+
+/// Tasks of the deployment's own cluster that stop, where ECS runs sidecars.
+fn add_rule(stack: &mut Stack, function: &Deployed, lambda: &str) {
+    let rule = format!("{}Rule", logical(function.name));
+    let on_ecs = json!({ "Condition": "RunsOnEcs" });
+    stack.add_with(
+        &rule,
+        "AWS::Events::Rule",
+        json!({
+            "Name": named(function.name),
+            "Description": "Runs whose ECS task has stopped",
+            "EventPattern": {
+                "source": ["aws.ecs"],
+                "detail-type": ["ECS Task State Change"],
+                "detail": { "clusterArn": [ecs("cluster/${Prefix}")], "lastStatus": ["STOPPED"] },
+            },
+            // EventBridge tries for a day by itself; a run of which nobody hears ends by its silence all the same.
+            "Targets": [{ "Id": function.name, "Arn": attribute(lambda, "Arn") }],
+        }),
+        on_ecs.clone(),
+    );
+    stack.add_with(
+        format!("{}FromRule", logical(function.name)),
+        "AWS::Lambda::Permission",
+        json!({
+            "Action": "lambda:InvokeFunction",
+            "FunctionName": attribute(lambda, "Arn"),
+            "Principal": "events.amazonaws.com",
+            "SourceArn": attribute(&rule, "Arn"),
+        }),
+        on_ecs,
     );
 }
 

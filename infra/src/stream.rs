@@ -58,7 +58,7 @@ pub(crate) fn stack() -> Stack {
                     }
                     stack.add(format!("{id}Route"), "AWS::ApiGatewayV2::Route", route);
                 }
-                Trigger::Queue(_) | Trigger::Stream | Trigger::Schedule => {}
+                Trigger::Queue(_) | Trigger::Stream | Trigger::Schedule | Trigger::TaskStopped => {}
             }
         }
     }

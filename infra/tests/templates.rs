@@ -228,6 +228,24 @@ fn every_trigger_has_its_source() {
                     assert_eq!(schedule["Target"]["Arn"]["Fn::GetAtt"][0], id);
                     assert_eq!(schedule["ScheduleExpression"], "rate(1 minute)");
                 }
+                Trigger::TaskStopped => {
+                    let documents: Vec<_> = stacks().iter().map(Stack::document).collect();
+                    let all =
+                        documents.iter().flat_map(|document| document["Resources"].as_object().unwrap());
+                    let rules: Vec<_> = all.filter(|(_, it)| it["Type"] == "AWS::Events::Rule").collect();
+                    let [(name, rule)] = rules[..] else { panic!("one rule, not {rules:?}") };
+                    assert_eq!(rule["Condition"], "RunsOnEcs", "nobody else has tasks");
+                    let rule = &rule["Properties"];
+                    assert_eq!(rule["Targets"][0]["Arn"]["Fn::GetAtt"][0], id);
+                    let detail = &rule["EventPattern"]["detail"];
+                    assert_eq!(detail["lastStatus"], serde_json::json!(["STOPPED"]));
+                    let cluster = detail["clusterArn"][0]["Fn::Sub"].as_str().unwrap();
+                    assert!(cluster.ends_with(":cluster/${Prefix}"), "{cluster}");
+                    let permissions = of_kind("AWS::Lambda::Permission");
+                    let of_rule =
+                        permissions.iter().find(|(_, it)| it["SourceArn"]["Fn::GetAtt"][0] == *name);
+                    assert_eq!(of_rule.unwrap().1["FunctionName"]["Fn::GetAtt"][0], id);
+                }
                 Trigger::WebSocket(key) => {
                     sockets += 1;
                     let (_, route) = routes.iter().find(|(_, route)| route["RouteKey"] == *key).unwrap();
@@ -242,13 +260,34 @@ fn every_trigger_has_its_source() {
             }
         }
         let called = function.route.is_some()
-            || function.triggers.iter().any(|t| matches!(t, Trigger::WebSocket(_) | Trigger::Authorizer));
+            || function
+                .triggers
+                .iter()
+                .any(|t| matches!(t, Trigger::WebSocket(_) | Trigger::Authorizer | Trigger::TaskStopped));
         let permissions = of_kind("AWS::Lambda::Permission");
         let may_be_called = permissions.iter().any(|(_, it)| it["FunctionName"]["Fn::GetAtt"][0] == id);
         assert_eq!(may_be_called, called, "{}", function.name);
     }
     assert_eq!(sources.len(), wanted);
     assert_eq!(routes.iter().filter(|(_, route)| route["ApiId"]["Ref"] == "StreamApi").count(), sockets);
+}
+
+/// Pages of other origins may call the API only where the deployment names them, and never with cookies.
+#[test]
+fn no_other_origin_is_allowed_unless_it_is_named() {
+    let apis = of_kind("AWS::ApiGatewayV2::Api");
+    let (_, api) = apis.iter().find(|(_, api)| api["ProtocolType"] == "HTTP").unwrap();
+    let [condition, cors, otherwise] = &api["CorsConfiguration"]["Fn::If"].as_array().unwrap()[..] else {
+        panic!("CORS under a condition, not {api}")
+    };
+    assert_eq!((condition, &otherwise["Ref"]), (&"HasAllowedOrigins".into(), &"AWS::NoValue".into()));
+    assert_eq!(cors["AllowOrigins"]["Fn::Split"][1]["Ref"], "AllowedOrigins");
+    assert!(cors.get("AllowCredentials").is_none());
+    let sent = strings(&cors["AllowHeaders"]);
+    for header in ["authorization", "if-match", "idempotency-key"] {
+        assert!(sent.iter().any(|it| it == header), "{header}");
+    }
+    assert!(strings(&cors["ExposeHeaders"]).iter().any(|it| it == "etag"));
 }
 
 /// Each queue has dead letters of its kind, and hides messages for six timeouts of who takes them.
@@ -314,10 +353,12 @@ fn each_role_allows_what_the_catalogue_says() {
             assert_eq!(may(action, "table/${Prefix}"), reads, "{name}: {action}");
             assert_eq!(may(action, "index/due"), reads, "{name}: {action}");
         }
-        for action in ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"] {
+        for action in ["PutItem", "DeleteItem", "BatchWriteItem", "ConditionCheckItem"] {
             assert_eq!(may(&format!("dynamodb:{action}"), "table/${Prefix}"), writes, "{name}: {action}");
         }
-        assert!(!may("dynamodb:Scan", "") && !may("dynamodb:DeleteTable", ""), "{name}");
+        for action in ["Scan", "UpdateItem", "DeleteTable"] {
+            assert!(!may(&format!("dynamodb:{action}"), ""), "{name}: {action}");
+        }
 
         assert_eq!(may("s3:GetObject", "${Bucket}/"), access.blobs == BlobAccess::Read, "{name}");
         assert_eq!(may("s3:PutObject", "${Bucket}/"), access.blobs == BlobAccess::Write, "{name}");
@@ -344,6 +385,11 @@ fn each_role_allows_what_the_catalogue_says() {
             assert_eq!(ends("sqs:SendMessage", &dead), takes, "{name} buries in {dead}");
             assert_eq!(ends("sqs:ReceiveMessage", &dead), access.dead_letters, "{name} handles {dead}");
         }
+        assert_eq!(
+            may("sqs:ReceiveMessage", "-relay-dead"),
+            access.dead_letters,
+            "{name} shows what was given up"
+        );
         for (passing, queues) in [(access.run_queues, "commands-*"), (access.worker_queues, "worker-*")] {
             assert_eq!(may("sqs:CreateQueue", queues), passing != PassingQueues::None, "{name}");
             assert_eq!(may("sqs:SendMessage", queues), passing != PassingQueues::None, "{name}");
@@ -383,5 +429,79 @@ fn vended_roles_are_narrow() {
             .map(|role| roles[*role]["AssumeRolePolicyDocument"].to_string())
             .collect();
         assert!(trusted.contains(&format!("-{}\"", function.name)), "{} is trusted", function.name);
+    }
+}
+
+/// Lambda takes from queues and from the stream with the role of the function that they trigger, and sends what it gives up
+/// with it. A local cloud does not ask the role, so that only this shows it.
+#[test]
+fn a_role_allows_what_lambda_does_for_its_event_sources() {
+    let sources = of_kind("AWS::Lambda::EventSourceMapping");
+    assert!(!sources.is_empty());
+    for (source, properties) in sources {
+        let function = deployed()
+            .into_iter()
+            .find(|function| {
+                properties["FunctionName"]["Ref"] == format!("{}Function", logical(function.name))
+            })
+            .unwrap();
+        let role = role(&function);
+        // On this very resource, not on a pattern that it may or may not fit.
+        let check = |actions: &[&str], resource: &Value| {
+            for action in actions {
+                let of_resource = role.iter().filter(|statement| {
+                    statement["Resource"].as_array().is_some_and(|all| all.contains(resource))
+                });
+                let allowed = of_resource.cloned().collect::<Vec<_>>();
+                assert!(allows(&allowed, action, ""), "{source}: {} may not {action}", function.name);
+            }
+        };
+        if properties["EventSourceArn"]["Ref"] == "TableStreamArn" {
+            // Its name has the time in it at which the table was made.
+            let stream =
+                "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${Prefix}/stream/*";
+            let actions = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"]
+                .map(|action| format!("dynamodb:{action}"));
+            check(&actions.each_ref().map(String::as_str), &serde_json::json!({ "Fn::Sub": stream }));
+            check(&["sqs:SendMessage"], &properties["DestinationConfig"]["OnFailure"]["Destination"]);
+        } else {
+            let actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"];
+            check(&actions, &properties["EventSourceArn"]);
+        }
+    }
+}
+
+/// The role of the schedule calls its function, and nothing else does with it.
+#[test]
+fn the_role_of_the_schedule_calls_its_function_alone() {
+    let (roles, schedules) = (of_kind("AWS::IAM::Role"), of_kind("AWS::Scheduler::Schedule"));
+    assert!(!schedules.is_empty());
+    for (name, schedule) in schedules {
+        let id = schedule["Target"]["RoleArn"]["Fn::GetAtt"][0].as_str().unwrap();
+        let (_, role) = roles.iter().find(|(known, _)| known == id).unwrap();
+        let statements = statements(role);
+        assert_eq!(statements.len(), 1, "{name}");
+        assert_eq!(statements[0]["Action"], serde_json::json!(["lambda:InvokeFunction"]), "{name}");
+        assert_eq!(statements[0]["Resource"], serde_json::json!([schedule["Target"]["Arn"]]), "{name}");
+        let trust = &role["AssumeRolePolicyDocument"]["Statement"][0];
+        assert_eq!(trust["Principal"]["Service"], "scheduler.amazonaws.com");
+        assert!(trust["Condition"]["StringEquals"]["aws:SourceAccount"].is_object(), "of this account alone");
+    }
+}
+
+/// What SNS gives a topic by itself lets the whole account publish; each has a policy that leaves it to the roles.
+#[test]
+fn every_topic_leaves_it_to_roles_who_publishes() {
+    let (topics, policies) = (of_kind("AWS::SNS::Topic"), of_kind("AWS::SNS::TopicPolicy"));
+    assert!(!topics.is_empty());
+    for (topic, _) in topics {
+        let (_, policy) = policies.iter().find(|(_, policy)| policy["Topics"][0]["Ref"] == topic).unwrap();
+        for statement in policy["PolicyDocument"]["Statement"].as_array().unwrap() {
+            let (principal, condition) = (&statement["Principal"], &statement["Condition"]);
+            let account = principal["AWS"]["Fn::Sub"].as_str().is_some_and(|it| it.ends_with(":root"));
+            let service = principal["Service"].is_string()
+                && condition["StringEquals"]["aws:SourceAccount"]["Ref"] == "AWS::AccountId";
+            assert!(account || service, "{topic}: {statement}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use reqwest::StatusCode;
 pub use gateway::Gateway;
 pub use sqs::Sqs;
 
+pub use crate::control_plane::Purpose;
 use crate::control_plane::{ControlPlane, http_client};
 use crate::oversize::Blob;
 
@@ -61,7 +62,7 @@ pub enum Broker {
 
 impl Broker {
     /// The broker that a launch names.
-    pub fn new(launch: &SidecarLaunch) -> Result<Self, BrokerError> {
+    pub fn new(launch: &SidecarLaunch, purpose: Purpose) -> Result<Self, BrokerError> {
         Ok(match &launch.broker {
             BrokerAccess::Gateway { url, token } => {
                 Self::Gateway(Gateway::new(ControlPlane::new(url, token)?))
@@ -70,7 +71,7 @@ impl Broker {
                 // Blobs go over the same client, and S3 may want TLS where a control plane under test does not.
                 let http = http_client(true)?;
                 let control_plane = ControlPlane::with(http.clone(), url, token);
-                Self::Sqs(Sqs::new(control_plane, http, launch.request.session_id))
+                Self::Sqs(Sqs::new(control_plane, http, launch.request.session_id, purpose))
             }
         })
     }

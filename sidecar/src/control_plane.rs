@@ -12,6 +12,15 @@ use crate::broker::BrokerError;
 /// How long a request may take, beside the time that it asks to wait.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What credentials are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A run that goes on.
+    Run,
+    /// Sending what a dead sidecar has left. They are granted for a while after the end of the run too.
+    Leftovers,
+}
+
 /// A client of the control plane for one run.
 #[derive(Clone)]
 pub struct ControlPlane {
@@ -38,8 +47,12 @@ impl ControlPlane {
     }
 
     /// Fresh credentials for the run's queues and blobs.
-    pub async fn credentials(&self) -> Result<RunCredentials, BrokerError> {
-        Ok(self.answer(self.request(Method::POST, "credentials"), TIMEOUT).await?.json().await?)
+    pub async fn credentials(&self, purpose: Purpose) -> Result<RunCredentials, BrokerError> {
+        let path = match purpose {
+            Purpose::Run => "credentials",
+            Purpose::Leftovers => "credentials?leftovers=true",
+        };
+        Ok(self.answer(self.request(Method::POST, path), TIMEOUT).await?.json().await?)
     }
 
     /// A request of a path below the gateway's.

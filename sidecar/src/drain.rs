@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Purpose};
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::link::Link;
@@ -23,7 +23,7 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
         return Ok(Exit::Done);
     }
     let launch = dir.launch()?;
-    let broker = Broker::new(&launch).map_err(RunError::Broker)?;
+    let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
     // Nobody is left who could be asked for them.
     spool.release_withheld().await?;

@@ -25,7 +25,7 @@ pub async fn run(
     loop {
         ticks.tick().await;
         faults.while_silent(link).await;
-        let entry = match sealer.seal(None, RawEvent::Heartbeat {}) {
+        let entry = match sealer.seal(None, None, RawEvent::Heartbeat {}) {
             Ok((id, body)) => SendEntry { deduplication_id: format!("{id}:1"), body },
             Err(e) => {
                 error!(error = &e as &dyn std::error::Error, "a heartbeat cannot be sealed");

@@ -84,7 +84,7 @@ impl Listener {
             return Ok(());
         }
         let received = received(&issued);
-        match self.spool.take(issued.clone(), received).await? {
+        match self.spool.take(issued.clone(), envelope.traceparent, received).await? {
             // The host is gone only when the sidecar ends; the spool keeps the command.
             Taken::New => _ = self.taken.send(issued),
             Taken::Replayed(found) => info!(command = ?issued.command, found, "sending again"),

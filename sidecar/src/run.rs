@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::adapter::{Adapter, Refusal};
-use crate::broker::{Broker, BrokerError};
+use crate::broker::{Broker, BrokerError, Purpose};
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
@@ -79,7 +79,7 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
     let launch = Arc::new(dir.launch()?);
     let faults = Faults::default();
     let adapter = adapter(&launch.request.adapter, &faults)?;
-    let broker = Broker::new(&launch).map_err(RunError::Broker)?;
+    let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
 
     let restarted = spool.last_sequence().await? > 0;

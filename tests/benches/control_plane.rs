@@ -514,6 +514,7 @@ impl Bench {
             message_id: EnvelopeId::new(FreshIds.fresh()),
             sequence: Some(sequence),
             time: Timestamp::from_millis(0),
+            traceparent: None,
             body,
         };
         let signed =

@@ -83,7 +83,7 @@ impl Beats {
 
     async fn beat(&mut self) -> Result<(), ApiError> {
         let state = |state| match state {
-            ProcessState::Alive => RunState::Alive,
+            ProcessState::Alive | ProcessState::Waiting => RunState::Alive,
             ProcessState::Dead | ProcessState::Unknown => RunState::Over,
         };
         let runs = self.worker.runs().into_iter();

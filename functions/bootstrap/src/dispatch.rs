@@ -6,6 +6,7 @@ use axum::Router;
 use pilothouse_broker::{QueueName, Received};
 use pilothouse_functions::catalogue::{self, EVENT_FUNCTIONS, EventFunction, HttpFunction, needs};
 use pilothouse_functions::queues::{self, Settlement};
+use pilothouse_functions::runs::task_stopped;
 use pilothouse_functions::stream::authorize::Authorizer;
 use pilothouse_functions::stream::connections::Connections;
 use pilothouse_functions::stream::push;
@@ -148,7 +149,11 @@ impl Shape {
                 _ => None,
             };
         }
-        (self.detail_type.as_deref() == Some("Scheduled Event")).then_some("clock")
+        match self.detail_type.as_deref() {
+            Some("Scheduled Event") => Some("clock"),
+            Some("ECS Task State Change") => Some("runs-task-stopped"),
+            _ => None,
+        }
     }
 }
 
@@ -212,7 +217,13 @@ impl Dispatch {
             }
             "clock" => {
                 let due = clock::sweep(app).await?;
-                tracing::info!(due, "swept");
+                let orphans = clock::orphans::sweep(app).await?;
+                tracing::info!(due, orphans, "swept");
+                Ok(Answer::Done(Value::Null))
+            }
+            "runs-task-stopped" => {
+                let change = read(event, "change of a task of ECS")?;
+                task_stopped::handle(app, change).await?;
                 Ok(Answer::Done(Value::Null))
             }
             "relay" => table_stream::relay(app, event).await.map(Answer::Batch),
@@ -268,6 +279,7 @@ mod tests {
             "push",
             "clock",
             "relay",
+            "runs-task-stopped",
             "stream-authorize",
             "stream-open",
             "stream-subscribe",
@@ -296,6 +308,7 @@ mod tests {
             (include_str!("../tests/fixtures/sqs.json"), "clock"),
             (include_str!("../tests/fixtures/dynamodb-stream.json"), "relay"),
             (include_str!("../tests/fixtures/schedule.json"), "clock"),
+            (include_str!("../tests/fixtures/task-stopped.json"), "runs-task-stopped"),
             (include_str!("../tests/fixtures/authorizer.json"), "stream-authorize"),
             (include_str!("../tests/fixtures/connect.json"), "stream-open"),
             (include_str!("../tests/fixtures/message.json"), "stream-subscribe"),

@@ -7,15 +7,16 @@ use std::time::{Instant, SystemTime};
 
 use futures_util::FutureExt as _;
 use lambda_runtime::{Context, LambdaEvent};
-use pilothouse_functions::METRICS;
+use pilothouse_domain::TraceParent;
 use pilothouse_functions::intake::chain;
+use pilothouse_functions::{METRICS, trace};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::{Instrument as _, field};
 
 use crate::dispatch::{Answer, Dispatch};
 use crate::failure::Failure;
-use crate::observe::{Exporter, INVOCATION, Span, TraceContext};
+use crate::observe::{self, Exporter, INVOCATION, Span};
 
 /// Runs invocations, one after the other.
 pub struct Invocations {
@@ -24,11 +25,18 @@ pub struct Invocations {
     cold: AtomicBool,
 }
 
-/// What of an event stands in a trace.
+/// What of a request is told with its span.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Traced {
     headers: TracedHeaders,
+    path_parameters: Option<TracedPath>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TracedPath {
+    id: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -61,11 +69,30 @@ impl Invocations {
                 tracing::trace!(target: METRICS, cold_start = 1_u64);
             }
             let (began, began_at) = (Instant::now(), SystemTime::now());
-            let run = AssertUnwindSafe(self.dispatch.run(event.payload.get())).catch_unwind();
+            let traced = self.traced_part(event.payload.get());
+            let xray = event.context.xray_trace_id.as_deref();
+            let parent = observe::cause(traced.headers.traceparent.as_deref(), xray);
+            let spans = self.exporter.as_ref().map(|_| trace::Spans::default());
+            let place = self.place(parent);
+            // On the heap, as the futures of all functions are in it.
+            let work = Box::pin(self.dispatch.run(event.payload.get()));
+            let run = trace::recorded(place, spans.clone(), work);
+            let run = AssertUnwindSafe(run).catch_unwind();
             let outcome = run.await.unwrap_or_else(|panic| Err(Failure::Panic(said(panic.as_ref()))));
             report(&outcome, began);
-            if let Some(exporter) = &self.exporter {
-                exporter.send(&self.traced_span(&event, began_at, cold_start, &outcome)).await;
+            if let (Some(exporter), Some(place), Some(spans)) = (&self.exporter, place, spans) {
+                let span = Span {
+                    name: self.name(&event.context).to_owned(),
+                    place,
+                    parent,
+                    began: began_at,
+                    request_id: event.context.request_id.clone(),
+                    cold_start,
+                    session: traced.path_parameters.and_then(|path| path.id),
+                    failure: outcome.as_ref().err().map(|failure| chain(failure)),
+                    messages: spans.take(),
+                };
+                exporter.send(&span).await;
             }
             outcome
         }
@@ -77,22 +104,19 @@ impl Invocations {
         self.dispatch.function().unwrap_or(&context.env_config.function_name)
     }
 
-    fn traced_span(
-        &self,
-        event: &LambdaEvent<Box<RawValue>>,
-        began: SystemTime,
-        cold_start: bool,
-        outcome: &Result<Answer, Failure>,
-    ) -> Span {
-        let headers = serde_json::from_str::<Traced>(event.payload.get()).unwrap_or_default().headers;
-        let xray = event.context.xray_trace_id.as_deref();
-        Span {
-            name: self.name(&event.context).to_owned(),
-            context: TraceContext::of(headers.traceparent.as_deref(), xray),
-            began,
-            request_id: event.context.request_id.clone(),
-            cold_start,
-            failure: outcome.as_ref().err().map(|failure| chain(failure)),
+    /// What an event says of its trace. It is not looked for where it cannot be.
+    fn traced_part(&self, payload: &str) -> Traced {
+        if self.exporter.is_none() && !payload.contains(trace::TRACEPARENT) {
+            return Traced::default();
+        }
+        serde_json::from_str(payload).unwrap_or_default()
+    }
+
+    /// Where an invocation stands itself: at a span of its own, if that is sent anywhere.
+    fn place(&self, parent: Option<TraceParent>) -> Option<TraceParent> {
+        match &self.exporter {
+            None => parent,
+            Some(_) => parent.map(|parent| parent.at(rand::random())).or_else(trace::beginning),
         }
     }
 

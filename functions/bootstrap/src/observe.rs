@@ -12,7 +12,7 @@ mod traces;
 pub(crate) use logs::INVOCATION;
 pub use logs::{Sink, subscriber};
 pub use meters::Meters;
-pub use traces::{Exporter, Span, TraceContext};
+pub use traces::{Exporter, Span, cause};
 
 /// Starts logging to standard output for the rest of this process.
 pub fn start() {

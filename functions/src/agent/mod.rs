@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
 use crate::edge::{AgentCaller, Problem};
+use crate::trace;
 
 /// Changes the caller's own session. The key must be that of a session with a live run (ruling 8); another session in
 /// the path is not there for it. Every call leaves a line in the activity stream.
@@ -49,8 +50,9 @@ async fn change(
         let id = cx.event_id();
         let mut commit = Commit::new();
         app.record_new_messages(&mut commit, &loaded, &events)?;
-        let entry =
+        let mut entry =
             JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
+        entry.traceparent = trace::here();
         commit.entry(&entry, what.view.as_ref())?;
         commit.conversation(&loaded, &app.deadlines)?;
         call.keep_answer(&mut commit, &answer, &app)?;

@@ -51,7 +51,8 @@ pub struct SessionView {
     pub hibernated: bool,
     /// Output waits for a decision.
     pub has_pending_review: bool,
-    /// What it waits for while it is Queued: `pool-exhausted`, `launching`.
+    /// What it waits for while it is Queued: `pool-exhausted`, `launching`,
+    /// `placement-unavailable` when nobody who could run it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_reason: Option<String>,
     /// A cancellation waits for another request to resolve.
@@ -291,8 +292,14 @@ impl SessionView {
     /// The view of a session.
     pub fn of(session: &AgentSession) -> Self {
         let settings = session.settings();
-        let queued_reason = (session.status() == AgentSessionStatus::Queued)
-            .then(|| if session.run().is_some() { "launching" } else { "pool-exhausted" }.to_owned());
+        let queued_reason = (session.status() == AgentSessionStatus::Queued).then(|| {
+            let reason = match session.run() {
+                None => "pool-exhausted",
+                Some(run) if run.unplaced_at.is_some() => "placement-unavailable",
+                Some(_) => "launching",
+            };
+            reason.to_owned()
+        });
         Self {
             id: session.id(),
             owner_id: session.owner_id().clone(),

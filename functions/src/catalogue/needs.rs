@@ -245,6 +245,8 @@ pub const CLOCK: Needs = Needs {
 /// Pushes a journal to the connections that follow it.
 pub const PUSH: Needs =
     Needs { timeout_seconds: 30, ..of_cloud(Access { connections: true, sends: &[PUSHES], ..WRITES }) };
+/// Signs the word of ECS that a run is over, for the intake.
+pub const TASK_STOPPED: Needs = of_cloud(Access { secret: true, sends: &[EVENTS], ..NOTHING });
 /// Decides who may open a live stream, by the issuer's public keys.
 pub const AUTHORIZE: Needs = of_cloud(NOTHING);
 /// Accepts a connection and remembers whose it is.

@@ -1,6 +1,8 @@
 //! The clock: carries out what is due (rulings 12, 13, 26). Deadlines stand on the sessions; the Due index only says
 //! where to look.
 
+pub mod orphans;
+
 use pilothouse_broker::{MAX_BATCH, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{Due, ProcessState};
@@ -88,11 +90,14 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         let run = session.run().map(|run| run.id);
         // The runtime is asked only where its answer decides.
         let process = match (due, run) {
-            (Due::Received | Due::Silence | Due::Replay, Some(run)) => match app.runtime.state(run).await {
-                Seen::Alive => ProcessState::Alive,
-                Seen::Dead => ProcessState::Dead,
-                Seen::Unknown => ProcessState::Unknown,
-            },
+            (Due::Received | Due::Silence | Due::Replay | Due::Launch, Some(run)) => {
+                match app.runtime.state(run).await {
+                    Seen::Alive => ProcessState::Alive,
+                    Seen::Dead => ProcessState::Dead,
+                    Seen::Waiting => ProcessState::Waiting,
+                    Seen::Unknown => ProcessState::Unknown,
+                }
+            }
             _ => ProcessState::Unknown,
         };
         let heard_at = match run {

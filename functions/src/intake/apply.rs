@@ -4,7 +4,7 @@ use pilothouse_domain::conversation::Outcome;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
 use pilothouse_domain::text::cut;
-use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId};
+use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId, TraceParent};
 use pilothouse_store::{Commit, CommitError, LoadedConversation, ParkedEnvelope, SetAside, Store, View};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::keys::sha256_hex;
@@ -16,6 +16,7 @@ use super::open::Opened;
 use crate::acl;
 use crate::app::{App, FreshIds, METRICS};
 use crate::edge::Problem;
+use crate::trace;
 
 /// How often a lost race is run again.
 const TRIES: u32 = 60;
@@ -69,7 +70,7 @@ pub(super) async fn set_aside(
 
 /// Applies the parked envelopes that became ready when a gap was given up, within a change of the clock's.
 pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), Problem> {
-    let mut batch = Batch { app, loaded, commit, changed: true };
+    let mut batch = Batch { app, loaded, commit, changed: true, place: trace::here() };
     batch.apply_parked().await?;
     // There may be a second gap behind the one that was given up, and the agent may have nothing more to tell.
     batch.ask_for_missing()?;
@@ -81,12 +82,14 @@ struct Batch<'a> {
     loaded: LoadedConversation,
     commit: Commit,
     changed: bool,
+    /// Where what is applied stands in a trace.
+    place: Option<TraceParent>,
 }
 
 impl<'a> Batch<'a> {
     async fn load(app: &'a App, session: AgentSessionId) -> Result<Option<Self>, Problem> {
         let loaded = app.store.conversation(session).await?;
-        Ok(loaded.map(|loaded| Self { app, loaded, commit: Commit::new(), changed: false }))
+        Ok(loaded.map(|loaded| Self { app, loaded, commit: Commit::new(), changed: false, place: None }))
     }
 
     /// Takes messages in order and commits: all in one transaction, unless they release or bring too much for it.
@@ -115,10 +118,14 @@ impl<'a> Batch<'a> {
     }
 
     async fn take(&mut self, message: &Opened) -> Result<(), Problem> {
+        self.place = match message {
+            Opened::Event { traceparent, .. } => *traceparent,
+            Opened::Heartbeat { .. } | Opened::Exited { .. } => None,
+        };
         match message {
             Opened::Heartbeat { run } => self.beat(*run).await,
             Opened::Exited { run, exit } => self.exited(*run, exit).await,
-            Opened::Event { run, sequence, body, redriven } => {
+            Opened::Event { run, sequence, body, redriven, .. } => {
                 if *redriven && self.is_owed(*run, *sequence).await? {
                     return self.late(*run, *sequence, body).await;
                 }
@@ -233,6 +240,8 @@ impl<'a> Batch<'a> {
                 };
             }
             let Some(sequence) = ready else { return Ok(()) };
+            // A parked envelope keeps its body alone.
+            self.place = None;
             let id = self.loaded.conversation.session.id();
             match self.app.store.parked(id, run, sequence).await? {
                 Some(envelope) => self.apply_one(run, sequence, &envelope.body).await?,
@@ -311,6 +320,7 @@ impl<'a> Batch<'a> {
         let mut entry =
             JournalEntry::record(session, id, now, cause, events, mapping.line.into_iter().collect());
         entry.ignored_reason = ignored;
+        entry.traceparent = self.place;
         self.commit.entry(&entry, view.as_ref())?;
         self.changed = true;
         Ok(())
@@ -428,6 +438,7 @@ impl<'a> Batch<'a> {
             Vec::new(),
         );
         entry.ignored_reason = ignored;
+        entry.traceparent = self.place;
         Ok(self.commit.entry(&entry, view)?)
     }
 

@@ -7,7 +7,7 @@ mod apply;
 mod body;
 mod open;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use pilothouse_broker::{QueueError, Received};
@@ -31,9 +31,13 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
 pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
     let mut settlement = Settlement::default();
     let mut sessions: BTreeMap<AgentSessionId, Vec<(Received, Opened)>> = BTreeMap::new();
+    let mut spans = Vec::new();
     for message in batch {
         match open::open(app, &message) {
-            Ok((session, opened)) => sessions.entry(session).or_default().push((message, opened)),
+            Ok((session, mut opened)) => {
+                spans.extend(opened.begin(session).map(|span| (message.receipt.clone(), span)));
+                sessions.entry(session).or_default().push((message, opened));
+            }
             Err(refused) => {
                 // Nothing in it may be believed, so it consumes nothing and is shown to nobody (ruling 9).
                 tracing::warn!(group = %message.group, cause = %refused, "a message was refused");
@@ -58,8 +62,17 @@ pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
             }
         }
     }
+    let again: HashSet<_> = settlement.again.iter().flat_map(|(receipts, _)| receipts).collect();
+    for (receipt, span) in spans {
+        span.end(again.contains(&receipt).then_some(&ComesAgain as _));
+    }
     settlement
 }
+
+/// What the span of a message says that could not be applied; the log says why.
+#[derive(Debug, thiserror::Error)]
+#[error("it could not be applied and comes again")]
+struct ComesAgain;
 
 type Receipts = Vec<pilothouse_broker::Receipt>;
 

@@ -1,12 +1,16 @@
 //! Opening a message: is it a signed envelope, of whom, and what kind of thing does it say.
 
+use std::borrow::Cow;
+
 use pilothouse_broker::Received;
-use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_domain::{AgentSessionId, RunId, TraceParent};
 use pilothouse_wire::envelope::{EnvelopeError, Signer};
 use pilothouse_wire::launch::RunExit;
 use pilothouse_wire::{RawEvent, Signed};
+use serde::Deserialize;
 
 use crate::app::{App, METRICS};
+use crate::trace::{self, Span};
 
 /// What an authentic message says.
 #[derive(Debug, Clone)]
@@ -33,7 +37,42 @@ pub(super) enum Opened {
         body: String,
         /// Whether it was a dead letter and is sent again (ruling 9).
         redriven: bool,
+        /// Where it stands in a trace.
+        traceparent: Option<TraceParent>,
     },
+}
+
+impl Opened {
+    /// Begins the work on it; what it changes stands at the place of that work. Heartbeats are none: they are many, and
+    /// nothing follows from them.
+    pub(super) fn begin(&mut self, session: AgentSessionId) -> Option<Span> {
+        let (run, parent, kind) = match self {
+            Self::Heartbeat { .. } => return None,
+            Self::Exited { run, .. } => (*run, None, None),
+            Self::Event { run, body, traceparent, .. } => (*run, *traceparent, Some(&*body)),
+        };
+        let span = trace::begin(parent, || trace::About {
+            function: "intake",
+            source: "events.fifo",
+            session,
+            run: Some(run),
+            kind: kind.map_or_else(|| "run_exited".to_owned(), |body| kind_of(body)),
+        });
+        if let Self::Event { traceparent, .. } = self {
+            *traceparent = span.place();
+        }
+        Some(span)
+    }
+}
+
+fn kind_of(body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        name: Cow<'a, str>,
+    }
+    serde_json::from_str::<Kind<'_>>(body)
+        .map_or_else(|_| "unreadable".to_owned(), |kind| kind.name.into_owned())
 }
 
 /// Why a message is refused.
@@ -68,10 +107,11 @@ pub(super) fn open(app: &App, message: &Received) -> Result<(AgentSessionId, Ope
     // By two clocks: good enough for a metric, and for nothing else (ruling 13).
     let lag = app.now().as_millis() - envelope.time.as_millis();
     tracing::trace!(target: METRICS, event_lag_ms = lag.max(0));
-    let body = envelope.body.get();
+    let (body, traceparent) = (envelope.body.get(), envelope.traceparent);
     let opened = match (signed.signer, envelope.sequence) {
         (Signer::Sidecar, Some(sequence)) => {
-            Opened::Event { run, sequence, body: body.to_owned(), redriven: message.redriven }
+            let redriven = message.redriven;
+            Opened::Event { run, sequence, body: body.to_owned(), redriven, traceparent }
         }
         (Signer::Sidecar, None) => match serde_json::from_str(body) {
             Ok(RawEvent::Heartbeat {}) => Opened::Heartbeat { run },

@@ -23,6 +23,14 @@ fn queues() -> impl Iterator<Item = QueueName> {
     SHARED_QUEUES.iter().filter_map(|queue| QueueName::parse(queue.name))
 }
 
+/// What the relay could not hand on (`aws` only): no queue is behind these letters, but a place in the table's stream.
+fn relay() -> Option<QueueName> {
+    QueueName::parse(RELAY)
+}
+
+/// Under what name letters of the relay are listed.
+const RELAY: &str = "relay";
+
 fn failed(error: QueueError) -> Problem {
     match error {
         QueueError::NoSuchQueue(name) => Problem::NotFound(format!("there is no queue `{name}`")),

@@ -9,10 +9,14 @@ use pilothouse_broker::{DeadLetter, MAX_BATCH, Outgoing, QueueName};
 use pilothouse_domain::{IdSource as _, UserId};
 use pilothouse_store::Redrive;
 
-use super::{check_operator, failed, queues};
+use super::{RELAY, check_operator, failed, queues};
 use crate::api::operations::RedriveAnswer;
 use crate::app::{App, FreshIds};
 use crate::edge::{NoBody, Owner, Problem};
+
+/// Why letters of the relay are not sent again.
+const NO_QUEUE_BEHIND_RELAY: &str = "letters of the relay name places of the table's stream and cannot be sent again; \
+    what they would have started is due again by itself, or fails and can be retried";
 
 /// The most letters of one request: well within the time of a function.
 const MAX_LETTERS: u64 = 100;
@@ -27,6 +31,9 @@ pub async fn handle(
     _: NoBody,
 ) -> Result<Json<RedriveAnswer>, Problem> {
     check_operator(&app, &owner)?;
+    if queue == RELAY {
+        return Err(Problem::NotFound(NO_QUEUE_BEHIND_RELAY.to_owned()));
+    }
     let queue = queues()
         .find(|known| known.as_str().trim_end_matches(".fifo") == queue.trim_end_matches(".fifo"))
         .ok_or_else(|| Problem::NotFound(format!("there is no queue `{queue}`")))?;

@@ -11,14 +11,15 @@ pub mod send_commands;
 use std::collections::BTreeSet;
 
 use pilothouse_broker::{Outgoing, QueueError, Received};
-use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, DomainEvent};
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::{AgentSessionId, DomainEvent, TraceParent};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::edge::Problem;
 use crate::intake::chain;
 use crate::queues::{self, Settlement};
+use crate::trace;
 
 /// Names an entry on the reactions queue.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ use crate::queues::{self, Settlement};
 struct Pointer {
     session_id: AgentSessionId,
     sequence: u64,
+    /// Where the relaying of the entry stands in a trace.
+    #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
+    traceparent: Option<TraceParent>,
 }
 
 /// Whether something follows from an event.
@@ -38,9 +42,20 @@ pub fn message(entry: &JournalEntry) -> Option<Outgoing> {
     if !entry.events.iter().any(concerns) {
         return None;
     }
-    let pointer = Pointer { session_id: entry.session_id, sequence: entry.sequence };
+    let (session_id, sequence) = (entry.session_id, entry.sequence);
+    // It ends with the invocation, when the message is sent.
+    let traceparent = trace::begin(entry.traceparent, || about("relay", "journal", entry)).place();
+    let pointer = Pointer { session_id, sequence, traceparent };
     let body = serde_json::to_string(&pointer).ok()?;
     Some(Outgoing::new(entry.session_id.to_string(), entry.id.to_string(), body))
+}
+
+fn about(function: &'static str, source: &'static str, entry: &JournalEntry) -> trace::About {
+    let run = match &entry.cause {
+        Cause::Agent { run_id, .. } => Some(*run_id),
+        _ => entry.events.iter().find_map(send_commands::run_of),
+    };
+    trace::About { function, source, session: entry.session_id, run, kind: "journal_entry".to_owned() }
 }
 
 /// Takes one batch of the reactions queue and settles it.
@@ -99,6 +114,13 @@ async fn react(app: &App, body: &str) -> Result<(), Problem> {
             pointer.sequence, pointer.session_id
         )));
     };
+    let span = trace::begin(pointer.traceparent, || about("react", "reactions.fifo", entry));
+    let outcome = span.run(react_to(app, entry)).await;
+    span.end(outcome.as_ref().err().map(|problem| problem as _));
+    outcome
+}
+
+async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     // One that fails keeps none of the others back: a slot is freed although a process cannot be reached.
     let mut outcome = Ok(());
     for event in &entry.events {

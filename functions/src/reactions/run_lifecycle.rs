@@ -32,7 +32,8 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
         DomainEvent::RunEnded { run_id, .. } => {
             // A run may count as dead although its process was not seen to end (ruling 13).
             app.runtime.stop(entry.session_id, *run_id, Signal::Kill).await.map_err(Problem::internal)?;
-            app.broker.remove(&queues::commands(*run_id)).await.map_err(Problem::internal)
+            app.broker.remove(&queues::commands(*run_id)).await.map_err(Problem::internal)?;
+            Ok(app.store.forget_run(*run_id).await?)
         }
         _ => Ok(()),
     }
@@ -66,6 +67,8 @@ async fn launch(app: &App, entry: &JournalEntry, run_id: RunId) -> Result<(), Pr
     else {
         return Ok(());
     };
+    // First, so that the queue can be looked after whatever happens next.
+    app.store.remember_run(run_id, entry.session_id).await?;
     queues::create_commands(app.broker.as_ref(), run_id).await.map_err(Problem::internal)?;
     app.runtime.launch(request).await.map_err(Problem::internal)
 }

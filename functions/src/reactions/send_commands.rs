@@ -6,7 +6,7 @@ use pilothouse_broker::{Outgoing, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::LifecycleCommand;
-use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, StopMode};
+use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode};
 use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
@@ -14,6 +14,7 @@ use pilothouse_wire::{Command, Envelope};
 use crate::app::{App, FreshIds};
 use crate::edge::Problem;
 use crate::queues;
+use crate::trace;
 
 /// The command that an event orders.
 const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
@@ -33,6 +34,11 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
         | E::ReplayRequested { command, .. } => Some(*command),
         _ => None,
     }
+}
+
+/// The run that an event orders a command of.
+pub(super) fn run_of(event: &DomainEvent) -> Option<RunId> {
+    ordered(event).map(|command| command.run_id)
 }
 
 /// Whether an event orders a command.
@@ -56,6 +62,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
         message_id: EnvelopeId::new(FreshIds.fresh()),
         sequence: None,
         time: app.now(),
+        traceparent: trace::here(),
         body: IssuedCommand { command_id: order.command_id, attempt: order.attempt, command },
     };
     let message = Outgoing::new(

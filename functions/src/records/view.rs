@@ -188,6 +188,7 @@ mod tests {
             status: None,
             activity: Vec::new(),
             ignored_reason: None,
+            traceparent: None,
         }
     }
 

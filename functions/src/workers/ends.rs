@@ -48,6 +48,7 @@ impl RunEvents for Ends {
             message_id: EnvelopeId::new(FreshIds.fresh()),
             sequence: None,
             time: (self.clock)(),
+            traceparent: None,
             body: RawEvent::RunExited(exit),
         };
         let key = self.secret.runtime_key(run);

@@ -33,7 +33,7 @@ impl CloudRuntime {
         let store = &self.dispatch.store;
         let Some(placement) = store.placement(run).await? else { return Ok(ProcessState::Unknown) };
         let (key, since) = match placement.value.place {
-            Place::Waiting => return Ok(ProcessState::Alive), // about to
+            Place::Waiting => return Ok(ProcessState::Waiting),
             Place::Over { .. } => return Ok(ProcessState::Dead),
             Place::Given { worker, at } | Place::Claimed { worker, at } => (worker, at),
         };

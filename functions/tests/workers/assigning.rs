@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_functions::api::sessions::SessionView;
+use pilothouse_functions::clock;
 use pilothouse_runtime::{AgentRuntime as _, ProcessState};
 use serde_json::json;
 
@@ -19,7 +22,7 @@ async fn launches_go_to_the_least_loaded_worker_with_room_and_wait_for_more() {
     let waiting = stage.launched("ada", &[]).await;
     assert_eq!(stage.given("ada", "small").await.len(), 1);
     assert_eq!(stage.given("ada", "large").await.len(), 2);
-    assert_eq!(stage.runtime.state(waiting.run_id).await, ProcessState::Alive, "it is about to");
+    assert_eq!(stage.runtime.state(waiting.run_id).await, ProcessState::Waiting);
     stage.worker("ada", "new", 1).await;
     assert_eq!(stage.given("ada", "new").await, [waiting.run_id]);
 }
@@ -190,4 +193,28 @@ async fn launches_heartbeats_and_ends_at_the_same_time_never_exceed_a_capacity_a
     launched.sort_unstable();
     done.sort_unstable();
     assert_eq!(done, launched, "each was started once");
+}
+
+#[tokio::test]
+async fn a_run_that_no_worker_can_take_says_so_and_waits_for_one() {
+    let stage = Stage::new().await;
+    let request = stage.launched("ada", &[]).await;
+    let look = async || {
+        clock::carry_out(&stage.app, request.session_id).await.unwrap();
+        SessionView::of(&stage.app.store.session(request.session_id).await.unwrap().unwrap())
+    };
+    for _ in 0..3 {
+        stage.pass(Duration::from_mins(6));
+        let view = look().await;
+        assert_eq!(view.queued_reason.as_deref(), Some("placement-unavailable"), "{:?}", view.failure_reason);
+    }
+    stage.worker("ada", "w", 1).await;
+    assert_eq!(stage.given("ada", "w").await, [request.run_id]);
+    let alive = json!({ "runs": [{ "runId": request.run_id, "state": "Alive" }] });
+    stage.pass(Duration::from_mins(6));
+    stage.beat("ada", "w", 1, alive.clone()).await;
+    assert_eq!(look().await.queued_reason.as_deref(), Some("launching"), "it has its time from now on");
+    stage.pass(Duration::from_mins(6));
+    stage.beat("ada", "w", 1, alive).await;
+    assert_eq!(look().await.status, AgentSessionStatus::Failed);
 }

@@ -1,5 +1,7 @@
 //! What is handed out in the cloud, and to whom.
 
+use std::time::Duration;
+
 use pilothouse_functions::queues;
 use serde_json::json;
 
@@ -59,4 +61,24 @@ async fn without_a_vendor_there_are_no_credentials() {
     let receipt = &orders.body["orders"][0]["receipt"];
     let done = json!({ "done": [receipt] });
     assert_eq!(stage.send(Ok("ada"), "POST", "/api/workers/w/orders", done).await.body["orders"], json!([]));
+}
+
+#[tokio::test]
+async fn what_a_dead_sidecar_left_is_taken_for_an_hour_after_its_run_and_nothing_else_is_open() {
+    let stage = Stage::in_the_cloud().await;
+    let request = stage.launched("ada", &[]).await;
+    let token = stage.secret.gateway_token(request.session_id, request.run_id);
+    let post = async |path: &str| {
+        stage.send(Err(token.as_str()), "POST", &format!("/internal/gateway/{path}"), json!({})).await
+    };
+    let leftovers = "credentials?leftovers=true";
+    assert_eq!(post(leftovers).await.body["accessKeyId"], "leftovers", "never more than that");
+    stage.end(&request).await;
+    assert_eq!(post("credentials").await.status, 410);
+    let late = post(leftovers).await;
+    assert_eq!((late.status, &late.body["accessKeyId"]), (200, &json!("leftovers")));
+    stage.pass(Duration::from_mins(59));
+    assert_eq!(post(leftovers).await.status, 200);
+    stage.pass(Duration::from_mins(2));
+    assert_eq!(post(leftovers).await.status, 410);
 }

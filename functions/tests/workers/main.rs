@@ -5,4 +5,5 @@ mod assigning;
 mod claiming;
 mod credentials;
 mod ending;
+mod orphans;
 mod stage;

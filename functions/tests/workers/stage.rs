@@ -74,6 +74,10 @@ impl CredentialVendor for Vendor {
         })
     }
 
+    async fn for_leftovers(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError> {
+        Ok(RunCredentials { access_key_id: "leftovers".into(), ..self.for_run(session, run).await? })
+    }
+
     async fn for_queue(&self, queue: &str) -> Result<QueueCredentials, VendError> {
         Ok(QueueCredentials {
             access_key_id: "worker".into(),
@@ -193,6 +197,15 @@ impl Stage {
             working_directory: "/tmp".into(),
             worker_labels: BTreeMap::new(),
         }
+    }
+
+    /// Ends the run of a session, as its exit does.
+    pub(crate) async fn end(&self, request: &LaunchRequest) {
+        let mut loaded = self.app.store.conversation(request.session_id).await.unwrap().unwrap();
+        let mut ids = FreshIds;
+        let mut cx = self.app.occasion(&mut ids);
+        let events = loaded.conversation.run_ended(request.run_id, true, None, &mut cx).unwrap();
+        self.commit(loaded, events).await;
     }
 
     async fn commit(&self, mut loaded: LoadedConversation, events: pilothouse_domain::Events) {

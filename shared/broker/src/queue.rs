@@ -65,7 +65,7 @@ pub struct Outgoing {
     pub group: String,
     /// A second message with this id within five minutes is accepted and not delivered.
     pub deduplication_id: String,
-    /// The message, of characters that XML 1.0 knows too (SQS).
+    /// The message: JSON, or text of characters that XML 1.0 knows too (SQS; in JSON the others are escaped).
     pub body: String,
     /// How long it is hidden at first; at most [`MAX_DELAY`]. A FIFO queue delays all its messages alike, so it takes none
     /// with a delay of its own.

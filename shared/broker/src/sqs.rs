@@ -356,8 +356,8 @@ impl Broker for SqsBroker {
         let mut outcome = SendOutcome::default();
         let mut accepted = Vec::with_capacity(messages.len());
         for (position, message) in messages.into_iter().enumerate() {
-            match message.check(queue).and_then(|()| messages::check(&message)) {
-                Ok(()) => accepted.push((position, message)),
+            match message.check(queue).and_then(|()| messages::sendable(message)) {
+                Ok(message) => accepted.push((position, message)),
                 Err(error) => outcome.failed.push((position, error)),
             }
         }

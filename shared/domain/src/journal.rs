@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::session::{AgentSession, AgentSessionStatus};
 use crate::value::{ActivityItem, ActivityItemType as T};
-use crate::{AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, UserId};
+use crate::{AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, TraceParent, UserId};
 
 /// One entry of a session's journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct JournalEntry {
     /// Why an agent's event changed nothing (ruling 17), or what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored_reason: Option<String>,
+    /// Where what caused it stands in a trace: what follows from it goes on from there.
+    #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<TraceParent>,
 }
 
 /// What caused an entry.
@@ -104,6 +107,7 @@ impl JournalEntry {
             status: Some(session.status()),
             activity,
             ignored_reason: None,
+            traceparent: None,
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
-//! | [`ids`], [`text`], [`money`], [`time`] | typed ids, bounded strings, exact money, time |
+//! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
 pub mod conversation;
 pub mod deadline;
@@ -26,6 +26,7 @@ pub mod queue;
 pub mod session;
 pub mod text;
 pub mod time;
+pub mod trace;
 pub mod value;
 
 pub use deadline::Deadlines;
@@ -35,3 +36,4 @@ pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
 pub use session::AgentSession;
 pub use time::Timestamp;
+pub use trace::TraceParent;

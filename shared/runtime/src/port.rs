@@ -42,6 +42,8 @@ pub enum StopMode {
 pub enum ProcessState {
     /// It runs, or is about to.
     Alive,
+    /// There is no place for it, for now; it is launched when there is one (ruling 23).
+    Waiting,
     /// It ran, or was to run, and is gone.
     Dead,
     /// This runtime knows nothing of the run.

@@ -18,6 +18,9 @@ pub trait CredentialVendor: Send + Sync {
     /// To send events, receive commands and keep large bodies of one run.
     async fn for_run(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError>;
 
+    /// To send what one run that is over has left: events and large bodies, and nothing else.
+    async fn for_leftovers(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError>;
+
     /// To receive from the queue of one worker, by its logical name.
     async fn for_queue(&self, queue: &str) -> Result<QueueCredentials, VendError>;
 }

@@ -1,6 +1,6 @@
 //! The engine of the `aws` profile: one DynamoDB table with two indexes.
 //!
-//! Attributes: `pk`, `sk` key; `k` kind; `v` version; `b` body, or `z` body deflated; `x` expiry in seconds for DynamoDB's own deletion,
+//! Attributes: `pk`, `sk` key; `k` kind; `v` version; `b` body, or `p` body packed (`z`: as it was packed once); `x` expiry in seconds for DynamoDB's own deletion,
 //! rounded up so that nothing goes early, and `xm` in milliseconds for what this engine filters by; `l1p`, `l1s` and
 //! `d1p`, `d1s` the keys of the indexes `listing` and `due`. The indexes hold keys alone: an index that held bodies
 //! would be billed for each change of one, while a list is read far more seldom than what it lists is written.

@@ -18,7 +18,9 @@
 //! | where a run is | `R#{run}` | `PLACE` | `placement` |
 //! | where a session's folders are | `S#{session}` | `HOME` | `home` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
+//! | whose a run is | `R#{run}` | `WHOSE` | `whose` |
 //! | place of the relay | `RELAY` | `PLACE` | `place` |
+//! | place of the sweep of queues | `SWEEP` | `PLACE` | `place` |
 //!
 //! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time) and the views of a
 //! journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
@@ -130,6 +132,14 @@ pub(crate) fn shared_worker(key: &WorkerKey) -> Key {
 
 pub(crate) fn placement(run: RunId) -> Key {
     Key::new(format!("R#{run}"), "PLACE")
+}
+
+pub(crate) fn whose(run: RunId) -> Key {
+    Key::new(format!("R#{run}"), "WHOSE")
+}
+
+pub(crate) fn sweep() -> Key {
+    Key::new("SWEEP", "PLACE")
 }
 
 pub(crate) const WAITING: &str = "WAITING";

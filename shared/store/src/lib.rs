@@ -14,6 +14,7 @@ mod limits;
 mod range;
 pub mod redrive;
 pub mod repository;
+pub mod runs;
 pub mod sqlite;
 pub mod table;
 pub mod usage;

@@ -85,7 +85,9 @@ impl Store {
         Ok(self.load(&layout::session(id)).await?.map(|loaded| loaded.value))
     }
 
-    /// A session with its queue, to be changed.
+    /// A session with its queue, to be changed. The session is read first, as whoever changes a queue writes its session
+    /// too: a queue that is newer than the session then fails at the session's version. One that were older would pass,
+    /// in a commit that leaves the queue alone.
     pub async fn conversation(&self, id: AgentSessionId) -> Result<Option<LoadedConversation>, StoreError> {
         let Some(row) = self.table.get(&layout::session(id)).await? else { return Ok(None) };
         let session: AgentSession = read(&row)?;

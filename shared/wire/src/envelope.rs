@@ -1,6 +1,6 @@
 //! What every message looks like on a queue (architecture: Messages), and its signature (ruling 8).
 
-use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp};
+use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp, TraceParent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -30,6 +30,10 @@ pub struct Envelope<B> {
     pub sequence: Option<u64>,
     /// The sender's clock. Decides nothing (ruling 13).
     pub time: Timestamp,
+    /// Where it stands in a trace: a command carries on that of the request behind it, and what answers the command
+    /// carries it back.
+    #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<TraceParent>,
     /// What it says.
     pub body: B,
 }
@@ -153,6 +157,7 @@ mod tests {
             message_id: EnvelopeId::new(uuid(2)),
             sequence: Some(1),
             time: Timestamp::from_millis(0),
+            traceparent: None,
             body: RawEvent::LogChunk { stream: "agent".into(), content: "hello".into() },
         }
     }
@@ -189,6 +194,25 @@ mod tests {
         assert!(matches!(sealed.open(&secret().runtime_key(run(3))), Err(EnvelopeError::Forged)));
         let changed = serde_json::to_string(&sealed).unwrap().replace("hello", "hellO");
         assert!(matches!(Signed::parse(&changed).unwrap().open(&key), Err(EnvelopeError::Forged)));
+    }
+
+    #[test]
+    fn a_trace_is_signed_with_the_rest_and_neither_needed_nor_a_reason_to_refuse() {
+        let key = secret().envelope_key(run(3));
+        let mut said = envelope(run(3));
+        let without = serde_json::to_string(&said).unwrap();
+        assert!(!without.contains("traceparent"), "envelopes of before are the same bytes: {without}");
+        said.traceparent = TraceParent::new(1, 2);
+        let sealed = Signed::seal(&said, "k1", Signer::Sidecar, &key).unwrap();
+        assert_eq!(sealed.open(&key).unwrap().traceparent, said.traceparent);
+        let moved =
+            serde_json::to_string(&sealed).unwrap().replace("-0000000000000002-", "-0000000000000003-");
+        assert!(matches!(Signed::parse(&moved).unwrap().open(&key), Err(EnvelopeError::Forged)));
+        for other in ["null", "\"nonsense\""] {
+            let odd = without.replacen('{', &format!("{{\"traceparent\":{other},"), 1);
+            let read: Envelope<RawEvent> = serde_json::from_str(&odd).unwrap();
+            assert_eq!(read.traceparent, None);
+        }
     }
 
     #[test]

@@ -12,6 +12,9 @@
 //! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: how to go past the gateway, in the cloud |
 //! | `POST /internal/gateway/launch` | | 200 [`SidecarLaunch`](crate::launch::SidecarLaunch), for a container that knows only its token |
 //!
+//! Credentials with `?leftovers=true` open no more than the way out, for what a dead sidecar left in its spool; they are
+//! granted for an hour after the run's end too.
+//!
 //! 401: the token is not valid, for good. 410: the run is over; the sidecar ends. 503 and network errors: try
 //! again.
 

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::BrokerError;
 use crate::clock;
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, Purpose};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -45,19 +45,20 @@ struct Held {
 /// Fetches and renews the grants of one run.
 pub(super) struct Grants {
     control_plane: ControlPlane,
+    purpose: Purpose,
     /// Kept over renewals, with its connections.
     http: SharedHttpClient,
     held: Mutex<Option<Held>>,
 }
 
 impl Grants {
-    pub(super) fn new(control_plane: ControlPlane) -> Self {
+    pub(super) fn new(control_plane: ControlPlane, purpose: Purpose) -> Self {
         // The default of this client is to use no proxy, whatever the environment says.
         let http = aws_smithy_http_client::Builder::new()
             .pool_max_idle_per_host(3)
             .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
             .build_https();
-        Self { control_plane, http, held: Mutex::new(None) }
+        Self { control_plane, purpose, http, held: Mutex::new(None) }
     }
 
     /// The grant to use now. When it cannot be renewed in time, the old one serves to its end.
@@ -91,7 +92,7 @@ impl Grants {
     }
 
     async fn fetch(&self) -> Result<Held, BrokerError> {
-        let access = self.control_plane.credentials().await?;
+        let access = self.control_plane.credentials(self.purpose).await?;
         let life = access.expires_at.since(clock::now());
         debug!(?life, "credentials were granted");
         let now = Instant::now();

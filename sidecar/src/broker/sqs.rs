@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::grants::{Grant, Grants};
 use super::{BrokerError, s3};
-use crate::control_plane::{ControlPlane, TIMEOUT};
+use crate::control_plane::{ControlPlane, Purpose, TIMEOUT};
 use crate::oversize::Blob;
 
 /// The most entries of a request (SQS).
@@ -45,9 +45,14 @@ struct Inner {
 
 impl Sqs {
     /// A link of the run that `control_plane` knows.
-    pub fn new(control_plane: ControlPlane, http: reqwest::Client, session: AgentSessionId) -> Self {
+    pub fn new(
+        control_plane: ControlPlane,
+        http: reqwest::Client,
+        session: AgentSessionId,
+        purpose: Purpose,
+    ) -> Self {
         Self(Arc::new(Inner {
-            grants: Grants::new(control_plane),
+            grants: Grants::new(control_plane, purpose),
             http,
             group: session.to_string(),
             started: Instant::now(),

@@ -1,6 +1,6 @@
 //! Commands on their way in.
 
-use pilothouse_domain::{CommandId, MessageId};
+use pilothouse_domain::{CommandId, MessageId, TraceParent};
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, params};
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::MessagePhase;
@@ -24,7 +24,12 @@ pub enum Taken {
 impl Spool {
     /// Takes a command in (ruling 10). A new one is stored together with `received`, its acknowledgement. A later
     /// attempt of a known one is answered with the acknowledgement that is stored, in a new envelope.
-    pub async fn take(&self, issued: IssuedCommand, received: Option<RawEvent>) -> Result<Taken, SpoolError> {
+    pub async fn take(
+        &self,
+        issued: IssuedCommand,
+        traceparent: Option<TraceParent>,
+        received: Option<RawEvent>,
+    ) -> Result<Taken, SpoolError> {
         let sealer = self.sealer.clone();
         let taken = self
             .write(move |db| {
@@ -34,11 +39,12 @@ impl Spool {
                             "UPDATE commands SET attempt = ?2 WHERE command_id = ?1",
                             params![issued.command_id.to_string(), issued.attempt],
                         )?;
-                        insert_all(db, &sealer, ack.map(Outgoing::raw).into_iter().collect())?;
+                        let ack = ack.map(|ack| Outgoing::raw(ack).answering(issued.command_id));
+                        insert_all(db, &sealer, ack.into_iter().collect())?;
                     }
                     return Ok(Taken::Repeat);
                 }
-                insert(db, &issued)?;
+                insert(db, &issued, traceparent)?;
                 if let Command::Replay { from_sequence, to_sequence } = issued.command {
                     let found = send_again(db, from_sequence, to_sequence)?;
                     close(db, issued.command_id)?;
@@ -106,10 +112,19 @@ impl Spool {
     }
 }
 
-fn insert(db: &Connection, issued: &IssuedCommand) -> Result<(), SpoolError> {
+fn insert(
+    db: &Connection,
+    issued: &IssuedCommand,
+    traceparent: Option<TraceParent>,
+) -> Result<(), SpoolError> {
     db.execute(
-        "INSERT INTO commands (command_id, attempt, body) VALUES (?1, ?2, ?3)",
-        params![issued.command_id.to_string(), issued.attempt, serde_json::to_string(issued)?],
+        "INSERT INTO commands (command_id, attempt, body, traceparent) VALUES (?1, ?2, ?3, ?4)",
+        params![
+            issued.command_id.to_string(),
+            issued.attempt,
+            serde_json::to_string(issued)?,
+            traceparent.map(|place| place.to_string())
+        ],
     )?;
     Ok(())
 }

@@ -6,6 +6,7 @@
 mod commands;
 mod outgoing;
 mod seal;
+mod traces;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,6 +14,7 @@ pub(crate) mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+use pilothouse_domain::CommandId;
 use pilothouse_sqlite::{Database, OpenError, Schema, Tx, WriteError, rusqlite};
 use pilothouse_wire::RawEvent;
 use serde_json::value::RawValue;
@@ -21,11 +23,13 @@ use tokio::sync::Notify;
 pub use commands::Taken;
 pub use outgoing::{Batch, BatchEntry, Delivery};
 pub use seal::Sealer;
+use traces::Answers;
 
 use crate::oversize::{self, Blob};
 
 /// The tables of the spool.
-const SCHEMA: Schema = Schema { component: "sidecar-spool", steps: &[include_str!("schema.sql")] };
+const SCHEMA: Schema =
+    Schema { component: "sidecar-spool", steps: &[include_str!("schema.sql"), traces::TABLES] };
 
 /// A spool that does not work. The sidecar cannot go on without one.
 #[derive(Debug, thiserror::Error)]
@@ -63,20 +67,29 @@ pub struct Outgoing {
     bodies: Vec<Box<RawValue>>,
     blobs: Vec<Blob>,
     delivery: Delivery,
+    answers: Answers,
 }
 
 impl Outgoing {
     /// An event; what is too large for an envelope is moved to blobs.
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
-        let mut blobs = Vec::new();
+        let (mut blobs, answers) = (Vec::new(), Answers::of(&event));
         let events = oversize::fit(event, &mut blobs)?;
         let bodies = events.iter().map(serde_json::value::to_raw_value).collect::<Result<_, _>>()?;
-        Ok(Self { bodies, blobs, delivery: Delivery::Normal })
+        Ok(Self { bodies, blobs, delivery: Delivery::Normal, answers })
     }
 
     /// Any JSON as a body, known or not.
     pub fn raw(body: Box<RawValue>) -> Self {
-        Self { bodies: vec![body], blobs: Vec::new(), delivery: Delivery::Normal }
+        let (bodies, blobs) = (vec![body], Vec::new());
+        Self { bodies, blobs, delivery: Delivery::Normal, answers: Answers::Nothing }
+    }
+
+    /// The same as an answer to a command.
+    #[must_use]
+    pub(super) fn answering(mut self, command: CommandId) -> Self {
+        self.answers = Answers::Command(command);
+        self
     }
 
     /// The same with another delivery.

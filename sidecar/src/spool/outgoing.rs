@@ -202,13 +202,14 @@ pub(super) fn insert_all(
     )?;
     let mut insert_blob =
         db.prepare_cached("INSERT OR IGNORE INTO blobs (sha256, sequence, bytes) VALUES (?1, ?2, ?3)")?;
-    for Outgoing { bodies, blobs, delivery } in outgoing {
+    for Outgoing { bodies, blobs, delivery, answers } in outgoing {
+        let place = answers.place(db)?;
         for blob in blobs {
             insert_blob.execute(params![blob.sha256, sequence + 1, blob.bytes])?;
         }
         for body in bodies {
             sequence += 1;
-            let (message_id, envelope) = sealer.seal(Some(sequence), body)?;
+            let (message_id, envelope) = sealer.seal(Some(sequence), place, body)?;
             let extra = u8::from(delivery == Delivery::Twice);
             insert.execute(params![sequence, message_id.to_string(), envelope, delivery.state(), extra])?;
         }

@@ -1,6 +1,6 @@
 //! Makes signed envelopes of bodies.
 
-use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId};
+use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, TraceParent};
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::launch::SidecarLaunch;
 use pilothouse_wire::{Envelope, EnvelopeKey, Signed};
@@ -33,10 +33,11 @@ impl Sealer {
         self.run_id
     }
 
-    /// A fresh envelope with `body` as the JSON of its signed form, and its id.
+    /// A fresh envelope with `body` as the JSON of its signed form, and its id. `traceparent` says what it answers.
     pub fn seal<B: Serialize>(
         &self,
         sequence: Option<u64>,
+        traceparent: Option<TraceParent>,
         body: B,
     ) -> serde_json::Result<(EnvelopeId, String)> {
         let message_id = clock::envelope_id();
@@ -47,6 +48,7 @@ impl Sealer {
             message_id,
             sequence,
             time: clock::now(),
+            traceparent,
             body,
         };
         let signed = Signed::seal(&envelope, &self.key_id, Signer::Sidecar, &self.key)?;

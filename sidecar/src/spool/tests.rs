@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
 
-use pilothouse_domain::{AgentSessionId, CommandId, RunId};
+use pilothouse_domain::{AgentSessionId, CommandId, MessageId, RunId, TraceParent};
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
 use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
@@ -132,10 +132,10 @@ async fn a_replay_during_a_send_is_not_lost() {
     spool.accepted(vec![(1, 1)]).await.unwrap();
     // 2 is under way when it is asked for: it may be among what was lost.
     let replay = issued(Command::Replay { from_sequence: 1, to_sequence: u64::MAX }, 1);
-    assert_eq!(spool.take(replay.clone(), None).await.unwrap(), Taken::Replayed(2));
+    assert_eq!(spool.take(replay.clone(), None, None).await.unwrap(), Taken::Replayed(2));
     spool.accepted(vec![(2, 1)]).await.unwrap();
     assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);
-    assert_eq!(spool.take(replay, None).await.unwrap(), Taken::Repeat, "the queue brings it twice");
+    assert_eq!(spool.take(replay, None, None).await.unwrap(), Taken::Repeat, "the queue brings it twice");
     assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);
     assert_eq!(spool.unfinished().await.unwrap(), [], "nothing is left to do");
 }
@@ -146,13 +146,13 @@ async fn a_command_is_taken_once_and_a_later_attempt_gets_its_last_acknowledgeme
     let spool = open(dir.path());
     let pause = issued(Command::Pause {}, 1);
     let received = || Some(ack(&pause, AckStep::Received));
-    assert_eq!(spool.take(pause.clone(), received()).await.unwrap(), Taken::New);
-    assert_eq!(spool.take(pause.clone(), received()).await.unwrap(), Taken::Repeat);
+    assert_eq!(spool.take(pause.clone(), None, received()).await.unwrap(), Taken::New);
+    assert_eq!(spool.take(pause.clone(), None, received()).await.unwrap(), Taken::Repeat);
     assert_eq!(bodies(&spool).await.len(), 1, "the same attempt is not answered");
     spool.acknowledge(pause.command_id, ack(&pause, AckStep::Done), true).await.unwrap();
     drop(spool);
     let spool = open(dir.path());
-    assert_eq!(spool.take(issued(Command::Pause {}, 2), received()).await.unwrap(), Taken::Repeat);
+    assert_eq!(spool.take(issued(Command::Pause {}, 2), None, received()).await.unwrap(), Taken::Repeat);
     let steps: Vec<_> = bodies(&spool).await.iter().map(|b| b["step"].clone()).collect();
     assert_eq!(steps, ["received", "done", "done"]);
 }
@@ -162,7 +162,7 @@ async fn unfinished_commands_are_remembered_but_never_an_uncertain_message() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     let pause = issued(Command::Pause {}, 1);
-    spool.take(pause.clone(), None).await.unwrap();
+    spool.take(pause.clone(), None, None).await.unwrap();
     let message_id = pilothouse_domain::MessageId::new(Uuid::from_u128(5));
     let message = IssuedCommand {
         command_id: CommandId::new(Uuid::from_u128(10)),
@@ -175,10 +175,66 @@ async fn unfinished_commands_are_remembered_but_never_an_uncertain_message() {
             expected_turn_id: None,
         },
     };
-    spool.take(message.clone(), None).await.unwrap();
+    spool.take(message.clone(), None, None).await.unwrap();
     assert_eq!(spool.unfinished().await.unwrap(), [pause.clone(), message.clone()]);
     let injecting =
         RawEvent::MessageAck { command_id: message.command_id, message_id, phase: MessagePhase::Injecting };
     spool.acknowledge(message.command_id, injecting, false).await.unwrap();
     assert_eq!(spool.unfinished().await.unwrap(), [pause]);
+}
+
+/// What is spooled, by type and by the span that it answers.
+async fn places(spool: &Spool) -> Vec<(String, Option<String>)> {
+    let batch = spool.batch(1000, usize::MAX).await.unwrap();
+    let told = batch.entries.into_iter().map(|entry| {
+        let signed = Signed::parse(&entry.body).unwrap();
+        let opened = signed.open(&launch().envelope_key).unwrap();
+        let body: serde_json::Value = serde_json::from_str(opened.body.get()).unwrap();
+        (body["type"].as_str().unwrap().to_owned(), opened.traceparent.map(TraceParent::span_id))
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn what_answers_a_command_carries_its_trace_back_and_a_turn_that_of_the_message_that_began_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let pause = issued(Command::Pause {}, 1);
+    spool.take(pause.clone(), TraceParent::new(1, 0xa), Some(ack(&pause, AckStep::Received))).await.unwrap();
+    let (command_id, message_id) = (CommandId::new(Uuid::from_u128(10)), MessageId::new(Uuid::from_u128(5)));
+    let message = Command::SteeringMessage {
+        message_id,
+        content: "x".into(),
+        priority: pilothouse_domain::value::MessagePriority::Immediate,
+        source: pilothouse_domain::value::MessageSource::User,
+        expected_turn_id: None,
+    };
+    let message = IssuedCommand { command_id, attempt: 1, command: message };
+    spool.take(message, TraceParent::new(1, 0xb), None).await.unwrap();
+    let injected = RawEvent::MessageAck { command_id, message_id, phase: MessagePhase::Injected };
+    spool.acknowledge(command_id, injected, true).await.unwrap();
+    let turn_id = pilothouse_domain::TurnId::parse("t1".to_owned()).unwrap();
+    let started = RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id: Some(message_id) };
+    spool.append(Outgoing::event(started).unwrap()).await.unwrap();
+    drop(spool);
+    let spool = open(dir.path());
+    spool.append(log("a")).await.unwrap();
+    spool.acknowledge(pause.command_id, ack(&pause, AckStep::Done), true).await.unwrap();
+    let over = RawEvent::TurnCompleted { turn_id, output: None };
+    spool.append(Outgoing::event(over).unwrap()).await.unwrap();
+    // A later attempt is answered where the first one stood.
+    spool.take(issued(Command::Pause {}, 2), None, None).await.unwrap();
+    let (a, b) = (Some("000000000000000a"), Some("000000000000000b"));
+    let expected = [
+        ("pause_ack", a),
+        ("message_ack", b),
+        ("turn_started", b),
+        ("log_chunk", None),
+        ("pause_ack", a),
+        ("turn_completed", b),
+        ("pause_ack", a),
+    ];
+    let said = places(&spool).await;
+    let said: Vec<_> = said.iter().map(|(name, place)| (name.as_str(), place.as_deref())).collect();
+    assert_eq!(said, expected);
 }

@@ -208,6 +208,7 @@ impl Gateway {
             message_id: EnvelopeId::new(Uuid::now_v7()),
             sequence: None,
             time: Timestamp::from_millis(0),
+            traceparent: None,
             body: IssuedCommand { command_id, attempt, command },
         };
         serde_json::to_string(&envelope).unwrap()

@@ -10,29 +10,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 mod billed;
+mod ledger;
+mod price;
 mod world;
 
-use billed::Bill;
+use std::collections::BTreeMap;
+
+use ledger::{Bill, Kind};
 use world::{Counts, World};
 
-/// Dollars for a million of each, on demand, first region.
-mod price {
-    pub(super) const WRITE_UNITS: f64 = 0.625;
-    pub(super) const READ_UNITS: f64 = 0.125;
-    pub(super) const FIFO_REQUESTS: f64 = 0.50;
-    pub(super) const HTTP_REQUESTS: f64 = 1.00;
-    pub(super) const INVOCATIONS: f64 = 0.20;
-    /// A million GB-seconds on arm64.
-    pub(super) const GB_SECONDS: f64 = 13.333_4;
-    /// A million kilobytes of logs.
-    pub(super) const LOG_KB: f64 = 0.50;
-}
-
-/// Memory of a function in GB, its time in seconds and what it logs in KB: a warm invocation with two round trips to the
-/// table.
-const MEMORY: f64 = 0.25;
+/// A warm invocation with two round trips to the table: its time in seconds, and what it logs in KB.
 const TIME: f64 = 0.012;
 const LOGGED: f64 = 0.6;
+/// Memory in GB, as the catalogue has it: of functions of the HTTP API, and of those that queues and the stream trigger.
+const MEMORY: [f64; 2] = [0.5, 1.0];
 
 /// What one of something cost, in units and requests.
 struct Cost {
@@ -52,7 +43,8 @@ impl Cost {
         Self {
             write_units: bill.write_units as f64 / n,
             one_write_units: bill.one_write_units as f64 / n,
-            read_units: bill.read_half_units as f64 / 2.0 / n,
+            // The relay asks once a commit who watches.
+            read_units: (bill.read_half_units as f64 / 2.0 + bill.commits as f64) / n,
             queue_requests: 3.0 * counts.messages as f64 / n,
             invocations: invocations / n + http,
             http,
@@ -73,12 +65,14 @@ impl Cost {
 
     /// Dollars of a million.
     fn dollars(&self, write_units: f64) -> f64 {
+        let [of_http, of_others] = MEMORY;
+        let gb_seconds = TIME * (self.http * of_http + (self.invocations - self.http) * of_others);
         write_units * price::WRITE_UNITS
             + self.read_units * price::READ_UNITS
             + self.queue_requests * price::FIFO_REQUESTS
             + self.http * price::HTTP_REQUESTS
-            + self.invocations
-                * (price::INVOCATIONS + MEMORY * TIME * price::GB_SECONDS + LOGGED * price::LOG_KB)
+            + self.invocations * (price::INVOCATIONS + LOGGED * price::LOG_KB)
+            + gb_seconds * price::GB_SECONDS
     }
 
     fn print(&self, name: &str) {
@@ -101,19 +95,51 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    // `-- samples FOLDER` keeps bodies of items as they were written, a file a kind.
+    let samples = std::env::args().skip_while(|argument| argument != "samples").nth(1);
     runtime.block_on(async {
         println!("a million commands, with all that follows from each (in brackets: one write for aggregate and events)");
-        commands().await;
+        let mut kinds = commands().await;
         println!("a million events");
-        let each = events(1, 600).await;
+        let (each, of_events) = events(1, 600).await;
         events(10, 600).await;
         let hour = 1800.0 * each.dollars(each.write_units) / 1e6;
         let other = 1800.0 * each.dollars(each.one_write_units) / 1e6;
         println!("an hour of a session with 30 events a minute, without its container: ${hour:.4} (${other:.4})");
+        for (name, kind) in of_events {
+            kinds.entry(format!("{name} (events)")).or_insert(kind);
+        }
+        items(&kinds);
+        if let Some(folder) = samples {
+            keep(&folder, &kinds);
+        }
     });
 }
 
-async fn commands() {
+/// What items weigh.
+fn items(kinds: &BTreeMap<String, Kind>) {
+    println!("items: puts, bytes of JSON, bytes as stored with keys, units outside a transaction (means)");
+    for (name, kind) in kinds {
+        let n = kind.puts as f64;
+        println!(
+            "  {name:<20} {:>5}  {:>6.0}  {:>6.0}  {:>4.2}",
+            kind.puts,
+            kind.body as f64 / n,
+            kind.stored as f64 / n,
+            kind.units as f64 / n,
+        );
+    }
+}
+
+fn keep(folder: &str, kinds: &BTreeMap<String, Kind>) {
+    std::fs::create_dir_all(folder).unwrap();
+    for (name, kind) in kinds {
+        let name = name.replace([' ', '(', ')'], "");
+        std::fs::write(format!("{folder}/{name}.jsonl"), kind.samples.join("\n")).unwrap();
+    }
+}
+
+async fn commands() -> BTreeMap<String, Kind> {
     let world = World::open().await;
     let session = world.running_session().await;
     let path = format!("/api/agents/sessions/{session}");
@@ -157,13 +183,14 @@ async fn commands() {
     total.extend([cost, pause, resume]);
     let mean = total.iter().map(|c| c.dollars(c.write_units)).sum::<f64>() / total.len() as f64;
     println!("  mean of these: ${mean:.2}");
+    world.kinds()
 }
 
 /// Events of a working agent: what it says, thinks, calls and uses.
-async fn events(batch: usize, n: u64) -> Cost {
+async fn events(batch: usize, n: u64) -> (Cost, BTreeMap<String, Kind>) {
     let world = World::open().await;
     let session = world.running_session().await;
     let cost = world.measure(n as f64, 0.0, async || world.work(session, n, batch).await).await;
     cost.print(&format!("event, {batch} to an invocation"));
-    cost
+    (cost, world.kinds())
 }

@@ -1,6 +1,6 @@
 //! The functions with a table and queues that keep books, and something for them to do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,7 +30,8 @@ use pilothouse_wire::{Envelope, RootSecret, Signed};
 use serde_json::{Value, json};
 
 use crate::Cost;
-use crate::billed::{Bill, Billed};
+use crate::billed::Billed;
+use crate::ledger::{Bill, Kind};
 
 /// Messages that were sent.
 #[derive(Debug, Default, Clone, Copy)]
@@ -197,6 +198,11 @@ impl World {
         Cost::of(bill, counts, n, http)
     }
 
+    /// What was put into the table, by kind.
+    pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
+        self.billed.kinds()
+    }
+
     fn counts(&self) -> Counts {
         Counts {
             messages: self.broker.messages.load(Ordering::Relaxed),
@@ -261,8 +267,10 @@ impl World {
         id
     }
 
+    /// The run of a session, from beside the books: a sidecar knows it.
     async fn run_of(&self, id: AgentSessionId) -> RunId {
-        self.app.store.session(id).await.unwrap().unwrap().run().unwrap().id
+        let store = Store::new(Arc::new(self.table.clone()));
+        store.session(id).await.unwrap().unwrap().run().unwrap().id
     }
 
     /// Sends events of the sidecar and has them taken in, all in one batch.
@@ -284,6 +292,7 @@ impl World {
             message_id: EnvelopeId::new(FreshIds.fresh()),
             sequence: Some(self.said.fetch_add(1, Ordering::Relaxed) + 1),
             time: Timestamp::from_millis(0),
+            traceparent: None,
             body,
         };
         let key = self.secret.envelope_key(run);
@@ -354,7 +363,7 @@ fn event(n: u64) -> Value {
             json!({ "type": "assistant_message", "content": { "kind": "thinking", "text": text }, "turnId": "turn-1" })
         }
         1 => json!({ "type": "assistant_message", "turnId": "turn-1", "content": { "kind": "tool_use",
-            "toolCallId": format!("call-{n}"), "name": "Bash", "input": { "command": "cargo test --workspace" } } }),
+            "toolCallId": format!("call-{n}"), "toolName": "Bash", "input": { "command": "cargo test --workspace" } } }),
         2 => {
             json!({ "type": "tool_result", "toolCallId": format!("call-{}", n - 1), "content": text.repeat(6) })
         }

@@ -84,9 +84,9 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven
     stranger.post(REDRIVE, json!({})).await.refused(404, "not-found");
     operator.post("/api/operations/dead-letters/nowhere/redrive", json!({})).await.refused(404, "not-found");
 
-    let sent = operator.post(REDRIVE, json!({})).await.expect(200).body;
-    assert_eq!((&sent["redrive"]["letters"], &sent["left"]), (&json!(1), &json!(0)), "{sent:#}");
-    assert!(sent["redrive"]["requests"].as_u64().unwrap() >= 3, "{sent:#}");
+    let redriven = operator.post(REDRIVE, json!({})).await.expect(200).body;
+    assert_eq!((&redriven["redrive"]["letters"], &redriven["left"]), (&json!(1), &json!(0)), "{redriven:#}");
+    assert!(redriven["redrive"]["requests"].as_u64().unwrap() >= 3, "{redriven:#}");
     let view = session.until("the late usage", |v| v["budget"]["estimatedCostUsd"] == "0.25").await;
     assert_eq!(view["status"], "Running");
     session
@@ -104,6 +104,6 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven
     let dead = operator.get(LETTERS).await.expect(200).body;
     assert_eq!(dead["queues"], json!([]));
     let latest = &dead["redrives"][0];
-    assert_eq!(latest["id"], sent["redrive"]["id"], "one that sent nothing is not recorded: {dead:#}");
+    assert_eq!(latest["id"], redriven["redrive"]["id"], "one that sent nothing is not recorded: {dead:#}");
     assert_eq!((&latest["by"], &latest["letters"]), (&json!(server.operator()), &json!(1)));
 }

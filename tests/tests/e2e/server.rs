@@ -41,7 +41,7 @@ impl Server {
     /// One whose every deadline is divided by `hurry`, that answers.
     pub(crate) async fn start(hurry: u32) -> Self {
         let host = match std::env::var(CLOUD) {
-            Ok(endpoint) => Cloud(Box::new(Deployed::join(&endpoint, hurry).await)),
+            Ok(endpoint) => Cloud(Box::new(Deployed::join(&endpoint, hurry))),
             Err(_) => Embedded(Box::new(ServerProcess::start(hurry).await)),
         };
         Self { host }

@@ -131,6 +131,7 @@ impl Stage {
             message_id: EnvelopeId::new(FreshIds.fresh()),
             sequence: Some(sequence),
             time: Timestamp::from_millis(0),
+            traceparent: None,
             body,
         };
         let key = self.app.secret.envelope_key(run);

@@ -1,58 +1,42 @@
-//! Spans of invocations, to a collector that speaks OTLP over HTTP in JSON.
+//! Spans of invocations and of their messages, to a collector that speaks OTLP over HTTP in JSON.
 //!
-//! One span an invocation does not need a tracing framework: this exporter is a request. It is waited for, as nothing
-//! happens in an environment after its answer.
+//! One span an invocation and one a message do not need a tracing framework: this exporter is a request. It is waited for,
+//! as nothing happens in an environment after its answer.
+//!
+//! As OpenTelemetry's conventions for messaging want it, each message of a batch has a span of its own, a child of where
+//! the message came from; it is linked with the span of its invocation, and that one with the origins of all.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_s3::primitives::SdkBody;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use pilothouse_domain::TraceParent;
+use pilothouse_functions::trace::Recorded;
 use serde_json::{Value, json};
 
 use crate::outside::{Outside, OutsideError};
 
+/// The attribute of a session's id.
+const SESSION: &str = "pilothouse.session.id";
 /// How long an invocation waits for the collector.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where an invocation stands in a trace (W3C Trace Context).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceContext {
-    trace: String,
-    parent: Option<String>,
+/// Where an invocation was caused: what `traceparent` says; else what Lambda's own trace says.
+pub fn cause(traceparent: Option<&str>, xray: Option<&str>) -> Option<TraceParent> {
+    traceparent.and_then(|text| text.parse().ok()).or_else(|| xray.and_then(from_xray))
 }
 
-fn is_hex(text: &str, length: usize) -> bool {
-    let hex = text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
-    hex && text.bytes().any(|b| b != b'0')
-}
-
-impl TraceContext {
-    /// What `traceparent` says; else what Lambda's own trace says; else a trace of its own.
-    pub fn of(traceparent: Option<&str>, xray: Option<&str>) -> Self {
-        let given = traceparent.and_then(Self::from_traceparent).or_else(|| xray.and_then(Self::from_xray));
-        given.unwrap_or_else(|| Self {
-            trace: format!("{:032x}", rand::random::<u128>().max(1)),
-            parent: None,
-        })
-    }
-
-    /// `00-{trace}-{parent}-{flags}`.
-    fn from_traceparent(header: &str) -> Option<Self> {
-        let mut parts = header.trim().split('-');
-        let (version, trace, parent) = (parts.next()?, parts.next()?, parts.next()?);
-        let fits = version != "ff" && version.len() == 2 && is_hex(trace, 32) && is_hex(parent, 16);
-        fits.then(|| Self { trace: trace.to_owned(), parent: Some(parent.to_owned()) })
-    }
-
-    /// `Root=1-{8 digits}-{24 digits};Parent={16 digits};Sampled=1`.
-    fn from_xray(header: &str) -> Option<Self> {
-        let part =
-            |name: &str| header.split(';').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
-        let mut root = part("Root")?.split('-').skip(1);
-        let trace = [root.next()?, root.next()?].concat().to_ascii_lowercase();
-        let parent = part("Parent").filter(|parent| is_hex(parent, 16)).map(ToOwned::to_owned);
-        is_hex(&trace, 32).then_some(Self { trace, parent })
-    }
+/// `Root=1-{8 digits}-{24 digits};Parent={16 digits};Sampled=1`.
+fn from_xray(header: &str) -> Option<TraceParent> {
+    let part =
+        |name: &str| header.split(';').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
+    let mut root = part("Root")?.split('-').skip(1);
+    let (time, rest) = (root.next()?, root.next()?);
+    let trace = (time.len() == 8 && rest.len() == 24).then(|| [time, rest].concat())?;
+    let trace = u128::from_str_radix(&trace, 16).ok()?;
+    // Where nobody traces actively there is a trace and no span in it.
+    let span = part("Parent").and_then(|span| u64::from_str_radix(span, 16).ok()).filter(|span| *span != 0);
+    TraceParent::new(trace, span.unwrap_or_else(rand::random))
 }
 
 /// One invocation.
@@ -61,15 +45,21 @@ pub struct Span {
     /// The function.
     pub name: String,
     /// Where it stands.
-    pub context: TraceContext,
+    pub place: TraceParent,
+    /// What it is a child of.
+    pub parent: Option<TraceParent>,
     /// When it began.
     pub began: SystemTime,
     /// The id of the invocation.
     pub request_id: String,
     /// Whether it is the first of its environment.
     pub cold_start: bool,
+    /// The session that its request names.
+    pub session: Option<String>,
     /// Why it failed.
     pub failure: Option<String>,
+    /// The spans of its messages.
+    pub messages: Vec<Recorded>,
 }
 
 /// Sends spans to a collector.
@@ -128,30 +118,81 @@ impl Exporter {
     }
 
     fn document(&self, span: &Span, ended: SystemTime) -> Value {
-        let mut told = json!({
-            "traceId": span.context.trace,
-            "spanId": format!("{:016x}", rand::random::<u64>().max(1)),
-            "name": span.name,
-            "kind": 2,
-            "startTimeUnixNano": nanos(span.began),
-            "endTimeUnixNano": nanos(ended),
-            "attributes": [
-                text("faas.invocation_id", &span.request_id),
-                { "key": "faas.coldstart", "value": { "boolValue": span.cold_start } },
-            ],
-            "status": match &span.failure {
-                None => json!({}),
-                Some(failure) => json!({ "code": 2, "message": failure }),
-            },
-        });
-        if let Some(parent) = &span.context.parent {
-            told["parentSpanId"] = parent.as_str().into();
-        }
+        let mut spans = vec![of_invocation(span, ended)];
+        spans.extend(span.messages.iter().map(|message| of_message(message, span.place, ended)));
         json!({ "resourceSpans": [{
             "resource": { "attributes": [text("service.name", &self.service), text("faas.name", &span.name)] },
-            "scopeSpans": [{ "scope": { "name": "pilothouse" }, "spans": [told] }],
+            "scopeSpans": [{ "scope": { "name": "pilothouse" }, "spans": spans }],
         }] })
     }
+}
+
+/// What all spans have. Kinds: 2 is a server, 5 a consumer.
+fn any(
+    name: &str,
+    kind: u8,
+    place: TraceParent,
+    parent: Option<TraceParent>,
+    times: [SystemTime; 2],
+    failure: Option<&str>,
+) -> Value {
+    let [began, ended] = times.map(nanos);
+    let mut told = json!({
+        "traceId": place.trace_id(),
+        "spanId": place.span_id(),
+        "name": name,
+        "kind": kind,
+        "startTimeUnixNano": began,
+        "endTimeUnixNano": ended,
+        "status": match failure {
+            None => json!({}),
+            Some(failure) => json!({ "code": 2, "message": failure }),
+        },
+    });
+    if let Some(parent) = parent {
+        told["parentSpanId"] = parent.span_id().into();
+    }
+    told
+}
+
+fn link(to: TraceParent) -> Value {
+    json!({ "traceId": to.trace_id(), "spanId": to.span_id() })
+}
+
+fn of_invocation(span: &Span, ended: SystemTime) -> Value {
+    let kind = if span.messages.is_empty() { 2 } else { 5 };
+    let mut told =
+        any(&span.name, kind, span.place, span.parent, [span.began, ended], span.failure.as_deref());
+    let mut attributes = vec![
+        text("faas.invocation_id", &span.request_id),
+        json!({ "key": "faas.coldstart", "value": { "boolValue": span.cold_start } }),
+    ];
+    attributes.extend(span.session.as_ref().map(|session| text(SESSION, session)));
+    told["attributes"] = attributes.into();
+    let origins = span.messages.iter().filter(|message| message.remote).filter_map(|message| message.parent);
+    told["links"] = origins.map(link).collect();
+    told
+}
+
+fn of_message(message: &Recorded, invocation: TraceParent, ended: SystemTime) -> Value {
+    let Recorded { place, parent, remote, began, about, failure, .. } = message;
+    let times = [*began, message.ended.unwrap_or(ended)];
+    let mut told = any(about.function, 5, *place, *parent, times, failure.as_deref());
+    let system = if about.source == "journal" { "dynamodb_stream" } else { "aws_sqs" };
+    let mut attributes = vec![
+        text("messaging.system", system),
+        text("messaging.operation.type", "process"),
+        text("messaging.operation.name", about.function),
+        text("messaging.destination.name", about.source),
+        text(SESSION, &about.session.to_string()),
+        text("pilothouse.message.kind", &about.kind),
+    ];
+    attributes.extend(about.run.map(|run| text("pilothouse.run.id", &run.to_string())));
+    told["attributes"] = attributes.into();
+    if *remote {
+        told["links"] = json!([link(invocation)]);
+    }
+    told
 }
 
 #[cfg(test)]
@@ -159,25 +200,23 @@ impl Exporter {
 mod tests {
     use super::*;
 
+    const W3C: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
     #[test]
     fn a_trace_goes_on_from_what_is_given() {
-        let w3c = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
-        let given = TraceContext::of(Some(w3c), Some(xray));
-        assert_eq!(given.trace, "0af7651916cd43dd8448eb211c80319c");
-        assert_eq!(given.parent.as_deref(), Some("b7ad6b7169203331"));
-        let given = TraceContext::of(None, Some(xray));
-        assert_eq!(given.trace, "5759e988bd862e3fe1be46a994272793");
-        assert_eq!(given.parent.as_deref(), Some("53995c3f42cd8ad8"));
+        assert_eq!(cause(Some(W3C), Some(xray)).unwrap().to_string(), W3C);
+        let given = cause(None, Some(xray)).unwrap();
+        assert_eq!(given.trace_id(), "5759e988bd862e3fe1be46a994272793");
+        assert_eq!(given.span_id(), "53995c3f42cd8ad8");
+        let passive = cause(None, Some("Root=1-5759e988-bd862e3fe1be46a994272793")).unwrap();
+        assert_eq!(passive.trace_id(), given.trace_id());
     }
 
     #[test]
-    fn what_is_no_context_begins_a_trace_of_its_own() {
-        let zeros = format!("00-{}-b7ad6b7169203331-01", "0".repeat(32));
-        for text in ["", "00", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", &zeros] {
-            let own = TraceContext::of(Some(text), Some("Root=1-5e6722a7-cc56xmpl46db7ae02d4da47e"));
-            assert!(is_hex(&own.trace, 32) && own.parent.is_none(), "{text}");
-            assert_ne!(own, TraceContext::of(Some(text), None));
+    fn what_is_no_context_is_none() {
+        for xray in ["", "Root=1-5e6722a7-cc56xmpl46db7ae02d4da47e", "Root=1-0-0", "Root=1-é-x"] {
+            assert_eq!(cause(Some("00-nonsense"), Some(xray)), None, "{xray}");
         }
     }
 
@@ -195,16 +234,19 @@ mod tests {
         assert_eq!(exporter.headers[0], ("x-key".to_owned(), "a=b".to_owned()));
         let span = Span {
             name: "intake".to_owned(),
-            context: TraceContext { trace: "a".repeat(32), parent: Some("b".repeat(16)) },
+            place: W3C.parse().unwrap(),
+            parent: TraceParent::new(1, 2),
             began: UNIX_EPOCH + Duration::from_nanos(5),
             request_id: "r".to_owned(),
             cold_start: true,
+            session: None,
             failure: Some("why".to_owned()),
+            messages: Vec::new(),
         };
         let document = exporter.document(&span, UNIX_EPOCH + Duration::from_nanos(9));
         let told = &document["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
         assert_eq!((&told["startTimeUnixNano"], &told["endTimeUnixNano"]), (&json!("5"), &json!("9")));
-        assert_eq!((&told["parentSpanId"], &told["status"]["code"]), (&json!("b".repeat(16)), &json!(2)));
+        assert_eq!((&told["parentSpanId"], &told["status"]["code"]), (&json!("0000000000000002"), &json!(2)));
         assert!(Exporter::from_environment(|_| None).is_none());
     }
 }

@@ -13,3 +13,5 @@ mod process;
 mod relay;
 mod sockets;
 mod starting;
+mod tasks;
+mod traces;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::ground::{Stage, answer, fixture};
 
 /// An item as the stream tells it.
-fn image(item: &Item) -> Value {
+pub(crate) fn image(item: &Item) -> Value {
     let mut image = json!({
         "pk": { "S": item.key.partition },
         "sk": { "S": item.key.sort },
@@ -27,7 +27,7 @@ fn image(item: &Item) -> Value {
     image
 }
 
-fn record(number: usize, image: Value) -> Value {
+pub(crate) fn record(number: usize, image: Value) -> Value {
     let mut record = fixture("dynamodb-stream")["Records"][0].clone();
     record["dynamodb"]["NewImage"] = image;
     record["dynamodb"]["SequenceNumber"] = number.to_string().into();

@@ -21,12 +21,25 @@ const MAX_REQUEST_BYTES: usize = MAX_MESSAGE_BYTES;
 /// The longest cause in bytes.
 const MAX_CAUSE: usize = 2048;
 
-/// Refuses what SQS's protocol has no characters for.
-pub(super) fn check(message: &Outgoing) -> Result<(), QueueError> {
-    match message.body.chars().find(|c| !allowed(*c)) {
-        Some(c) => Err(QueueError::Invalid(format!("SQS takes no U+{:04X}", u32::from(c)))),
-        None => Ok(()),
+/// The message with what SQS's protocol has no characters for escaped, as JSON writes them. In JSON they stand in strings
+/// alone, so that it says the same; what is no JSON is refused.
+pub(super) fn sendable(mut message: Outgoing) -> Result<Outgoing, QueueError> {
+    use std::fmt::Write as _;
+    let Some(first) = message.body.chars().find(|c| !allowed(*c)) else { return Ok(message) };
+    let mut body = String::with_capacity(message.body.len() + 64);
+    for c in message.body.chars() {
+        if allowed(c) {
+            body.push(c);
+        } else {
+            // All of them are below U+10000: one escape each. Writing to a string cannot fail.
+            let _ = write!(body, "\\u{:04x}", u32::from(c));
+        }
     }
+    if serde_json::from_str::<serde::de::IgnoredAny>(&body).is_err() {
+        return Err(QueueError::Invalid(format!("SQS takes no U+{:04X}", u32::from(first))));
+    }
+    message.body = body;
+    Ok(message)
 }
 
 /// The characters of XML 1.0.
@@ -163,12 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_sqs_does_not_know_are_refused_in_bodies_and_replaced_in_causes() {
-        for bad in ['\0', '\u{b}', '\u{fffe}', '\u{ffff}'] {
-            assert!(check(&Outgoing { body: format!("a{bad}"), ..message(0) }).is_err(), "{bad:?}");
+    fn characters_that_sqs_does_not_know_are_escaped_in_bodies_and_replaced_in_causes() {
+        let of = |body: String| Outgoing { body, ..message(0) };
+        let unknown = (0..0x20).filter(|c| ![0x9, 0xa, 0xd].contains(c)).chain([0xfffe, 0xffff]);
+        for bad in unknown.map(|c| char::from_u32(c).unwrap()) {
+            let sent = sendable(of(format!(r#"{{"said":"a{bad}b"}}"#))).unwrap().body;
+            assert!(sent.chars().all(allowed), "{sent:?}");
+            let read: serde_json::Value = serde_json::from_str(&sent).unwrap();
+            assert_eq!(read["said"], format!("a{bad}b"));
+            assert!(
+                sendable(of(format!("a{bad}"))).is_err(),
+                "no JSON, so nothing can say the same: {bad:?}"
+            );
             assert_eq!(printable(&format!("a{bad}")), "a\u{fffd}");
         }
-        assert!(check(&Outgoing { body: "a\t\n\r \u{7f}é\u{10ffff}".to_owned(), ..message(0) }).is_ok());
+        let every = (0..=0x0010_ffff).filter_map(char::from_u32).filter(|c| allowed(*c)).step_by(97);
+        let kept: String = every.chain("a\t\n\r \u{7f}é\u{fffd}\u{10ffff}".chars()).collect();
+        assert_eq!(sendable(of(kept.clone())).unwrap().body, kept, "as it is, JSON or not");
         assert_eq!(printable(""), "unknown");
         assert!(printable(&"é".repeat(MAX_CAUSE)).len() <= MAX_CAUSE);
     }

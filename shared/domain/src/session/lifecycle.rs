@@ -112,6 +112,7 @@ impl AgentSession {
             cause,
             phase: RunPhase::Launching,
             requested_at: cx.now,
+            unplaced_at: None,
             silent_at: cx.now + cx.deadlines.launched,
             begin: None,
             unheard_begin: None,

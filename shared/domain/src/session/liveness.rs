@@ -15,6 +15,8 @@ pub enum ProcessState {
     Alive,
     /// It does not.
     Dead,
+    /// It does not yet: there is no place for it.
+    Waiting,
     /// The runtime does not know.
     Unknown,
 }
@@ -59,7 +61,10 @@ impl AgentSession {
         }
         if let Some(run) = &self.run {
             match run.phase {
-                RunPhase::Launching => due.push((run.requested_at + limits.launched, Due::Launch)),
+                RunPhase::Launching => {
+                    let since = run.unplaced_at.unwrap_or(run.requested_at);
+                    due.push((since + limits.launched, Due::Launch));
+                }
                 RunPhase::Ending { since, killed: false, .. } => {
                     due.push((since + limits.stopped, Due::Stop));
                 }
@@ -127,13 +132,13 @@ impl AgentSession {
             }
             // Whether the run is dead is asked anew, for this alone: what was asked for another step does not tell, and
             // what is parked has to count before the end does.
-            if step > 0 && matches!(due, Due::Received | Due::Silence) {
+            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch) {
                 break;
             }
             events.extend(match due {
                 Due::Received => self.on_unreceived(process, cx),
                 Due::Done => self.on_undone(cx),
-                Due::Launch => self.on_unlaunched(cx)?,
+                Due::Launch => self.on_unlaunched(process, cx)?,
                 Due::Silence => self.on_silence(process, heard_at, cx)?,
                 Due::Replay => self.on_missing(process, cx),
                 Due::Begin => self.on_unheard_begin(cx),
@@ -209,8 +214,24 @@ impl AgentSession {
         }
     }
 
-    /// No sidecar in time: Failed (ruling 12).
-    fn on_unlaunched(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    /// No sidecar in time: Failed (ruling 12); unless there is no place for it, then it waits (ruling 23). One that found a
+    /// place has its time from then on.
+    fn on_unlaunched(
+        &mut self,
+        process: ProcessState,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
+        let wanted = !self.status().is_terminal() && self.status() != AgentSessionStatus::Cancelling;
+        if let Some(run) = self.run.as_mut().filter(|_| wanted) {
+            if process == ProcessState::Waiting {
+                run.unplaced_at = Some(cx.now);
+                return Ok(Vec::new());
+            }
+            if run.unplaced_at.take().is_some() && process == ProcessState::Alive {
+                run.requested_at = cx.now;
+                return Ok(Vec::new());
+            }
+        }
         let mut events = if self.status().is_terminal() {
             Vec::new()
         } else {
@@ -364,7 +385,12 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
         let Some(run) = self.run.take_if(|run| run.id == run_id) else { return Ok(Vec::new()) };
-        self.past_runs.push(PastRun { id: run.id, ordinal: run.ordinal, next_sequence: run.inbox.next() });
+        self.past_runs.push(PastRun {
+            id: run.id,
+            ordinal: run.ordinal,
+            next_sequence: run.inbox.next(),
+            ended_at: Some(cx.now),
+        });
         let excess = self.past_runs.len().saturating_sub(Self::MAX_PAST_RUNS);
         self.past_runs.drain(..excess);
         self.touch_control();

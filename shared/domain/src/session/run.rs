@@ -51,8 +51,11 @@ pub struct Run {
     pub cause: RunCause,
     /// How far it is.
     pub phase: RunPhase,
-    /// When it was minted.
+    /// When it was minted, or found a place after it had waited for one.
     pub requested_at: Timestamp,
+    /// When it was last found to wait for a place; it does so for as long as it takes (ruling 23).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplaced_at: Option<Timestamp>,
     /// When its silence counts as death, unless something was heard from it until then (ruling 13).
     pub silent_at: Timestamp,
     /// The `begin` command, once its sidecar is up.
@@ -72,7 +75,7 @@ impl Run {
         match process {
             ProcessState::Alive => false,
             ProcessState::Dead => matches!(self.phase, RunPhase::Ending { .. }),
-            ProcessState::Unknown => true,
+            ProcessState::Waiting | ProcessState::Unknown => true,
         }
     }
 }
@@ -231,6 +234,9 @@ pub struct PastRun {
     pub ordinal: u32,
     /// The sequence that would have been next.
     pub next_sequence: u64,
+    /// When it ended; none for one of which that was not kept yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
 }
 
 /// Whose envelope it is.

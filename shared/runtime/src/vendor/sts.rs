@@ -95,13 +95,42 @@ impl StsVendor {
     }
 
     fn policy_of_run(&self, session: AgentSessionId, run: RunId) -> Value {
-        let StsSettings { bucket, .. } = &self.settings;
-        let partition = &self.partition;
-        policy(&[
+        let [events, blobs] = self.publishing(session);
+        policy(&[events, (RECEIVING, self.queue_arn(&commands_of(run))), blobs])
+    }
+
+    fn policy_of_leftovers(&self, session: AgentSessionId) -> Value {
+        policy(&self.publishing(session))
+    }
+
+    /// What one needs to publish.
+    fn publishing(&self, session: AgentSessionId) -> [(&'static [&'static str], String); 2] {
+        let (partition, bucket) = (&self.partition, &self.settings.bucket);
+        [
             (&["sqs:SendMessage*"], self.queue_arn(EVENTS)),
-            (RECEIVING, self.queue_arn(&commands_of(run))),
             (&["s3:PutObject"], format!("arn:{partition}:s3:::{bucket}/{}*", blobs_of(session))),
-        ])
+        ]
+    }
+
+    async fn granted(
+        &self,
+        session: AgentSessionId,
+        run: RunId,
+        policy: &Value,
+    ) -> Result<RunCredentials, VendError> {
+        let credentials = self.assume(&self.settings.sidecar_role, format!("run-{run}"), policy).await?;
+        Ok(RunCredentials {
+            expires_at: ends(&credentials),
+            access_key_id: credentials.access_key_id,
+            secret_access_key: credentials.secret_access_key,
+            session_token: credentials.session_token,
+            region: self.settings.region.clone(),
+            endpoint: self.settings.endpoint.clone(),
+            events_queue_url: self.queue_url(EVENTS),
+            commands_queue_url: self.queue_url(&commands_of(run)),
+            bucket: self.settings.bucket.clone(),
+            blob_prefix: blobs_of(session),
+        })
     }
 
     fn policy_of_queue(&self, queue: &str) -> Value {
@@ -133,20 +162,11 @@ fn ends(credentials: &Credentials) -> Timestamp {
 #[async_trait]
 impl CredentialVendor for StsVendor {
     async fn for_run(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError> {
-        let policy = self.policy_of_run(session, run);
-        let credentials = self.assume(&self.settings.sidecar_role, format!("run-{run}"), &policy).await?;
-        Ok(RunCredentials {
-            expires_at: ends(&credentials),
-            access_key_id: credentials.access_key_id,
-            secret_access_key: credentials.secret_access_key,
-            session_token: credentials.session_token,
-            region: self.settings.region.clone(),
-            endpoint: self.settings.endpoint.clone(),
-            events_queue_url: self.queue_url(EVENTS),
-            commands_queue_url: self.queue_url(&commands_of(run)),
-            bucket: self.settings.bucket.clone(),
-            blob_prefix: blobs_of(session),
-        })
+        self.granted(session, run, &self.policy_of_run(session, run)).await
+    }
+
+    async fn for_leftovers(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError> {
+        self.granted(session, run, &self.policy_of_leftovers(session)).await
     }
 
     async fn for_queue(&self, queue: &str) -> Result<QueueCredentials, VendError> {
@@ -204,6 +224,10 @@ mod tests {
         let actions = policy["Statement"][0]["Action"].as_array().unwrap();
         assert_eq!(actions, &["sqs:SendMessage*"], "a sidecar does not read the events of others");
         assert!(policy.to_string().len() < 2048, "STS takes no longer policy");
+        let leftovers = vendor(None).policy_of_leftovers(session);
+        let resources: Vec<_> =
+            leftovers["Statement"].as_array().unwrap().iter().map(|s| &s["Resource"]).collect();
+        assert_eq!(resources, [&policy["Statement"][0]["Resource"], &policy["Statement"][2]["Resource"]]);
     }
 
     #[test]

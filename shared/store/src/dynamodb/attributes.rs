@@ -57,7 +57,7 @@ pub(super) fn attributes(item: Item) -> Attributes {
     set("k", text(kind));
     set("v", number(version));
     match packing::pack(&body) {
-        Some(packed) => set("z", AttributeValue::B(Blob::new(packed))),
+        Some(packed) => set("p", AttributeValue::B(Blob::new(packed))),
         None => set("b", text(body)),
     }
     for (index, place) in [(Index::Listing, listing), (Index::Due, due)] {
@@ -89,13 +89,14 @@ pub(super) fn item(mut attributes: Attributes) -> Result<Item, TableError> {
 }
 
 fn body(attributes: &mut Attributes) -> Result<String, TableError> {
-    match attributes.remove("z") {
-        None => required(attributes, "b"),
-        Some(AttributeValue::B(packed)) => {
-            packing::unpack(packed.as_ref()).map_err(|error| TableError::Engine(Box::new(error)))
-        }
-        Some(_) => Err(malformed("z")),
-    }
+    let unpacked = match (attributes.remove("p"), attributes.remove("z")) {
+        (None, None) => return required(attributes, "b"),
+        (Some(AttributeValue::B(packed)), _) => packing::unpack(packed.as_ref()),
+        (Some(_), _) => return Err(malformed("p")),
+        (None, Some(AttributeValue::B(deflated))) => packing::unpack_plain(deflated.as_ref()),
+        (None, Some(_)) => return Err(malformed("z")),
+    };
+    unpacked.map_err(|error| TableError::Engine(Box::new(error)))
 }
 
 /// Names and values, as `DynamoDB` counts them: a number takes a byte for two digits and one more.

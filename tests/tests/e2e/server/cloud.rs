@@ -62,7 +62,7 @@ pub(super) struct Deployed {
 
 impl Deployed {
     /// Joins the deployment for tests in this hurry, with a worker for the owner that tests speak for.
-    pub(super) async fn join(endpoint: &str, hurry: u32) -> Self {
+    pub(super) fn join(endpoint: &str, hurry: u32) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/deploy/e2e-h{hurry}.json"));
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
             panic!("{}: {error}; `localstack/test` deploys what these tests need", file.display())

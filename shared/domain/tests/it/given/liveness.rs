@@ -143,6 +143,29 @@ fn a_pause_that_takes_long_only_notifies() {
     }
 }
 
+/// Ruling 23: without a place it waits, and with one it has its five minutes.
+#[test]
+fn a_launch_without_a_place_waits_and_has_its_time_once_it_has_found_one() {
+    Scene::launching()
+        .when(|s| s.clock(300, P::Waiting))
+        .then_events(&[])
+        .then_status(S::Queued)
+        .when(|s| s.clock(3600, P::Waiting))
+        .then_status(S::Queued)
+        .then(|s| s.conv.session.run().unwrap().unplaced_at.is_some(), &true)
+        .when(|s| s.clock(300, P::Alive))
+        .then_status(S::Queued)
+        .then(|s| s.conv.session.run().unwrap().unplaced_at, &None)
+        .when(|s| s.clock(299, P::Alive))
+        .then_status(S::Queued)
+        .when(|s| s.clock(1, P::Alive))
+        .then_status(S::Failed);
+    Scene::launching()
+        .when(|s| s.clock(300, P::Waiting))
+        .when(|s| s.clock(300, P::Dead))
+        .then_status(S::Failed);
+}
+
 #[test]
 fn a_launch_that_takes_too_long_fails() {
     Scene::launching()

@@ -1,0 +1,134 @@
+//! Requests to AWS as anybody who has credentials could send them: signed by hand, one builder for all services, so that
+//! what is tried stands in a table.
+
+use std::time::SystemTime;
+
+use aws_sdk_sqs::config::Credentials;
+use aws_sigv4::http_request::{PayloadChecksumKind, SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use reqwest::Method;
+use serde_json::Value;
+
+/// What is asked of a service.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// What it is signed for: `sqs`.
+    pub(crate) service: &'static str,
+    pub(crate) method: Method,
+    /// Absolute.
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+}
+
+/// Whoever has these credentials.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    http: reqwest::Client,
+    region: String,
+    credentials: Credentials,
+}
+
+/// What a service answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The name of the error, without its namespace; empty when there is none.
+    pub(crate) code: String,
+    pub(crate) text: String,
+}
+
+/// What services call a denial.
+const DENIALS: [&str; 4] =
+    ["AccessDenied", "AccessDeniedException", "AuthorizationError", "ForbiddenException"];
+/// What they call credentials that do not hold: the test is wrong then, or they have ended.
+const UNKNOWN: [&str; 9] = [
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+];
+
+impl Caller {
+    pub(crate) fn new(
+        http: &reqwest::Client,
+        region: &str,
+        id: &str,
+        secret: &str,
+        token: Option<&str>,
+    ) -> Self {
+        let credentials = Credentials::new(id, secret, token.map(str::to_owned), None, "test");
+        Self { http: http.clone(), region: region.to_owned(), credentials }
+    }
+
+    /// Sends a request. Panics when it did not get as far as a decision.
+    pub(crate) async fn send(&self, request: &Request) -> Answer {
+        let mut settings = SigningSettings::default();
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        let identity = self.credentials.clone().into();
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name(request.service)
+            .time(SystemTime::now())
+            .settings(settings)
+            .build()
+            .unwrap();
+        let headers = request.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let body = SignableBody::Bytes(request.body.as_bytes());
+        let signable = SignableRequest::new(request.method.as_str(), &request.url, headers, body).unwrap();
+        let (signature, _) = sign(signable, &parameters.into()).unwrap().into_parts();
+        let mut sent = self.http.request(request.method.clone(), &request.url).body(request.body.clone());
+        for (name, value) in &request.headers {
+            sent = sent.header(*name, value);
+        }
+        for (name, value) in signature.headers() {
+            sent = sent.header(name, value);
+        }
+        let answer = sent.send().await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let text = answer.text().await.unwrap();
+        let named = headers.get("x-amzn-errortype").and_then(|it| it.to_str().ok());
+        let code = if status < 300 { String::new() } else { code(named, &text) };
+        assert!(!UNKNOWN.contains(&code.as_str()), "the credentials do not hold: {request:?}\n{text}");
+        assert!(status < 500, "no decision: {status} {text}\n{request:?}");
+        Answer { status, code, text }
+    }
+}
+
+impl Answer {
+    /// Whether the caller may not. Anything else means that it may, even when there is nothing to be had.
+    pub(crate) fn denied(&self) -> bool {
+        DENIALS.contains(&self.code.as_str())
+    }
+
+    /// The answer as JSON, if the request was carried out.
+    #[track_caller]
+    pub(crate) fn done(self) -> Value {
+        assert!(self.status < 300, "{} {}", self.status, self.text);
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+
+    /// The text of an element, where services answer XML.
+    pub(crate) fn element(&self, name: &str) -> Option<&str> {
+        element(&self.text, name)
+    }
+}
+
+fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once(&format!("</{name}>"))?.0)
+}
+
+/// The name of an error: `com.amazon.coral.service#AccessDeniedException` is `AccessDeniedException`.
+fn code(named: Option<&str>, text: &str) -> String {
+    let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+    let of_json = || json["__type"].as_str().or_else(|| json["code"].as_str());
+    let whole = named.or_else(of_json).or_else(|| element(text, "Code")).unwrap_or_default();
+    whole.rsplit('#').next().unwrap_or_default().trim_end_matches(':').to_owned()
+}

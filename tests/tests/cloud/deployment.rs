@@ -1,0 +1,140 @@
+//! The deployment that is tried: where it is, who its root is, and its API.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pilothouse_cli::keys::{LocalKeys, Trust};
+use pilothouse_domain::UserId;
+use pilothouse_wire::gateway::RunCredentials;
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::caller::Caller;
+
+/// The file of the deployment, unless this variable names another.
+const VARIABLE: &str = "PILOTHOUSE_CLOUD_DEPLOYMENT";
+const USUAL: &str = "target/deploy/ph-auth.json";
+/// How long anything may take to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A deployment on a local cloud that evaluates policies.
+pub(crate) struct Deployment {
+    pub(crate) http: reqwest::Client,
+    /// Of every service.
+    pub(crate) endpoint: String,
+    pub(crate) region: String,
+    pub(crate) account: String,
+    pub(crate) prefix: String,
+    pub(crate) table: String,
+    pub(crate) stream_arn: String,
+    pub(crate) bucket: String,
+    pub(crate) code_bucket: String,
+    pub(crate) issuer_bucket: String,
+    pub(crate) secret_arn: String,
+    pub(crate) sidecar_role: String,
+    pub(crate) worker_role: String,
+    pub(crate) topic: String,
+    pub(crate) bus: String,
+    pub(crate) stream_endpoint: String,
+    /// Whether sidecars are tasks of ECS.
+    pub(crate) on_ecs: bool,
+    api_url: String,
+    keys: PathBuf,
+    trust: Trust,
+}
+
+impl Deployment {
+    /// The one that the file describes. Panics when it stands on a cloud that lets everybody do everything.
+    pub(crate) async fn open() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let file = std::env::var_os(VARIABLE).map_or_else(|| root.join(USUAL), PathBuf::from);
+        let text = std::fs::read(&file)
+            .unwrap_or_else(|error| panic!("{}: {error}; deploy first, or set {VARIABLE}", file.display()));
+        let values: Value = serde_json::from_slice(&text).unwrap();
+        let value = |name: &str| {
+            values[name].as_str().unwrap_or_else(|| panic!("{} has no {name}", file.display())).to_owned()
+        };
+        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
+        let endpoint = value("Endpoint");
+        assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint} is no local cloud");
+        let health = http.get(format!("{endpoint}/_ministack/health")).send().await.unwrap();
+        let health: Value = serde_json::from_str(&health.text().await.unwrap()).unwrap();
+        assert_eq!(
+            health["auth"], "enabled",
+            "{endpoint} evaluates no policies; start it by `localstack/up --auth`"
+        );
+        let sidecar_role = value("SidecarRoleArn");
+        Self {
+            http,
+            region: value("Region"),
+            account: sidecar_role.split(':').nth(4).unwrap().to_owned(),
+            prefix: value("Prefix"),
+            table: value("TableName"),
+            stream_arn: value("TableStreamArn"),
+            bucket: value("Bucket"),
+            code_bucket: value("CodeBucket"),
+            issuer_bucket: value("IssuerBucket"),
+            secret_arn: value("SecretArn"),
+            worker_role: value("WorkerRoleArn"),
+            topic: value("NoticesTopicArn"),
+            bus: value("EventBusName"),
+            stream_endpoint: value("StreamEndpoint"),
+            on_ecs: value("Runtime") == "ecs",
+            api_url: value("ApiUrl"),
+            keys: value("Keys").into(),
+            trust: Trust { issuer: value("Issuer"), audience: value("Audience") },
+            endpoint,
+            sidecar_role,
+        }
+    }
+
+    /// Whoever may do everything.
+    pub(crate) fn root(&self) -> Caller {
+        Caller::new(&self.http, &self.region, "test", "test", None)
+    }
+
+    /// Takes a role on. The local cloud lets its root in where a role trusts a service.
+    pub(crate) async fn with_role(&self, role: &str) -> Caller {
+        let answer = self.root().send(&self.assume(role)).await;
+        let part = |name: &str| {
+            answer.element(name).unwrap_or_else(|| panic!("{role} cannot be assumed: {}", answer.text))
+        };
+        let (id, secret) = (part("AccessKeyId"), part("SecretAccessKey"));
+        Caller::new(&self.http, &self.region, id, secret, Some(part("SessionToken")))
+    }
+
+    /// Whoever has the credentials of a run.
+    pub(crate) fn with_credentials(&self, credentials: &RunCredentials) -> Caller {
+        let RunCredentials { access_key_id, secret_access_key, session_token, .. } = credentials;
+        Caller::new(&self.http, &self.region, access_key_id, secret_access_key, Some(session_token))
+    }
+
+    /// The role that a function has; nothing when it is not deployed.
+    pub(crate) async fn role_of(&self, function: &str) -> Option<String> {
+        let configuration = self.lambda(Method::GET, function, "/configuration", "");
+        let answer = self.root().send(&configuration).await;
+        (answer.status != 404).then(|| answer.done()["Role"].as_str().unwrap().to_owned())
+    }
+
+    /// The whole name of a queue.
+    pub(crate) fn queue(&self, logical: &str) -> String {
+        format!("{}-{logical}", self.prefix)
+    }
+
+    /// A token that speaks for an owner.
+    pub(crate) fn token(&self, owner: &str) -> String {
+        let keys = LocalKeys::open(&self.keys).unwrap().unwrap();
+        let owner = UserId::parse(owner.to_owned()).unwrap();
+        keys.mint_for(&self.trust, &owner, Duration::from_hours(1)).unwrap()
+    }
+
+    /// A request to the API, with any bearer token. The status, and the body where it is JSON.
+    pub(crate) async fn api(&self, method: Method, path: &str, token: &str, body: &Value) -> (u16, Value) {
+        let request = self.http.request(method, format!("{}{path}", self.api_url.trim_end_matches('/')));
+        let request = request.bearer_auth(token).header("content-type", "application/json");
+        let request = if body.is_null() { request } else { request.body(body.to_string()) };
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap_or(Value::Null))
+    }
+}
