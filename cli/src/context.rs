@@ -157,9 +157,13 @@ mod tests {
     fn a_deployment_is_logged_in_to_with_what_its_issuer_signs() {
         let dir = tempfile::tempdir().unwrap();
         LocalKeys::open_or_create(dir.path()).unwrap();
+        // One that says nothing of its issuer, whatever is deployed from this source tree.
+        let file = dir.path().join("deployment.json");
+        std::fs::write(&file, r#"{"ApiUrl": "https://api.example", "StreamUrl": "wss://live.example"}"#)
+            .unwrap();
         let globals = Globals {
             profile: Profile::Aws,
-            url: Some("https://api.example".into()),
+            deployment: Some(file),
             data: Some(dir.path().to_owned()),
             ..Globals::default()
         };

@@ -188,6 +188,10 @@ impl Client {
                     request.header(reqwest::header::CONTENT_TYPE, "application/json").body(body.clone());
             }
             match request.send().await {
+                Ok(response) if sent < resends && was_cut_off(response.status()) => {
+                    sent += 1;
+                    tokio::time::sleep(RESEND_AFTER).await;
+                }
                 Ok(response) => break response,
                 Err(e) if sent < resends && !e.is_connect() && !e.is_timeout() => {
                     sent += 1;
@@ -212,6 +216,12 @@ impl Client {
         value.set_sensitive(true);
         Ok(value)
     }
+}
+
+/// Whether whoever stands before the server says that it did not get to an answer: a function that was killed at work, or
+/// that could not be started.
+const fn was_cut_off(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
 }
 
 /// Whether an address is of this machine.

@@ -151,6 +151,27 @@ async fn a_post_whose_answer_was_lost_is_sent_again_under_the_same_idempotency_k
 }
 
 #[tokio::test]
+async fn what_was_cut_off_before_the_server_is_sent_again_unless_it_could_happen_twice() {
+    let keys: Arc<Mutex<Vec<String>>> = Arc::default();
+    let cut_off = {
+        let keys = Arc::clone(&keys);
+        move |headers: HeaderMap| async move {
+            let key =
+                headers.get("idempotency-key").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
+            keys.lock().unwrap().push(key);
+            (StatusCode::BAD_GATEWAY, "the function ended")
+        }
+    };
+    let (_, client) = serve(Router::new().fallback(cut_off)).await;
+    assert_eq!(client.close(id(), None).await.unwrap_err().status(), Some(502));
+    assert_eq!(client.session(id()).await.unwrap_err().status(), Some(502));
+    client.set_pool(3).await.unwrap_err();
+    let keys = keys.lock().unwrap();
+    assert_eq!(keys.len(), 3 + 3 + 1);
+    assert!(!keys[0].is_empty() && keys[..3].iter().all(|key| *key == keys[0]), "{keys:?}");
+}
+
+#[tokio::test]
 async fn a_version_is_sent_as_an_etag() {
     let refuse = |headers: HeaderMap, _body: Bytes| async move {
         let etag = headers.get("if-match").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();

@@ -137,7 +137,7 @@ async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
 #[tokio::test]
 async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
     let server = Server::start(1).await;
-    let session = started(&server, &endless()).await;
+    let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
     // It hears nothing any more, however long the message takes to it.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
