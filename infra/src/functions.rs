@@ -69,6 +69,13 @@ fn add(stack: &mut Stack, function: &Deployed) {
             "MemorySize": function.needs.memory_mb,
             "Timeout": function.needs.timeout_seconds,
             "Environment": { "Variables": environment::variables() },
+            // A function's own line tells of each invocation; those of the platform would be half of what logs cost. What
+            // functions log is theirs to decide, so nothing of that is held back.
+            "LoggingConfig": {
+                "LogFormat": "JSON",
+                "SystemLogLevel": reference("PlatformLogLevel"),
+                "ApplicationLogLevel": "TRACE",
+            },
         }),
         json!({ "DependsOn": [&log] }),
     );

@@ -128,6 +128,13 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "PlatformLogLevel",
+        default: Some("WARN"),
+        allowed: &["DEBUG", "INFO", "WARN"],
+        about: "What Lambda itself logs of functions: with INFO, a report of each invocation; with WARN, of failed ones",
+        ..TEXT
+    },
+    Parameter {
         name: "TracesEndpoint",
         default: Some(""),
         about: "A collector of traces that speaks OTLP over HTTP; when empty, no spans are sent",

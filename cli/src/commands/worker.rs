@@ -1,8 +1,10 @@
 //! `pilothouse worker`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::Args;
+use pilothouse_runtime::Containers;
 use pilothouse_wire::worker::WorkerId;
 
 use super::up::{logs, stop_requested};
@@ -17,8 +19,10 @@ use crate::worker::{RemoteWorker, Settings, name_of};
 ///
 /// The worker registers with the control plane (--url) as yours, and runs what your sessions ask for where your
 /// repositories and tools are. A session chooses by its labels: `worker/gpu=a100` asks for a worker with the label
-/// gpu=a100, `worker/id=NAME` for one by name. Ctrl-C ends the worker; agents that work go on, and the next start takes
-/// them over.
+/// gpu=a100, `worker/id=NAME` for one by name. With --docker, agents see of this machine what they work on, and nothing
+/// else: the session's folders stand where they are here.
+///
+/// Ctrl-C ends the worker; agents that work go on, and the next start takes them over.
 #[derive(Debug, Args)]
 pub struct Worker {
     /// Its name among your workers [default: made once, and kept in the data folder]
@@ -33,6 +37,15 @@ pub struct Worker {
     /// Serve everybody; only for operators of the control plane
     #[arg(long)]
     pub shared: bool,
+    /// Run sidecars in containers of this image, whose entry point is a pilothouse-sidecar
+    #[arg(long, value_name = "IMAGE")]
+    pub docker: Option<String>,
+    /// The engine of containers: a program with Docker's command line
+    #[arg(long, default_value = "docker", requires = "docker", value_name = "PROGRAM")]
+    pub docker_engine: PathBuf,
+    /// An option for the engine's `run`, such as --network=host or --init; may be given again
+    #[arg(long = "docker-option", requires = "docker", allow_hyphen_values = true, value_name = "OPTION")]
+    pub docker_options: Vec<String>,
     /// Leave nothing behind at the end: agents end with the worker, and it is forgotten
     #[arg(long)]
     pub ephemeral: bool,
@@ -73,6 +86,11 @@ impl Worker {
             shared: self.shared,
             data: data.clone(),
             sidecar,
+            containers: self.docker.map(|image| Containers {
+                engine: self.docker_engine,
+                image,
+                options: self.docker_options,
+            }),
         };
         let worker = RemoteWorker::start(context.client, settings).await?;
         if globals.json {

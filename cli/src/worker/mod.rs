@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_runtime::{Ports, Worker, WorkerConfig};
+use pilothouse_runtime::{Containers, Ports, Worker, WorkerConfig};
 use pilothouse_wire::worker::{Heartbeat, WorkerId};
 use tokio::task::JoinSet;
 
@@ -51,6 +51,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// The sidecar's program.
     pub sidecar: PathBuf,
+    /// The containers that sidecars run in; none: they are processes.
+    pub containers: Option<Containers>,
 }
 
 /// Why a worker did not start.
@@ -78,7 +80,8 @@ impl RemoteWorker {
     pub async fn start(client: Client, settings: Settings) -> Result<Self, WorkerError> {
         let control = Arc::new(ControlPlane::new(client.clone(), settings.id.clone()));
         let ports = Ports { claims: Arc::clone(&control) as _, events: control as _ };
-        let config = WorkerConfig::new(&settings.data, &settings.sidecar);
+        let mut config = WorkerConfig::new(&settings.data, &settings.sidecar);
+        config.containers = settings.containers.clone();
         let worker = Arc::new(Worker::start(config, ports).await?);
         let said = Heartbeat {
             labels: settings.labels,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::containers::Containers;
 use crate::environment::Environment;
 
 /// The settings of a worker.
@@ -16,6 +17,8 @@ pub struct WorkerConfig {
     pub placement: String,
     /// All that sidecars see of an environment.
     pub environment: Environment,
+    /// The containers that sidecars run in; none: they are processes of this machine.
+    pub containers: Option<Containers>,
     /// How long the worker waits for what.
     pub timing: Timing,
     /// How long the directories of finished runs are kept.
@@ -30,6 +33,7 @@ impl WorkerConfig {
             sidecar: sidecar.into(),
             placement: "local".to_owned(),
             environment: Environment::chosen(),
+            containers: None,
             timing: Timing::default(),
             retention: Retention::default(),
         }

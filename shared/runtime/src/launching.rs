@@ -36,7 +36,7 @@ impl Inner {
             }
         };
         match self.prepare(request, &run).await {
-            Ok(true) => Ok(Some((Arc::clone(&run), self.start_process(&run)))),
+            Ok(true) => Ok(Some((Arc::clone(&run), self.start_process(request, &run)))),
             Ok(false) => {
                 self.registry.remove(run.id);
                 Ok(None)
@@ -73,15 +73,21 @@ impl Inner {
 
     /// Starts the process of a run that is claimed and prepared. From here on its end is told by an event, also
     /// when it could not be started.
-    fn start_process(&self, run: &Arc<Run>) -> Beginning {
+    fn start_process(&self, request: &LaunchRequest, run: &Arc<Run>) -> Beginning {
         let mut phase = run.phase();
         let stopped =
             matches!(*phase, Phase::Preparing { stop: true }) || self.stopping.load(Ordering::SeqCst);
         let beginning = if stopped {
             Beginning::Over(exit::without_process("the run was stopped before it started".to_owned()))
         } else {
-            match process::command(&self.config, "run", &run.dir).and_then(|mut c| OwnProcess::spawn(&mut c))
-            {
+            let command = match &self.config.containers {
+                None => process::command(&self.config, "run", &run.dir),
+                Some(containers) => {
+                    let home = self.sessions.join(run.session.to_string());
+                    containers.command(&self.config, request, &home, &run.dir)
+                }
+            };
+            match command.and_then(|mut command| OwnProcess::spawn(&mut command)) {
                 Ok(process) => Beginning::Child(process),
                 Err(e) => {
                     Beginning::Over(exit::without_process(format!("the sidecar could not be started: {e}")))

@@ -18,6 +18,7 @@
 //! | `lock`        | sidecar    | held by `flock` for the sidecar's whole life; contains its process id   |
 //! | `spool.db`    | sidecar    | what it has to publish; without this file nothing is drained            |
 //! | `sidecar.log` | both       | standard output and error of `run` and `drain`                          |
+//! | `engine`      | worker     | the engine that the sidecar runs in a container of, where it does       |
 //! | `exited.json` | worker     | the process is gone; the exit is not reported yet                        |
 //! | `finished`    | worker     | the exit was reported                                                   |
 //!
@@ -28,6 +29,7 @@
 
 pub mod claims;
 pub mod config;
+pub mod containers;
 pub mod ecs;
 pub mod environment;
 pub mod events;
@@ -48,6 +50,7 @@ mod watch;
 
 pub use claims::{ClaimError, ClaimOutcome, RunClaims};
 pub use config::{Retention, Timing, WorkerConfig};
+pub use containers::Containers;
 #[cfg(feature = "ecs")]
 pub use ecs::{EcsRuntime, EcsSettings};
 pub use environment::Environment;

@@ -24,7 +24,10 @@ pub(crate) enum Look {
 ///
 /// An untouched lock is left alone: taking it, if only to look, could turn away the sidecar that is about to take
 /// it. One caller at a time may look at the lock of a run, or they would take each other for the sidecar.
-pub(crate) fn look(path: &Path) -> io::Result<Look> {
+///
+/// A process id of this machine is one that can be signalled, so that 1 is never believed; in a container of its own it
+/// is the sidecar's.
+pub(crate) fn look(path: &Path, in_container: bool) -> io::Result<Look> {
     let mut file = match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Look::Untouched),
@@ -32,7 +35,10 @@ pub(crate) fn look(path: &Path) -> io::Result<Look> {
     };
     let mut written = String::new();
     (&mut file).take(32).read_to_string(&mut written)?;
-    let Some(pid) = written.trim().parse().ok().filter(|pid| *pid > 1) else { return Ok(Look::Untouched) };
+    let least = if in_container { 1 } else { 2 };
+    let Some(pid) = written.trim().parse().ok().filter(|pid| *pid >= least) else {
+        return Ok(Look::Untouched);
+    };
     Ok(try_lock(file)?.map_or(Look::Held(Pid::from_raw(pid)), |_taken| Look::Free))
 }
 
@@ -59,10 +65,10 @@ mod tests {
     fn a_lock_without_a_process_id_is_untouched_and_stays_so() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        assert!(matches!(look(&path).unwrap(), Look::Untouched));
+        assert!(matches!(look(&path, false).unwrap(), Look::Untouched));
         assert!(!path.exists(), "looking created the file");
         std::fs::write(&path, "").unwrap();
-        assert!(matches!(look(&path).unwrap(), Look::Untouched));
+        assert!(matches!(look(&path, false).unwrap(), Look::Untouched));
     }
 
     #[test]
@@ -72,7 +78,9 @@ mod tests {
         for written in ["0", "1", "-1", "-4000", "12x", "99999999999999"] {
             std::fs::write(&path, written).unwrap();
             let _held = take(&path).unwrap().unwrap();
-            assert!(matches!(look(&path).unwrap(), Look::Untouched), "{written}");
+            assert!(matches!(look(&path, false).unwrap(), Look::Untouched), "{written}");
+            let believed = matches!(look(&path, true).unwrap(), Look::Held(_));
+            assert_eq!(believed, written == "1", "{written}: the first of a container is its sidecar");
         }
     }
 
@@ -81,10 +89,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         std::fs::write(&path, "4000\n").unwrap();
-        assert!(matches!(look(&path).unwrap(), Look::Free));
+        assert!(matches!(look(&path, false).unwrap(), Look::Free));
         let held = take(&path).unwrap().unwrap();
-        assert!(matches!(look(&path).unwrap(), Look::Held(pid) if pid.as_raw() == 4000));
+        assert!(matches!(look(&path, false).unwrap(), Look::Held(pid) if pid.as_raw() == 4000));
         drop(held);
-        assert!(matches!(look(&path).unwrap(), Look::Free));
+        assert!(matches!(look(&path, false).unwrap(), Look::Free));
     }
 }

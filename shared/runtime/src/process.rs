@@ -1,5 +1,6 @@
 //! A sidecar that this process started: spawned into its own process group, watched and reaped by a thread.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,9 +20,14 @@ use crate::run_dir::RunDir;
 pub(crate) fn command(config: &WorkerConfig, verb: &str, dir: &RunDir) -> io::Result<Command> {
     let log = dir.open_log()?;
     let mut command = Command::new(&config.sidecar);
+    command.arg(verb).arg(dir.path());
+    apart(&mut command, config, dir, log)?;
+    Ok(command)
+}
+
+/// Sets a command apart from this process: its own directory, environment, log and group.
+pub(crate) fn apart(command: &mut Command, config: &WorkerConfig, dir: &RunDir, log: File) -> io::Result<()> {
     command
-        .arg(verb)
-        .arg(dir.path())
         .current_dir(dir.path())
         .env_clear()
         .envs(config.environment.iter())
@@ -29,7 +35,7 @@ pub(crate) fn command(config: &WorkerConfig, verb: &str, dir: &RunDir) -> io::Re
         .stdout(log.try_clone()?)
         .stderr(log)
         .process_group(0);
-    Ok(command)
+    Ok(())
 }
 
 /// A sidecar that is a child of this process.

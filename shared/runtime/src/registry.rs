@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::Signal;
@@ -47,19 +48,36 @@ impl Run {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the lock, one look at a time.
-    pub(crate) fn look(&self) -> io::Result<Look> {
-        let _one_at_a_time = self.phase();
-        lock::look(&self.dir.lock())
+    /// The engine, where the sidecar runs in a container.
+    pub(crate) fn engine(&self) -> Option<PathBuf> {
+        self.dir.engine()
     }
 
-    /// Signals the processes of the run, if they are verified to be its own.
+    /// Has a run that is still being prepared end before it begins. Whether it is.
+    pub(crate) fn stop_in_preparation(&self) -> bool {
+        match &mut *self.phase() {
+            Phase::Preparing { stop } => {
+                *stop = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Looks at the lock, one look at a time.
+    pub(crate) fn look(&self) -> io::Result<Look> {
+        let in_container = self.engine().is_some();
+        let _one_at_a_time = self.phase();
+        lock::look(&self.dir.lock(), in_container)
+    }
+
+    /// Signals the processes of the run, if they are verified to be its own: not for runs in containers.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<Signalled> {
         let mut phase = self.phase();
         match &mut *phase {
             Phase::Preparing { stop } => *stop = true,
             Phase::Child(process) => _ = process.signal(signal)?,
-            Phase::Adopted => match lock::look(&self.dir.lock())? {
+            Phase::Adopted => match lock::look(&self.dir.lock(), false)? {
                 Look::Held(pid) if process::signal_holder(pid, signal)? => {}
                 // A server that was killed as it was about to start the sidecar leaves nothing to signal.
                 Look::Untouched if self.dir.close_unstarted()?.is_some() => {}

@@ -22,6 +22,7 @@ const SPOOL: &str = "spool.db";
 const LOG: &str = "sidecar.log";
 const EXITED: &str = "exited.json";
 const FINISHED: &str = "finished";
+const ENGINE: &str = "engine";
 
 /// A directory that does not say what it must.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +131,19 @@ impl RunDir {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Notes that the sidecar runs in a container of this engine.
+    pub(crate) fn note_engine(&self, engine: &Path) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt as _;
+        write_new(&self.path.join(ENGINE), engine.as_os_str().as_bytes())
+    }
+
+    /// The engine that the sidecar runs in a container of, if it does.
+    pub(crate) fn engine(&self) -> Option<PathBuf> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let bytes = fs::read(self.path.join(ENGINE)).ok()?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
     }
 
     pub(crate) fn lock(&self) -> PathBuf {

@@ -51,6 +51,11 @@ pub(crate) async fn see_to_the_end(inner: &Arc<Inner>, run: &Arc<Run>, beginning
 
 async fn child(inner: &Arc<Inner>, run: &Arc<Run>, process: &OwnProcess) -> RunExit {
     let Some(status) = process.ended().await else { return exit::unobserved(&run.dir) };
+    if run.engine().is_some() && matches!(run.look(), Ok(Look::Held(_))) {
+        tracing::warn!(run = %run.id, %status, "an engine's client ended before its container");
+        inner.registry.enter(run, Phase::Adopted);
+        return adopted(inner, run).await;
+    }
     if status.code() == Some(exit::RUN_IS_TAKEN) && matches!(run.look(), Ok(Look::Held(_) | Look::Free)) {
         // Another sidecar runs this run, or did a moment ago. It is that one whose end matters.
         tracing::warn!(run = %run.id, "the run has a sidecar already");
@@ -68,7 +73,8 @@ async fn adopted(inner: &Arc<Inner>, run: &Arc<Run>) -> RunExit {
         match run.look() {
             Ok(Look::Held(pid)) => seen = Some(pid),
             Ok(Look::Free) => {
-                if let Some(group) = seen {
+                // What was in a container has ended with it.
+                if let Some(group) = seen.filter(|_| run.engine().is_none()) {
                     end_left_behind(inner, group).await;
                 }
                 return exit::unobserved(&run.dir);

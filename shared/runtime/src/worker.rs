@@ -23,7 +23,7 @@ use crate::port::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, 
 use crate::registry::{Phase, Registry, Run, Signalled};
 use crate::run_dir::{RunDir, private_folder};
 use crate::watch::see_to_the_end;
-use crate::{adoption, process, retention};
+use crate::{adoption, containers, process, retention};
 
 /// How long after the last kill the ends of runs may take to be reported, over the time for draining.
 const REPORTING: Duration = Duration::from_secs(5);
@@ -54,6 +54,12 @@ pub enum StartError {
     InUse {
         /// The folder.
         path: PathBuf,
+    },
+    /// The engine of containers is not there, or does not work.
+    #[error("{engine} does not answer; containers need it")]
+    Engine {
+        /// Its program.
+        engine: PathBuf,
     },
     /// The sidecar program is not there, or is not a program.
     #[error("{path} is not a program that can be run")]
@@ -101,6 +107,11 @@ impl Worker {
             .ok()
             .filter(|path| process::is_program(path))
             .ok_or_else(|| StartError::Sidecar { path: config.sidecar.clone() })?;
+        if let Some(containers) = &config.containers
+            && !containers.answers().await
+        {
+            return Err(StartError::Engine { engine: containers.engine.clone() });
+        }
         let owner = adoption::own(&data).await?;
         retention::sweep_leftovers(&runs).map_err(unusable)?;
         retention::prune(&runs, config.retention).map_err(unusable)?;
@@ -137,10 +148,10 @@ impl Worker {
     pub async fn stop_all(&self, grace: Duration) {
         let registry = &self.inner.registry;
         self.inner.stopping.store(true, Ordering::SeqCst);
-        self.signal_all(Signal::SIGTERM);
+        self.signal_all(Signal::SIGTERM).await;
         let gone = |runs: &[Arc<Run>]| runs.iter().all(|run| matches!(*run.phase(), Phase::Over));
         if timeout(grace, registry.until(gone)).await.is_err() {
-            self.signal_all(Signal::SIGKILL);
+            self.signal_all(Signal::SIGKILL).await;
         }
         let limit = self.inner.config.timing.drain_limit + REPORTING;
         if timeout(limit, registry.until(<[_]>::is_empty)).await.is_err() {
@@ -148,11 +159,14 @@ impl Worker {
         }
     }
 
-    fn signal_all(&self, signal: Signal) {
-        for run in self.inner.registry.all() {
-            if let Err(error) = run.signal(signal) {
+    async fn signal_all(&self, signal: Signal) {
+        let one = async |run: Arc<Run>| {
+            if let Err(error) = signal_run(&run, signal).await {
                 tracing::error!(run = %run.id, %error, %signal, "a run cannot be signalled");
             }
+        };
+        for run in self.inner.registry.all() {
+            one(run).await;
         }
     }
 
@@ -165,6 +179,17 @@ impl Worker {
         }
         tasks.spawn(task);
     }
+}
+
+/// Signals a run where it is: its processes, or its container.
+async fn signal_run(run: &Run, signal: Signal) -> io::Result<Signalled> {
+    let Some(engine) = run.engine() else { return run.signal(signal) };
+    let is_over = |run: &Run| matches!(*run.phase(), Phase::Over);
+    if run.stop_in_preparation() || is_over(run) || containers::signal(&engine, run.id, signal).await? {
+        return Ok(Signalled::Done);
+    }
+    // It may be about to begin; whoever wants it stopped asks again.
+    Ok(if is_over(run) { Signalled::Done } else { Signalled::Unverified })
 }
 
 #[async_trait]
@@ -195,7 +220,7 @@ impl AgentRuntime for Worker {
             StopMode::Terminate => Signal::SIGTERM,
             StopMode::Kill => Signal::SIGKILL,
         };
-        match known.signal(signal) {
+        match signal_run(&known, signal).await {
             Ok(Signalled::Done) => Ok(()),
             Ok(Signalled::Unverified) => Err(StopError::Unverified { run }),
             Err(source) => Err(StopError::Signal { run, source }),

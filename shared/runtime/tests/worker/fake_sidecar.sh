@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stands in for `pilothouse-sidecar`. What it shares with the real one is its behaviour towards the worker: the two
 # verbs, the lock with the process id in it, exit code 3, and the spool. What it does beyond that is the shell code in
-# `behaviour` and `drain` in the data folder, written by the test.
+# `behaviour` and `drain` in the data folder, written by the test. In a container, INSIDE is the process id that it has there.
 dir=$2
 data=${dir%/runs/*}
 
@@ -27,7 +27,7 @@ run)
     flock -n 9 || exit 3
     if [ -e "$dir/exited.json" ] || [ -e "$dir/finished" ]; then exit 3; fi
     : > "$dir/spool.db"
-    echo "$$" > "$dir/lock"
+    echo "${INSIDE:-$$}" > "$dir/lock"
     . "$data/behaviour"
     ;;
 drain)

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod adoption;
+mod containers;
 mod launching;
 mod stopping;
 mod support;
