@@ -48,6 +48,22 @@ struct Description {
     endpoint: String,
 }
 
+/// A client of one of the deployment's services, with the credentials of anybody: the local cloud of these tests does not
+/// ask.
+macro_rules! client {
+    ($service:ident, $description:expr) => {
+        $service::Client::from_conf(
+            $service::Config::builder()
+                .behavior_version(BehaviorVersion::v2026_01_12())
+                .region(Region::new($description.region.clone()))
+                .endpoint_url(&$description.endpoint)
+                .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+                .http_client(aws_smithy_http_client::Builder::new().build_http())
+                .build(),
+        )
+    };
+}
+
 /// A deployment as one test has it.
 pub(super) struct Deployed {
     description: Description,
@@ -156,14 +172,7 @@ impl Deployed {
     }
 
     pub(super) async fn publish(&self, session: AgentSessionId, envelopes: &[Signed]) {
-        let config = aws_sdk_sqs::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new(self.description.region.clone()))
-            .endpoint_url(&self.description.endpoint)
-            .credentials_provider(credentials())
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build();
-        let client = aws_sdk_sqs::Client::from_conf(config);
+        let client = client!(aws_sdk_sqs, self.description);
         let broker = SqsBroker::new(client, SqsConfig::new(&self.description.prefix)).unwrap();
         let messages = envelopes.iter().map(|signed| {
             let id = Uuid::now_v7().to_string();
@@ -175,14 +184,7 @@ impl Deployed {
     }
 
     pub(super) fn table(&self) -> DynamoTable {
-        let config = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new(self.description.region.clone()))
-            .endpoint_url(&self.description.endpoint)
-            .credentials_provider(credentials())
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build();
-        let client = aws_sdk_dynamodb::Client::from_conf(config);
+        let client = client!(aws_sdk_dynamodb, self.description);
         DynamoTable::new(client, &self.description.table_name, system_clock())
     }
 
@@ -211,11 +213,6 @@ impl Deployed {
         assert!(!kept.is_empty());
         kept
     }
-}
-
-/// Those of anybody: the local cloud of these tests does not ask.
-fn credentials() -> Credentials {
-    Credentials::new("test", "test", None, None, "test")
 }
 
 /// The logs of the worker, of its sidecars and of the functions.

@@ -1,6 +1,6 @@
 //! The functions of a deployment, as the local cloud runs them: one process and another, with a log each.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 /// The variable that names the function to its process.
 const NAME: &str = "AWS_LAMBDA_FUNCTION_NAME=";
+
+/// How long a killed process may take to be dead.
+const DYING: Duration = Duration::from_secs(5);
 
 /// The functions of one deployment.
 pub(super) struct Functions {
@@ -25,18 +28,24 @@ impl Functions {
         Self { http, endpoint: endpoint.to_owned(), prefix: prefix.to_owned(), since }
     }
 
-    /// Kills every process of every function.
+    /// Kills every process of every function, and waits until they are dead: whoever sends them events sees that only then,
+    /// and must not hand the next request to one that is about to die.
     pub(super) fn kill(&self) {
         let ours = format!("{NAME}{}-", self.prefix);
+        let mut killed = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
             let Some(pid) = pid.filter(|pid| *pid > 1) else { continue };
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
             let is_ours = environment.split(|byte| *byte == 0).any(|line| line.starts_with(ours.as_bytes()));
-            if is_ours {
-                // One that has ended meanwhile is dead, too.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            // One that has ended meanwhile is dead, too.
+            if is_ours && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok() {
+                killed.push(pid);
             }
+        }
+        let give_up = Instant::now() + DYING;
+        while killed.iter().any(|pid| !is_dead(*pid)) && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -79,4 +88,11 @@ impl Functions {
         let text = request.send().await.unwrap().text().await.unwrap();
         serde_json::from_str(&text).unwrap_or(Value::Null)
     }
+}
+
+/// Whether nothing is left of a process but, at most, its entry.
+fn is_dead(pid: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    // After the name, which may hold anything: the state, `Z` of a process that nobody has asked after yet.
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
