@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
+//! | [`chain`] | the `SessionChain` aggregate: one piece of work over several sessions |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod chain;
 pub mod conversation;
 pub mod deadline;
 pub mod event;
@@ -29,6 +31,7 @@ pub mod time;
 pub mod trace;
 pub mod value;
 
+pub use chain::SessionChain;
 pub use deadline::Deadlines;
 pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;

@@ -1,8 +1,8 @@
 //! Why a session refuses (ruling 5: each has a stable code and a sentence that says what to do).
 
-use crate::Usd;
 use crate::session::{AgentSessionStatus, Operation};
 use crate::value::InvalidBudget;
+use crate::{AgentSessionId, Usd};
 
 /// A refusal. The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +63,12 @@ pub enum SessionError {
         /// What: `pause`.
         what: &'static str,
     },
+    /// Its work goes on in another session (ruling 35).
+    #[error("the work of this session goes on in session {continuation}; do it there")]
+    Continued {
+        /// That session.
+        continuation: AgentSessionId,
+    },
     /// The acknowledgement names no outstanding command of the current run (ruling 11).
     #[error("the acknowledgement does not belong to the outstanding command")]
     StaleAck,
@@ -103,6 +109,7 @@ impl SessionError {
             Self::WrongKindOfRequest { .. } => "wrong-request",
             Self::RetriesExhausted { .. } => "retries-exhausted",
             Self::NotCapable { .. } => "not-supported",
+            Self::Continued { .. } => "continued",
             Self::StaleAck => "stale-ack",
         }
     }

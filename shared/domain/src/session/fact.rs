@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
-use crate::value::{Capabilities, ContextWindowSnapshot, Question, SessionOutput, SessionTask, TokenUsage};
+use crate::value::{
+    Capabilities, ContextWindowSnapshot, HandoffDocument, Question, SessionOutput, SessionTask, TokenUsage,
+};
 use crate::{CommandId, MessageId, MeterId, SubAgentId, ToolCallId, TurnId, Usd};
 
 /// One fact.
@@ -66,7 +68,7 @@ pub enum AgentFact {
     /// The window is full.
     ContextExhausted,
     /// The document for the continuation.
-    HandoffWritten,
+    HandoffWritten(Box<HandoffDocument>),
     /// The agent hands over by itself.
     HandedOver {
         /// Why.
@@ -147,7 +149,7 @@ impl AgentFact {
             Self::Used(_) => "Usage",
             Self::ContextNearingLimit { .. } => "A warning about the context window",
             Self::ContextExhausted => "The full context window",
-            Self::HandoffWritten => "A handoff document",
+            Self::HandoffWritten(_) => "A handoff document",
             Self::HandedOver { .. } => "A handoff",
             Self::Said { .. } => "A message",
             Self::ToolStarted { .. } => "A tool call",

@@ -42,6 +42,8 @@ pub enum Due {
     Request,
     /// A run that was told to end.
     Stop,
+    /// No handoff document.
+    Document,
 }
 
 impl AgentSession {
@@ -82,6 +84,7 @@ impl AgentSession {
                 self.unheard_message().map(|at| (self.in_flight[at].sent_at + limits.received, Due::Message)),
             );
         }
+        due.extend(self.document_awaited_until.map(|until| (until, Due::Document)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
     }
@@ -145,6 +148,10 @@ impl AgentSession {
                 Due::Message => self.on_unheard_message(cx),
                 Due::Request => self.expire_requests(cx)?,
                 Due::Stop => self.order_kill(false, cx),
+                Due::Document => {
+                    self.await_no_document();
+                    Vec::new()
+                }
             });
         }
         Ok(events)
@@ -400,6 +407,7 @@ impl AgentSession {
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
         // What a stopped agent did, and what it was told, ended with it.
         self.after_stop = None;
+        self.await_no_document();
         let mut events = Vec::new();
         let calls: Vec<_> = std::mem::take(&mut self.open_tool_calls).into_iter().collect();
         events.extend(calls.into_iter().map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {
