@@ -1,11 +1,13 @@
 //! The agent API: what an agent calls with its session's key (S0 8.9, ruling 8).
 
+pub mod handoff;
 pub mod log;
 pub mod output;
 
 use axum::extract::State;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
 use pilothouse_domain::{AgentSessionId, Events, Occasion};
 use pilothouse_store::{Commit, CommitError, Store, View};
@@ -30,7 +32,9 @@ async fn change(
     for attempt in 0..32 {
         let mut loaded = app.store.conversation(caller.session).await?.ok_or(REFUSED)?;
         let session = &loaded.conversation.session;
-        if !caller.is_known_by(session.api_key_hash()) || !session.is_live() {
+        // An agent whose context is full may say its last words as long as its process lives.
+        let last_words = session.status() == AgentSessionStatus::ContextExhausted && session.run().is_some();
+        if !caller.is_known_by(session.api_key_hash()) || !(session.is_live() || last_words) {
             return Err(REFUSED);
         }
         if named != caller.session {
@@ -49,7 +53,7 @@ async fn change(
         let cause = Cause::AgentApi { function: what.function.to_owned(), body: what.body.clone() };
         let id = cx.event_id();
         let mut commit = Commit::new();
-        app.record_new_messages(&mut commit, &loaded, &events)?;
+        app.record_beside(&mut commit, &loaded, &events)?;
         let mut entry =
             JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
         entry.traceparent = trace::here();

@@ -42,6 +42,9 @@ pub struct ProblemDocument {
     /// Everything that is wrong with the input, when it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// The session that goes on with the work, where that is why (`continued`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<pilothouse_domain::AgentSessionId>,
 }
 
 /// One thing that is wrong with an input.

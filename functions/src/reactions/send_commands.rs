@@ -7,7 +7,7 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::LifecycleCommand;
 use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode};
-use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
+use pilothouse_wire::command::{AgentSessionConfig, Begin, Handoff, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
 
@@ -149,6 +149,15 @@ fn config(session: &AgentSession) -> AgentSessionConfig {
         objective: session.objective().as_str().to_owned(),
         plan_approval_required: settings.plan_approval_required,
         context_warn_at_percent: settings.context_warn_at_percent,
+        context_policy: settings.context_policy,
+        handoff: handoff(session),
         adapter_options: settings.adapter_options.clone(),
     }
+}
+
+/// What the session before it left, in the version of now.
+fn handoff(session: &AgentSession) -> Option<Handoff> {
+    let continues = session.continues()?;
+    let document = continues.document.as_ref()?.document.clone();
+    Some(Handoff { from_session_id: continues.session_id, position: continues.position, document })
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Conversation;
+use crate::owned::OwnedAggregate;
 use crate::queue::SessionMessageQueue;
 use crate::session::{AgentSession, AgentSessionStatus};
 use crate::text::Objective;
@@ -460,6 +461,20 @@ impl SessionChain {
         let joined = new.join(self, current.id(), current.budget().account_usd());
         let attached = self.attach_session(new.id(), cx.now)?;
         Ok((attached, current.hand_on(self.id, new.id(), Vec::new()), joined))
+    }
+}
+
+impl OwnedAggregate for SessionChain {
+    type Id = SessionChainId;
+
+    const KIND: &'static str = "chain";
+
+    fn id(&self) -> SessionChainId {
+        self.id
+    }
+
+    fn owner_id(&self) -> &UserId {
+        &self.owner_id
     }
 }
 

@@ -202,7 +202,9 @@ impl Conversation {
             source,
             expected_turn_id,
         };
-        if self.session.check(Operation::AcceptMessage).is_err() {
+        // An exhausted session's queue goes to whoever goes on with its work.
+        let handed_on = self.session.status() == S::ContextExhausted && self.session.continuation().is_none();
+        if !handed_on && self.session.check(Operation::AcceptMessage).is_err() {
             return Vec::new();
         }
         self.queue.take(new.pending(cx.now))
