@@ -2,6 +2,7 @@
 //!
 //! Answers are made by `From` the domain; inputs are read by [`crate::edge::input`], which names every violation.
 
+pub mod chains;
 pub mod messages;
 pub mod operations;
 pub mod pool;

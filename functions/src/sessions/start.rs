@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
+use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, SessionBudget};
-use pilothouse_domain::{AgentSessionId, IdSource as _, Usd};
+use pilothouse_domain::{AgentSessionId, IdSource as _, Occasion, SessionChainId, Usd};
 use pilothouse_store::{CommitError, Store};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -20,7 +22,8 @@ use crate::api::sessions::{SessionView, StartedSession};
 use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
 use crate::edge::Problem;
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, parsed};
+use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, maybe_parsed, parsed};
+use crate::sessions::attach::Attachment;
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -72,6 +75,9 @@ pub struct StartSession {
     /// What is done when the context window fills up: `handoff` (the default) or `compact`.
     #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
     pub context_policy: Option<ContextPolicy>,
+    /// A chain of yours that it is to go on with: one whose current session is over. The cap is the chain's then.
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub chain_id: Option<SessionChainId>,
     /// When it goes on by itself. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -191,7 +197,17 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
         let id = AgentSessionId::new(FreshIds.fresh());
         let cause = Cause::Owner { function: call.function.to_owned() };
         let new = body.input.new_session(id, &call)?;
-        let mut opening = app.prepare_session(&call.owner, cause, new, |_, _, _| Ok(Vec::new())).await?;
+        let mut attachment = match body.input.chain_id {
+            Some(chain) => Some(Attachment::load(&app, &call, chain).await?),
+            None => None,
+        };
+        let attach = |it: &mut Conversation, _: &mut SessionPool, cx: &mut Occasion<'_>| {
+            attachment.as_mut().map_or(Ok(Vec::new()), |attachment| attachment.admit(it, cx))
+        };
+        let mut opening = app.prepare_session(&call.owner, cause.clone(), new, attach).await?;
+        if let Some(attachment) = attachment {
+            attachment.record(&app, &mut opening.commit, &cause)?;
+        }
 
         let session = &opening.loaded.conversation.session;
         let started = StartedSession {

@@ -658,6 +658,9 @@ impl Conversation {
         let status = self.session.status();
         let mut events = Vec::new();
         while let Some(fact) = self.session.next_deferred() {
+            if matches!(fact, AgentFact::SessionEnded { .. }) {
+                self.session.await_no_document();
+            }
             events.push(Self::ignored(fact.name(), format!("the session is {status}")));
         }
         if matches!(status, S::Completed | S::Cancelled) {

@@ -1,5 +1,6 @@
 //! Stories: given where a session stands, when something happens, then what follows.
 
+mod chains;
 mod delivery;
 mod lifecycle;
 mod liveness;
