@@ -69,7 +69,7 @@ async fn is_whole(stage: &Stage, what: &str) {
     assert_eq!(spent, [usd("0.4"), usd("0.3"), usd("0.2")], "{what}");
     assert_eq!(
         (last.budget().carried_usd(), last.budget().remaining_usd()),
-        (usd("0.7"), usd("0.1")),
+        (usd("0.7"), usd("1.1")),
         "{what}"
     );
 
@@ -87,7 +87,7 @@ async fn a_death_at_any_step_of_a_chain_loses_and_doubles_nothing() {
     for how in [Death::Before, Death::After] {
         for at in 1.. {
             let mut stage = Stage::open(three()).await;
-            stage.start("1", &MESSAGES).await;
+            stage.start("2", &MESSAGES).await;
             stage.dies_at(at, how);
             stage.until_quiet().await;
             is_whole(&stage, &format!("dead at transaction {at}, {how:?}")).await;
@@ -113,10 +113,10 @@ async fn late_spend_reaches_who_works_now() {
             stage.until_quiet().await;
             stage.dies_at(at, how);
             let late = || [serde_json::from_value(spends("0.6")).unwrap()].into_iter();
-            stage.hear(first, run, 6, late()).await;
+            stage.hear(first, run, 7, late()).await;
             stage.until_quiet().await;
             // Its sidecar sends again what was not taken.
-            stage.hear(first, run, 6, late()).await;
+            stage.hear(first, run, 7, late()).await;
             stage.until_quiet().await;
             stage.react_again().await;
 
