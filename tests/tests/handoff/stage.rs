@@ -2,7 +2,7 @@
 //! chain says. Whatever fails is delivered again; after a death everything is.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,6 +46,8 @@ pub(crate) struct Stage {
     tells: Vec<Vec<Value>>,
     /// Reactions that are done.
     reacted: HashSet<String>,
+    /// Events that the intake failed at.
+    failed: Mutex<Vec<Received>>,
     deaths: usize,
     _data: tempfile::TempDir,
 }
@@ -71,7 +73,16 @@ impl Stage {
             fleet: None,
         });
         let owner = UserId::parse("owner").unwrap();
-        Self { app, table, owner, tells, reacted: HashSet::new(), deaths: 0, _data: data }
+        Self {
+            app,
+            table,
+            owner,
+            tells,
+            reacted: HashSet::new(),
+            failed: Mutex::default(),
+            deaths: 0,
+            _data: data,
+        }
     }
 
     /// A session that is being launched, with the only slot, and with these messages in its queue.
@@ -128,6 +139,9 @@ impl Stage {
     pub(crate) async fn until_quiet(&mut self) {
         for _ in 0..400 {
             let moved = self.round().await;
+            if moved {
+                self.intake().await;
+            }
             if self.table.starts_again() {
                 self.deaths += 1;
                 self.reacted.clear();
@@ -222,11 +236,13 @@ impl Stage {
     }
 
     async fn intake(&self) {
-        // What fails comes again by itself, and here by what sends it again.
-        let batch = self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
-        let receipts: Vec<_> = batch.iter().map(|message| message.receipt.clone()).collect();
-        let _ = intake::process(&self.app, batch).await;
-        self.app.broker.delete(&queues::events(), &receipts).await.unwrap();
+        let mut batch = std::mem::take(&mut *self.failed.lock().unwrap());
+        batch.extend(self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap());
+        let settlement = intake::process(&self.app, batch.clone()).await;
+        // What fails comes again.
+        batch.retain(|message| !settlement.done.contains(&message.receipt));
+        *self.failed.lock().unwrap() = batch;
+        self.app.broker.delete(&queues::events(), &settlement.done).await.unwrap();
     }
 
     fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> Outgoing {
