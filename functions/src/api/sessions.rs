@@ -215,6 +215,9 @@ pub struct SessionSummary {
     pub hibernated: bool,
     /// Output waits for a decision.
     pub has_pending_review: bool,
+    /// The chain that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<SessionChainId>,
     /// Dollars spent.
     pub total_cost_usd: Usd,
     /// Of this many.
@@ -417,6 +420,7 @@ impl SessionSummary {
             status,
             hibernated: session.hibernated(),
             has_pending_review: session.has_pending_review(),
+            chain_id: session.chain_id(),
             total_cost_usd: session.metrics().total_cost_usd,
             hard_cap_usd: session.budget().hard_cap_usd(),
             context_window_usage_percent: session

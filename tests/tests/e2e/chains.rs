@@ -114,6 +114,8 @@ async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
     for later in ["first", "second"] {
         first.say(later, "Queued").await;
     }
+    let third = json!({ "content": "third", "messageId": uuid::Uuid::now_v7() });
+    first.post("/messages/queue", third.clone()).await.expect(201);
     server.restart().await;
     first.say("go on", "Immediate").await;
     for position in 1..=3 {
@@ -130,13 +132,19 @@ async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
     let fifth = at(&first, 5).await;
     server.restart().await;
     let view =
-        fifth.until("all turns", |view| view["status"] == "Idle" && view["metrics"]["turnCount"] == 3).await;
+        fifth.until("all turns", |view| view["status"] == "Idle" && view["metrics"]["turnCount"] == 4).await;
 
     // Every message once, in its order, and only to the last session.
     let said = fifth.said().await;
     assert!(said[0].starts_with("five: ") && said[0].contains("- four"), "{said:?}");
-    assert_eq!(said[1..], ["Heard: first", "Heard: second"]);
-    // Every session once, and once each.
+    assert_eq!(said[1..], ["Heard: first", "Heard: second", "Heard: third"]);
+    // Sent again, to whichever session it was, it is known and not said again (ruling 28).
+    for session in [&first, &fifth] {
+        let known = session.post("/messages/queue", third.clone()).await.expect(201).body;
+        assert_eq!(known["message"]["status"], "Delivered");
+    }
+    first.post("/messages/queue", json!({ "content": "new" })).await.refused(409, "continued");
+    // Every session once.
     let chain = chain(&server.api(), &view["chainId"]).await;
     let sessions = chain["sessions"].as_array().unwrap();
     assert_eq!(sessions.len(), 5, "{chain:#}");
@@ -232,6 +240,10 @@ async fn chains_are_listed_and_shown_to_their_owner_alone() {
     let cancelled = api.get("/api/agents/chains?status=Cancelled").await.expect(200).body;
     assert_eq!(of(cancelled["items"].as_array().unwrap()), ids[..1]);
     api.get("/api/agents/chains?status=Asleep").await.refused(422, "validation-failed");
+
+    let client = server.client();
+    let found = client.resolve_chain(&ids[1][ids[1].len() - 12..]).await.unwrap();
+    assert_eq!(client.chain(found).await.unwrap().sessions.len(), 2);
 
     let other = server.api_of("somebody-else");
     assert_eq!(other.all("/api/agents/chains").await, Vec::<Value>::new());

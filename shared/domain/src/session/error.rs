@@ -88,6 +88,9 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
             ": wait until its turn is over"
         }
         (Operation::AcceptMessage, S::Failed) => "; retry it first",
+        (Operation::RequestCancel, S::ContextExhausted) => {
+            ": a session that goes on with its work is about to begin; cancel that one, or the chain"
+        }
         (Operation::AcceptMessage, S::ContextExhausted) => ": its context window is full",
         _ => "",
     }

@@ -1,6 +1,6 @@
 //! Stories: given where a session stands, when something happens, then what follows.
 
-mod chains;
+pub(crate) mod chains;
 mod delivery;
 mod lifecycle;
 mod liveness;
