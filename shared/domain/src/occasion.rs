@@ -2,7 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::{CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp};
+use crate::{
+    AgentSkillId, CommandId, Deadlines, EventId, MemoryPillId, MessageId, OutputId, RunId, Timestamp,
+};
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
 pub trait IdSource: Send {
@@ -49,6 +51,16 @@ impl<'a> Occasion<'a> {
     /// A fresh event id.
     pub fn event_id(&mut self) -> EventId {
         EventId::new(self.ids.fresh())
+    }
+
+    /// A fresh skill id.
+    pub fn skill_id(&mut self) -> AgentSkillId {
+        AgentSkillId::new(self.ids.fresh())
+    }
+
+    /// A fresh memory pill id.
+    pub fn pill_id(&mut self) -> MemoryPillId {
+        MemoryPillId::new(self.ids.fresh())
     }
 
     /// A fresh output id.
