@@ -2,9 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::{
-    AgentSkillId, CommandId, Deadlines, EventId, MemoryPillId, MessageId, OutputId, RunId, Timestamp,
-};
+use crate::{CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp};
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
 pub trait IdSource: Send {
@@ -53,14 +51,9 @@ impl<'a> Occasion<'a> {
         EventId::new(self.ids.fresh())
     }
 
-    /// A fresh skill id.
-    pub fn skill_id(&mut self) -> AgentSkillId {
-        AgentSkillId::new(self.ids.fresh())
-    }
-
-    /// A fresh memory pill id.
-    pub fn pill_id(&mut self) -> MemoryPillId {
-        MemoryPillId::new(self.ids.fresh())
+    /// A fresh id of any kind: `AgentSkillId::new(cx.uuid())`.
+    pub fn uuid(&mut self) -> Uuid {
+        self.ids.fresh()
     }
 
     /// A fresh output id.

@@ -19,6 +19,7 @@ pub use consolidation::{Consolidation, Proposal};
 pub use error::SkillError;
 pub use pill::{MemoryPill, MemoryPillCategory, MemoryPillStatus};
 
+use crate::owned::{Departed, OwnedAggregate};
 use crate::text::{MemoryPillContent, SkillDescription, SkillInstructions, SkillName};
 use crate::value::{McpToolDefinition, SkillSubAgentDefinition, check_names, check_tools};
 use crate::{AgentSessionId, AgentSkillId, DomainEvent, Events, MemoryPillId, Occasion, Timestamp, UserId};
@@ -274,7 +275,7 @@ impl AgentSkill {
         category: MemoryPillCategory,
         cx: &mut Occasion<'_>,
     ) -> Result<(MemoryPillId, Events), SkillError> {
-        let pill_id = cx.pill_id();
+        let pill_id = MemoryPillId::new(cx.uuid());
         let pill = MemoryPill::record(pill_id, self.id, session_id, content, category, cx.now);
         let events = self.change(cx, |skill| {
             skill.active_pills.push(pill);
@@ -355,4 +356,36 @@ fn check_sub_agents(agents: &[SkillSubAgentDefinition]) -> Result<(), SkillError
     let names = agents.iter().map(|agent| agent.name.as_str());
     check_names("subagent", SkillSubAgentDefinition::MAX_SUB_AGENTS, names)?;
     Ok(agents.iter().try_for_each(SkillSubAgentDefinition::check)?)
+}
+
+impl OwnedAggregate for AgentSkill {
+    type Id = AgentSkillId;
+
+    const KIND: &'static str = "skill";
+
+    fn id(&self) -> AgentSkillId {
+        self.id
+    }
+
+    fn owner_id(&self) -> &UserId {
+        &self.owner_id
+    }
+
+    /// By name, without regard to capitals.
+    fn listing_sort(&self) -> String {
+        format!("{}#{}", self.name.as_str().to_lowercase(), self.id)
+    }
+
+    fn unique_name(&self) -> Option<&str> {
+        Some(self.name.as_str())
+    }
+
+    fn departed(&self) -> Vec<Departed> {
+        let record = |pill: &MemoryPill| Departed {
+            group: pill.status.group(),
+            id: pill.id.to_string(),
+            value: serde_json::to_value(pill).unwrap_or_default(),
+        };
+        self.settled.iter().map(record).collect()
+    }
 }

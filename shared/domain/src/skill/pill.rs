@@ -32,6 +32,17 @@ pub enum MemoryPillStatus {
     Dismissed,
 }
 
+impl MemoryPillStatus {
+    /// What the records of pills in this status are listed under.
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Active => "PILL-ACTIVE",
+            Self::Consolidated => "PILL-CONSOLIDATED",
+            Self::Dismissed => "PILL-DISMISSED",
+        }
+    }
+}
+
 /// What an agent learned (S0 8.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
