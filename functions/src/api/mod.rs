@@ -8,6 +8,7 @@ pub mod operations;
 pub mod pool;
 pub mod records;
 pub mod sessions;
+pub mod skills;
 pub mod stream;
 pub mod workers;
 

@@ -5,6 +5,7 @@
 //! A reaction may run twice for one entry: each looks at the state as it is now and does what is still to be done.
 
 pub mod chains;
+pub mod finish_consolidations;
 pub mod hand_on_slots;
 pub mod owned;
 pub mod run_lifecycle;
@@ -57,6 +58,7 @@ const fn concerns(event: &DomainEvent) -> bool {
         || run_lifecycle::concerns(event)
         || chains::concerns(event)
         || hand_on_slots::concerns(event)
+        || finish_consolidations::concerns(event)
 }
 
 /// The message for an entry that something follows from.
@@ -184,6 +186,7 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
             Ok(()) => outcome = outcome.and(hand_on_slots::react(app, entry, event).await),
             failed => outcome = outcome.and(failed),
         }
+        outcome = outcome.and(finish_consolidations::react(app, entry, event).await);
     }
     outcome
 }

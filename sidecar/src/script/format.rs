@@ -39,7 +39,7 @@ fn default_on_steer() -> String {
 pub enum Step {
     /// A turn: `turn_started`, its steps, `turn_completed`.
     Turn(Turn),
-    /// The agent says something. `{{message}}`, `{{objective}}` and `{{handoff}}` are replaced.
+    /// The agent says something. `{{message}}`, `{{objective}}`, `{{handoff}}` and `{{configuration}}` are replaced.
     Say(String),
     /// The agent thinks aloud.
     Think(String),

@@ -44,6 +44,8 @@ pub enum Due {
     Stop,
     /// No handoff document.
     Document,
+    /// The acknowledgement of a reload.
+    Reload,
 }
 
 impl AgentSession {
@@ -85,6 +87,7 @@ impl AgentSession {
             );
         }
         due.extend(self.document_awaited_until.map(|until| (until, Due::Document)));
+        due.extend(self.reload_due(limits).map(|at| (at, Due::Reload)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
     }
@@ -135,7 +138,7 @@ impl AgentSession {
             }
             // Whether the run is dead is asked anew, for this alone: what was asked for another step does not tell, and
             // what is parked has to count before the end does.
-            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch) {
+            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch | Due::Reload) {
                 break;
             }
             events.extend(match due {
@@ -152,6 +155,7 @@ impl AgentSession {
                     self.await_no_document();
                     Vec::new()
                 }
+                Due::Reload => self.on_reload_due(process, cx),
             });
         }
         Ok(events)
@@ -348,6 +352,7 @@ impl AgentSession {
             status if status.is_terminal() => {}
             _ => {
                 self.hibernated = false;
+                self.config_changed = false;
                 self.touch_control();
             }
         }
@@ -468,6 +473,7 @@ impl AgentSession {
             }
             _ => {}
         }
+        events.extend(self.reloaded_by_end_of_run());
         if !self.hibernated {
             self.turn = None;
         }
@@ -539,7 +545,7 @@ impl AgentSession {
         command: CommandId,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
-        if self.outstanding().is_none_or(|o| o.command_id != command) {
+        if self.reload_refused(command) || self.outstanding().is_none_or(|o| o.command_id != command) {
             return Ok(Vec::new());
         }
         match self.status() {

@@ -11,6 +11,7 @@
 //! | `liveness` | deadlines, dead processes, activity after a stop |
 //! | `handoff` | the document, the chain, what a continuation takes over |
 //! | [`fact`] | what an agent tells |
+//! | `skills` | skills, and hot loading |
 //! | [`subagent`] | the `SubAgentSession` entity |
 
 mod error;
@@ -21,6 +22,7 @@ mod liveness;
 mod metering;
 mod request;
 pub mod run;
+mod skills;
 pub mod status;
 pub mod subagent;
 mod turn;
@@ -100,6 +102,12 @@ pub struct AgentSession {
     after_stop: Option<AfterStop>,
     #[serde(default)]
     fruitless_runs: u8,
+    #[serde(default)]
+    pub(crate) reload: Option<Outstanding>,
+    #[serde(default)]
+    config_changed: bool,
+    #[serde(default)]
+    consolidates: Option<AgentSkillId>,
     pub(crate) open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
 
     /// The document that it leaves to whoever goes on.

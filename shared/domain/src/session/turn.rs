@@ -190,7 +190,10 @@ impl AgentSession {
         self.updated_at = cx.now;
         self.await_document(cx);
         let before = self.chain_id;
-        self.chain_id.get_or_insert_with(|| cx.chain_id());
+        // A consolidation that does not fit one context is given up with it; nobody goes on.
+        if self.consolidates.is_none() {
+            self.chain_id.get_or_insert_with(|| cx.chain_id());
+        }
         before
     }
 
