@@ -10,6 +10,7 @@
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
+//! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
@@ -21,6 +22,7 @@ pub mod ids;
 pub mod journal;
 pub mod money;
 pub mod occasion;
+pub mod owned;
 pub mod pool;
 pub mod queue;
 pub mod session;
@@ -34,6 +36,7 @@ pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
+pub use owned::{OwnedAggregate, OwnedEntry};
 pub use session::AgentSession;
 pub use time::Timestamp;
 pub use trace::TraceParent;
