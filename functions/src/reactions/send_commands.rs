@@ -5,8 +5,8 @@
 use pilothouse_broker::{Outgoing, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::session::LifecycleCommand;
-use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode};
+use pilothouse_domain::session::{Decision, LifecycleCommand};
+use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode, ToolCallId};
 use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
@@ -28,6 +28,7 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
         | E::PlanApproved { command, .. }
         | E::PlanRejected { command, .. } => *command,
         E::MessageDispatched { command, .. }
+        | E::ValidationRequested { command }
         | E::RunReady { command }
         | E::RunStopOrdered { command, mode: StopMode::Graceful }
         | E::CommandReissued { command, .. }
@@ -98,20 +99,21 @@ fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> 
             LifecycleCommand::Stop => Command::Stop {},
             LifecycleCommand::Reload => Command::ReloadConfig { config: Box::new(config(session)) },
             LifecycleCommand::Begin => Command::Begin(Box::new(begin(session))),
-            // Answers are sent once, by the events that carry them.
-            LifecycleCommand::Answer => return None,
+            LifecycleCommand::Answer => {
+                // Not there any more: the sidecar has it.
+                let (request, decision) = session.unheard_decision(ordered(event)?.command_id)?;
+                answer(request, decision)
+            }
+            LifecycleCommand::Validate => validation(session)?,
         },
         E::InputReceived { request_id, answers, .. } => {
-            Command::Answer { request_id: request_id.clone(), answers: answers.clone() }
+            answer(request_id, &Decision::Answered(answers.clone()))
         }
-        E::PlanApproved { request_id, .. } => {
-            Command::PlanDecision { request_id: request_id.clone(), approved: true, feedback: None }
+        E::PlanApproved { request_id, .. } => answer(request_id, &Decision::Approved),
+        E::PlanRejected { request_id, feedback, .. } => {
+            answer(request_id, &Decision::Rejected(feedback.clone()))
         }
-        E::PlanRejected { request_id, feedback, .. } => Command::PlanDecision {
-            request_id: request_id.clone(),
-            approved: false,
-            feedback: Some(feedback.as_str().to_owned()),
-        },
+        E::ValidationRequested { .. } => validation(session)?,
         E::MessageDispatched { message_id, .. } => {
             // Not there any more: it was delivered by an earlier sending.
             let message = conversation.queue.get(*message_id)?;
@@ -127,6 +129,25 @@ fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> 
             Command::Replay { from_sequence: *from_sequence, to_sequence: *to_sequence }
         }
         _ => return None,
+    })
+}
+
+fn answer(request: &ToolCallId, decision: &Decision) -> Command {
+    let request_id = request.clone();
+    let decided = |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
+    match decision {
+        Decision::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
+        Decision::Approved => decided(true, None),
+        Decision::Rejected(feedback) => decided(false, Some(feedback.as_str().to_owned())),
+    }
+}
+
+/// What is to be checked; nothing when that is over already.
+fn validation(session: &AgentSession) -> Option<Command> {
+    let auto = session.auto_continue().filter(|_| session.is_validating())?;
+    Some(Command::RunValidation {
+        criteria: auto.validation_criteria.clone(),
+        timeout_seconds: auto.validation_timeout_seconds,
     })
 }
 

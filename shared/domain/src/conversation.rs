@@ -441,6 +441,10 @@ impl Conversation {
         if session.is_validating() && next {
             return session.abandon_validation("a message goes first", cx).unwrap_or_default();
         }
+        if session.is_unvalidated() && !session.in_flight().is_empty() {
+            // Said into the turn that ended: it may begin the next one.
+            return Vec::new();
+        }
         if session.is_unvalidated() {
             let reason = || Some("Its sidecar is being ended.".to_owned());
             return if session.is_live() {

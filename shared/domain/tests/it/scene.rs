@@ -196,6 +196,11 @@ impl Scene {
 
     /// Turn `t1` of a session that goes on by itself, at most `max` times, is under way.
     pub(crate) fn looping(max: u32) -> Self {
+        Self::looping_launching(max).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+    }
+
+    /// The sidecar of a session that goes on by itself, at most `max` times, is being launched.
+    pub(crate) fn looping_launching(max: u32) -> Self {
         let criterion = ValidationCriterion {
             kind: ValidationType::TestsPassing,
             threshold: None,
@@ -212,7 +217,7 @@ impl Scene {
         auto.check().unwrap();
         let mut scene = Self::created(SessionSettings::default(), Some(auto));
         scene.allocate();
-        scene.told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+        scene
     }
 
     fn created(settings: SessionSettings, auto_continue: Option<AutoContinueConfig>) -> Self {
