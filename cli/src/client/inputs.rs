@@ -56,6 +56,12 @@ pub struct StartSession {
     /// The chain that it goes on with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<SessionChainId>,
+    /// Seconds without a word after which it hibernates; 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_timeout_seconds: Option<u64>,
     /// When it goes on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -85,6 +91,8 @@ impl StartSession {
             context_warn_at_percent: None,
             context_policy: None,
             chain_id: None,
+            idle_timeout_seconds: None,
+            paused_timeout_seconds: None,
             auto_continue_config: None,
         }
     }

@@ -13,6 +13,7 @@ use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, Work
 use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, SessionBudget};
 use pilothouse_domain::{AgentSessionId, AgentSkillId, IdSource as _, Occasion, SessionChainId, Usd};
 use pilothouse_store::{CommitError, Store};
+use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -83,6 +84,12 @@ pub struct StartSession {
     /// A chain of yours that it is to go on with: one whose current session is over. The cap is the chain's then.
     #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
     pub chain_id: Option<SessionChainId>,
+    /// Seconds after which it hibernates when it rests or waits and nothing is heard of it; 0: never. Default: 15 minutes.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused. Default: an hour.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub paused_timeout_seconds: Option<u64>,
     /// When it goes on by itself. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -106,8 +113,16 @@ pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, Said> {
     value.map(fits).transpose()
 }
 
+const MONTH: u64 = 30 * 24 * 60 * 60;
+
+fn idle_time(value: Option<u64>) -> Result<Option<u64>, Said> {
+    match value {
+        Some(seconds) if seconds > MONTH => Err(Said(format!("must be 0 to {MONTH} seconds"))),
+        other => Ok(other),
+    }
+}
+
 fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
-    const MONTH: u64 = 30 * 24 * 60 * 60;
     match value {
         Some(seconds) if !(1..=MONTH).contains(&seconds) => {
             Err(Said(format!("must be 1 to {MONTH} seconds")))
@@ -143,10 +158,14 @@ pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Sai
     }
 }
 
-fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Said> {
+pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Said> {
     let Some(config) = maybe_by_serde::<AutoContinueConfig>(value)? else { return Ok(None) };
     let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     config.check().map_err(|wrong| Said(all(wrong)))?;
+    for criterion in &config.validation_criteria {
+        CoveragePattern::new(criterion.coverage_pattern.as_deref())
+            .map_err(|wrong| Said(wrong.to_string()))?;
+    }
     Ok(Some(config))
 }
 
@@ -164,6 +183,8 @@ impl StartSession {
             context_warn_at_percent: self.context_warn_at_percent.unwrap_or(defaults.context_warn_at_percent),
             context_policy: self.context_policy.unwrap_or_default(),
             max_retries: defaults.max_retries,
+            idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(defaults.idle_timeout_seconds),
+            paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(defaults.paused_timeout_seconds),
         }
     }
 
