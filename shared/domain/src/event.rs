@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
+use crate::template::{ScheduleSkip, TemplatePart};
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
     Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentSessionId, ClassificationRuleId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -502,6 +503,45 @@ domain_events! {
         max_count: u32,
         /// A session that waits, to be handed a slot.
         next: Option<AgentSessionId>,
+    };
+    /// A template was made.
+    TemplateCreated = "AgentTemplateCreatedEvent" {
+        /// Its name.
+        name: String,
+    };
+    /// A template was changed.
+    TemplateUpdated = "AgentTemplateUpdatedEvent" {
+        /// What of it.
+        part: TemplatePart,
+    };
+    /// No session starts from a template any more.
+    TemplateDeactivated = "AgentTemplateDeactivatedEvent" {};
+    /// Sessions start from a template again.
+    TemplateActivated = "AgentTemplateActivatedEvent" {};
+    /// A template's schedule started a session.
+    TemplateScheduleRan = "AgentTemplateScheduleRanEvent" {
+        /// The time that the schedule named.
+        scheduled_for: Timestamp,
+        /// The session.
+        session_id: AgentSessionId,
+        /// When it is due next.
+        next_run_at: Option<Timestamp>,
+    };
+    /// A time that a template's schedule named started nothing.
+    TemplateScheduleSkipped = "AgentTemplateScheduleSkippedEvent" {
+        /// The time.
+        scheduled_for: Timestamp,
+        /// Why.
+        reason: ScheduleSkip,
+        /// When it is due next.
+        next_run_at: Option<Timestamp>,
+    };
+    /// A session was started for an event from outside.
+    EventClassified = "AgentSessionEventClassifiedEvent" {
+        /// The rule of the session's template that fitted.
+        rule_id: ClassificationRuleId,
+        /// What the event is.
+        classified_as: String,
     };
     /// The agent logged a decision (S0 8.7).
     DecisionLogged = "AgentDecisionLoggedEvent" {

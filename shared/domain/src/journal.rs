@@ -228,6 +228,9 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
         }
+        E::EventClassified { classified_as, .. } => {
+            (T::Notice, format!("Started for an event that is classified as {classified_as}"))
+        }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
         _ => return None,
     };

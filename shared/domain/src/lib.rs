@@ -9,6 +9,7 @@
 //! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
+//! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
@@ -24,6 +25,7 @@ pub mod occasion;
 pub mod pool;
 pub mod queue;
 pub mod session;
+pub mod template;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -35,5 +37,6 @@ pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
 pub use session::AgentSession;
+pub use template::AgentTemplate;
 pub use time::Timestamp;
 pub use trace::TraceParent;

@@ -13,7 +13,7 @@ use super::{
 use crate::text::{Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, FailureReason, SessionBudget, SessionMetrics};
 use crate::{
-    AgentSessionId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion, OutputId, RunId,
+    AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion, OutputId, RunId,
     StopMode, Usd, UserId,
 };
 
@@ -36,6 +36,10 @@ pub struct NewSession {
     pub model_id: ModelId,
     /// Its money.
     pub budget: SessionBudget,
+    /// Its skills, in order.
+    pub enabled_skill_ids: Vec<AgentSkillId>,
+    /// How it came to run.
+    pub execution_mode: ExecutionMode,
     /// When it goes on by itself.
     pub auto_continue: Option<AutoContinueConfig>,
     /// What S0 leaves open.
@@ -59,8 +63,8 @@ impl AgentSession {
             working_directory: new.working_directory,
             objective: new.objective,
             model_id: new.model_id,
-            enabled_skill_ids: Vec::new(),
-            execution_mode: ExecutionMode::Standalone,
+            enabled_skill_ids: new.enabled_skill_ids,
+            execution_mode: new.execution_mode,
             settings: new.settings,
             state: State::Queued,
             hibernated: false,
