@@ -101,6 +101,11 @@ impl Call {
         self.if_match.check(version)
     }
 
+    /// Whether the request can be repeated with the same answer.
+    pub(crate) const fn has_key(&self) -> bool {
+        self.key_hash.is_some()
+    }
+
     fn request_hash(&self) -> String {
         sha256_hex(self.request.as_bytes())
     }

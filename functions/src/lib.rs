@@ -17,7 +17,7 @@
 //! | [`gateway`] | how sidecars reach the broker of an embedded server |
 //! | [`catalogue`] | the one list of all of them; routes and the OpenAPI document are made from it |
 //! | [`trace`] | where the work at hand stands in a trace |
-//! | [`edge`], [`app`], [`change`], [`api`] | what every function stands on |
+//! | [`edge`], [`app`], [`change`], [`owned`], [`api`] | what every function stands on |
 
 pub mod acl;
 pub mod agent;
@@ -32,6 +32,7 @@ pub mod intake;
 pub mod messages;
 pub mod openapi;
 pub mod operations;
+pub mod owned;
 pub mod pool;
 pub mod queues;
 pub mod reactions;

@@ -8,4 +8,4 @@ pub mod request;
 pub use auth::{AgentCaller, Keyring, Owner};
 pub use input::{Body, NoBody, Violations};
 pub use problem::Problem;
-pub use request::{IfMatch, PageRequest, RequestId, Session};
+pub use request::{Id, IfMatch, PageRequest, RequestId, Session};

@@ -44,6 +44,9 @@ pub enum Problem {
     /// An idempotency key, or a message id, was used before for something else.
     #[error("this key was used before for another request; use a new key for a new request")]
     IdempotencyMismatch,
+    /// Another one of the owner's has this name.
+    #[error("another one has this name; choose a different one")]
+    NameTaken,
     /// Others changed it again and again in the meantime.
     #[error("others are changing this at the same time; try again")]
     VersionConflict,
@@ -107,6 +110,7 @@ impl Problem {
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::NameTaken => "name-taken",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge { .. } => "too-large",
             Self::MethodNotAllowed => "method-not-allowed",
@@ -129,6 +133,7 @@ impl Problem {
             | Self::Pool(PoolError::LineFull { .. })
             | Self::TurnOver
             | Self::IdempotencyMismatch
+            | Self::NameTaken
             | Self::VersionConflict => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -193,6 +198,7 @@ impl From<CommitError> for Problem {
         match error {
             CommitError::Conflict | CommitError::AnswerExists => Self::VersionConflict,
             CommitError::MessageExists => Self::IdempotencyMismatch,
+            CommitError::NameTaken => Self::NameTaken,
             CommitError::Store(error) => error.into(),
         }
     }

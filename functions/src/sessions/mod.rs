@@ -8,6 +8,7 @@ pub mod get;
 pub mod history;
 pub mod interrupt;
 pub mod list;
+pub mod open;
 pub mod pause;
 pub mod reject;
 pub mod resume;

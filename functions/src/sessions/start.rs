@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::pool::Allocation;
-use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
-use pilothouse_domain::{AgentSession, AgentSessionId, Usd};
-use pilothouse_store::{Commit, CommitError, LoadedConversation, Store};
+use pilothouse_domain::{AgentSessionId, IdSource as _, Usd};
+use pilothouse_store::{CommitError, Store};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -187,30 +184,21 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
             show_key(&app, &mut answer);
             return Ok(answer);
         }
-        let mut pool = app.store.pool(&call.owner).await?;
-        let mut ids = FreshIds;
-        let id = AgentSessionId::new(pilothouse_domain::IdSource::fresh(&mut ids));
-        let mut cx = app.occasion(&mut ids);
-        let (mut session, mut events) = AgentSession::create(body.input.new_session(id, &call)?, &cx);
-        let (allocation, allocated) = pool.value.allocate(&mut session, &mut cx)?;
-        events.extend(allocated);
+        let id = AgentSessionId::new(FreshIds.fresh());
+        let cause = Cause::Owner { function: call.function.to_owned() };
+        let new = body.input.new_session(id, &call)?;
+        let mut opening = app.prepare_session(&call.owner, cause, new, |_, _, _| Ok(Vec::new())).await?;
 
-        let mut loaded = LoadedConversation::new(Conversation::new(session, SessionMessageQueue::default()));
-        let mut commit = Commit::new();
-        app.record(&mut commit, &mut loaded, Cause::Owner { function: call.function.to_owned() }, events)?;
-        commit.pool(&call.owner, &pool)?;
-
-        let waits = allocation == Allocation::Waits;
-        let session = &loaded.conversation.session;
+        let session = &opening.loaded.conversation.session;
         let started = StartedSession {
             session: SessionView::of(session),
             api_key: String::new(),
-            pool: waits.then(|| PoolView::of(&pool.value, pool.version + 1)),
+            pool: opening.waits.then(|| PoolView::of(&opening.pool.value, opening.pool.version + 1)),
         };
-        let status = if waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+        let status = if opening.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
         let mut answer = Answer::new(status, Some(session.control_version()), &started)?;
-        call.keep_answer(&mut commit, &answer, &app)?;
-        match app.store.commit(commit).await {
+        call.keep_answer(&mut opening.commit, &answer, &app)?;
+        match app.store.commit(opening.commit).await {
             Ok(()) => {
                 show_key(&app, &mut answer);
                 return Ok(answer);

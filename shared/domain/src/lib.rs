@@ -11,6 +11,7 @@
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
+//! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
@@ -22,6 +23,7 @@ pub mod ids;
 pub mod journal;
 pub mod money;
 pub mod occasion;
+pub mod owned;
 pub mod pool;
 pub mod queue;
 pub mod session;
@@ -36,6 +38,7 @@ pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
+pub use owned::{OwnedAggregate, OwnedEntry};
 pub use session::AgentSession;
 pub use template::AgentTemplate;
 pub use time::Timestamp;

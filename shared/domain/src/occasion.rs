@@ -51,6 +51,11 @@ impl<'a> Occasion<'a> {
         EventId::new(self.ids.fresh())
     }
 
+    /// A fresh id of any kind: `AgentSkillId::new(cx.uuid())`.
+    pub fn uuid(&mut self) -> Uuid {
+        self.ids.fresh()
+    }
+
     /// A fresh output id.
     pub fn output_id(&mut self) -> OutputId {
         OutputId::new(self.ids.fresh())
