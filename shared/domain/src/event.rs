@@ -13,7 +13,8 @@ use crate::value::{
     Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, ClassificationRuleId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentSessionId, ClassificationRuleId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp,
+    ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.

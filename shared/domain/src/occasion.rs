@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::{AgentTemplateId, ClassificationRuleId, CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp};
+use crate::{CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp};
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
 pub trait IdSource: Send {
@@ -59,15 +59,5 @@ impl<'a> Occasion<'a> {
     /// A fresh output id.
     pub fn output_id(&mut self) -> OutputId {
         OutputId::new(self.ids.fresh())
-    }
-
-    /// A fresh template id.
-    pub fn template_id(&mut self) -> AgentTemplateId {
-        AgentTemplateId::new(self.ids.fresh())
-    }
-
-    /// A fresh id of a classification rule.
-    pub fn classification_rule_id(&mut self) -> ClassificationRuleId {
-        ClassificationRuleId::new(self.ids.fresh())
     }
 }

@@ -13,8 +13,8 @@ use super::{
 use crate::text::{Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, FailureReason, SessionBudget, SessionMetrics};
 use crate::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion, OutputId, RunId,
-    StopMode, Usd, UserId,
+    AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion,
+    OutputId, RunId, StopMode, Usd, UserId,
 };
 
 /// What a session is created from (S0 8.7 `StartAgentSessionCommand`).

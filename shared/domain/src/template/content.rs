@@ -41,7 +41,7 @@ pub struct TemplateContent {
     /// The answer that stands in when nobody answers in time; none: the session fails.
     pub default_answer: Option<AnswerText>,
     /// How full the context window may get before a warning, in percent; none: the default (S0, design note
-    /// "ContextExhausted detection threshold").
+    /// `ContextExhausted` detection threshold).
     pub context_warn_at_percent: Option<u8>,
 }
 
@@ -78,7 +78,8 @@ impl AllowedTools {
         }
         let mut seen = BTreeSet::new();
         for name in &names {
-            let fits = !name.trim().is_empty() && name.chars().count() <= 200 && !name.chars().any(char::is_control);
+            let fits =
+                !name.trim().is_empty() && name.chars().count() <= 200 && !name.chars().any(char::is_control);
             if !fits {
                 return Err(InvalidTools::Name(name.chars().take(80).collect()));
             }

@@ -112,12 +112,8 @@ const MONTH: Kind = Kind {
     max: 12,
     names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
-const WEEKDAY: Kind = Kind {
-    name: "day of week",
-    min: 0,
-    max: 7,
-    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-};
+const WEEKDAY: Kind =
+    Kind { name: "day of week", min: 0, max: 7, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Kind {
     fn read(&self, field: &str) -> Result<Numbers, InvalidCron> {
@@ -159,14 +155,15 @@ impl Kind {
 
     fn number(&self, text: &str, part: &str) -> Result<u8, InvalidCron> {
         let named = || self.names.iter().zip(self.min..).find(|(name, _)| text.eq_ignore_ascii_case(name));
-        digits(text).or_else(|| named().map(|(_, n)| n)).filter(|n| (self.min..=self.max).contains(n)).ok_or_else(
-            || InvalidCron::Part {
+        digits(text)
+            .or_else(|| named().map(|(_, n)| n))
+            .filter(|n| (self.min..=self.max).contains(n))
+            .ok_or_else(|| InvalidCron::Part {
                 field: self.name,
                 part: part.to_owned(),
                 min: self.min,
                 max: self.max,
-            },
-        )
+            })
     }
 }
 
@@ -245,7 +242,8 @@ impl CronExpression {
     }
 
     fn time_from(&self, hour: i8, minute: i8) -> Option<Time> {
-        let this_hour = self.minutes.from(minute).filter(|_| self.hours.has(hour)).map(|minute| (hour, minute));
+        let this_hour =
+            self.minutes.from(minute).filter(|_| self.hours.has(hour)).map(|minute| (hour, minute));
         let (hour, minute) =
             this_hour.or_else(|| self.hours.from(hour.saturating_add(1)).zip(self.minutes.from(0)))?;
         Time::new(hour, minute, 0, 0).ok()
@@ -343,9 +341,26 @@ mod tests {
         assert!(said("0 0 0 * * *").contains("but has 6"));
         assert_eq!(said("60 * * * *"), "`60` is not a minute (`*`, 0-59, a range, a list or a step)");
         for wrong in [
-            "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * foo *", "* * * * 8", "* * * * monday",
-            "+5 * * * *", "-5 * * * *", ", * * * *", "1, * * * *", "1-2-3 * * * *", "*-5 * * * *", "256 * * * *",
-            "1.5 * * * *", "** * * * *", "jan * * * *", "L * * * *", "? * * * *", "٣ * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * 32 * *",
+            "* * * 13 *",
+            "* * * foo *",
+            "* * * * 8",
+            "* * * * monday",
+            "+5 * * * *",
+            "-5 * * * *",
+            ", * * * *",
+            "1, * * * *",
+            "1-2-3 * * * *",
+            "*-5 * * * *",
+            "256 * * * *",
+            "1.5 * * * *",
+            "** * * * *",
+            "jan * * * *",
+            "L * * * *",
+            "? * * * *",
+            "٣ * * * *",
         ] {
             assert!(matches!(CronExpression::parse(wrong), Err(InvalidCron::Part { .. })), "{wrong}");
         }

@@ -21,15 +21,13 @@ use serde::{Deserialize, Serialize};
 pub use content::{AllowedTools, InvalidTools, TemplateContent};
 pub use error::TemplateError;
 pub use order::SessionOrder;
-pub use rule::{
-    Classified, ClassificationRule, EventFields, EventPriority, InvalidPattern, MatchPattern,
-};
+pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, InvalidPattern, MatchPattern};
 pub use schedule::{AgentSchedule, Scheduled, ScheduledLaunch, ScheduledRun};
 
 use crate::text::{Classification, EventField};
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, DomainEvent, Events, Occasion,
-    Timestamp, UserId,
+    OwnedAggregate, Timestamp, UserId,
 };
 
 /// A template (S0 8.4).
@@ -84,7 +82,7 @@ impl NewRule {
     /// The rule with a fresh id.
     pub fn with_id(self, cx: &mut Occasion<'_>) -> ClassificationRule {
         ClassificationRule {
-            id: cx.classification_rule_id(),
+            id: ClassificationRuleId::new(cx.uuid()),
             match_field: self.match_field,
             match_pattern: self.match_pattern,
             classify_as: self.classify_as,
@@ -170,7 +168,11 @@ impl AgentTemplate {
     }
 
     /// Enables a skill for its sessions, after the others (S0 8.4 `AddDefaultSkill`).
-    pub fn add_default_skill(&mut self, id: AgentSkillId, cx: &Occasion<'_>) -> Result<Events, TemplateError> {
+    pub fn add_default_skill(
+        &mut self,
+        id: AgentSkillId,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, TemplateError> {
         if self.default_skill_ids.contains(&id) {
             return Ok(Events::new());
         }
@@ -181,7 +183,11 @@ impl AgentTemplate {
     }
 
     /// Enables a skill for its sessions no more (S0 8.4 `RemoveDefaultSkill`).
-    pub fn remove_default_skill(&mut self, id: AgentSkillId, cx: &Occasion<'_>) -> Result<Events, TemplateError> {
+    pub fn remove_default_skill(
+        &mut self,
+        id: AgentSkillId,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, TemplateError> {
         self.change(TemplatePart::DefaultSkills, cx, |it| {
             removed(&mut it.default_skill_ids, |skill| *skill == id).ok_or(TemplateError::NoSuchSkill)
         })
@@ -273,7 +279,9 @@ impl AgentTemplate {
 
     /// What was due has started `session`. Nothing when nothing was due.
     pub fn record_run(&mut self, session: AgentSessionId, cx: &Occasion<'_>) -> Events {
-        let Some((scheduled_for, next_run_at)) = self.pass(Some(session), true, cx) else { return Events::new() };
+        let Some((scheduled_for, next_run_at)) = self.pass(Some(session), true, cx) else {
+            return Events::new();
+        };
         vec![DomainEvent::TemplateScheduleRan { scheduled_for, session_id: session, next_run_at }]
     }
 
@@ -394,9 +402,21 @@ impl AgentTemplate {
     pub const fn updated_at(&self) -> Timestamp {
         self.updated_at
     }
+}
 
-    /// When the clock is to look at it.
-    pub fn due_at(&self) -> Option<Timestamp> {
+impl OwnedAggregate for AgentTemplate {
+    type Id = AgentTemplateId;
+    const KIND: &'static str = "template";
+
+    fn id(&self) -> AgentTemplateId {
+        self.id
+    }
+
+    fn owner_id(&self) -> &UserId {
+        &self.owner_id
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
         self.scheduled.as_ref()?.next_run_at
     }
 }

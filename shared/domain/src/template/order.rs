@@ -99,15 +99,14 @@ impl SessionOrder {
         let cap = self.budget_cap_usd.or_else(|| given_budget.map(SessionBudget::hard_cap_usd));
         let warn_at = self.warn_at_percent.or_else(|| given_budget.map(SessionBudget::warn_at_percent));
         // Options are for one adapter alone.
-        let same_adapter = self.adapter.is_none() || self.adapter == base.and_then(|base| base.adapter.clone());
+        let same_adapter =
+            self.adapter.is_none() || self.adapter == base.and_then(|base| base.adapter.clone());
         let adapter = self.adapter.or_else(|| base.and_then(|base| base.adapter.clone()));
         let options = self
             .adapter_options
             .or_else(|| base.filter(|_| same_adapter).map(|base| base.adapter_options.clone()));
-        let tools =
-            self.allowed_tools.or_else(|| base.map(|base| base.allowed_tools.as_slice().to_vec()));
-        let approval =
-            self.plan_approval_required.or_else(|| base.map(|base| base.plan_approval_required));
+        let tools = self.allowed_tools.or_else(|| base.map(|base| base.allowed_tools.as_slice().to_vec()));
+        let approval = self.plan_approval_required.or_else(|| base.map(|base| base.plan_approval_required));
         let timeout =
             self.request_timeout_seconds.or_else(|| base.and_then(|base| base.request_timeout_seconds));
         let answer = self.default_answer.or_else(|| base.and_then(|base| base.default_answer.clone()));

@@ -200,6 +200,7 @@ impl JsonSchema for MatchPattern {
 
 #[cfg(test)]
 mod tests {
+    use super::EventPriority::{High, Low, Urgent};
     use super::*;
 
     fn fits(pattern: &str, text: &str) -> bool {
@@ -247,7 +248,6 @@ mod tests {
             EventFields::from([("subject".into(), "x".into()), ("priority".into(), priority.into())])
         };
         let found = |min, said: &str| rule(min).classify(&event(said)).unwrap().priority;
-        use EventPriority::{High, Low, Urgent};
         assert_eq!(found(Some(High), "low"), Some(High));
         assert_eq!(found(Some(Low), " URGENT"), Some(Urgent));
         assert_eq!(found(Some(Low), "whatever"), Some(Low));

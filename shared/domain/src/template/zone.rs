@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::ToSpan;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use serde::{Deserialize, Serialize};
@@ -49,8 +50,8 @@ impl TimeZoneName {
         let moment = match ambiguous.offset() {
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => ambiguous.earlier().ok()?,
             AmbiguousOffset::Gap { .. } => {
-                // By the offset from before the gap, `local` is a moment after the change.
-                let after = ambiguous.later().ok()?;
+                // By the offset from before the gap, `local` is the moment of the change or one after it.
+                let after = ambiguous.later().ok()?.checked_add(1.nanosecond()).ok()?;
                 self.zone.preceding(after).next()?.timestamp()
             }
         };
@@ -115,6 +116,10 @@ mod tests {
         assert_eq!(moment("Europe/Berlin", "2026-10-25T02:30"), "2026-10-25T00:30:00.000Z");
         assert_eq!(moment("America/New_York", "2026-03-08T02:30"), "2026-03-08T07:00:00.000Z");
         assert_eq!(moment("America/New_York", "2026-11-01T01:30"), "2026-11-01T05:30:00.000Z");
-        assert_eq!(moment("Pacific/Apia", "2011-12-30T12:00"), "2011-12-30T10:00:00.000Z", "a day that never was");
+        assert_eq!(
+            moment("Pacific/Apia", "2011-12-30T12:00"),
+            "2011-12-30T10:00:00.000Z",
+            "a day that never was"
+        );
     }
 }

@@ -6,4 +6,5 @@ mod liveness;
 mod money;
 mod pool;
 mod requests;
+mod templates;
 mod turns;

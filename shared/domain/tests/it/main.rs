@@ -9,5 +9,6 @@
 mod given;
 mod properties;
 mod scene;
+mod schedules;
 mod serde;
 mod transitions;

@@ -13,7 +13,8 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
-    Answer, Capabilities, ExecutionMode, MessagePriority, MessageSource, Question, SessionBudget, SessionOutput, TokenUsage,
+    Answer, Capabilities, ExecutionMode, MessagePriority, MessageSource, Question, SessionBudget,
+    SessionOutput, TokenUsage,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId, Occasion,
