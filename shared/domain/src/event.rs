@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
-use crate::template::{ScheduleSkip, TemplatePart};
+use crate::template::{ScheduleSkip, TemplateSection};
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
     Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
@@ -513,7 +513,7 @@ domain_events! {
     /// A template was changed.
     TemplateUpdated = "AgentTemplateUpdatedEvent" {
         /// What of it.
-        part: TemplatePart,
+        part: TemplateSection,
     };
     /// No session starts from a template any more.
     TemplateDeactivated = "AgentTemplateDeactivatedEvent" {};

@@ -93,7 +93,7 @@ impl NewRule {
 
 /// A part of a template that changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum TemplatePart {
+pub enum TemplateSection {
     /// Its fields.
     Content,
     /// The skills of its sessions.
@@ -161,7 +161,7 @@ impl AgentTemplate {
         if content == self.content {
             return Ok(Events::new());
         }
-        self.change(TemplatePart::Content, cx, |it| {
+        self.change(TemplateSection::Content, cx, |it| {
             it.content = content;
             Ok(())
         })
@@ -176,7 +176,7 @@ impl AgentTemplate {
         if self.default_skill_ids.contains(&id) {
             return Ok(Events::new());
         }
-        self.change(TemplatePart::DefaultSkills, cx, |it| {
+        self.change(TemplateSection::DefaultSkills, cx, |it| {
             it.default_skill_ids.push(id);
             Ok(())
         })
@@ -188,7 +188,7 @@ impl AgentTemplate {
         id: AgentSkillId,
         cx: &Occasion<'_>,
     ) -> Result<Events, TemplateError> {
-        self.change(TemplatePart::DefaultSkills, cx, |it| {
+        self.change(TemplateSection::DefaultSkills, cx, |it| {
             removed(&mut it.default_skill_ids, |skill| *skill == id).ok_or(TemplateError::NoSuchSkill)
         })
     }
@@ -199,7 +199,7 @@ impl AgentTemplate {
         rule: ClassificationRule,
         cx: &Occasion<'_>,
     ) -> Result<Events, TemplateError> {
-        self.change(TemplatePart::ClassificationRules, cx, |it| {
+        self.change(TemplateSection::ClassificationRules, cx, |it| {
             if it.classification_rules.iter().any(|known| known.id == rule.id) {
                 return Err(TemplateError::RuleExists);
             }
@@ -214,7 +214,7 @@ impl AgentTemplate {
         id: ClassificationRuleId,
         cx: &Occasion<'_>,
     ) -> Result<Events, TemplateError> {
-        self.change(TemplatePart::ClassificationRules, cx, |it| {
+        self.change(TemplateSection::ClassificationRules, cx, |it| {
             removed(&mut it.classification_rules, |rule| rule.id == id).ok_or(TemplateError::NoSuchRule)
         })
     }
@@ -228,7 +228,7 @@ impl AgentTemplate {
         if schedule.as_ref() == self.schedule() {
             return Ok(Events::new());
         }
-        self.change(TemplatePart::Schedule, cx, |it| {
+        self.change(TemplateSection::Schedule, cx, |it| {
             it.scheduled = schedule.map(|schedule| Scheduled::new(schedule, cx.now));
             Ok(())
         })
@@ -314,7 +314,7 @@ impl AgentTemplate {
     /// Makes a change on a copy, and keeps it when it keeps the limits.
     fn change(
         &mut self,
-        part: TemplatePart,
+        part: TemplateSection,
         cx: &Occasion<'_>,
         decide: impl FnOnce(&mut Self) -> Result<(), TemplateError>,
     ) -> Result<Events, TemplateError> {

@@ -7,7 +7,7 @@ use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError, TemplatePart,
+    NewTemplate, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError, TemplateSection,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, Classification, EventField, ModelId, Objective, SystemPrompt, TemplateName,
@@ -143,7 +143,7 @@ fn order() -> SessionOrder {
     SessionOrder::new(WorkingDirectory::parse("/here").unwrap(), Objective::parse("Do it").unwrap())
 }
 
-fn updated(part: TemplatePart) -> [DomainEvent; 1] {
+fn updated(part: TemplateSection) -> [DomainEvent; 1] {
     [DomainEvent::TemplateUpdated { part }]
 }
 
@@ -182,7 +182,7 @@ fn default_skills_keep_their_order_and_are_there_once() {
         Desk::of(NewTemplate { default_skill_ids: vec![skill(2), skill(1), skill(2)], ..new_template() });
     assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(1)]);
     let events = desk.when(|it, cx| it.add_default_skill(skill(3), cx)).unwrap();
-    assert_eq!(events, updated(TemplatePart::DefaultSkills));
+    assert_eq!(events, updated(TemplateSection::DefaultSkills));
     desk.when(|it, cx| it.remove_default_skill(skill(1), cx)).unwrap();
     assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(3)]);
     assert_eq!(desk.refused(|it, cx| it.remove_default_skill(skill(1), cx)), TemplateError::NoSuchSkill);
@@ -408,7 +408,7 @@ fn a_schedule_that_is_switched_off_or_taken_away_is_never_due() {
     let mut desk = Desk::scheduled();
     let off = AgentSchedule { is_enabled: false, ..nightly() };
     let events = desk.when(|it, cx| it.update_schedule(Some(off), cx)).unwrap();
-    assert_eq!(events, updated(TemplatePart::Schedule));
+    assert_eq!(events, updated(TemplateSection::Schedule));
     assert_eq!(desk.template.due_at(), None);
     desk.when(|it, cx| it.deactivate(cx));
     desk.when(|it, cx| it.activate(cx));
