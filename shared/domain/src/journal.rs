@@ -231,6 +231,13 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::EventClassified { classified_as, .. } => {
             (T::Notice, format!("Started for an event that is classified as {classified_as}"))
         }
+        E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
+        E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
+        E::ReloadRequested { .. } => (T::Notice, "The agent's configuration is to be reloaded".to_owned()),
+        E::Reloaded {} => (T::Notice, "The new configuration is in force".to_owned()),
+        E::MemoryPillRecorded { skill_id, category, .. } => {
+            (T::Notice, format!("The agent recorded a memory pill ({category:?}) for skill {skill_id}"))
+        }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
         _ => return None,
     };

@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
+//! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
+//! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
@@ -16,6 +18,7 @@
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod composition;
 pub mod conversation;
 pub mod deadline;
 pub mod event;
@@ -27,6 +30,7 @@ pub mod owned;
 pub mod pool;
 pub mod queue;
 pub mod session;
+pub mod skill;
 pub mod template;
 pub mod text;
 pub mod time;
@@ -40,6 +44,7 @@ pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
 pub use owned::{OwnedAggregate, OwnedEntry};
 pub use session::AgentSession;
+pub use skill::AgentSkill;
 pub use template::AgentTemplate;
 pub use time::Timestamp;
 pub use trace::TraceParent;

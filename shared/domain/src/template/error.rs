@@ -1,6 +1,7 @@
 //! Why a template refuses (ruling 5: each has a stable code and a sentence that says what to do).
 
-use crate::value::InvalidAutoContinue;
+use crate::text::ToolName;
+use crate::value::{InvalidAutoContinue, InvalidDefinitions};
 
 /// A refusal. The template is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +12,9 @@ pub enum TemplateError {
     /// The default auto-continue configuration cannot be.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     AutoContinue(Vec<InvalidAutoContinue>),
+    /// The custom tools cannot be: a name twice, or too many (S0 8.4).
+    #[error(transparent)]
+    Tools(#[from] InvalidDefinitions),
     /// There are as many as there may be.
     #[error("a template has at most {max} {what}; remove one first")]
     TooMany {
@@ -27,7 +31,7 @@ pub enum TemplateError {
     },
     /// Names of tools are unique within a template (S0 8.4).
     #[error("the template has a tool `{0}` already; remove it first")]
-    ToolExists(String),
+    ToolExists(ToolName),
     /// Ids of rules are unique within a template (S0 8.4).
     #[error("the template has this rule already")]
     RuleExists,
@@ -47,7 +51,7 @@ impl TemplateError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Inactive => "template-inactive",
-            Self::AutoContinue(_) => "validation-failed",
+            Self::AutoContinue(_) | Self::Tools(_) => "validation-failed",
             Self::TooMany { .. } => "template-full",
             Self::TooLarge { .. } => "template-too-large",
             Self::ToolExists(_) => "tool-exists",

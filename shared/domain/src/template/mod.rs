@@ -25,6 +25,7 @@ pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, Inval
 pub use schedule::{AgentSchedule, Scheduled, ScheduledLaunch, ScheduledRun};
 
 use crate::text::{Classification, EventField};
+use crate::value::{McpToolDefinition, check_tools};
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, DomainEvent, Events, Occasion,
     OwnedAggregate, Timestamp, UserId,
@@ -40,6 +41,7 @@ pub struct AgentTemplate {
     id: AgentTemplateId,
     owner_id: UserId,
     content: TemplateContent,
+    custom_tool_definitions: Vec<McpToolDefinition>,
     default_skill_ids: Vec<AgentSkillId>,
     classification_rules: Vec<ClassificationRule>,
     scheduled: Option<Scheduled>,
@@ -57,6 +59,8 @@ pub struct NewTemplate {
     pub owner_id: UserId,
     /// Its fields.
     pub content: TemplateContent,
+    /// Tools of MCP servers that its sessions get.
+    pub custom_tool_definitions: Vec<McpToolDefinition>,
     /// Skills that are enabled for its sessions, in order.
     pub default_skill_ids: Vec<AgentSkillId>,
     /// Rules for events, in order.
@@ -144,6 +148,7 @@ impl AgentTemplate {
             id: new.id,
             owner_id: new.owner_id,
             content: new.content,
+            custom_tool_definitions: new.custom_tool_definitions,
             default_skill_ids: skills,
             classification_rules: new.classification_rules.into_iter().map(|rule| rule.with_id(cx)).collect(),
             scheduled: new.schedule.map(|schedule| Scheduled::new(schedule, cx.now)),
@@ -216,6 +221,36 @@ impl AgentTemplate {
     ) -> Result<Events, TemplateError> {
         self.change(TemplateSection::ClassificationRules, cx, |it| {
             removed(&mut it.classification_rules, |rule| rule.id == id).ok_or(TemplateError::NoSuchRule)
+        })
+    }
+
+    /// Adds a tool of an MCP server (S0 8.4 `AddCustomToolDefinition`).
+    pub fn add_custom_tool_definition(
+        &mut self,
+        tool: McpToolDefinition,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, TemplateError> {
+        if self.custom_tool_definitions.contains(&tool) {
+            return Ok(Events::new());
+        }
+        self.change(TemplateSection::CustomTools, cx, |it| {
+            if it.custom_tool_definitions.iter().any(|known| known.name == tool.name) {
+                return Err(TemplateError::ToolExists(tool.name));
+            }
+            it.custom_tool_definitions.push(tool);
+            Ok(())
+        })
+    }
+
+    /// Removes a tool (S0 8.4 `RemoveCustomToolDefinition`).
+    pub fn remove_custom_tool_definition(
+        &mut self,
+        name: &str,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, TemplateError> {
+        self.change(TemplateSection::CustomTools, cx, |it| {
+            removed(&mut it.custom_tool_definitions, |tool| tool.name.as_str() == name)
+                .ok_or(TemplateError::NoSuchTool)
         })
     }
 
@@ -330,6 +365,7 @@ impl AgentTemplate {
         if let Some(config) = &self.content.default_auto_continue_config {
             config.check().map_err(TemplateError::AutoContinue)?;
         }
+        check_tools(&self.custom_tool_definitions)?;
         at_most("default skills", self.default_skill_ids.len(), Self::MAX_SKILLS)?;
         at_most("classification rules", self.classification_rules.len(), Self::MAX_RULES)?;
         let bytes = serde_json::to_vec(self).map_or(usize::MAX, |json| json.len());
@@ -366,6 +402,11 @@ impl AgentTemplate {
     /// The fields that are set as a whole.
     pub const fn content(&self) -> &TemplateContent {
         &self.content
+    }
+
+    /// Tools of MCP servers that its sessions get.
+    pub fn custom_tool_definitions(&self) -> &[McpToolDefinition] {
+        &self.custom_tool_definitions
     }
 
     /// Skills that are enabled for its sessions, in order.

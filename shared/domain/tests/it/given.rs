@@ -1,10 +1,12 @@
 //! Stories: given where a session stands, when something happens, then what follows.
 
+mod composition;
 mod delivery;
 mod lifecycle;
 mod liveness;
 mod money;
 mod pool;
 mod requests;
+pub(crate) mod skills;
 mod templates;
 mod turns;

@@ -11,4 +11,5 @@ mod properties;
 mod scene;
 mod schedules;
 mod serde;
+mod skill_properties;
 mod transitions;

@@ -7,14 +7,16 @@ use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError, TemplateSection,
+    NewTemplate, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError,
+    TemplateSection,
 };
 use pilothouse_domain::text::{
     AdapterName, AnswerText, Classification, EventField, ModelId, Objective, SystemPrompt, TemplateName,
-    WorkingDirectory,
+    ToolDescription, ToolName, WorkingDirectory,
 };
 use pilothouse_domain::value::{
-    AutoContinueConfig, ExecutionMode, SessionBudget, ValidationCriterion, ValidationType,
+    AutoContinueConfig, ExecutionMode, InputSchema, McpToolDefinition, ServerUri, SessionBudget,
+    ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, Deadlines, DomainEvent, Events,
@@ -74,6 +76,7 @@ fn new_template() -> NewTemplate {
         id: AgentTemplateId::new(Uuid::from_u128(77)),
         owner_id: owner(),
         content: content(),
+        custom_tool_definitions: Vec::new(),
         default_skill_ids: Vec::new(),
         classification_rules: Vec::new(),
         schedule: None,
@@ -208,6 +211,40 @@ fn lists_are_bounded() {
         it.add_classification_rule(rule, cx)
     });
     assert_eq!(refusal, TemplateError::TooMany { what: "classification rules", max: 100 });
+}
+
+fn tool(name: &str, server: &str) -> McpToolDefinition {
+    McpToolDefinition {
+        name: ToolName::parse(name).unwrap(),
+        description: ToolDescription::parse("Looks things up").unwrap(),
+        input_schema: InputSchema::parse("{}").unwrap(),
+        server_uri: ServerUri::parse(server).unwrap(),
+    }
+}
+
+#[test]
+fn names_of_tools_are_unique() {
+    let mut desk = Desk::new();
+    let events =
+        desk.when(|it, cx| it.add_custom_tool_definition(tool("find", "https://a.example"), cx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::CustomTools));
+    assert_eq!(
+        desk.when(|it, cx| it.add_custom_tool_definition(tool("find", "https://a.example"), cx)).unwrap(),
+        []
+    );
+    let refusal = desk.refused(|it, cx| it.add_custom_tool_definition(tool("find", "https://b.example"), cx));
+    assert_eq!(refusal, TemplateError::ToolExists(ToolName::parse("find").unwrap()));
+    assert_eq!(
+        desk.refused(|it, cx| it.remove_custom_tool_definition("look", cx)),
+        TemplateError::NoSuchTool
+    );
+    desk.when(|it, cx| it.remove_custom_tool_definition("find", cx)).unwrap();
+    assert_eq!(desk.template.custom_tool_definitions(), []);
+    let twice = vec![tool("find", "https://a.example"), tool("find", "https://b.example")];
+    let mut ids = Ids(0);
+    let mut cx = Occasion::new(desk.now, Deadlines::default(), &mut ids);
+    let new = NewTemplate { custom_tool_definitions: twice, ..new_template() };
+    assert!(matches!(AgentTemplate::create(new, &mut cx), Err(TemplateError::Tools(_))));
 }
 
 #[test]
