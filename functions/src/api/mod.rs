@@ -8,6 +8,7 @@ pub mod pool;
 pub mod records;
 pub mod sessions;
 pub mod stream;
+pub mod templates;
 pub mod workers;
 
 use schemars::JsonSchema;

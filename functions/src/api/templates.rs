@@ -1,6 +1,8 @@
 //! Templates over the API (S0 8.4 `AgentTemplate`).
 
-use pilothouse_domain::template::{AgentSchedule, AgentTemplate, ClassificationRule, EventPriority, ScheduledRun};
+use pilothouse_domain::template::{
+    AgentSchedule, AgentTemplate, ClassificationRule, EventPriority, ScheduledRun,
+};
 use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, OwnedAggregate as _, Timestamp, Usd,

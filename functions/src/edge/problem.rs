@@ -8,6 +8,7 @@ use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_domain::template::TemplateError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
@@ -35,6 +36,9 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The template refuses.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// The turn that a message was meant for is over (ruling 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -107,6 +111,7 @@ impl Problem {
             Self::Session(error) => error.code(),
             Self::Queue(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::Template(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
@@ -126,11 +131,19 @@ impl Problem {
             | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
+            Self::Template(
+                TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
+            ) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::NotFound(_)
+            | Self::Queue(QueueError::NotFound(_))
+            | Self::Template(
+                TemplateError::NoSuchTool | TemplateError::NoSuchRule | TemplateError::NoSuchSkill,
+            ) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Session(_)
             | Self::Queue(_)
             | Self::Pool(PoolError::LineFull { .. })
+            | Self::Template(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::NameTaken
@@ -151,6 +164,12 @@ impl Problem {
             }
             Self::Session(error @ SessionError::AnswersMissing { .. }) => {
                 vec![Violation { field: "answers".to_owned(), message: error.to_string() }]
+            }
+            Self::Template(error @ TemplateError::AutoContinue(_)) => {
+                vec![Violation { field: "defaultAutoContinueConfig".to_owned(), message: error.to_string() }]
+            }
+            Self::Template(error @ TemplateError::Tools(_)) => {
+                vec![Violation { field: "customToolDefinitions".to_owned(), message: error.to_string() }]
             }
             Self::Pool(error @ PoolError::InvalidMaximum { .. }) => {
                 vec![Violation { field: "maxConcurrentSessions".to_owned(), message: error.to_string() }]

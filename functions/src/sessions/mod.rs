@@ -13,4 +13,5 @@ pub mod pause;
 pub mod reject;
 pub mod resume;
 pub mod retry;
+mod skills_of;
 pub mod start;

@@ -3,24 +3,19 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use deserr::Deserr;
-use http::StatusCode;
-use pilothouse_domain::journal::Cause;
-use pilothouse_domain::session::{NewSession, SessionSettings};
+use deserr::{Deserr, IntoValue, ValuePointerRef};
+use pilothouse_domain::template::SessionOrder;
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
-use pilothouse_domain::{AgentSessionId, IdSource as _, Usd};
-use pilothouse_store::{CommitError, Store};
+use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::api::Violation;
-use crate::api::pool::PoolView;
-use crate::api::sessions::{SessionView, StartedSession};
-use crate::app::{App, FreshIds};
+use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::edge::Problem;
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, parsed};
+use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, maybe_parsed, parsed};
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -33,9 +28,15 @@ pub struct StartSession {
     /// What it is to do.
     #[deserr(try_from(String) = Objective::try_from -> pilothouse_domain::text::InvalidText)]
     pub objective: Objective,
-    /// The most dollars that it may spend.
-    #[deserr(try_from(String) = cap -> Said)]
-    pub budget_cap_usd: Usd,
+    /// The template that it is started from: what is left open here is as the template says.
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub template_id: Option<AgentTemplateId>,
+    /// Skills that are enabled for it, in order. Default: the template's.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> Said)]
+    pub skill_ids: Option<Vec<AgentSkillId>>,
+    /// The most dollars that it may spend. Required, unless a template says it.
+    #[deserr(default, try_from(Option<String>) = maybe_cap -> Said)]
+    pub budget_cap_usd: Option<Usd>,
     /// At which percentage of the cap its owner is warned. Default: 80.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     pub warn_at_percent: Option<u8>,
@@ -51,9 +52,12 @@ pub struct StartSession {
     /// What the adapter alone understands.
     #[deserr(default, try_from(Option<Value>) = fitting_options -> Said)]
     pub adapter_options: Option<Value>,
-    /// Tools that it may use. Default: the adapter's own.
+    /// Tools that it may use. Default: the template's, or the adapter's own.
     #[deserr(default, try_from(Vec<String>) = tools -> Said)]
     pub allowed_tools: Vec<String>,
+    /// How it comes to run. Default: `Standalone`.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub execution_mode: Option<ExecutionMode>,
     /// Labels for its owner's own order: at most 20.
     #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> Said)]
     pub labels: BTreeMap<String, String>,
@@ -74,7 +78,49 @@ pub struct StartSession {
     pub auto_continue_config: Option<AutoContinueConfig>,
 }
 
-fn cap(text: String) -> Result<Usd, Said> {
+/// What is missing is named together with everything else that is wrong: a cap, where no template gives one.
+#[derive(Debug, Clone)]
+pub struct Start(pub StartSession);
+
+impl Deserr<Violations> for Start {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        place: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let value: Value = Deserr::<Violations>::deserialize_from_value(value, place)?;
+        let says = |field| value.get(field).is_some_and(|said| !said.is_null());
+        let lacks_cap = value.is_object() && !says("budgetCapUsd") && !says("templateId");
+        let read = StartSession::deserialize_from_value(value.into_value(), place);
+        if !lacks_cap {
+            return read.map(Self);
+        }
+        let mut all = read.err().unwrap_or_default();
+        all.0.push(Violation { field: "budgetCapUsd".to_owned(), message: "is missing".to_owned() });
+        Err(all)
+    }
+}
+
+pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, Said> {
+    text.map(cap).transpose()
+}
+
+pub(crate) fn listed_skills(texts: Option<Vec<String>>) -> Result<Option<Vec<AgentSkillId>>, Said> {
+    const MAX: usize = AgentTemplate::MAX_SKILLS;
+    let Some(texts) = texts else { return Ok(None) };
+    if texts.len() > MAX {
+        return Err(Said(format!("must be at most {MAX} skills")));
+    }
+    let mut ids = Vec::new();
+    for text in texts {
+        let id = text.parse().map_err(|error: pilothouse_domain::InvalidId| Said(error.to_string()))?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(Some(ids))
+}
+
+pub(crate) fn cap(text: String) -> Result<Usd, Said> {
     let cap: Usd =
         parsed(text).map_err(|error: pilothouse_domain::money::InvalidUsd| Said(error.to_string()))?;
     SessionBudget::new(cap, SessionBudget::DEFAULT_WARN_AT_PERCENT)
@@ -92,7 +138,7 @@ pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, Said> {
     value.map(fits).transpose()
 }
 
-fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
+pub(crate) fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
     const MONTH: u64 = 30 * 24 * 60 * 60;
     match value {
         Some(seconds) if !(1..=MONTH).contains(&seconds) => {
@@ -119,7 +165,7 @@ fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, S
     Ok(labels)
 }
 
-fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
+pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
     const LIMIT: usize = 64 * 1024;
     match value {
         Some(value) if value.to_string().len() > LIMIT => {
@@ -129,7 +175,7 @@ fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
     }
 }
 
-fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Said> {
+pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Said> {
     let Some(config) = maybe_by_serde::<AutoContinueConfig>(value)? else { return Ok(None) };
     let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     config.check().map_err(|wrong| Said(all(wrong)))?;
@@ -137,85 +183,51 @@ fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Sai
 }
 
 impl StartSession {
-    fn settings(&self) -> SessionSettings {
-        let defaults = SessionSettings::default();
-        SessionSettings {
-            adapter: self.adapter.clone().unwrap_or(defaults.adapter),
-            adapter_options: self.adapter_options.clone().unwrap_or(defaults.adapter_options),
-            allowed_tools: self.allowed_tools.clone(),
+    fn order(&self) -> SessionOrder {
+        SessionOrder {
+            working_directory: self.working_directory.clone(),
+            objective: self.objective.clone(),
+            name: self.name.clone(),
+            model_id: self.model_id.clone(),
+            budget_cap_usd: self.budget_cap_usd,
+            warn_at_percent: self.warn_at_percent,
+            skill_ids: self.skill_ids.clone(),
+            auto_continue: self.auto_continue_config.clone(),
+            execution_mode: self.execution_mode,
+            adapter: self.adapter.clone(),
+            adapter_options: self.adapter_options.clone(),
+            allowed_tools: Some(self.allowed_tools.clone()).filter(|tools| !tools.is_empty()),
             labels: self.labels.clone(),
-            plan_approval_required: self.plan_approval_required.unwrap_or(defaults.plan_approval_required),
-            request_timeout_seconds: self.request_timeout_seconds.unwrap_or(defaults.request_timeout_seconds),
-            default_answer: self.default_answer.as_ref().map(|a| a.as_str().to_owned()),
-            context_warn_at_percent: self.context_warn_at_percent.unwrap_or(defaults.context_warn_at_percent),
-            max_retries: defaults.max_retries,
+            plan_approval_required: self.plan_approval_required,
+            request_timeout_seconds: self.request_timeout_seconds,
+            default_answer: self.default_answer.clone(),
+            context_warn_at_percent: self.context_warn_at_percent,
         }
     }
 
-    fn new_session(&self, id: AgentSessionId, call: &Call) -> Result<NewSession, Problem> {
-        let warn_at = self.warn_at_percent.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT);
-        let wrong = |error: pilothouse_domain::value::InvalidBudget| {
-            Problem::Invalid(vec![Violation { field: "budgetCapUsd".to_owned(), message: error.to_string() }])
-        };
-        let model = match &self.model_id {
-            Some(model) => model.clone(),
-            None => ModelId::parse("default").map_err(Problem::internal)?,
-        };
-        Ok(NewSession {
-            id,
-            owner_id: call.owner.clone(),
-            template_id: None,
-            name: self.name.clone(),
-            working_directory: self.working_directory.clone(),
-            objective: self.objective.clone(),
-            model_id: model,
-            budget: SessionBudget::new(self.budget_cap_usd, warn_at).map_err(wrong)?,
-            auto_continue: self.auto_continue_config.clone(),
-            settings: self.settings(),
-        })
+    /// The template that is named, if one is. One that is not there is a wrong input.
+    async fn template(&self, app: &App, call: &Call) -> Result<Option<AgentTemplate>, Problem> {
+        let Some(id) = self.template_id else { return Ok(None) };
+        let template = app.store.owned::<AgentTemplate>(&call.owner, id).await?;
+        let template =
+            template.ok_or_else(|| Problem::invalid("templateId", "there is no such template"))?.value;
+        template.check_usable()?;
+        Ok(Some(template))
     }
 }
 
 /// 201 with a slot; 202, Queued, without. Both carry the session's API key, which is shown this once.
-pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>) -> Result<Answer, Problem> {
+///
+/// From a template, it has the defaults of the template as it is now (S0 8.7); 409 `template-inactive` while that is
+/// deactivated.
+pub async fn handle(State(app): State<App>, call: Call, body: Body<Start>) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
-    for attempt in 0..64 {
-        if let Some(mut answer) = call.earlier_answer(&app.store).await? {
-            show_key(&app, &mut answer);
-            return Ok(answer);
-        }
-        let id = AgentSessionId::new(FreshIds.fresh());
-        let cause = Cause::Owner { function: call.function.to_owned() };
-        let new = body.input.new_session(id, &call)?;
-        let mut opening = app.prepare_session(&call.owner, cause, new, |_, _, _| Ok(Vec::new())).await?;
-
-        let session = &opening.loaded.conversation.session;
-        let started = StartedSession {
-            session: SessionView::of(session),
-            api_key: String::new(),
-            pool: opening.waits.then(|| PoolView::of(&opening.pool.value, opening.pool.version + 1)),
-        };
-        let status = if opening.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-        let mut answer = Answer::new(status, Some(session.control_version()), &started)?;
-        call.keep_answer(&mut opening.commit, &answer, &app)?;
-        match app.store.commit(opening.commit).await {
-            Ok(()) => {
-                show_key(&app, &mut answer);
-                return Ok(answer);
-            }
-            Err(CommitError::Conflict | CommitError::AnswerExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
+    let Start(input) = body.input;
+    if let Some(answer) = call.earlier_answer(&app.store).await? {
+        return Ok(app.with_key(answer));
     }
-    Err(Problem::VersionConflict)
-}
-
-/// The key is derived, never stored, so that a replayed answer can show it again (ruling 8).
-fn show_key(app: &App, answer: &mut Answer) {
-    let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-    if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
-        object.insert("apiKey".to_owned(), Value::String(app.secret.api_key(id, 0)));
-    }
+    app.check_skills(&call.owner, "skillIds", input.skill_ids.as_deref().unwrap_or_default()).await?;
+    let template = input.template(&app, &call).await?;
+    let plan = app.plan_session(&call.owner, input.order(), template.as_ref()).await?;
+    app.open_for_owner(&call, &plan, Ok).await
 }

@@ -10,17 +10,17 @@ use pilothouse_domain::text::{
     AdapterName, AnswerText, InvalidText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
 use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
-use pilothouse_domain::{AgentSkillId, AgentTemplateId, InvalidId, Occasion, Usd, UserId};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, Occasion, Usd, UserId};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::input::{RuleInput, ScheduleInput, allowed_tools};
+use super::input::{RuleInput, ScheduleInput};
 use super::shown;
 use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::edge::Problem;
 use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde};
-use crate::sessions::start::{auto_continue, cap, fitting_options, percent, skill_ids, timeout};
+use crate::sessions::start::{auto_continue, cap, fitting_options, listed_skills, percent, timeout};
 
 /// What a template is made of.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -40,7 +40,7 @@ pub struct CreateTemplate {
     #[deserr(default, try_from(Option<String>) = maybe -> InvalidText)]
     pub system_prompt: Option<SystemPrompt>,
     /// The tools that the agent may use: at least one.
-    #[deserr(try_from(Vec<String>) = allowed_tools -> InvalidTools)]
+    #[deserr(try_from(Vec<String>) = AllowedTools::new -> InvalidTools)]
     pub allowed_tools: AllowedTools,
     /// The most dollars that a session may spend.
     #[deserr(try_from(String) = cap -> Said)]
@@ -49,7 +49,7 @@ pub struct CreateTemplate {
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     pub warn_at_percent: Option<u8>,
     /// Skills that are enabled for its sessions, in order.
-    #[deserr(default, try_from(Option<Vec<String>>) = skill_ids -> InvalidId)]
+    #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> Said)]
     pub default_skill_ids: Option<Vec<AgentSkillId>>,
     /// When its sessions go on by themselves. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
@@ -110,6 +110,7 @@ impl CreateTemplate {
             id: AgentTemplateId::new(cx.uuid()),
             owner_id: owner.clone(),
             content: self.content()?,
+            custom_tool_definitions: Vec::new(),
             default_skill_ids: self.default_skill_ids.clone().unwrap_or_default(),
             classification_rules: self.classification_rules.iter().cloned().map(NewRule::from).collect(),
             schedule: self.schedule.clone().map(AgentSchedule::from),
@@ -125,7 +126,8 @@ pub async fn handle(
 ) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let input = body.input;
-    app.check_skills(&call.owner, "defaultSkillIds", input.default_skill_ids.as_deref()).await?;
+    app.check_skills(&call.owner, "defaultSkillIds", input.default_skill_ids.as_deref().unwrap_or_default())
+        .await?;
     let make = |cx: &mut Occasion<'_>| Ok(AgentTemplate::create(input.new_template(&call.owner, cx)?, cx)?);
     app.create_owned(&call, make, shown(StatusCode::CREATED)).await
 }

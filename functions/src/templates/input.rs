@@ -95,10 +95,6 @@ impl From<RuleInput> for NewRule {
     }
 }
 
-pub(super) fn allowed_tools(names: Vec<String>) -> Result<AllowedTools, InvalidTools> {
-    AllowedTools::new(names)
-}
-
 pub(super) fn maybe_allowed_tools(names: Option<Vec<String>>) -> Result<Option<AllowedTools>, InvalidTools> {
     names.map(AllowedTools::new).transpose()
 }

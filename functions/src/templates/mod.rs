@@ -16,14 +16,19 @@ pub mod remove_skill;
 pub mod set_schedule;
 pub mod update;
 
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
 use http::StatusCode;
+use http::request::Parts;
 use pilothouse_domain::template::AgentTemplate;
-use pilothouse_domain::{AgentTemplateId, Events, Occasion};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, ClassificationRuleId, Events, Occasion};
 
 use crate::api::templates::TemplateView;
 use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::edge::Problem;
+use crate::edge::request::path_id;
 
 /// Changes a template by one domain call and answers with the template.
 async fn change(
@@ -38,4 +43,30 @@ async fn change(
 /// The answer with a template.
 fn shown(status: StatusCode) -> impl Fn(&AgentTemplate, u64) -> Result<Answer, Problem> {
     move |template, version| Answer::new(status, Some(version), &TemplateView::of(template, version))
+}
+
+/// What of a template the path names: a rule, a skill, a tool.
+#[derive(Debug, Clone)]
+pub struct InPath<T>(pub T);
+
+/// A type of which paths name things.
+pub trait NamedInPath: FromStr + Send {
+    /// The parameter of the path.
+    const PARAMETER: &'static str;
+}
+
+impl NamedInPath for ClassificationRuleId {
+    const PARAMETER: &'static str = "ruleId";
+}
+
+impl NamedInPath for AgentSkillId {
+    const PARAMETER: &'static str = "skillId";
+}
+
+impl<S: Send + Sync, T: NamedInPath> FromRequestParts<S> for InPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, T::PARAMETER).await.map(Self)
+    }
 }

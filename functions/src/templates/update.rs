@@ -17,7 +17,7 @@ use crate::change::{Answer, Call};
 use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde};
 use crate::edge::patch::{Patch, patched};
 use crate::edge::{Id, Problem};
-use crate::sessions::start::{auto_continue, cap, fitting_options, percent, timeout};
+use crate::sessions::start::{auto_continue, fitting_options, maybe_cap, percent, timeout};
 
 /// The fields that change. What is left out stays as it is; `null` takes away what a template need not have.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -69,10 +69,6 @@ pub struct UpdateTemplate {
     /// How full the context window may get before a warning, in percent.
     #[deserr(default, try_from(Patch<u64>) = patched_percent -> Said)]
     pub context_warn_at_percent: Patch<u8>,
-}
-
-fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, Said> {
-    text.map(cap).transpose()
 }
 
 /// The same rule for a field that is there as for one that may be missing.
