@@ -62,6 +62,22 @@ pub struct Composition {
     pub sub_agents: Vec<SkillSubAgentDefinition>,
 }
 
+impl Composition {
+    /// The most bytes of JSON that a composition may have: it travels in one command.
+    pub const MAX_BYTES: usize = 144 * 1024;
+
+    /// Bytes that it takes as JSON.
+    pub fn bytes(&self) -> usize {
+        let bytes = serde_json::to_vec(&(
+            &self.system_prompt,
+            &self.allowed_tools,
+            &self.custom_tools,
+            &self.sub_agents,
+        ));
+        bytes.map_or(usize::MAX, |json| json.len())
+    }
+}
+
 /// What every agent is told about the end of its context window (S0 design note "Handoff system prompt requirement").
 ///
 /// The document's form is the one of `handoff_document`: `summary`, `remainingWork`, `keyDecisions`.
@@ -113,6 +129,33 @@ pub fn compose(
         custom_tools,
         sub_agents: first_wins(skills.iter().flat_map(|skill| skill.sub_agents), |agent| agent.name.as_str()),
     }
+}
+
+/// Composes as many of the skills as fit [`Composition::MAX_BYTES`], in their order, and names those that had to be left out:
+/// a skill may have grown since it was enabled. The prompt says so, too.
+pub fn compose_what_fits<'a>(
+    template: Option<TemplatePart<'_>>,
+    skills: &[SkillPart<'a>],
+    session_tools: &[String],
+) -> (Composition, Vec<SkillPart<'a>>) {
+    let all = compose(template, skills, session_tools);
+    if all.bytes() <= Composition::MAX_BYTES {
+        return (all, Vec::new());
+    }
+    let (mut fitting, mut left_out) = (Vec::new(), Vec::new());
+    for skill in skills {
+        fitting.push(*skill);
+        if compose(template, &fitting, session_tools).bytes() > Composition::MAX_BYTES {
+            left_out.extend(fitting.pop());
+        }
+    }
+    let mut composition = compose(template, &fitting, session_tools);
+    for skill in &left_out {
+        let note =
+            format!("\n\n(The skill {} could not be loaded: the configuration is too large.)", skill.name);
+        composition.system_prompt.push_str(&note);
+    }
+    (composition, left_out)
 }
 
 fn system_prompt(template: Option<&str>, skills: &[SkillPart<'_>]) -> String {

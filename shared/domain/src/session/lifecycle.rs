@@ -95,6 +95,9 @@ impl AgentSession {
             cancel_accepted: false,
             after_stop: None,
             fruitless_runs: 0,
+            reload: None,
+            config_changed: false,
+            consolidates: None,
             open_tool_calls: BTreeMap::new(),
             control_version: 1,
             journal_sequence: 0,
@@ -139,7 +142,7 @@ impl AgentSession {
         }])
     }
 
-    fn outstanding_for(command: Option<CommandRef>, cx: &mut Occasion<'_>) -> Outstanding {
+    pub(super) fn outstanding_for(command: Option<CommandRef>, cx: &mut Occasion<'_>) -> Outstanding {
         Outstanding {
             command_id: command.map_or_else(|| cx.command_id(), |c| c.command_id),
             attempt: command.map_or(0, |c| c.attempt),
@@ -230,6 +233,7 @@ impl AgentSession {
             let outstanding = Self::outstanding_for(command, cx);
             self.transition(Operation::RequestCancel, State::Cancelling { outstanding })?;
             self.slot_wanted = None;
+            self.reload = None;
             events.push(DomainEvent::CancelRequested { command });
             events.extend(self.close_all_requests());
             // No agent began: there is nothing to wait for. A run that is being ended already resolves this.
@@ -380,6 +384,7 @@ impl AgentSession {
         self.turn = None;
         self.slot_wanted = None;
         self.cancel_accepted = false;
+        self.reload = None;
         self.hibernated = false;
     }
 
@@ -424,6 +429,7 @@ impl AgentSession {
         match (kind, self.status()) {
             // The stop that follows a terminal status has nothing left to confirm.
             (LifecycleCommand::Begin | LifecycleCommand::Answer, _) => return Ok(Vec::new()),
+            (LifecycleCommand::Reload, _) => return self.reload_done(command),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
             _ => {}
         }
@@ -451,6 +457,7 @@ impl AgentSession {
         {
             outstanding.received_at.get_or_insert(cx.now);
         }
+        self.reload_received(command, cx.now);
         if let Some(run) = self.run.as_mut().filter(|run| run.begin == Some(command)) {
             run.unheard_begin = None;
         }

@@ -42,6 +42,8 @@ pub enum Due {
     Request,
     /// A run that was told to end.
     Stop,
+    /// The acknowledgement of a reload.
+    Reload,
 }
 
 impl AgentSession {
@@ -82,6 +84,7 @@ impl AgentSession {
                 self.unheard_message().map(|at| (self.in_flight[at].sent_at + limits.received, Due::Message)),
             );
         }
+        due.extend(self.reload_due(limits).map(|at| (at, Due::Reload)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
     }
@@ -132,7 +135,7 @@ impl AgentSession {
             }
             // Whether the run is dead is asked anew, for this alone: what was asked for another step does not tell, and
             // what is parked has to count before the end does.
-            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch) {
+            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch | Due::Reload) {
                 break;
             }
             events.extend(match due {
@@ -145,6 +148,7 @@ impl AgentSession {
                 Due::Message => self.on_unheard_message(cx),
                 Due::Request => self.expire_requests(cx)?,
                 Due::Stop => self.order_kill(false, cx),
+                Due::Reload => self.on_reload_due(process, cx),
             });
         }
         Ok(events)
@@ -341,6 +345,7 @@ impl AgentSession {
             status if status.is_terminal() => {}
             _ => {
                 self.hibernated = false;
+                self.config_changed = false;
                 self.touch_control();
             }
         }
@@ -460,6 +465,7 @@ impl AgentSession {
             }
             _ => {}
         }
+        events.extend(self.reloaded_by_end_of_run());
         if !self.hibernated {
             self.turn = None;
         }
@@ -531,7 +537,7 @@ impl AgentSession {
         command: CommandId,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
-        if self.outstanding().is_none_or(|o| o.command_id != command) {
+        if self.reload_refused(command) || self.outstanding().is_none_or(|o| o.command_id != command) {
             return Ok(Vec::new());
         }
         match self.status() {

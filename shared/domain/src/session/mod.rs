@@ -10,6 +10,7 @@
 //! | [`run`] | runs and the order of their envelopes |
 //! | `liveness` | deadlines, dead processes, activity after a stop |
 //! | [`fact`] | what an agent tells |
+//! | `skills` | skills, and hot loading |
 //! | [`subagent`] | the `SubAgentSession` entity |
 
 mod error;
@@ -19,6 +20,7 @@ mod liveness;
 mod metering;
 mod request;
 pub mod run;
+mod skills;
 pub mod status;
 pub mod subagent;
 mod turn;
@@ -97,6 +99,12 @@ pub struct AgentSession {
     after_stop: Option<AfterStop>,
     #[serde(default)]
     fruitless_runs: u8,
+    #[serde(default)]
+    pub(crate) reload: Option<Outstanding>,
+    #[serde(default)]
+    config_changed: bool,
+    #[serde(default)]
+    consolidates: Option<AgentSkillId>,
     pub(crate) open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
 
     control_version: u64,

@@ -1,7 +1,7 @@
 //! Why a skill refuses (ruling 5: each has a stable code and a sentence that says what to do).
 
 use crate::value::InvalidDefinitions;
-use crate::{AgentSessionId, MemoryPillId};
+use crate::{AgentSessionId, AgentSkillId, MemoryPillId};
 
 /// A refusal. The skill is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,20 @@ pub enum SkillError {
     /// No pills to fold in.
     #[error("there are no active memory pills to consolidate")]
     NothingToConsolidate,
+    /// Sessions are given active skills alone.
+    #[error("skill {skill_id} is deactivated; activate it first")]
+    Inactive {
+        /// The skill.
+        skill_id: AgentSkillId,
+    },
+    /// A session's skills make a configuration that no sidecar can be sent.
+    #[error(
+        "the session's skills together are too large: prompts, tools and subagents may have {max_kib} KiB"
+    )]
+    TooLargeTogether {
+        /// The most KiB.
+        max_kib: usize,
+    },
     /// One at a time.
     #[error("a consolidation is under way in session {session_id}; close or cancel that session first")]
     ConsolidationUnderWay {
@@ -67,6 +81,8 @@ impl SkillError {
             Self::Full { .. } => "skill-full",
             Self::PillsNotActive { .. } => "pill-not-active",
             Self::NothingToConsolidate => "nothing-to-consolidate",
+            Self::Inactive { .. } => "skill-inactive",
+            Self::TooLargeTogether { .. } => "configuration-too-large",
             Self::ConsolidationUnderWay { .. } => "consolidation-under-way",
             Self::NotConsolidating { .. } => "not-consolidating",
         }

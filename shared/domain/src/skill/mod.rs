@@ -146,8 +146,9 @@ impl AgentSkill {
 impl AgentSkill {
     /// The most Active pills. One transaction settles them all, each as a record of its own.
     pub const MAX_ACTIVE_PILLS: usize = 80;
-    /// The most bytes of the aggregate as JSON: it is one item, far below what an item may have.
-    pub const MAX_BYTES: usize = 256 * 1024;
+    /// The most bytes of the aggregate as JSON. It is one item, far below what an item may have, and what an agent is told
+    /// of it, its pills included, fits one command.
+    pub const MAX_BYTES: usize = 128 * 1024;
 
     /// `Create(…)`: a new skill, active, version 1.
     pub fn create(new: NewSkill, cx: &Occasion<'_>) -> Result<(Self, Events), SkillError> {

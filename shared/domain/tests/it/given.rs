@@ -6,6 +6,7 @@ mod lifecycle;
 mod liveness;
 mod money;
 mod pool;
+mod reload;
 mod requests;
 pub(crate) mod skills;
 mod templates;

@@ -2,7 +2,8 @@
 
 use pilothouse_domain::AgentSkillId;
 use pilothouse_domain::composition::{
-    Composition, HANDOFF_INSTRUCTION, SkillPart, TemplatePart, compose, consolidation_prompt,
+    Composition, HANDOFF_INSTRUCTION, SkillPart, TemplatePart, compose, compose_what_fits,
+    consolidation_prompt,
 };
 use pilothouse_domain::value::{McpToolDefinition, ServerUri, SkillSubAgentDefinition};
 use proptest::prelude::*;
@@ -79,6 +80,38 @@ fn where_nobody_names_tools_the_adapter_keeps_its_own() {
     let composed = compose(None, &[skill(1, "s", "", &tools, &[])], &[]);
     assert!(composed.allowed_tools.is_empty());
     assert_eq!(composed.custom_tools, tools);
+}
+
+#[test]
+fn what_does_not_fit_is_left_out_and_named() {
+    let large = "x".repeat(60 * 1024);
+    let skills = [
+        skill(1, "first", &large, &[], &[]),
+        skill(2, "second", &large, &[], &[]),
+        skill(3, "third", &large, &[], &[]),
+        skill(4, "fourth", "small", &[], &[]),
+    ];
+    let (composed, left_out) = compose_what_fits(None, &skills, &[]);
+    assert_eq!(left_out, [skills[2]]);
+    assert!(composed.bytes() <= Composition::MAX_BYTES + 1024);
+    assert!(composed.system_prompt.contains("The skill third could not be loaded"));
+    places(&composed, &["# Skill: first", "# Skill: second", "# Skill: fourth"]);
+    let (composed, left_out) = compose_what_fits(None, &skills[..2], &[]);
+    assert!(left_out.is_empty());
+    assert_eq!(composed, compose(None, &skills[..2], &[]));
+}
+
+/// Whatever a skill holds, its consolidation fits a command.
+#[test]
+fn a_full_skill_fits_a_command() {
+    let heavy = "\u{1}".repeat(2000);
+    let mut scene = SkillScene::created();
+    while scene.last.is_ok() {
+        scene = scene.learns(&heavy);
+    }
+    let prompt = consolidation_prompt(&scene.skill, scene.skill.active_pills());
+    let template = TemplatePart { system_prompt: Some(&prompt), ..TemplatePart::default() };
+    assert!(compose(Some(template), &[], &[]).bytes() <= Composition::MAX_BYTES);
 }
 
 #[test]

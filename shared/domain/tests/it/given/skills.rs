@@ -242,7 +242,7 @@ fn pills_are_bounded_in_number_and_the_skill_in_size() {
 
     // Characters that JSON escapes take six bytes each.
     let heavy = "\u{1}".repeat(MemoryPillContent::MAX);
-    let scene = (0..21)
+    let scene = (0..10)
         .fold(SkillScene::created(), |scene, _| scene.learns(&heavy))
         .then(&["MemoryPillRecordedEvent"]);
     let scene = scene.learns(&heavy).refused("skill-full");
