@@ -145,6 +145,8 @@ fn config(session: &AgentSession) -> AgentSessionConfig {
         model_id: session.model_id().as_str().to_owned(),
         composed_system_prompt: String::new(),
         allowed_tools: settings.allowed_tools.clone(),
+        custom_tools: Vec::new(),
+        sub_agents: Vec::new(),
         working_directory: session.working_directory().as_str().to_owned(),
         objective: session.objective().as_str().to_owned(),
         plan_approval_required: settings.plan_approval_required,
