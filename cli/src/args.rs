@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     answer, budget, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records, review,
-    run, show, steer, token, up, watch, worker,
+    run, show, steer, template, token, up, watch, worker,
 };
 use crate::profile::Profile;
 
@@ -132,6 +132,8 @@ pub enum Command {
     #[command(subcommand)]
     Pool(pool::Pool),
     #[command(subcommand)]
+    Template(template::Template),
+    #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
 
     Completions(completions::Completions),
@@ -206,6 +208,15 @@ mod tests {
             "budget set @last 10 --warn-at 90",
             "pool show",
             "pool set 4",
+            "run objective --template triage",
+            "template ls --active",
+            "template show triage",
+            "template create --file t.json --name n --model m --allow Read --allow Bash --skill s --budget 2",
+            "template schedule triage @daily objective --zone Europe/Berlin --dir . --off",
+            "template unschedule triage",
+            "template activate triage",
+            "template deactivate triage",
+            "template start triage objective --dir . --budget 1 --detach",
             "completions bash",
             "--profile aws --url https://x/y --ws-url wss://x/live --token-file t ps",
             "ps --profile aws --deployment d.json --issuer https://i --audience a",

@@ -65,7 +65,7 @@ impl CliError {
         match self {
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_not_found() => Exit::NotFound,
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_no_access() => Exit::NoAccess,
-            Self::Resolve(ResolveError::NoneLike(_) | ResolveError::NoneAtAll) | Self::NotFound(_) => {
+            Self::Resolve(ResolveError::NoneLike(_) | ResolveError::NoTemplate(_) | ResolveError::NoneAtAll) | Self::NotFound(_) => {
                 Exit::NotFound
             }
             Self::Usage(_)

@@ -16,6 +16,7 @@ mod resolve;
 mod sessions;
 mod stream;
 mod subscription;
+mod templates;
 mod workers;
 
 use std::time::Duration;
@@ -158,6 +159,14 @@ impl Client {
     ) -> Result<T, ApiError> {
         self.call(Call { method: Method::PATCH, path, query: Vec::new(), body: Some(body), if_match: None })
             .await
+    }
+
+    async fn put<T: DeserializeOwned>(
+        &self,
+        path: String,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, ApiError> {
+        self.call(Call { method: Method::PUT, path, query: Vec::new(), body: Some(body), if_match: None }).await
     }
 
     async fn delete<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {

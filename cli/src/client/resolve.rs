@@ -23,6 +23,9 @@ pub enum ResolveError {
     /// There are none at all.
     #[error("there is no session yet; start one with `pilothouse run \"what to do\"`")]
     NoneAtAll,
+    /// No template has this name or id.
+    #[error("no template has a name or an id like `{0}`; `pilothouse template list` lists them")]
+    NoTemplate(String),
     /// Several could be meant.
     #[error("`{given}` could mean {}; give more of the id", candidates.join(", "))]
     Ambiguous {
@@ -91,6 +94,6 @@ impl Client {
 }
 
 /// An id without dashes and capitals.
-fn compact(id: &str) -> String {
+pub(super) fn compact(id: &str) -> String {
     id.chars().filter(|c| *c != '-').map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -19,6 +19,7 @@ pub mod run;
 pub mod show;
 pub mod steer;
 pub mod target;
+pub mod template;
 pub mod token;
 pub mod up;
 pub mod watch;
@@ -69,6 +70,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Retry(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
+        Command::Template(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,
     }
 }

@@ -14,6 +14,7 @@ pub mod session;
 pub mod sessions;
 pub mod style;
 pub mod table;
+pub mod templates;
 pub mod text;
 pub mod time;
 pub mod tools;

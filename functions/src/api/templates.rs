@@ -3,7 +3,7 @@
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, ClassificationRule, EventPriority, ScheduledRun,
 };
-use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, McpToolDefinition, SessionBudget};
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, OwnedAggregate as _, Timestamp, Usd,
 };
@@ -31,6 +31,8 @@ pub struct TemplateView {
     pub system_prompt: Option<String>,
     /// The tools that the agent may use.
     pub allowed_tools: Vec<String>,
+    /// Tools of MCP servers that its sessions get.
+    pub custom_tool_definitions: Vec<McpToolDefinition>,
     /// Skills that are enabled for its sessions, in order.
     pub default_skill_ids: Vec<AgentSkillId>,
     /// When its sessions go on by themselves.
@@ -159,6 +161,7 @@ impl TemplateView {
             model_id: content.model_id.to_string(),
             system_prompt: content.system_prompt.as_ref().map(ToString::to_string),
             allowed_tools: content.allowed_tools.as_slice().to_vec(),
+            custom_tool_definitions: template.custom_tool_definitions().to_vec(),
             default_skill_ids: template.default_skill_ids().to_vec(),
             default_auto_continue_config: content.default_auto_continue_config.clone(),
             plan_approval_required: content.plan_approval_required,
@@ -192,6 +195,8 @@ pub struct TemplateSummary {
     pub model_id: String,
     /// Whether sessions start from it.
     pub is_active: bool,
+    /// How many tools of MCP servers its sessions get.
+    pub custom_tool_count: usize,
     /// How many skills are enabled for its sessions.
     pub skill_count: usize,
     /// How many rules it has for events.
@@ -212,6 +217,7 @@ impl TemplateSummary {
             description: content.description.as_ref().map(ToString::to_string),
             model_id: content.model_id.to_string(),
             is_active: template.is_active(),
+            custom_tool_count: template.custom_tool_definitions().len(),
             skill_count: template.default_skill_ids().len(),
             rule_count: template.classification_rules().len(),
             next_run_at: template.due_at(),
