@@ -208,8 +208,6 @@ async fn create(app: &App) -> (AgentSessionId, RunId) {
         objective: "Do it".to_owned().try_into().unwrap(),
         model_id: "m".to_owned().try_into().unwrap(),
         budget: SessionBudget::new("10".parse().unwrap(), 80).unwrap(),
-        enabled_skill_ids: Vec::new(),
-        execution_mode: pilothouse_domain::value::ExecutionMode::Standalone,
         auto_continue: None,
         settings: SessionSettings::default(),
     };

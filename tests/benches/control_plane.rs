@@ -485,8 +485,6 @@ impl Bench {
             objective: Objective::parse("bench").unwrap(),
             model_id: ModelId::parse("bench").unwrap(),
             budget: SessionBudget::new("1000".parse().unwrap(), 80).unwrap(),
-            enabled_skill_ids: Vec::new(),
-            execution_mode: pilothouse_domain::value::ExecutionMode::Standalone,
             auto_continue: None,
             settings: SessionSettings::default(),
         };

@@ -45,7 +45,7 @@ async fn prepare(app: &App, loaded: LoadedOwned<AgentTemplate>) -> Result<Option
     }
     let plan =
         app.plan_session(template.owner_id(), SessionOrder::scheduled(due.launch), Some(template)).await?;
-    let session = plan.new.id;
+    let session = plan.session.new.id;
     match app.prepare_plan(template.owner_id(), Cause::Clock, plan).await {
         Ok(opening) => {
             let pass = |it: &mut AgentTemplate, cx: &Occasion<'_>| it.record_run(session, cx);

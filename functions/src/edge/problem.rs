@@ -8,6 +8,7 @@ use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_domain::skill::SkillError;
 use pilothouse_domain::template::TemplateError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
@@ -39,6 +40,9 @@ pub enum Problem {
     /// The template refuses.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The skill refuses.
+    #[error(transparent)]
+    Skill(#[from] SkillError),
     /// The turn that a message was meant for is over (ruling 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -110,6 +114,7 @@ impl Problem {
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Session(error) => error.code(),
             Self::Queue(error) => error.code(),
+            Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
             Self::Template(error) => error.code(),
             Self::TurnOver => "turn-over",
@@ -138,10 +143,13 @@ impl Problem {
             | Self::Queue(QueueError::NotFound(_))
             | Self::Template(
                 TemplateError::NoSuchTool | TemplateError::NoSuchRule | TemplateError::NoSuchSkill,
-            ) => StatusCode::NOT_FOUND,
+            )
+            | Self::Session(SessionError::SkillNotEnabled)
+            | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Session(_)
             | Self::Queue(_)
+            | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
             | Self::Template(_)
             | Self::TurnOver

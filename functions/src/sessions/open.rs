@@ -7,14 +7,14 @@ use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::NewSession;
-use pilothouse_domain::template::SessionOrder;
+use pilothouse_domain::template::{OrderedSession, SessionOrder};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, Events, IdSource as _, Occasion, UserId,
 };
 use pilothouse_store::{Commit, CommitError, Loaded, LoadedConversation, Store};
 use serde::Serialize;
-use serde_json::Value;
 
+use super::start::show_key;
 use crate::api::pool::PoolView;
 use crate::api::sessions::{SessionView, StartedSession};
 use crate::app::{App, FreshIds};
@@ -66,7 +66,7 @@ impl App {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The session.
-    pub new: NewSession,
+    pub session: OrderedSession,
     /// What it hears first, beside its objective.
     pub message: Option<NewMessage>,
     /// What its journal says of where it comes from.
@@ -91,10 +91,10 @@ impl App {
             order.skill_ids = Some(self.active_skills(owner, template.default_skill_ids()).await?);
         }
         let id = AgentSessionId::new(FreshIds.fresh());
-        let new = order
+        let session = order
             .resolve(id, owner.clone(), template)
             .map_err(|wrong| Problem::invalid("budgetCapUsd", wrong))?;
-        Ok(Plan { new, message: None, events: Events::new() })
+        Ok(Plan { session, message: None, events: Events::new() })
     }
 
     /// Prepares what is planned: see [`App::prepare_session`].
@@ -107,8 +107,10 @@ impl App {
         cause: Cause,
         plan: Plan,
     ) -> Result<Opening, Problem> {
-        let Plan { new, message, mut events } = plan;
+        let Plan { session: OrderedSession { new, skill_ids, execution_mode }, message, mut events } = plan;
         let shape = |it: &mut Conversation, _: &mut SessionPool, cx: &mut Occasion<'_>| {
+            it.session.equip(&skill_ids)?;
+            it.session.runs_as(execution_mode);
             if let Some(message) = message {
                 events.extend(it.enqueue(message, cx)?);
             }
@@ -128,23 +130,19 @@ impl App {
         show: impl Fn(StartedSession) -> Result<V, Problem>,
     ) -> Result<Answer, Problem> {
         for attempt in 0..TRIES {
-            if let Some(answer) = call.earlier_answer(&self.store).await? {
-                return Ok(self.with_key(answer));
+            if let Some(mut answer) = call.earlier_answer(&self.store).await? {
+                show_key(self, &mut answer);
+                return Ok(answer);
             }
             let cause = Cause::Owner { function: call.function.to_owned() };
-            let Opening { loaded, pool, waits, mut commit } =
-                self.prepare_plan(&call.owner, cause, plan.clone()).await?;
-            let session = &loaded.conversation.session;
-            let started = StartedSession {
-                session: SessionView::of(session),
-                api_key: String::new(),
-                pool: waits.then(|| PoolView::of(&pool.value, pool.version + 1)),
-            };
-            let status = if waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-            let answer = Answer::new(status, Some(session.control_version()), &show(started)?)?;
-            call.keep_answer(&mut commit, &answer, self)?;
-            match self.store.commit(commit).await {
-                Ok(()) => return Ok(self.with_key(answer)),
+            let mut opening = self.prepare_plan(&call.owner, cause, plan.clone()).await?;
+            let mut answer = opening.answer(&show(opening.view())?)?;
+            call.keep_answer(&mut opening.commit, &answer, self)?;
+            match self.store.commit(opening.commit).await {
+                Ok(()) => {
+                    show_key(self, &mut answer);
+                    return Ok(answer);
+                }
                 Err(CommitError::Conflict | CommitError::AnswerExists) => {
                     tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
                 }
@@ -153,13 +151,21 @@ impl App {
         }
         Err(Problem::VersionConflict)
     }
+}
 
-    /// The key is derived, never stored, so that a replayed answer can show it again (ruling 8).
-    pub(crate) fn with_key(&self, mut answer: Answer) -> Answer {
-        let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-        if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
-            object.insert("apiKey".to_owned(), Value::String(self.secret.api_key(id, 0)));
+impl Opening {
+    /// What its owner is shown. The key is shown last, and is not stored with the answer.
+    pub(crate) fn view(&self) -> StartedSession {
+        StartedSession {
+            session: SessionView::of(&self.loaded.conversation.session),
+            api_key: String::new(),
+            pool: self.waits.then(|| PoolView::of(&self.pool.value, self.pool.version + 1)),
         }
-        answer
+    }
+
+    /// 201 with a slot; 202, Queued, without.
+    pub(crate) fn answer<V: Serialize>(&self, view: &V) -> Result<Answer, Problem> {
+        let status = if self.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+        Answer::new(status, Some(self.loaded.conversation.session.control_version()), view)
     }
 }

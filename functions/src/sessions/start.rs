@@ -11,11 +11,13 @@ use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::open::Opening;
 use crate::api::Violation;
 use crate::app::App;
 use crate::change::{Answer, Call};
+use crate::config::skills_to_start_with;
 use crate::edge::Problem;
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, maybe_parsed, parsed};
+use crate::edge::input::{Body, Said, Violations, distinct_ids, maybe, maybe_by_serde, maybe_parsed, parsed};
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -104,20 +106,9 @@ pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, Said> {
     text.map(cap).transpose()
 }
 
+/// A list of skills that may be left out.
 pub(crate) fn listed_skills(texts: Option<Vec<String>>) -> Result<Option<Vec<AgentSkillId>>, Said> {
-    const MAX: usize = AgentTemplate::MAX_SKILLS;
-    let Some(texts) = texts else { return Ok(None) };
-    if texts.len() > MAX {
-        return Err(Said(format!("must be at most {MAX} skills")));
-    }
-    let mut ids = Vec::new();
-    for text in texts {
-        let id = text.parse().map_err(|error: pilothouse_domain::InvalidId| Said(error.to_string()))?;
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
-    Ok(Some(ids))
+    texts.map(distinct_ids).transpose()
 }
 
 pub(crate) fn cap(text: String) -> Result<Usd, Said> {
@@ -196,7 +187,7 @@ impl StartSession {
             execution_mode: self.execution_mode,
             adapter: self.adapter.clone(),
             adapter_options: self.adapter_options.clone(),
-            allowed_tools: Some(self.allowed_tools.clone()).filter(|tools| !tools.is_empty()),
+            allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
             plan_approval_required: self.plan_approval_required,
             request_timeout_seconds: self.request_timeout_seconds,
@@ -223,11 +214,26 @@ impl StartSession {
 pub async fn handle(State(app): State<App>, call: Call, body: Body<Start>) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let Start(input) = body.input;
-    if let Some(answer) = call.earlier_answer(&app.store).await? {
-        return Ok(app.with_key(answer));
+    if let Some(mut answer) = call.earlier_answer(&app.store).await? {
+        show_key(&app, &mut answer);
+        return Ok(answer);
     }
-    app.check_skills(&call.owner, "skillIds", input.skill_ids.as_deref().unwrap_or_default()).await?;
+    let skills = input.skill_ids.as_deref().unwrap_or_default();
+    skills_to_start_with(&app, &call.owner, "skillIds", skills, &input.allowed_tools).await?;
     let template = input.template(&app, &call).await?;
     let plan = app.plan_session(&call.owner, input.order(), template.as_ref()).await?;
     app.open_for_owner(&call, &plan, Ok).await
+}
+
+/// 201 with a slot; 202, Queued, without. The key is shown last, and is not stored with the answer.
+pub(crate) fn started(opening: &Opening) -> Result<Answer, Problem> {
+    opening.answer(&opening.view())
+}
+
+/// The key is derived, never stored, so that a replayed answer can show it again (ruling 8).
+pub(crate) fn show_key(app: &App, answer: &mut Answer) {
+    let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
+        object.insert("apiKey".to_owned(), Value::String(app.secret.api_key(id, 0)));
+    }
 }

@@ -2,15 +2,14 @@
 
 use axum::extract::State;
 use http::StatusCode;
-use pilothouse_domain::AgentTemplateId;
 use pilothouse_domain::template::NewRule;
+use pilothouse_domain::{AgentTemplate, AgentTemplateId, Occasion};
 
 use super::input::RuleInput;
 use super::shown;
 use crate::app::App;
 use crate::change::{Answer, Call};
-use crate::edge::input::Body;
-use crate::edge::{Id, Problem};
+use crate::edge::{Body, Id, Problem};
 
 /// 201 with the template; the new rule stands last, and comes after the others.
 pub async fn handle(
@@ -20,14 +19,9 @@ pub async fn handle(
     body: Body<RuleInput>,
 ) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
-    app.change_owned(
-        &call,
-        id,
-        |it: &mut pilothouse_domain::AgentTemplate, cx| {
-            let rule = NewRule::from(body.input.clone()).with_id(cx);
-            Ok(it.add_classification_rule(rule, cx)?)
-        },
-        shown(StatusCode::CREATED),
-    )
-    .await
+    let decide = |it: &mut AgentTemplate, cx: &mut Occasion<'_>| {
+        let rule = NewRule::from(body.input.clone()).with_id(cx);
+        Ok(it.add_classification_rule(rule, cx)?)
+    };
+    app.change_owned(&call, id, decide, shown(StatusCode::CREATED)).await
 }

@@ -21,6 +21,7 @@ use crate::change::{Answer, Call};
 use crate::edge::input::{Body, Said, Violations, maybe};
 use crate::edge::{Id, Problem};
 use crate::sessions::open::Plan;
+use crate::sessions::start::show_key;
 
 /// An event from outside: a mail, say.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -126,8 +127,9 @@ pub async fn handle(
     body: Body<Event>,
 ) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
-    if let Some(answer) = call.earlier_answer(&app.store).await? {
-        return Ok(app.with_key(answer));
+    if let Some(mut answer) = call.earlier_answer(&app.store).await? {
+        show_key(&app, &mut answer);
+        return Ok(answer);
     }
     let template = app.owned_of::<AgentTemplate>(&call, id).await?.value;
     template.check_usable()?;

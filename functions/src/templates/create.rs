@@ -18,9 +18,11 @@ use super::input::{RuleInput, ScheduleInput};
 use super::shown;
 use crate::app::App;
 use crate::change::{Answer, Call};
+use crate::config::skills_to_start_with;
 use crate::edge::Problem;
 use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde};
 use crate::sessions::start::{auto_continue, cap, fitting_options, listed_skills, percent, timeout};
+use crate::skills::definitions::ToolInput;
 
 /// What a template is made of.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -48,6 +50,9 @@ pub struct CreateTemplate {
     /// At which percentage of the cap the owner is warned. Default: 80.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     pub warn_at_percent: Option<u8>,
+    /// Tools of MCP servers that its sessions get, each name once.
+    #[deserr(default)]
+    pub custom_tool_definitions: Vec<ToolInput>,
     /// Skills that are enabled for its sessions, in order.
     #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> Said)]
     pub default_skill_ids: Option<Vec<AgentSkillId>>,
@@ -110,7 +115,7 @@ impl CreateTemplate {
             id: AgentTemplateId::new(cx.uuid()),
             owner_id: owner.clone(),
             content: self.content()?,
-            custom_tool_definitions: Vec::new(),
+            custom_tool_definitions: self.custom_tool_definitions.iter().cloned().map(Into::into).collect(),
             default_skill_ids: self.default_skill_ids.clone().unwrap_or_default(),
             classification_rules: self.classification_rules.iter().cloned().map(NewRule::from).collect(),
             schedule: self.schedule.clone().map(AgentSchedule::from),
@@ -126,8 +131,8 @@ pub async fn handle(
 ) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
     let input = body.input;
-    app.check_skills(&call.owner, "defaultSkillIds", input.default_skill_ids.as_deref().unwrap_or_default())
-        .await?;
+    let skills = input.default_skill_ids.as_deref().unwrap_or_default();
+    skills_to_start_with(&app, &call.owner, "defaultSkillIds", skills, &[]).await?;
     let make = |cx: &mut Occasion<'_>| Ok(AgentTemplate::create(input.new_template(&call.owner, cx)?, cx)?);
     app.create_owned(&call, make, shown(StatusCode::CREATED)).await
 }

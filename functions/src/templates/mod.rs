@@ -4,6 +4,7 @@
 pub mod activate;
 pub mod add_rule;
 pub mod add_skill;
+pub mod add_tool;
 pub mod classify;
 pub mod clear_schedule;
 pub mod create;
@@ -13,16 +14,15 @@ pub mod input;
 pub mod list;
 pub mod remove_rule;
 pub mod remove_skill;
+pub mod remove_tool;
 pub mod set_schedule;
 pub mod update;
-
-use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use http::StatusCode;
 use http::request::Parts;
-use pilothouse_domain::template::AgentTemplate;
-use pilothouse_domain::{AgentSkillId, AgentTemplateId, ClassificationRuleId, Events, Occasion};
+use pilothouse_domain::template::{AgentTemplate, TemplateError};
+use pilothouse_domain::{AgentTemplateId, ClassificationRuleId, Events, Occasion};
 
 use crate::api::templates::TemplateView;
 use crate::app::App;
@@ -45,28 +45,26 @@ fn shown(status: StatusCode) -> impl Fn(&AgentTemplate, u64) -> Result<Answer, P
     move |template, version| Answer::new(status, Some(version), &TemplateView::of(template, version))
 }
 
-/// What of a template the path names: a rule, a skill, a tool.
-#[derive(Debug, Clone)]
-pub struct InPath<T>(pub T);
+/// `{ruleId}` in a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule(pub ClassificationRuleId);
 
-/// A type of which paths name things.
-pub trait NamedInPath: FromStr + Send {
-    /// The parameter of the path.
-    const PARAMETER: &'static str;
-}
-
-impl NamedInPath for ClassificationRuleId {
-    const PARAMETER: &'static str = "ruleId";
-}
-
-impl NamedInPath for AgentSkillId {
-    const PARAMETER: &'static str = "skillId";
-}
-
-impl<S: Send + Sync, T: NamedInPath> FromRequestParts<S> for InPath<T> {
+impl<S: Send + Sync> FromRequestParts<S> for Rule {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        path_id(parts, state, T::PARAMETER).await.map(Self)
+        path_id(parts, state, "ruleId").await.map(Self).map_err(|_| TemplateError::NoSuchRule.into())
+    }
+}
+
+/// `{toolName}` in a path.
+#[derive(Debug, Clone)]
+pub struct ToolInPath(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ToolInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "toolName").await.map(Self)
     }
 }

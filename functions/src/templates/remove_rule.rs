@@ -2,9 +2,9 @@
 //! `RemoveTemplateClassificationRuleCommand`).
 
 use axum::extract::State;
-use pilothouse_domain::{AgentTemplateId, ClassificationRuleId};
+use pilothouse_domain::AgentTemplateId;
 
-use super::InPath;
+use super::Rule;
 use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::edge::{Id, Problem};
@@ -14,7 +14,7 @@ pub async fn handle(
     State(app): State<App>,
     call: Call,
     Id(id): Id<AgentTemplateId>,
-    InPath(rule): InPath<ClassificationRuleId>,
+    Rule(rule): Rule,
 ) -> Result<Answer, Problem> {
     super::change(&app, &call, id, |it, cx| Ok(it.remove_classification_rule(rule, cx)?)).await
 }

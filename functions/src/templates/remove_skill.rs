@@ -2,19 +2,19 @@
 //! `RemoveTemplateDefaultSkillCommand`).
 
 use axum::extract::State;
-use pilothouse_domain::{AgentSkillId, AgentTemplateId};
+use pilothouse_domain::AgentTemplateId;
 
-use super::InPath;
 use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::edge::{Id, Problem};
+use crate::skills::Skill;
 
 /// 200 with the template.
 pub async fn handle(
     State(app): State<App>,
     call: Call,
     Id(id): Id<AgentTemplateId>,
-    InPath(skill): InPath<AgentSkillId>,
+    Skill(skill): Skill,
 ) -> Result<Answer, Problem> {
     super::change(&app, &call, id, |it, cx| Ok(it.remove_default_skill(skill, cx)?)).await
 }

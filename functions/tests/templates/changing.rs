@@ -108,6 +108,56 @@ async fn rules_are_added_and_removed_one_by_one() {
 }
 
 #[tokio::test]
+async fn tools_have_unique_names_and_a_schema_that_is_one() {
+    let stage = Stage::at(NOW).await;
+    let path = stage.template(Value::Null).await;
+    let tools = format!("{path}/tools");
+    let tool = |name: &str, schema: &str, server: &str| json!({ "name": name, "description": "Looks things up", "inputSchema": schema, "serverUri": server });
+    let find = tool("find", r#"{"type":"object"}"#, "https://a.example/mcp");
+    let with = stage.post(&tools, find.clone()).await.expect(201);
+    assert_eq!(with["customToolDefinitions"], json!([find]));
+    assert_eq!(
+        stage.post(&tools, find).await.expect(201)["version"],
+        with["version"],
+        "the same once more is none"
+    );
+    let other = tool("find", "{}", "https://b.example/mcp");
+    assert_eq!(stage.post(&tools, other).await.code(409), "tool-exists");
+    let wrong = tool("look", r#"{"type":"text"}"#, "b.example");
+    assert_eq!(stage.post(&tools, wrong).await.violations(), ["inputSchema", "serverUri"]);
+    assert_eq!(stage.ask("DELETE", &format!("{tools}/look"), Value::Null).await.code(404), "not-found");
+    let without = stage.ask("DELETE", &format!("{tools}/find"), Value::Null).await.expect(200);
+    assert_eq!(without["customToolDefinitions"], json!([]));
+    let twice = json!({ "customToolDefinitions": [
+        tool("find", "{}", "https://a.example"), tool("find", "{}", "https://b.example"),
+    ]});
+    let reply = stage.post("/templates", crate::stage::template(twice)).await;
+    assert_eq!(reply.violations(), ["customToolDefinitions"]);
+}
+
+#[tokio::test]
+async fn default_skills_must_be_there_and_active() {
+    let stage = Stage::at(NOW).await;
+    let path = stage.template(Value::Null).await;
+    let skill = stage.skill("Care").await;
+    let at = format!("{path}/skills/{skill}");
+    let with = stage.post(&at, Value::Null).await.expect(200);
+    assert_eq!(with["defaultSkillIds"], json!([skill]));
+    assert_eq!(stage.post(&at, Value::Null).await.expect(200)["version"], with["version"]);
+    let without = stage.ask("DELETE", &at, Value::Null).await.expect(200);
+    assert_eq!(without["defaultSkillIds"], json!([]));
+    assert_eq!(stage.ask("DELETE", &at, Value::Null).await.code(404), "not-found");
+
+    let gone = "01900000-0000-7000-8000-000000000001";
+    assert_eq!(stage.post(&format!("{path}/skills/{gone}"), Value::Null).await.code(404), "not-found");
+    stage.post(&format!("/skills/{skill}/deactivate"), Value::Null).await.expect(200);
+    assert_eq!(stage.post(&at, Value::Null).await.code(409), "skill-inactive");
+    let both = json!({ "defaultSkillIds": [gone, skill] });
+    let reply = stage.post("/templates", crate::stage::template(both)).await;
+    assert_eq!(reply.violations(), ["defaultSkillIds[0]", "defaultSkillIds[1]"]);
+}
+
+#[tokio::test]
 async fn a_schedule_is_set_and_taken_away() {
     let stage = Stage::at(NOW).await;
     let path = stage.template(Value::Null).await;

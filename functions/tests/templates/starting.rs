@@ -41,6 +41,24 @@ async fn a_session_has_the_defaults_of_its_template() {
 }
 
 #[tokio::test]
+async fn skills_come_from_the_template_unless_the_start_names_its_own() {
+    let stage = Stage::at(NOW).await;
+    let (one, two, three) = (stage.skill("One").await, stage.skill("Two").await, stage.skill("Three").await);
+    let path = stage.template(json!({ "defaultSkillIds": [two, one] })).await;
+    let skills = async |more: Value| {
+        stage.post("/sessions", start(&path, more)).await.expect(201)["session"]["enabledSkillIds"].take()
+    };
+    assert_eq!(skills(Value::Null).await, json!([two, one]));
+    assert_eq!(skills(json!({ "skillIds": [three] })).await, json!([three]));
+    assert_eq!(skills(json!({ "skillIds": [] })).await, json!([]));
+    // What was deactivated since is not enabled on new sessions.
+    stage.post(&format!("/skills/{two}/deactivate"), Value::Null).await.expect(200);
+    assert_eq!(skills(Value::Null).await, json!([one]));
+    let named = stage.post("/sessions", start(&path, json!({ "skillIds": [two] }))).await;
+    assert_eq!(named.violations(), ["skillIds[0]"]);
+}
+
+#[tokio::test]
 async fn a_deactivated_template_starts_nothing() {
     let stage = Stage::at(NOW).await;
     let path = stage.template(Value::Null).await;
@@ -71,6 +89,36 @@ async fn a_start_is_answered_again_whatever_became_of_the_template() {
     stage.post(&format!("{path}/deactivate"), Value::Null).await.expect(200);
     assert_eq!(ask().await.expect(201), first);
     assert_eq!(stage.sessions().await.len(), 1);
+}
+
+/// Prompt and tools are read at each launch: first the template's, then those of the skills (ruling 38).
+#[tokio::test]
+async fn the_agent_works_with_the_template_as_it_is_at_its_launch() {
+    let stage = Stage::at(NOW).await;
+    let tool = |server: &str| json!({ "name": "find", "description": "Finds", "inputSchema": "{}", "serverUri": server });
+    let skill = stage.skill("Care").await;
+    stage.post(&format!("/skills/{skill}/tools"), tool("https://skill.example")).await.expect(201);
+    let path = stage
+        .template(json!({
+            "systemPrompt": "Be brief.", "customToolDefinitions": [tool("https://template.example")],
+            "defaultSkillIds": [skill],
+        }))
+        .await;
+    let composed = async |more: Value| {
+        let started = stage.post("/sessions", start(&path, more)).await.expect(201);
+        let id = started["session"]["id"].as_str().unwrap().parse().unwrap();
+        let session = stage.app.store.session(id).await.unwrap().unwrap();
+        pilothouse_functions::config::composed(&stage.app, &session).await.unwrap()
+    };
+    let config = composed(Value::Null).await;
+    assert!(config.composed_system_prompt.starts_with("Be brief.\n\n# Skill: Care"));
+    assert_eq!(config.allowed_tools, ["Read", "find"]);
+    assert_eq!(config.custom_tools.len(), 1);
+    assert_eq!(config.custom_tools[0].server_uri.as_str(), "https://template.example", "the template's wins");
+    let config = composed(json!({ "allowedTools": ["Bash"] })).await;
+    assert_eq!(config.allowed_tools, ["Bash", "find"], "what a start says stands in place of the template's");
+    stage.ask("PUT", &path, json!({ "systemPrompt": "Be kind." })).await.expect(200);
+    assert!(composed(Value::Null).await.composed_system_prompt.starts_with("Be kind."));
 }
 
 #[tokio::test]

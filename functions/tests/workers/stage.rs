@@ -177,8 +177,6 @@ impl Stage {
             objective: serde_json::from_value(json!("test")).unwrap(),
             model_id: serde_json::from_value(json!("model")).unwrap(),
             budget: SessionBudget::new("5".parse().unwrap(), 80).unwrap(),
-            enabled_skill_ids: Vec::new(),
-            execution_mode: pilothouse_domain::value::ExecutionMode::Standalone,
             auto_continue: None,
             settings: SessionSettings::default(),
         };

@@ -238,6 +238,9 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::MemoryPillRecorded { skill_id, category, .. } => {
             (T::Notice, format!("The agent recorded a memory pill ({category:?}) for skill {skill_id}"))
         }
+        E::SkillConsolidationProposed { pill_count, .. } => {
+            (T::Notice, format!("The agent proposes new instructions that hold {pill_count} memory pills"))
+        }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
         _ => return None,
     };

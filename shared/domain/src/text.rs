@@ -178,6 +178,13 @@ texts! {
     SubAgentName: 1..=100, trimmed;
 }
 
+impl Default for SkillInstructions {
+    /// None yet.
+    fn default() -> Self {
+        Self(String::new())
+    }
+}
+
 impl AdapterName {
     /// The adapter that plays scripts and recordings.
     pub fn script() -> Self {

@@ -99,8 +99,6 @@ impl Stage {
             objective: Objective::parse("whatever happens").unwrap(),
             model_id: ModelId::parse("m").unwrap(),
             budget: SessionBudget::new("10".parse().unwrap(), 80).unwrap(),
-            enabled_skill_ids: Vec::new(),
-            execution_mode: pilothouse_domain::value::ExecutionMode::Standalone,
             auto_continue: None,
             settings: SessionSettings::default(),
         };

@@ -13,8 +13,8 @@ use super::{
 use crate::text::{Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{AutoContinueConfig, ExecutionMode, FailureReason, SessionBudget, SessionMetrics};
 use crate::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion,
-    OutputId, RunId, StopMode, Usd, UserId,
+    AgentSessionId, AgentTemplateId, CommandId, CommandRef, DomainEvent, Events, Occasion, OutputId, RunId,
+    StopMode, Usd, UserId,
 };
 
 /// What a session is created from (S0 8.7 `StartAgentSessionCommand`).
@@ -36,10 +36,6 @@ pub struct NewSession {
     pub model_id: ModelId,
     /// Its money.
     pub budget: SessionBudget,
-    /// Its skills, in order.
-    pub enabled_skill_ids: Vec<AgentSkillId>,
-    /// How it came to run.
-    pub execution_mode: ExecutionMode,
     /// When it goes on by itself.
     pub auto_continue: Option<AutoContinueConfig>,
     /// What S0 leaves open.
@@ -63,8 +59,8 @@ impl AgentSession {
             working_directory: new.working_directory,
             objective: new.objective,
             model_id: new.model_id,
-            enabled_skill_ids: new.enabled_skill_ids,
-            execution_mode: new.execution_mode,
+            enabled_skill_ids: Vec::new(),
+            execution_mode: ExecutionMode::Standalone,
             settings: new.settings,
             state: State::Queued,
             hibernated: false,
@@ -103,6 +99,11 @@ impl AgentSession {
             journal_sequence: 0,
         };
         (session, vec![created])
+    }
+
+    /// How it came to run, where that is not by itself. For a session that was just created.
+    pub const fn runs_as(&mut self, mode: ExecutionMode) {
+        self.execution_mode = mode;
     }
 
     /// Mints the run that a slot was found for (ruling 7). Nothing happens when none is wanted any more.

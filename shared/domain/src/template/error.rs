@@ -24,8 +24,10 @@ pub enum TemplateError {
         max: usize,
     },
     /// All of it together is more than is kept.
-    #[error("the template is larger than {max} bytes in all; shorten its prompt, options or tools")]
+    #[error("the {what} must be at most {max} bytes in all; shorten the prompt, the options or the tools")]
     TooLarge {
+        /// Of what.
+        what: &'static str,
         /// The most bytes, as JSON.
         max: usize,
     },

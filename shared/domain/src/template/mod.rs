@@ -20,11 +20,12 @@ use serde::{Deserialize, Serialize};
 
 pub use content::{AllowedTools, InvalidTools, TemplateContent};
 pub use error::TemplateError;
-pub use order::SessionOrder;
+pub use order::{OrderedSession, SessionOrder};
 pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, InvalidPattern, MatchPattern};
 pub use schedule::{AgentSchedule, Scheduled, ScheduledLaunch, ScheduledRun};
 
-use crate::text::{Classification, EventField};
+use crate::composition::{Composition, TemplatePart, compose};
+use crate::text::{Classification, EventField, SystemPrompt};
 use crate::value::{McpToolDefinition, check_tools};
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, DomainEvent, Events, Occasion,
@@ -135,6 +136,8 @@ impl AgentTemplate {
     pub const MAX_RULES: usize = 100;
     /// The most bytes of a template as JSON: it is one item of the table.
     pub const MAX_BYTES: usize = 256 * 1024;
+    /// The most bytes of what it gives to a composition: skills have to fit beside it.
+    pub const MAX_COMPOSED_BYTES: usize = Composition::MAX_BYTES / 3 * 2;
 
     /// A new template, active (S0 8.4 `Create`).
     pub fn create(new: NewTemplate, cx: &mut Occasion<'_>) -> Result<(Self, Events), TemplateError> {
@@ -370,9 +373,23 @@ impl AgentTemplate {
         at_most("classification rules", self.classification_rules.len(), Self::MAX_RULES)?;
         let bytes = serde_json::to_vec(self).map_or(usize::MAX, |json| json.len());
         if bytes > Self::MAX_BYTES {
-            return Err(TemplateError::TooLarge { max: Self::MAX_BYTES });
+            return Err(TemplateError::TooLarge { what: "template", max: Self::MAX_BYTES });
+        }
+        if compose(Some(self.into()), &[], &[]).bytes() > Self::MAX_COMPOSED_BYTES {
+            return Err(TemplateError::TooLarge { what: "prompt and tools", max: Self::MAX_COMPOSED_BYTES });
         }
         Ok(())
+    }
+}
+
+/// What a template gives to the composition of its sessions (S0 design note "Skill composition semantics").
+impl<'a> From<&'a AgentTemplate> for TemplatePart<'a> {
+    fn from(template: &'a AgentTemplate) -> Self {
+        Self {
+            system_prompt: template.content.system_prompt.as_ref().map(SystemPrompt::as_str),
+            allowed_tools: template.content.allowed_tools.as_slice(),
+            custom_tools: &template.custom_tool_definitions,
+        }
     }
 }
 

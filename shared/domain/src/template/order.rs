@@ -37,8 +37,8 @@ pub struct SessionOrder {
     pub adapter: Option<AdapterName>,
     /// What the adapter alone understands.
     pub adapter_options: Option<Value>,
-    /// Tools that the agent may use.
-    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that the agent may use, in place of the template's; none: as the template says at each launch.
+    pub allowed_tools: Vec<String>,
     /// Labels for the owner's own order.
     pub labels: BTreeMap<String, String>,
     /// Whether leaving plan mode waits for the owner.
@@ -49,6 +49,17 @@ pub struct SessionOrder {
     pub default_answer: Option<AnswerText>,
     /// How full the context window may get before a warning, in percent.
     pub context_warn_at_percent: Option<u8>,
+}
+
+/// What an order makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderedSession {
+    /// What the session is created from.
+    pub new: NewSession,
+    /// The skills that it is equipped with, in order.
+    pub skill_ids: Vec<AgentSkillId>,
+    /// How it comes to run.
+    pub execution_mode: ExecutionMode,
 }
 
 impl SessionOrder {
@@ -66,7 +77,7 @@ impl SessionOrder {
             execution_mode: None,
             adapter: None,
             adapter_options: None,
-            allowed_tools: None,
+            allowed_tools: Vec::new(),
             labels: BTreeMap::new(),
             plan_approval_required: None,
             request_timeout_seconds: None,
@@ -92,7 +103,11 @@ impl SessionOrder {
         id: AgentSessionId,
         owner_id: UserId,
         template: Option<&AgentTemplate>,
-    ) -> Result<NewSession, InvalidBudget> {
+    ) -> Result<OrderedSession, InvalidBudget> {
+        let skill_ids = self
+            .skill_ids
+            .or_else(|| template.map(|template| template.default_skill_ids().to_vec()))
+            .unwrap_or_default();
         let base = template.map(AgentTemplate::content);
         let defaults = SessionSettings::default();
         let given_budget = base.map(|base| &base.default_budget);
@@ -105,14 +120,14 @@ impl SessionOrder {
         let options = self
             .adapter_options
             .or_else(|| base.filter(|_| same_adapter).map(|base| base.adapter_options.clone()));
-        let tools = self.allowed_tools.or_else(|| base.map(|base| base.allowed_tools.as_slice().to_vec()));
         let approval = self.plan_approval_required.or_else(|| base.map(|base| base.plan_approval_required));
         let timeout =
             self.request_timeout_seconds.or_else(|| base.and_then(|base| base.request_timeout_seconds));
         let answer = self.default_answer.or_else(|| base.and_then(|base| base.default_answer.clone()));
         let warn_context =
             self.context_warn_at_percent.or_else(|| base.and_then(|base| base.context_warn_at_percent));
-        Ok(NewSession {
+        let mode = self.execution_mode.or_else(|| base.map(|base| base.execution_mode));
+        let new = NewSession {
             id,
             owner_id,
             template_id: template.map(AgentTemplate::id),
@@ -127,21 +142,13 @@ impl SessionOrder {
                 cap.unwrap_or(Usd::ZERO),
                 warn_at.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT),
             )?,
-            enabled_skill_ids: self
-                .skill_ids
-                .or_else(|| template.map(|template| template.default_skill_ids().to_vec()))
-                .unwrap_or_default(),
-            execution_mode: self
-                .execution_mode
-                .or_else(|| base.map(|base| base.execution_mode))
-                .unwrap_or(ExecutionMode::Standalone),
             auto_continue: self
                 .auto_continue
                 .or_else(|| base.and_then(|base| base.default_auto_continue_config.clone())),
             settings: SessionSettings {
                 adapter: adapter.unwrap_or(defaults.adapter),
                 adapter_options: options.unwrap_or(defaults.adapter_options),
-                allowed_tools: tools.unwrap_or(defaults.allowed_tools),
+                allowed_tools: self.allowed_tools,
                 labels: self.labels,
                 plan_approval_required: approval.unwrap_or(defaults.plan_approval_required),
                 request_timeout_seconds: timeout.unwrap_or(defaults.request_timeout_seconds),
@@ -149,6 +156,7 @@ impl SessionOrder {
                 context_warn_at_percent: warn_context.unwrap_or(defaults.context_warn_at_percent),
                 max_retries: defaults.max_retries,
             },
-        })
+        };
+        Ok(OrderedSession { new, skill_ids, execution_mode: mode.unwrap_or(ExecutionMode::Standalone) })
     }
 }

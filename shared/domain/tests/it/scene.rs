@@ -13,8 +13,7 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
-    Answer, Capabilities, ExecutionMode, MessagePriority, MessageSource, Question, SessionBudget,
-    SessionOutput, TokenUsage,
+    Answer, Capabilities, MessagePriority, MessageSource, Question, SessionBudget, SessionOutput, TokenUsage,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId,
@@ -189,8 +188,6 @@ impl Scene {
                 objective: Objective::parse("Make it so").unwrap(),
                 model_id: ModelId::parse("m").unwrap(),
                 budget: SessionBudget::new(usd("1"), 80).unwrap(),
-                enabled_skill_ids: Vec::new(),
-                execution_mode: ExecutionMode::Standalone,
                 auto_continue: None,
                 settings,
             },

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError,
+    NewTemplate, OrderedSession, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError,
     TemplateSection,
 };
 use pilothouse_domain::text::{
@@ -137,7 +136,7 @@ impl Desk {
         refusal
     }
 
-    fn resolved(&self, order: SessionOrder) -> NewSession {
+    fn resolved(&self, order: SessionOrder) -> OrderedSession {
         order.resolve(session(1), owner(), Some(&self.template)).unwrap()
     }
 }
@@ -254,7 +253,25 @@ fn all_of_it_together_is_bounded() {
         system_prompt: Some(SystemPrompt::parse("\u{1}".repeat(50_000)).unwrap()),
         ..content()
     };
-    assert_eq!(desk.refused(|it, cx| it.update(large, cx)), TemplateError::TooLarge { max: 262_144 });
+    assert_eq!(
+        desk.refused(|it, cx| it.update(large, cx)),
+        TemplateError::TooLarge { what: "template", max: 262_144 }
+    );
+}
+
+#[test]
+fn prompt_and_tools_leave_room_for_skills() {
+    let mut desk = Desk::new();
+    let schema = |n: usize| format!(r#"{{"title":"{}"}}"#, "x".repeat(n));
+    let large = |n: usize| McpToolDefinition {
+        input_schema: InputSchema::parse(schema(16_000)).unwrap(),
+        ..tool(&format!("t{n}"), "https://a.example")
+    };
+    for n in 0..5 {
+        desk.when(|it, cx| it.add_custom_tool_definition(large(n), cx)).unwrap();
+    }
+    let refusal = desk.refused(|it, cx| it.add_custom_tool_definition(large(6), cx));
+    assert_eq!(refusal, TemplateError::TooLarge { what: "prompt and tools", max: 98_304 });
 }
 
 #[test]
@@ -328,31 +345,33 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
     };
     desk.when(|it, cx| it.update(full, cx)).unwrap();
     desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap();
-    let new = desk.resolved(order());
+    let ordered = desk.resolved(order());
+    let new = ordered.new;
     assert_eq!(new.template_id, Some(desk.template.id()));
-    assert_eq!((new.model_id.as_str(), new.execution_mode), ("small", ExecutionMode::ParallelBatch));
+    assert_eq!((new.model_id.as_str(), ordered.execution_mode), ("small", ExecutionMode::ParallelBatch));
     assert_eq!((new.budget.hard_cap_usd(), new.budget.warn_at_percent()), (usd("2"), 70));
-    assert_eq!(new.enabled_skill_ids, [skill(1)]);
+    assert_eq!(ordered.skill_ids, [skill(1)]);
     assert_eq!(new.settings.adapter.as_str(), "claude");
     assert_eq!(new.settings.adapter_options, json!({ "effort": "high" }));
-    assert_eq!(new.settings.allowed_tools, ["Read"]);
+    assert!(new.settings.allowed_tools.is_empty(), "those of the template, as it is at each launch");
     assert!(!new.settings.plan_approval_required);
     assert_eq!((new.settings.request_timeout_seconds, new.settings.context_warn_at_percent), (60, 70));
     assert_eq!(new.settings.default_answer.as_deref(), Some("Go on"));
     assert_eq!(new.settings.max_retries, 3);
 
-    let new = desk.resolved(SessionOrder {
+    let ordered = desk.resolved(SessionOrder {
         model_id: Some(ModelId::parse("large").unwrap()),
         budget_cap_usd: Some(usd("5")),
         skill_ids: Some(Vec::new()),
         adapter: Some(AdapterName::script()),
-        allowed_tools: Some(vec!["Bash".into()]),
+        allowed_tools: vec!["Bash".into()],
         plan_approval_required: Some(true),
         context_warn_at_percent: Some(90),
         ..order()
     });
+    let new = ordered.new;
     assert_eq!((new.model_id.as_str(), new.budget.hard_cap_usd()), ("large", usd("5")));
-    assert_eq!(new.enabled_skill_ids, [], "none is said, too");
+    assert_eq!(ordered.skill_ids, [], "none is said, too");
     assert_eq!(new.settings.adapter.as_str(), "script");
     assert_eq!(
         new.settings.adapter_options,
@@ -366,7 +385,8 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
     assert!(bare.is_err(), "without a template the cap is missing");
     let new = SessionOrder { budget_cap_usd: Some(usd("1")), ..order() }
         .resolve(session(1), owner(), None)
-        .unwrap();
+        .unwrap()
+        .new;
     assert_eq!((new.template_id, new.model_id.as_str(), new.budget.warn_at_percent()), (None, "default", 80));
     assert!(new.settings.plan_approval_required);
 }
