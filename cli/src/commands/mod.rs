@@ -17,6 +17,7 @@ pub mod records;
 pub mod review;
 pub mod run;
 pub mod show;
+pub mod skill;
 pub mod steer;
 pub mod target;
 pub mod token;
@@ -69,6 +70,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Retry(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
+        Command::Skill(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,
     }
 }

@@ -51,6 +51,9 @@ pub struct Run {
     /// A tool that the agent may use; may be repeated [default: the adapter's own]
     #[arg(long, value_name = "TOOL")]
     pub allow: Vec<String>,
+    /// A skill that it starts with, by its name or its id; may be repeated, in their order
+    #[arg(long, value_name = "SKILL")]
+    pub skill: Vec<String>,
     /// Let the agent proceed by its plan without your approval
     #[arg(long)]
     pub no_plan_approval: bool,
@@ -68,7 +71,12 @@ pub struct Run {
 impl Run {
     pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
         let (detach, until) = (self.detach, self.until);
-        let started = cx.client.start_session(&self.into_input()?).await?;
+        let mut skill_ids = Vec::with_capacity(self.skill.len());
+        for skill in &self.skill {
+            skill_ids.push(super::skill::named(cx, skill).await?);
+        }
+        let start = StartSession { skill_ids, ..self.into_input()? };
+        let started = cx.client.start_session(&start).await?;
         if cx.json {
             write_json(&started)?;
         } else {
@@ -117,12 +125,12 @@ fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
 }
 
 /// The path from the root, which the server can use; it must exist.
-fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(file_error(path))
 }
 
 /// Scripts go inline: the server may stand on another machine, and a mistake is better found here.
-fn read_json(path: &Path) -> Result<Value, CliError> {
+pub(super) fn read_json(path: &Path) -> Result<Value, CliError> {
     let bytes = std::fs::read(path).map_err(file_error(path))?;
     serde_json::from_slice(&bytes)
         .map_err(|e| CliError::Usage(format!("{} is not JSON: {e}", path.display())))
