@@ -402,6 +402,7 @@ impl AgentSession {
 
         let fulfils = matches!(run.phase, RunPhase::Ending { fulfils_request: true, .. });
         let ordered = matches!(run.phase, RunPhase::Ending { .. });
+        let unasked = self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0);
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
         // What a stopped agent did, and what it was told, ended with it.
         self.after_stop = None;
@@ -429,6 +430,8 @@ impl AgentSession {
                 events.extend(self.confirm_paused()?);
                 self.hibernated = true;
             }
+            // The resume came while the run was being ended, and was never asked of it: the next run takes it up.
+            S::Resuming if ordered && unasked => self.hibernated = true,
             S::Resuming if fulfils => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 events.push(DomainEvent::ResumeAbandoned {});
