@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::value::{Answer, AutoContinueConfig, MessagePriority};
-use pilothouse_domain::{AgentTemplateId, MessageId, ToolCallId, TurnId, Usd};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, MessageId, ToolCallId, TurnId, Usd};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,6 +36,9 @@ pub struct StartSession {
     /// Tools that it may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
+    /// Skills that it starts with, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skill_ids: Vec<AgentSkillId>,
     /// The owner's labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -76,6 +79,7 @@ impl StartSession {
             adapter: None,
             adapter_options: None,
             allowed_tools: None,
+            skill_ids: Vec::new(),
             labels: BTreeMap::new(),
             warn_at_percent: None,
             plan_approval_required: None,
@@ -185,6 +189,53 @@ pub struct Retry {
     pub additional_instruction: Option<String>,
     /// Whether it begins a new conversation.
     pub fresh: bool,
+}
+
+/// A skill to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSkill {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What it tells the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Changes of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillChange {
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it tells the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Where and with what a consolidation works.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Consolidate {
+    /// Where its agent runs: an absolute path.
+    pub working_directory: String,
+    /// What it may spend.
+    pub budget_cap_usd: Usd,
+    /// Its model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// What drives its agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
+    /// What the adapter alone understands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_options: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]

@@ -14,6 +14,7 @@ mod records;
 mod requests;
 mod resolve;
 mod sessions;
+mod skills;
 mod stream;
 mod subscription;
 mod templates;
@@ -166,7 +167,8 @@ impl Client {
         path: String,
         body: &(impl Serialize + Sync),
     ) -> Result<T, ApiError> {
-        self.call(Call { method: Method::PUT, path, query: Vec::new(), body: Some(body), if_match: None }).await
+        self.call(Call { method: Method::PUT, path, query: Vec::new(), body: Some(body), if_match: None })
+            .await
     }
 
     async fn delete<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {

@@ -17,6 +17,7 @@ pub mod records;
 pub mod review;
 pub mod run;
 pub mod show;
+pub mod skill;
 pub mod steer;
 pub mod target;
 pub mod template;
@@ -71,6 +72,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
         Command::Template(command) => command.run(&cx()?).await,
+        Command::Skill(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,
     }
 }

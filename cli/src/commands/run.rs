@@ -62,6 +62,9 @@ pub struct Work {
     /// A tool that the agent may use; may be repeated [default: the adapter's own]
     #[arg(long, value_name = "TOOL")]
     pub allow: Vec<String>,
+    /// A skill that it starts with, by its name or its id; may be repeated, in their order
+    #[arg(long, value_name = "SKILL")]
+    pub skill: Vec<String>,
     /// Let the agent proceed by its plan without your approval
     #[arg(long)]
     pub no_plan_approval: bool,
@@ -92,7 +95,12 @@ impl Run {
 impl Work {
     pub(super) async fn run(self, cx: &Context, template: Option<AgentTemplateId>) -> Result<Exit, CliError> {
         let (detach, until) = (self.detach, self.until);
-        let started = cx.client.start_session(&self.into_input(template)?).await?;
+        let mut skill_ids = Vec::with_capacity(self.skill.len());
+        for skill in &self.skill {
+            skill_ids.push(super::skill::named(cx, skill).await?);
+        }
+        let start = StartSession { skill_ids, ..self.into_input(template)? };
+        let started = cx.client.start_session(&start).await?;
         if cx.json {
             write_json(&started)?;
         } else {

@@ -12,6 +12,7 @@ pub mod queue;
 pub mod requests;
 pub mod session;
 pub mod sessions;
+pub mod skills;
 pub mod style;
 pub mod table;
 pub mod templates;

@@ -20,6 +20,7 @@ mod requests;
 mod scripts;
 mod security;
 mod server;
+mod skills;
 mod steering;
 mod stopping;
 mod stream;
