@@ -153,7 +153,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
     use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
-    use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession};
+    use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
     use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
     use api::templates::{EventAnswer, TemplateSummary, TemplateView};
     use api::workers::WorkerView;
@@ -253,6 +253,8 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<LogChunkView>, records::logs::handle;
         "records-metrics" Owner GET "/api/agents/sessions/{id}/metrics" "What a session used, by model and subagent" QUERY,
             [200] -> SessionMetricsView, records::metrics::handle;
+        "records-sub-agents" Owner GET "/api/agents/sessions/{id}/sub-agents" ? PAGE; "The agent's subagents" QUERY,
+            [200] -> api::Page<SubAgentView>, records::sub_agents::handle;
         "records-task-list" Owner GET "/api/agents/sessions/{id}/task-list" "The agent's own task list" QUERY,
             [200] -> pilothouse_domain::value::SessionTaskList, records::task_list::handle;
         "records-plan" Owner GET "/api/agents/sessions/{id}/plan" "The agent's plan" QUERY,

@@ -57,6 +57,12 @@ pub struct StartSession {
     /// Warn when the context window is this full, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds without a word after which it hibernates; 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_timeout_seconds: Option<u64>,
     /// When it goes on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -86,6 +92,8 @@ impl StartSession {
             request_timeout_seconds: None,
             default_answer: None,
             context_warn_at_percent: None,
+            idle_timeout_seconds: None,
+            paused_timeout_seconds: None,
             auto_continue_config: None,
         }
     }

@@ -254,11 +254,13 @@ mod tests {
         let file = dir.path().join("t.json");
         std::fs::write(&file, r#"{ "name": "A", "modelId": "m", "allowedTools": ["Read"] }"#).unwrap();
         let file = file.to_str().unwrap();
-        let Template::Create(create) = template(&["create", "--file", file, "--name", "B", "--budget", "2"]) else {
+        let Template::Create(create) = template(&["create", "--file", file, "--name", "B", "--budget", "2"])
+        else {
             panic!("no create")
         };
         let sent = create.into_input().unwrap();
-        let wanted = json!({ "name": "B", "modelId": "m", "allowedTools": ["Read"], "defaultBudgetCapUsd": "2" });
+        let wanted =
+            json!({ "name": "B", "modelId": "m", "allowedTools": ["Read"], "defaultBudgetCapUsd": "2" });
         assert_eq!(sent, wanted);
     }
 

@@ -16,6 +16,9 @@ pub fn status(session: &SessionView, style: Style) -> String {
     if let Some(reason) = &session.queued_reason {
         notes.push(reason.clone());
     }
+    if session.validating {
+        notes.push("its criteria are checked".into());
+    }
     if session.hibernated {
         notes.push("hibernated".into());
     }

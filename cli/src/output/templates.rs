@@ -55,7 +55,9 @@ pub fn show(template: &TemplateView, _: Style, _: Timestamp) -> String {
     let rules: Vec<_> = template
         .classification_rules
         .iter()
-        .map(|rule| format!("{} like {} is {}", rule.match_field, rule.match_pattern.as_str(), rule.classify_as))
+        .map(|rule| {
+            format!("{} like {} is {}", rule.match_field, rule.match_pattern.as_str(), rule.classify_as)
+        })
         .collect();
     lines.extend(template.description.iter().map(|text| ("for", text.clone())));
     lines.extend(template.adapter.iter().map(|adapter| ("adapter", adapter.clone())));
@@ -123,7 +125,7 @@ TEMPLATE       NAME    MODEL  STATE   NEXT RUN
             },
             "defaultBudget": { "hardCapUsd": "2", "warnAtPercent": 80 }, "executionMode": "Standalone",
             "adapter": null, "adapterOptions": null, "requestTimeoutSeconds": null, "defaultAnswer": null,
-            "contextWarnAtPercent": null, "isActive": true, "createdAt": "2026-11-21T20:00:00.000Z",
+            "contextWarnAtPercent": null, "idleTimeoutSeconds": null, "pausedTimeoutSeconds": null, "isActive": true, "createdAt": "2026-11-21T20:00:00.000Z",
             "updatedAt": "2026-11-21T20:00:00.000Z",
         }))
         .unwrap();

@@ -60,6 +60,9 @@ pub struct SessionView {
     pub hibernated: bool,
     /// Output waits for a decision.
     pub has_pending_review: bool,
+    /// Its turn is over, and its criteria are being checked (ruling 36).
+    #[serde(default)]
+    pub validating: bool,
     /// What it waits for while it is Queued: `pool-exhausted`, `launching`,
     /// `placement-unavailable` when nobody who could run it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,6 +94,12 @@ pub struct SessionView {
     pub retry_count: u32,
     /// How often it may be.
     pub max_retries: u32,
+    /// Seconds after which it hibernates when it rests or waits and nothing is heard of it; 0: never.
+    #[serde(default)]
+    pub idle_timeout_seconds: u64,
+    /// The same while it is Paused.
+    #[serde(default)]
+    pub paused_timeout_seconds: u64,
     /// Its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_run: Option<RunView>,
@@ -297,6 +306,22 @@ pub struct OutputDecision {
     pub reason: Option<String>,
 }
 
+impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
+    fn from(subagent: pilothouse_domain::session::SubAgentSession) -> Self {
+        Self {
+            id: subagent.id,
+            model_id: subagent.model_id,
+            objective: subagent.objective,
+            status: subagent.status,
+            started_at: subagent.started_at,
+            completed_at: subagent.completed_at,
+            total_cost_usd: subagent.total_cost_usd,
+            token_usage_by_model: subagent.token_usage_by_model,
+            context_window: subagent.context_window.map(Into::into),
+        }
+    }
+}
+
 impl SessionView {
     /// The view of a session.
     pub fn of(session: &AgentSession) -> Self {
@@ -328,6 +353,7 @@ impl SessionView {
             status: session.status(),
             hibernated: session.hibernated(),
             has_pending_review: session.has_pending_review(),
+            validating: session.is_validating(),
             queued_reason,
             cancel_accepted: session.cancel_accepted(),
             budget: BudgetView::of(session),
@@ -340,6 +366,8 @@ impl SessionView {
             failure_reason: session.failure().cloned(),
             retry_count: session.retry_count(),
             max_retries: settings.max_retries,
+            idle_timeout_seconds: settings.idle_timeout_seconds,
+            paused_timeout_seconds: settings.paused_timeout_seconds,
             current_run: session.run().map(|run| RunView {
                 id: run.id,
                 ordinal: run.ordinal,

@@ -57,6 +57,10 @@ pub struct TemplateView {
     pub default_answer: Option<String>,
     /// How full the context window may get before a warning, in percent.
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds of quiet after which a session hibernates; 0: never.
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused.
+    pub paused_timeout_seconds: Option<u64>,
     /// Whether sessions start from it.
     pub is_active: bool,
     /// When it was made.
@@ -174,6 +178,8 @@ impl TemplateView {
             request_timeout_seconds: content.request_timeout_seconds,
             default_answer: content.default_answer.as_ref().map(ToString::to_string),
             context_warn_at_percent: content.context_warn_at_percent,
+            idle_timeout_seconds: content.idle_timeout_seconds,
+            paused_timeout_seconds: content.paused_timeout_seconds,
             is_active: template.is_active(),
             created_at: template.created_at(),
             updated_at: template.updated_at(),

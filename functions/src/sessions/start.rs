@@ -8,6 +8,7 @@ use pilothouse_domain::template::SessionOrder;
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
 use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, Usd};
+use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -75,6 +76,12 @@ pub struct StartSession {
     /// How full the context window may get before a warning. Default: 85.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds after which it hibernates when it rests or waits and nothing is heard of it; 0: never. Default: 15 minutes.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused. Default: an hour.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub paused_timeout_seconds: Option<u64>,
     /// When it goes on by itself. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -129,8 +136,16 @@ pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, Said> {
     value.map(fits).transpose()
 }
 
+const MONTH: u64 = 30 * 24 * 60 * 60;
+
+pub(crate) fn idle_time(value: Option<u64>) -> Result<Option<u64>, Said> {
+    match value {
+        Some(seconds) if seconds > MONTH => Err(Said(format!("must be 0 to {MONTH} seconds"))),
+        other => Ok(other),
+    }
+}
+
 pub(crate) fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
-    const MONTH: u64 = 30 * 24 * 60 * 60;
     match value {
         Some(seconds) if !(1..=MONTH).contains(&seconds) => {
             Err(Said(format!("must be 1 to {MONTH} seconds")))
@@ -170,6 +185,10 @@ pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueC
     let Some(config) = maybe_by_serde::<AutoContinueConfig>(value)? else { return Ok(None) };
     let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     config.check().map_err(|wrong| Said(all(wrong)))?;
+    for criterion in &config.validation_criteria {
+        CoveragePattern::new(criterion.coverage_pattern.as_deref())
+            .map_err(|wrong| Said(wrong.to_string()))?;
+    }
     Ok(Some(config))
 }
 
@@ -193,6 +212,8 @@ impl StartSession {
             request_timeout_seconds: self.request_timeout_seconds,
             default_answer: self.default_answer.clone(),
             context_warn_at_percent: self.context_warn_at_percent,
+            idle_timeout_seconds: self.idle_timeout_seconds,
+            paused_timeout_seconds: self.paused_timeout_seconds,
         }
     }
 

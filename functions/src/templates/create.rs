@@ -21,7 +21,9 @@ use crate::change::{Answer, Call};
 use crate::config::skills_to_start_with;
 use crate::edge::Problem;
 use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde};
-use crate::sessions::start::{auto_continue, cap, fitting_options, listed_skills, percent, timeout};
+use crate::sessions::start::{
+    auto_continue, cap, fitting_options, idle_time, listed_skills, percent, timeout,
+};
 use crate::skills::definitions::ToolInput;
 
 /// What a template is made of.
@@ -86,6 +88,12 @@ pub struct CreateTemplate {
     /// How full the context window may get before a warning. Default: 85.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds of quiet after which a session hibernates; 0: never. Default: 15 minutes.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused. Default: an hour.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub paused_timeout_seconds: Option<u64>,
 }
 
 impl CreateTemplate {
@@ -107,6 +115,8 @@ impl CreateTemplate {
             request_timeout_seconds: self.request_timeout_seconds,
             default_answer: self.default_answer.clone(),
             context_warn_at_percent: self.context_warn_at_percent,
+            idle_timeout_seconds: self.idle_timeout_seconds,
+            paused_timeout_seconds: self.paused_timeout_seconds,
         })
     }
 

@@ -17,7 +17,7 @@ use crate::change::{Answer, Call};
 use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde};
 use crate::edge::patch::{Patch, patched};
 use crate::edge::{Id, Problem};
-use crate::sessions::start::{auto_continue, fitting_options, maybe_cap, percent, timeout};
+use crate::sessions::start::{auto_continue, fitting_options, idle_time, maybe_cap, percent, timeout};
 
 /// The fields that change. What is left out stays as it is; `null` takes away what a template need not have.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -69,6 +69,12 @@ pub struct UpdateTemplate {
     /// How full the context window may get before a warning, in percent.
     #[deserr(default, try_from(Patch<u64>) = patched_percent -> Said)]
     pub context_warn_at_percent: Patch<u8>,
+    /// Seconds of quiet after which a session hibernates; 0: never.
+    #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> Said)]
+    pub idle_timeout_seconds: Patch<u64>,
+    /// The same while it is Paused.
+    #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> Said)]
+    pub paused_timeout_seconds: Patch<u64>,
 }
 
 /// The same rule for a field that is there as for one that may be missing.
@@ -86,6 +92,10 @@ fn patched_options(patch: Patch<Value>) -> Result<Patch<Value>, Said> {
 
 fn patched_timeout(patch: Patch<u64>) -> Result<Patch<u64>, Said> {
     patch.read(there(timeout))
+}
+
+fn patched_idle_time(patch: Patch<u64>) -> Result<Patch<u64>, Said> {
+    patch.read(there(idle_time))
 }
 
 fn patched_percent(patch: Patch<u64>) -> Result<Patch<u8>, Said> {
@@ -119,6 +129,8 @@ impl UpdateTemplate {
             request_timeout_seconds: self.request_timeout_seconds.over(&before.request_timeout_seconds),
             default_answer: self.default_answer.over(&before.default_answer),
             context_warn_at_percent: self.context_warn_at_percent.over(&before.context_warn_at_percent),
+            idle_timeout_seconds: self.idle_timeout_seconds.over(&before.idle_timeout_seconds),
+            paused_timeout_seconds: self.paused_timeout_seconds.over(&before.paused_timeout_seconds),
         })
     }
 }

@@ -19,6 +19,8 @@ pub struct Deadlines {
     pub silent: Duration,
     /// Between two requests for missing envelopes.
     pub replayed: Duration,
+    /// Whether the folders of sessions outlive their runs: without that, nothing hibernates (ruling 23).
+    pub durable_workspace: bool,
 }
 
 impl Default for Deadlines {
@@ -31,6 +33,7 @@ impl Default for Deadlines {
             launched: Duration::from_mins(5),
             silent: Duration::from_secs(90),
             replayed: Duration::from_secs(10),
+            durable_workspace: true,
         }
     }
 }
@@ -51,6 +54,7 @@ impl Deadlines {
             launched: self.launched / by,
             silent: self.silent / by,
             replayed: self.replayed / by,
+            durable_workspace: self.durable_workspace,
         }
     }
 }

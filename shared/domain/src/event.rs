@@ -11,7 +11,8 @@ use crate::skill::MemoryPillCategory;
 use crate::template::{ScheduleSkip, TemplateSection};
 use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
-    Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
+    Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
+    ToolCallStatus,
 };
 use crate::{
     AgentSessionId, AgentSkillId, ClassificationRuleId, CommandId, MemoryPillId, MessageId, OutputId, RunId,
@@ -164,6 +165,46 @@ domain_events! {
         retry_count: u32,
         /// What the agent is told.
         additional_instruction: Option<Feedback>,
+    };
+    /// A turn ended, and its criteria are to be checked (ruling 36).
+    ValidationRequested = "SessionValidationRequestedEvent" {
+        /// The command to send.
+        command: CommandRef,
+    };
+    /// All criteria are met.
+    ValidationPassed = "SessionValidationPassedEvent" {};
+    /// Criteria are not met, and the session goes on by itself.
+    ValidationFailed = "SessionValidationFailedEvent" {
+        /// Which, and why.
+        reason: String,
+        /// How often it goes on by itself, this time included.
+        continuation: u32,
+        /// How often it may.
+        max_continuations: u32,
+    };
+    /// A validation was given up, as somebody else had the word.
+    ValidationAbandoned = "SessionValidationAbandonedEvent" {
+        /// Who.
+        reason: String,
+    };
+    /// The session does not go on by itself any more although its criteria are not met; its owner is to look at it.
+    AutoContinueStopped = "SessionAutoContinueStoppedEvent" {
+        /// Why not.
+        cause: AutoContinueEnd,
+        /// What is not met, or what went wrong.
+        reason: Option<String>,
+        /// How often it went on.
+        continuations: u32,
+    };
+    /// The sidecar never had an answer or a decision: it goes to the agent as a message (rulings 12, 26).
+    AnswerReturned = "SessionAnswerReturnedEvent" {
+        /// The request that it answers.
+        request_id: ToolCallId,
+    };
+    /// Nothing was heard of the session for its idle time: its sidecar is stopped (ruling 22).
+    HibernationOrdered = "SessionHibernationOrderedEvent" {
+        /// For how many seconds.
+        idle_seconds: u64,
     };
     /// Spend reached the warning threshold.
     BudgetWarning = "SessionBudgetWarningEvent" {

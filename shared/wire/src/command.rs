@@ -1,7 +1,7 @@
 //! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
 
 use pilothouse_domain::value::{
-    Answer, McpToolDefinition, MessagePriority, MessageSource, SkillSubAgentDefinition,
+    Answer, McpToolDefinition, MessagePriority, MessageSource, SkillSubAgentDefinition, ValidationCriterion,
 };
 use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
 use schemars::JsonSchema;
@@ -71,6 +71,14 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<String>,
     },
+    /// Check the criteria of a session that goes on by itself, in its working directory (ruling 36). The sidecar does it,
+    /// with or without an agent; a message, a request and the next validation break it off.
+    RunValidation {
+        /// What is checked, in order.
+        criteria: Vec<ValidationCriterion>,
+        /// Seconds that all of them together may take.
+        timeout_seconds: u64,
+    },
     /// Send spooled envelopes again (ruling 9).
     Replay {
         /// The first sequence.
@@ -93,6 +101,7 @@ impl Command {
             Self::ReloadConfig { .. } => "reload_config",
             Self::Answer { .. } => "answer",
             Self::PlanDecision { .. } => "plan_decision",
+            Self::RunValidation { .. } => "run_validation",
             Self::Replay { .. } => "replay",
         }
     }

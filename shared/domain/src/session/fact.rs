@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
-use crate::value::{Capabilities, ContextWindowSnapshot, Question, SessionOutput, SessionTask, TokenUsage};
+use crate::value::{
+    Capabilities, ContextWindowSnapshot, CriterionResult, Question, SessionOutput, SessionTask, TokenUsage,
+};
 use crate::{CommandId, MessageId, MeterId, SubAgentId, ToolCallId, TurnId, Usd};
 
 /// One fact.
@@ -124,6 +126,13 @@ pub enum AgentFact {
         /// A sentence for a person.
         message: String,
     },
+    /// The sidecar has checked the criteria, or broke that off: then results are missing.
+    Validated {
+        /// The command that ordered it.
+        command: CommandId,
+        /// How each criterion did, in order.
+        results: Vec<CriterionResult>,
+    },
     /// A message is about to be given to the agent.
     MessageInjecting(MessageId),
     /// The agent has a message.
@@ -157,6 +166,7 @@ impl AgentFact {
             Self::CommandReceived(_) | Self::CommandDone(..) | Self::CommandRefused { .. } => {
                 "An acknowledgement"
             }
+            Self::Validated { .. } => "The result of a validation",
             Self::MessageInjecting(_) | Self::MessageInjected(_) => "The delivery of a message",
             Self::Noted => "A notice",
         }

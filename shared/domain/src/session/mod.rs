@@ -6,6 +6,8 @@
 //! | `lifecycle` | start, interrupt, pause, resume, cancel, fail, retry, close, approve, reject |
 //! | `turn` | turns, output, the end of the agent's conversation, context |
 //! | `request` | questions and plans |
+//! | `validation` | going on by itself |
+//! | `hibernation` | sleeping when nothing happens |
 //! | `metering` | usage and budget |
 //! | [`run`] | runs and the order of their envelopes |
 //! | `liveness` | deadlines, dead processes, activity after a stop |
@@ -15,6 +17,7 @@
 
 mod error;
 pub mod fact;
+mod hibernation;
 mod lifecycle;
 mod liveness;
 mod metering;
@@ -24,6 +27,7 @@ mod skills;
 pub mod status;
 pub mod subagent;
 mod turn;
+mod validation;
 
 use std::collections::BTreeMap;
 
@@ -34,7 +38,8 @@ pub use error::SessionError;
 pub use fact::{AgentFact, MeterTotals, UsageReport};
 pub use lifecycle::{NewSession, Opening};
 pub use liveness::{Due, ProcessState};
-pub use request::{PendingRequest, RequestKind};
+pub(crate) use request::UnheardAnswer;
+pub use request::{Decision, PendingRequest, RequestKind};
 pub use run::{Arrival, Gap, Inbox, PastRun, Run, RunCause, RunPhase, Sender};
 pub use status::{AgentSessionStatus, Operation};
 pub use subagent::{SubAgentSession, SubAgentStatus};
@@ -106,6 +111,11 @@ pub struct AgentSession {
     #[serde(default)]
     consolidates: Option<AgentSkillId>,
     pub(crate) open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    between_turns: Option<validation::BetweenTurns>,
+    /// Answers and decisions that the sidecar does not have yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unheard_answers: Vec<UnheardAnswer>,
 
     control_version: u64,
     pub(crate) journal_sequence: u64,
@@ -192,6 +202,8 @@ pub enum LifecycleCommand {
     Begin,
     /// `answer` and `plan_decision`
     Answer,
+    /// `run_validation`
+    Validate,
 }
 
 /// A command whose acknowledgement is awaited.
@@ -315,6 +327,23 @@ pub struct SessionSettings {
     pub context_warn_at_percent: u8,
     /// How often a failed session may be retried. Default: 3 (S0 8.4).
     pub max_retries: u32,
+    /// Seconds after which a session that rests or waits, and of which nothing is heard, hibernates (ruling 22); 0: never.
+    /// Default: 15 minutes.
+    #[serde(default = "SessionSettings::default_idle_timeout")]
+    pub idle_timeout_seconds: u64,
+    /// The same for a Paused session. Default: an hour.
+    #[serde(default = "SessionSettings::default_paused_timeout")]
+    pub paused_timeout_seconds: u64,
+}
+
+impl SessionSettings {
+    const fn default_idle_timeout() -> u64 {
+        15 * 60
+    }
+
+    const fn default_paused_timeout() -> u64 {
+        60 * 60
+    }
 }
 
 impl Default for SessionSettings {
@@ -329,6 +358,8 @@ impl Default for SessionSettings {
             default_answer: None,
             context_warn_at_percent: 85,
             max_retries: 3,
+            idle_timeout_seconds: Self::default_idle_timeout(),
+            paused_timeout_seconds: Self::default_paused_timeout(),
         }
     }
 }

@@ -14,8 +14,11 @@ impl AgentSession {
         &mut self,
         turn: TurnId,
         message: Option<MessageId>,
-        cx: &Occasion<'_>,
+        cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
+        self.check(Operation::StartTurn)?;
+        let mut events = self.abandon_validation("the agent went on by itself", cx)?;
+        self.between_turns = None;
         self.transition(Operation::StartTurn, State::Running)?;
         self.turn = Some(Turn { id: turn.clone(), started_at: cx.now });
         self.hibernated = false;
@@ -26,7 +29,49 @@ impl AgentSession {
         self.fruitless_runs = 0;
         // The agent has these, and its turn has begun.
         self.in_flight.retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
-        Ok(vec![DomainEvent::TurnStarted { turn_id: turn, message_id: message }])
+        events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
+        Ok(events)
+    }
+
+    /// A turn ended by itself: Idle, or Running while its criteria are checked (ruling 36).
+    pub(crate) fn turn_ended(
+        &mut self,
+        turn: TurnId,
+        output: Option<SessionOutput>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
+        let other = self.turn.as_ref().is_some_and(|open| open.id != turn);
+        if other || self.is_between_turns() {
+            // The turn was replaced before its end arrived, or had ended; the open one goes on.
+            let status = self.status();
+            return Err(SessionError::InvalidTransition {
+                operation: Operation::RecordTurnCompleted,
+                status,
+            });
+        }
+        if self.validates() {
+            return Ok(self.hold_end(AgentFact::TurnCompleted { turn, output }));
+        }
+        self.complete_turn(output, cx)
+    }
+
+    /// The agent's conversation ended. Where criteria are checked, its sidecar is still needed (ruling 36).
+    pub(crate) fn conversation_ended(
+        &mut self,
+        is_error: bool,
+        reason: String,
+        message: Option<String>,
+        output: Option<SessionOutput>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
+        if self.is_continuing() {
+            // No turn failed: the message to go on finds an agent again.
+            return Ok(self.order_stop(cx));
+        }
+        if self.is_validating() || (!is_error && self.validates()) {
+            return Ok(self.hold_end(AgentFact::SessionEnded { is_error, reason, message, output }));
+        }
+        self.end_conversation(is_error, &reason, message, output, cx)
     }
 
     /// `RecordTurnCompleted()` or, with output, `RecordOutput()`: → Idle.
@@ -45,6 +90,7 @@ impl AgentSession {
         let mut events = Vec::new();
         if !was_idle {
             self.turn = None;
+            self.unheard_answers.clear();
             self.in_flight.retain(|m| m.step != InFlightStep::Injected);
             self.metrics.turn_count += 1;
             self.metrics.last_turn_at = Some(cx.now);
@@ -61,7 +107,7 @@ impl AgentSession {
         Ok(events)
     }
 
-    fn record_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> DomainEvent {
+    pub(crate) fn record_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> DomainEvent {
         let output_id = cx.output_id();
         let event = DomainEvent::OutputReady {
             output_id,
@@ -183,6 +229,9 @@ impl AgentSession {
     }
 
     fn leave_for_good(&mut self, cx: &Occasion<'_>) {
+        self.count_held_turn(cx);
+        self.between_turns = None;
+        self.unheard_answers.clear();
         // S0 sets `CompletedAt` on Completed, Failed and Cancelled alone: the work goes on in another session.
         self.turn = None;
         self.cancel_accepted = false;

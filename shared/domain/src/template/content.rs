@@ -43,6 +43,12 @@ pub struct TemplateContent {
     /// How full the context window may get before a warning, in percent; none: the default (S0, design note
     /// `ContextExhausted` detection threshold).
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds of quiet after which a session hibernates; none: the default (ruling 22).
+    #[serde(default)]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused.
+    #[serde(default)]
+    pub paused_timeout_seconds: Option<u64>,
 }
 
 /// The names of the tools that an agent may use: 1 to 200 of them, each once.

@@ -49,6 +49,10 @@ pub struct SessionOrder {
     pub default_answer: Option<AnswerText>,
     /// How full the context window may get before a warning, in percent.
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds of quiet after which it hibernates.
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused.
+    pub paused_timeout_seconds: Option<u64>,
 }
 
 /// What an order makes.
@@ -83,6 +87,8 @@ impl SessionOrder {
             request_timeout_seconds: None,
             default_answer: None,
             context_warn_at_percent: None,
+            idle_timeout_seconds: None,
+            paused_timeout_seconds: None,
         }
     }
 
@@ -126,6 +132,9 @@ impl SessionOrder {
         let answer = self.default_answer.or_else(|| base.and_then(|base| base.default_answer.clone()));
         let warn_context =
             self.context_warn_at_percent.or_else(|| base.and_then(|base| base.context_warn_at_percent));
+        let idle = self.idle_timeout_seconds.or_else(|| base.and_then(|base| base.idle_timeout_seconds));
+        let paused =
+            self.paused_timeout_seconds.or_else(|| base.and_then(|base| base.paused_timeout_seconds));
         let mode = self.execution_mode.or_else(|| base.map(|base| base.execution_mode));
         let new = NewSession {
             id,
@@ -155,6 +164,8 @@ impl SessionOrder {
                 default_answer: answer.map(String::from),
                 context_warn_at_percent: warn_context.unwrap_or(defaults.context_warn_at_percent),
                 max_retries: defaults.max_retries,
+                idle_timeout_seconds: idle.unwrap_or(defaults.idle_timeout_seconds),
+                paused_timeout_seconds: paused.unwrap_or(defaults.paused_timeout_seconds),
             },
         };
         Ok(OrderedSession { new, skill_ids, execution_mode: mode.unwrap_or(ExecutionMode::Standalone) })

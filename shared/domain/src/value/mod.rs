@@ -12,7 +12,10 @@ mod tasks;
 mod tool;
 
 pub use activity::{ActivityItem, ActivityItemType};
-pub use auto_continue::{AutoContinueConfig, InvalidAutoContinue, ValidationCriterion, ValidationType};
+pub use auto_continue::{
+    AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
+    ValidationType,
+};
 pub use budget::{InvalidBudget, SessionBudget};
 pub use capabilities::Capabilities;
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};

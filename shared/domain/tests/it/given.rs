@@ -1,7 +1,9 @@
 //! Stories: given where a session stands, when something happens, then what follows.
 
+mod auto_continue;
 mod composition;
 mod delivery;
+mod hibernation;
 mod lifecycle;
 mod liveness;
 mod money;

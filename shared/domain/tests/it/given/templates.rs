@@ -67,6 +67,8 @@ fn content() -> TemplateContent {
         request_timeout_seconds: None,
         default_answer: None,
         context_warn_at_percent: None,
+        idle_timeout_seconds: None,
+        paused_timeout_seconds: None,
     }
 }
 
@@ -341,6 +343,8 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
         request_timeout_seconds: Some(60),
         default_answer: Some(AnswerText::parse("Go on").unwrap()),
         context_warn_at_percent: Some(70),
+        idle_timeout_seconds: Some(0),
+        paused_timeout_seconds: Some(30),
         ..content()
     };
     desk.when(|it, cx| it.update(full, cx)).unwrap();
@@ -357,6 +361,7 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
     assert!(!new.settings.plan_approval_required);
     assert_eq!((new.settings.request_timeout_seconds, new.settings.context_warn_at_percent), (60, 70));
     assert_eq!(new.settings.default_answer.as_deref(), Some("Go on"));
+    assert_eq!((new.settings.idle_timeout_seconds, new.settings.paused_timeout_seconds), (0, 30));
     assert_eq!(new.settings.max_retries, 3);
 
     let ordered = desk.resolved(SessionOrder {
