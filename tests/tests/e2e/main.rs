@@ -24,6 +24,7 @@ mod skills;
 mod steering;
 mod stopping;
 mod stream;
+mod templates;
 mod tokens;
 mod transcripts;
 mod workers;
