@@ -311,6 +311,8 @@ mod tests {
             objective: "x".into(),
             plan_approval_required: false,
             context_warn_at_percent: 80,
+            context_policy: pilothouse_domain::value::ContextPolicy::default(),
+            handoff: None,
             adapter_options: serde_json::Value::Null,
         };
         Command::Begin(Box::new(Begin { config, resume_conversation: false, prompt: None }))

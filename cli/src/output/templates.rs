@@ -125,7 +125,7 @@ TEMPLATE       NAME    MODEL  STATE   NEXT RUN
             },
             "defaultBudget": { "hardCapUsd": "2", "warnAtPercent": 80 }, "executionMode": "Standalone",
             "adapter": null, "adapterOptions": null, "requestTimeoutSeconds": null, "defaultAnswer": null,
-            "contextWarnAtPercent": null, "idleTimeoutSeconds": null, "pausedTimeoutSeconds": null, "isActive": true, "createdAt": "2026-11-21T20:00:00.000Z",
+            "contextWarnAtPercent": null, "contextPolicy": null, "idleTimeoutSeconds": null, "pausedTimeoutSeconds": null, "isActive": true, "createdAt": "2026-11-21T20:00:00.000Z",
             "updatedAt": "2026-11-21T20:00:00.000Z",
         }))
         .unwrap();

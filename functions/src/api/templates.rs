@@ -3,7 +3,9 @@
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, ClassificationRule, EventPriority, ScheduledRun,
 };
-use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, McpToolDefinition, SessionBudget};
+use pilothouse_domain::value::{
+    AutoContinueConfig, ContextPolicy, ExecutionMode, McpToolDefinition, SessionBudget,
+};
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, OwnedAggregate as _, Timestamp, Usd,
 };
@@ -57,6 +59,8 @@ pub struct TemplateView {
     pub default_answer: Option<String>,
     /// How full the context window may get before a warning, in percent.
     pub context_warn_at_percent: Option<u8>,
+    /// What is done when the context window fills up: `handoff` or `compact`.
+    pub context_policy: Option<ContextPolicy>,
     /// Seconds of quiet after which a session hibernates; 0: never.
     pub idle_timeout_seconds: Option<u64>,
     /// The same while it is Paused.
@@ -178,6 +182,7 @@ impl TemplateView {
             request_timeout_seconds: content.request_timeout_seconds,
             default_answer: content.default_answer.as_ref().map(ToString::to_string),
             context_warn_at_percent: content.context_warn_at_percent,
+            context_policy: content.context_policy,
             idle_timeout_seconds: content.idle_timeout_seconds,
             paused_timeout_seconds: content.paused_timeout_seconds,
             is_active: template.is_active(),

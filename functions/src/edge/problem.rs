@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
+use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
@@ -40,6 +41,9 @@ pub enum Problem {
     /// The template refuses.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The chain refuses.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// The skill refuses.
     #[error(transparent)]
     Skill(#[from] SkillError),
@@ -117,6 +121,7 @@ impl Problem {
             Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
             Self::Template(error) => error.code(),
+            Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
@@ -152,6 +157,7 @@ impl Problem {
             | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
             | Self::Template(_)
+            | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::NameTaken
@@ -192,6 +198,10 @@ impl Problem {
             code: self.code().to_owned(),
             detail: sentence(&self.to_string()),
             violations,
+            continuation: match self {
+                Self::Session(SessionError::Continued { continuation }) => Some(*continuation),
+                _ => None,
+            },
         }
     }
 }

@@ -9,11 +9,12 @@ use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::{OrderedSession, SessionOrder};
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, AgentTemplate, Events, IdSource as _, Occasion, UserId,
+    AgentSession, AgentSessionId, AgentTemplate, Events, IdSource as _, Occasion, SessionChainId, UserId,
 };
 use pilothouse_store::{Commit, CommitError, Loaded, LoadedConversation, Store};
 use serde::Serialize;
 
+use super::attach::Attachment;
 use super::start::show_key;
 use crate::api::pool::PoolView;
 use crate::api::sessions::{SessionView, StartedSession};
@@ -67,6 +68,8 @@ impl App {
 pub struct Plan {
     /// The session.
     pub session: OrderedSession,
+    /// The chain of the owner's that it goes on with (S0 8.7).
+    pub chain: Option<SessionChainId>,
     /// What it hears first, beside its objective.
     pub message: Option<NewMessage>,
     /// What its journal says of where it comes from.
@@ -94,7 +97,7 @@ impl App {
         let session = order
             .resolve(id, owner.clone(), template)
             .map_err(|wrong| Problem::invalid("budgetCapUsd", wrong))?;
-        Ok(Plan { session, message: None, events: Events::new() })
+        Ok(Plan { session, chain: None, message: None, events: Events::new() })
     }
 
     /// Prepares what is planned: see [`App::prepare_session`].
@@ -107,16 +110,28 @@ impl App {
         cause: Cause,
         plan: Plan,
     ) -> Result<Opening, Problem> {
-        let Plan { session: OrderedSession { new, skill_ids, execution_mode }, message, mut events } = plan;
+        let Plan { session: OrderedSession { new, skill_ids, execution_mode }, chain, message, mut events } =
+            plan;
+        let mut attachment = match chain {
+            Some(chain) => Some(Attachment::load(self, owner, chain).await?),
+            None => None,
+        };
         let shape = |it: &mut Conversation, _: &mut SessionPool, cx: &mut Occasion<'_>| {
             it.session.equip(&skill_ids)?;
             it.session.runs_as(execution_mode);
+            if let Some(attachment) = &mut attachment {
+                events.extend(attachment.admit(it, cx)?);
+            }
             if let Some(message) = message {
                 events.extend(it.enqueue(message, cx)?);
             }
             Ok(events)
         };
-        self.prepare_session(owner, cause, new, shape).await
+        let mut opening = self.prepare_session(owner, cause.clone(), new, shape).await?;
+        if let Some(attachment) = attachment {
+            attachment.record(self, &mut opening.commit, &cause)?;
+        }
+        Ok(opening)
     }
 
     /// Opens a session for its owner: 201 with a slot; 202, Queued, without. `show` may put the answer into a larger one.

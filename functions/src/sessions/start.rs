@@ -6,8 +6,8 @@ use axum::extract::State;
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_domain::template::SessionOrder;
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
-use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, Usd};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
 use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -82,6 +82,12 @@ pub struct StartSession {
     /// The same while it is Paused. Default: an hour.
     #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
     pub paused_timeout_seconds: Option<u64>,
+    /// What is done when the context window fills up: `handoff` (the default) or `compact`.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub context_policy: Option<ContextPolicy>,
+    /// A chain of yours that it is to go on with: one whose current session is over. The cap is the chain's then.
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub chain_id: Option<SessionChainId>,
     /// When it goes on by itself. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -214,6 +220,7 @@ impl StartSession {
             context_warn_at_percent: self.context_warn_at_percent,
             idle_timeout_seconds: self.idle_timeout_seconds,
             paused_timeout_seconds: self.paused_timeout_seconds,
+            context_policy: self.context_policy,
         }
     }
 
@@ -242,7 +249,8 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<Start>) -> Re
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &call.owner, "skillIds", skills, &input.allowed_tools).await?;
     let template = input.template(&app, &call).await?;
-    let plan = app.plan_session(&call.owner, input.order(), template.as_ref()).await?;
+    let mut plan = app.plan_session(&call.owner, input.order(), template.as_ref()).await?;
+    plan.chain = input.chain_id;
     app.open_for_owner(&call, &plan, Ok).await
 }
 

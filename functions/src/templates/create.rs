@@ -9,7 +9,7 @@ use pilothouse_domain::template::{
 use pilothouse_domain::text::{
     AdapterName, AnswerText, InvalidText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
-use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 use pilothouse_domain::{AgentSkillId, AgentTemplateId, Occasion, Usd, UserId};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -88,6 +88,9 @@ pub struct CreateTemplate {
     /// How full the context window may get before a warning. Default: 85.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     pub context_warn_at_percent: Option<u8>,
+    /// What is done when the context window fills up: `handoff` (the default) or `compact`.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub context_policy: Option<ContextPolicy>,
     /// Seconds of quiet after which a session hibernates; 0: never. Default: 15 minutes.
     #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
     pub idle_timeout_seconds: Option<u64>,
@@ -115,6 +118,7 @@ impl CreateTemplate {
             request_timeout_seconds: self.request_timeout_seconds,
             default_answer: self.default_answer.clone(),
             context_warn_at_percent: self.context_warn_at_percent,
+            context_policy: self.context_policy,
             idle_timeout_seconds: self.idle_timeout_seconds,
             paused_timeout_seconds: self.paused_timeout_seconds,
         })

@@ -6,7 +6,7 @@ use pilothouse_domain::template::{AllowedTools, InvalidTools, TemplateContent};
 use pilothouse_domain::text::{
     AdapterName, AnswerText, InvalidText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
 };
-use pilothouse_domain::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::input::maybe_allowed_tools;
 use crate::app::App;
 use crate::change::{Answer, Call};
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde};
+use crate::edge::input::{Body, Said, Violations, by_serde, maybe, maybe_by_serde};
 use crate::edge::patch::{Patch, patched};
 use crate::edge::{Id, Problem};
 use crate::sessions::start::{auto_continue, fitting_options, idle_time, maybe_cap, percent, timeout};
@@ -69,6 +69,9 @@ pub struct UpdateTemplate {
     /// How full the context window may get before a warning, in percent.
     #[deserr(default, try_from(Patch<u64>) = patched_percent -> Said)]
     pub context_warn_at_percent: Patch<u8>,
+    /// What is done when the context window fills up: `handoff` or `compact`.
+    #[deserr(default, try_from(Patch<Value>) = patched_policy -> Said)]
+    pub context_policy: Patch<ContextPolicy>,
     /// Seconds of quiet after which a session hibernates; 0: never.
     #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> Said)]
     pub idle_timeout_seconds: Patch<u64>,
@@ -92,6 +95,10 @@ fn patched_options(patch: Patch<Value>) -> Result<Patch<Value>, Said> {
 
 fn patched_timeout(patch: Patch<u64>) -> Result<Patch<u64>, Said> {
     patch.read(there(timeout))
+}
+
+fn patched_policy(patch: Patch<Value>) -> Result<Patch<ContextPolicy>, Said> {
+    patch.read(by_serde)
 }
 
 fn patched_idle_time(patch: Patch<u64>) -> Result<Patch<u64>, Said> {
@@ -129,6 +136,7 @@ impl UpdateTemplate {
             request_timeout_seconds: self.request_timeout_seconds.over(&before.request_timeout_seconds),
             default_answer: self.default_answer.over(&before.default_answer),
             context_warn_at_percent: self.context_warn_at_percent.over(&before.context_warn_at_percent),
+            context_policy: self.context_policy.over(&before.context_policy),
             idle_timeout_seconds: self.idle_timeout_seconds.over(&before.idle_timeout_seconds),
             paused_timeout_seconds: self.paused_timeout_seconds.over(&before.paused_timeout_seconds),
         })

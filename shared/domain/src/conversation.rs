@@ -202,10 +202,19 @@ impl Conversation {
             source,
             expected_turn_id,
         };
-        if self.session.check(Operation::AcceptMessage).is_err() {
+        // An exhausted session's queue goes to whoever goes on with its work.
+        let handed_on = self.session.status() == S::ContextExhausted && self.session.continuation().is_none();
+        if !handed_on && self.session.check(Operation::AcceptMessage).is_err() {
             return Vec::new();
         }
         self.queue.take(new.pending(cx.now))
+    }
+
+    /// Says a long text of Pilothouse's own at once, in as many messages as it takes.
+    pub(crate) fn say_all(&mut self, text: &str, cx: &mut Occasion<'_>) -> Events {
+        let letters: Vec<char> = text.chars().collect();
+        let parts = letters.chunks(MessageContent::MAX).map(|part| part.iter().collect::<String>());
+        parts.flat_map(|part| self.say(MessageSource::System, &part, None, cx)).collect()
     }
 
     /// Takes a fact of the current run. It is never discarded (ruling 17): it counts, waits, or is recorded with the
@@ -279,6 +288,9 @@ impl Conversation {
             matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
             AgentFact::Used(report) => self.record_usage(&report, cx),
+            AgentFact::HandoffWritten(document) if self.session.status() == S::ContextExhausted => {
+                self.session.record_handoff(*document, cx)
+            }
             // One that was sent again is settled by the run that has it now.
             AgentFact::MessageInjected(id) | AgentFact::TurnStarted { message: Some(id), .. }
                 if self.session.in_flight().iter().all(|m| m.message_id != id) =>
@@ -345,6 +357,11 @@ impl Conversation {
             AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
             AgentFact::TurnStarted { turn, message } => session.start_turn(turn, message, cx)?,
             AgentFact::TurnCompleted { turn, output } => session.turn_ended(turn, output, cx)?,
+            // Its last words were said: whoever goes on has what there is.
+            AgentFact::SessionEnded { .. } if session.status() == S::ContextExhausted => {
+                session.await_no_document();
+                Vec::new()
+            }
             AgentFact::SessionEnded { is_error, reason, message, output } => {
                 session.conversation_ended(is_error, reason, message, output, cx)?
             }
@@ -355,7 +372,7 @@ impl Conversation {
             AgentFact::Used(report) => self.record_usage(&report, cx),
             AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
             AgentFact::ContextExhausted => session.exhaust_context(cx)?,
-            AgentFact::HandoffWritten => vec![DomainEvent::HandoffDocumentRecorded {}],
+            AgentFact::HandoffWritten(document) => session.record_handoff(*document, cx),
             AgentFact::HandedOver { reason } => session.hand_over(&reason, cx)?,
             AgentFact::Said { subagent } => vec![DomainEvent::MessageRecorded { sub_agent_id: subagent }],
             AgentFact::ToolStarted { call, name, subagent } => {
@@ -695,6 +712,9 @@ impl Conversation {
         let status = self.session.status();
         let mut events = Vec::new();
         while let Some(fact) = self.session.next_deferred() {
+            if matches!(fact, AgentFact::SessionEnded { .. }) {
+                self.session.await_no_document();
+            }
             events.push(Self::ignored(fact.name(), format!("the session is {status}")));
         }
         if matches!(status, S::Completed | S::Cancelled) {
@@ -703,7 +723,9 @@ impl Conversation {
             self.session.forget_in_flight();
             events.extend(ended);
         }
-        events.extend(self.session.order_stop(cx));
+        if !self.session.awaits_document() {
+            events.extend(self.session.order_stop(cx));
+        }
         events
     }
 

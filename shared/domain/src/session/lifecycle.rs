@@ -99,6 +99,10 @@ impl AgentSession {
             open_tool_calls: BTreeMap::new(),
             between_turns: None,
             unheard_answers: Vec::new(),
+            handoff_document: None,
+            document_awaited_until: None,
+            continues: None,
+            continuation: None,
             control_version: 1,
             journal_sequence: 0,
         };
@@ -115,7 +119,8 @@ impl AgentSession {
         if self.run.is_some() {
             return None;
         }
-        let cause = self.slot_wanted.take()?;
+        let cause = self.slot_wanted()?;
+        self.slot_wanted = None;
         self.runs += 1;
         let id = cx.run_id();
         self.run = Some(Run {
@@ -357,6 +362,9 @@ impl AgentSession {
         cx: &Occasion<'_>,
     ) -> Result<Events, SessionError> {
         self.check(Operation::Retry)?;
+        if let Some(continuation) = self.continuation {
+            return Err(SessionError::Continued { continuation });
+        }
         self.ensure_budget()?;
         if self.retry_count >= self.settings.max_retries {
             return Err(SessionError::RetriesExhausted { max: self.settings.max_retries });
@@ -385,7 +393,12 @@ impl AgentSession {
         self.check(Operation::ChangeBudget)?;
         self.budget.change(cap, warn_at_percent.unwrap_or_else(|| self.budget.warn_at_percent()))?;
         self.touch_control();
-        Ok(vec![DomainEvent::BudgetChanged { cap_usd: cap }])
+        let mut events = vec![DomainEvent::BudgetChanged { cap_usd: cap }];
+        if self.status() == AgentSessionStatus::Queued && self.run.is_none() {
+            // It may have waited for nothing else.
+            events.extend(self.slot_wanted.map(|cause| DomainEvent::SlotWanted { cause }));
+        }
+        Ok(events)
     }
 
     /// What every end has in common.

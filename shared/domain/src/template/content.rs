@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::text::{AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName};
-use crate::value::{AutoContinueConfig, ExecutionMode, SessionBudget};
+use crate::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 
 /// The fields of a template that are set as a whole (S0 8.7 `CreateAgentTemplateCommand`, `UpdateAgentTemplateCommand`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub struct TemplateContent {
     /// How full the context window may get before a warning, in percent; none: the default (S0, design note
     /// `ContextExhausted` detection threshold).
     pub context_warn_at_percent: Option<u8>,
+    /// What is done when the context window fills up; none: the default (ruling 35).
+    #[serde(default)]
+    pub context_policy: Option<ContextPolicy>,
     /// Seconds of quiet after which a session hibernates; none: the default (ruling 22).
     #[serde(default)]
     pub idle_timeout_seconds: Option<u64>,

@@ -8,7 +8,7 @@ use super::AgentTemplate;
 use super::schedule::ScheduledLaunch;
 use crate::session::{NewSession, SessionSettings};
 use crate::text::{AdapterName, AnswerText, ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AutoContinueConfig, ExecutionMode, InvalidBudget, SessionBudget};
+use crate::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, InvalidBudget, SessionBudget};
 use crate::{AgentSessionId, AgentSkillId, Usd, UserId};
 
 /// What a start says (S0 8.7 `StartAgentSessionCommand`). What it leaves open comes from the template, and what that
@@ -49,6 +49,8 @@ pub struct SessionOrder {
     pub default_answer: Option<AnswerText>,
     /// How full the context window may get before a warning, in percent.
     pub context_warn_at_percent: Option<u8>,
+    /// What is done when the context window fills up.
+    pub context_policy: Option<ContextPolicy>,
     /// Seconds of quiet after which it hibernates.
     pub idle_timeout_seconds: Option<u64>,
     /// The same while it is Paused.
@@ -87,6 +89,7 @@ impl SessionOrder {
             request_timeout_seconds: None,
             default_answer: None,
             context_warn_at_percent: None,
+            context_policy: None,
             idle_timeout_seconds: None,
             paused_timeout_seconds: None,
         }
@@ -110,64 +113,73 @@ impl SessionOrder {
         owner_id: UserId,
         template: Option<&AgentTemplate>,
     ) -> Result<OrderedSession, InvalidBudget> {
-        let skill_ids = self
-            .skill_ids
-            .or_else(|| template.map(|template| template.default_skill_ids().to_vec()))
-            .unwrap_or_default();
-        let base = template.map(AgentTemplate::content);
-        let defaults = SessionSettings::default();
-        let given_budget = base.map(|base| &base.default_budget);
-        let cap = self.budget_cap_usd.or_else(|| given_budget.map(SessionBudget::hard_cap_usd));
-        let warn_at = self.warn_at_percent.or_else(|| given_budget.map(SessionBudget::warn_at_percent));
-        // Options are for one adapter alone.
-        let same_adapter =
-            self.adapter.is_none() || self.adapter == base.and_then(|base| base.adapter.clone());
-        let adapter = self.adapter.or_else(|| base.and_then(|base| base.adapter.clone()));
-        let options = self
-            .adapter_options
-            .or_else(|| base.filter(|_| same_adapter).map(|base| base.adapter_options.clone()));
-        let approval = self.plan_approval_required.or_else(|| base.map(|base| base.plan_approval_required));
-        let timeout =
-            self.request_timeout_seconds.or_else(|| base.and_then(|base| base.request_timeout_seconds));
-        let answer = self.default_answer.or_else(|| base.and_then(|base| base.default_answer.clone()));
-        let warn_context =
-            self.context_warn_at_percent.or_else(|| base.and_then(|base| base.context_warn_at_percent));
-        let idle = self.idle_timeout_seconds.or_else(|| base.and_then(|base| base.idle_timeout_seconds));
-        let paused =
-            self.paused_timeout_seconds.or_else(|| base.and_then(|base| base.paused_timeout_seconds));
-        let mode = self.execution_mode.or_else(|| base.map(|base| base.execution_mode));
+        let order = match template {
+            Some(template) => self.filled_from(template),
+            None => self,
+        };
         let new = NewSession {
             id,
             owner_id,
             template_id: template.map(AgentTemplate::id),
-            name: self.name,
-            working_directory: self.working_directory,
-            objective: self.objective,
-            model_id: self
-                .model_id
-                .or_else(|| base.map(|base| base.model_id.clone()))
-                .unwrap_or_else(ModelId::of_the_adapter),
-            budget: SessionBudget::new(
-                cap.unwrap_or(Usd::ZERO),
-                warn_at.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT),
-            )?,
-            auto_continue: self
-                .auto_continue
-                .or_else(|| base.and_then(|base| base.default_auto_continue_config.clone())),
-            settings: SessionSettings {
-                adapter: adapter.unwrap_or(defaults.adapter),
-                adapter_options: options.unwrap_or(defaults.adapter_options),
-                allowed_tools: self.allowed_tools,
-                labels: self.labels,
-                plan_approval_required: approval.unwrap_or(defaults.plan_approval_required),
-                request_timeout_seconds: timeout.unwrap_or(defaults.request_timeout_seconds),
-                default_answer: answer.map(String::from),
-                context_warn_at_percent: warn_context.unwrap_or(defaults.context_warn_at_percent),
-                max_retries: defaults.max_retries,
-                idle_timeout_seconds: idle.unwrap_or(defaults.idle_timeout_seconds),
-                paused_timeout_seconds: paused.unwrap_or(defaults.paused_timeout_seconds),
-            },
+            name: order.name.clone(),
+            working_directory: order.working_directory.clone(),
+            objective: order.objective.clone(),
+            model_id: order.model_id.clone().unwrap_or_else(ModelId::of_the_adapter),
+            budget: order.budget()?,
+            auto_continue: order.auto_continue.clone(),
+            settings: order.settings(),
         };
-        Ok(OrderedSession { new, skill_ids, execution_mode: mode.unwrap_or(ExecutionMode::Standalone) })
+        Ok(OrderedSession {
+            new,
+            skill_ids: order.skill_ids.unwrap_or_default(),
+            execution_mode: order.execution_mode.unwrap_or(ExecutionMode::Standalone),
+        })
+    }
+
+    /// What is left open comes from the template. Its prompt and its tools are read at each launch.
+    fn filled_from(mut self, template: &AgentTemplate) -> Self {
+        let base = template.content();
+        // Options are for one adapter alone.
+        if self.adapter.is_none() || self.adapter == base.adapter {
+            self.adapter_options.get_or_insert_with(|| base.adapter_options.clone());
+        }
+        self.model_id.get_or_insert_with(|| base.model_id.clone());
+        self.budget_cap_usd.get_or_insert_with(|| base.default_budget.hard_cap_usd());
+        self.warn_at_percent.get_or_insert_with(|| base.default_budget.warn_at_percent());
+        self.skill_ids.get_or_insert_with(|| template.default_skill_ids().to_vec());
+        self.execution_mode.get_or_insert(base.execution_mode);
+        self.plan_approval_required.get_or_insert(base.plan_approval_required);
+        self.adapter = self.adapter.or_else(|| base.adapter.clone());
+        self.auto_continue = self.auto_continue.or_else(|| base.default_auto_continue_config.clone());
+        self.default_answer = self.default_answer.or_else(|| base.default_answer.clone());
+        self.request_timeout_seconds = self.request_timeout_seconds.or(base.request_timeout_seconds);
+        self.context_warn_at_percent = self.context_warn_at_percent.or(base.context_warn_at_percent);
+        self.context_policy = self.context_policy.or(base.context_policy);
+        self.idle_timeout_seconds = self.idle_timeout_seconds.or(base.idle_timeout_seconds);
+        self.paused_timeout_seconds = self.paused_timeout_seconds.or(base.paused_timeout_seconds);
+        self
+    }
+
+    fn budget(&self) -> Result<SessionBudget, InvalidBudget> {
+        let warn_at = self.warn_at_percent.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT);
+        SessionBudget::new(self.budget_cap_usd.unwrap_or(Usd::ZERO), warn_at)
+    }
+
+    fn settings(&self) -> SessionSettings {
+        let usual = SessionSettings::default();
+        SessionSettings {
+            adapter: self.adapter.clone().unwrap_or(usual.adapter),
+            adapter_options: self.adapter_options.clone().unwrap_or(usual.adapter_options),
+            allowed_tools: self.allowed_tools.clone(),
+            labels: self.labels.clone(),
+            plan_approval_required: self.plan_approval_required.unwrap_or(usual.plan_approval_required),
+            request_timeout_seconds: self.request_timeout_seconds.unwrap_or(usual.request_timeout_seconds),
+            default_answer: self.default_answer.as_ref().map(ToString::to_string),
+            context_warn_at_percent: self.context_warn_at_percent.unwrap_or(usual.context_warn_at_percent),
+            context_policy: self.context_policy.unwrap_or(usual.context_policy),
+            max_retries: usual.max_retries,
+            idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(usual.idle_timeout_seconds),
+            paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(usual.paused_timeout_seconds),
+        }
     }
 }

@@ -67,6 +67,7 @@ fn content() -> TemplateContent {
         request_timeout_seconds: None,
         default_answer: None,
         context_warn_at_percent: None,
+        context_policy: None,
         idle_timeout_seconds: None,
         paused_timeout_seconds: None,
     }
