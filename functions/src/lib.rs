@@ -3,6 +3,7 @@
 //! | folder | what it holds |
 //! |---|---|
 //! | [`sessions`], [`messages`], [`requests`], [`pool`], [`chains`] | commands and queries of owners, over HTTP |
+//! | [`templates`] | what sessions are started from |
 //! | [`records`] | the read models of a session: activity, messages, tool calls, logs, metrics |
 //! | [`agent`] | what an agent calls with its session's key |
 //! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
@@ -47,6 +48,7 @@ pub mod runs;
 pub mod sessions;
 pub mod skills;
 pub mod stream;
+pub mod templates;
 pub mod trace;
 pub mod workers;
 

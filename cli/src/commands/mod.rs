@@ -18,8 +18,10 @@ pub mod records;
 pub mod review;
 pub mod run;
 pub mod show;
+pub mod skill;
 pub mod steer;
 pub mod target;
+pub mod template;
 pub mod token;
 pub mod up;
 pub mod watch;
@@ -71,6 +73,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Chain(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
+        Command::Template(command) => command.run(&cx()?).await,
+        Command::Skill(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,
     }
 }

@@ -10,6 +10,7 @@ pub mod records;
 pub mod sessions;
 pub mod skills;
 pub mod stream;
+pub mod templates;
 pub mod workers;
 
 use schemars::JsonSchema;

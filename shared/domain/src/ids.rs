@@ -91,6 +91,8 @@ uuid_ids! {
     EnvelopeId = "an envelope id (a UUID)";
     /// An item of the activity stream.
     ActivityItemId = "an activity item id (a UUID)";
+    /// A rule of a template that sorts events from outside.
+    ClassificationRuleId = "a classification rule id (a UUID)";
 }
 
 macro_rules! agent_ids {

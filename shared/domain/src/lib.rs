@@ -12,6 +12,7 @@
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
+//! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
@@ -32,6 +33,7 @@ pub mod pool;
 pub mod queue;
 pub mod session;
 pub mod skill;
+pub mod template;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -46,5 +48,6 @@ pub use occasion::{IdSource, Occasion};
 pub use owned::{OwnedAggregate, OwnedEntry};
 pub use session::AgentSession;
 pub use skill::AgentSkill;
+pub use template::AgentTemplate;
 pub use time::Timestamp;
 pub use trace::TraceParent;
