@@ -28,16 +28,15 @@ impl Attachment {
 
     /// Gives the new session its place.
     pub(super) fn admit(&mut self, new: &mut Conversation, cx: &mut Occasion<'_>) -> Result<Events, Problem> {
-        let current = &mut self.current.conversation.session;
-        let (of_chain, of_current, joined) = self.chain.value.admit(&mut new.session, current, cx)?;
+        let admitted = self.chain.value.admit(new, &mut self.current.conversation, cx)?;
         let budget = new.session.budget();
         if budget.exhausted() {
             let spent = budget.carried_usd();
             let message = format!("must be more than the {spent} dollars that the chain has spent");
             return Err(Problem::invalid("budgetCapUsd", message));
         }
-        (self.of_chain, self.of_current) = (of_chain, of_current);
-        Ok(joined)
+        (self.of_chain, self.of_current) = (admitted.of_chain, admitted.of_current);
+        Ok(admitted.of_new)
     }
 
     /// Puts chain and former session into the commit of the new one.
