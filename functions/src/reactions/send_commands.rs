@@ -5,8 +5,10 @@
 use pilothouse_broker::{Outgoing, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::session::LifecycleCommand;
-use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode};
+use pilothouse_domain::session::{Decision, LifecycleCommand};
+use pilothouse_domain::{
+    AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode, ToolCallId,
+};
 use pilothouse_wire::command::{Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
@@ -30,6 +32,7 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
         | E::PlanApproved { command, .. }
         | E::PlanRejected { command, .. } => *command,
         E::MessageDispatched { command, .. }
+        | E::ValidationRequested { command }
         | E::RunReady { command }
         | E::RunStopOrdered { command, mode: StopMode::Graceful }
         | E::CommandReissued { command, .. }
@@ -105,20 +108,22 @@ async fn command(
             LifecycleCommand::Stop => Command::Stop {},
             LifecycleCommand::Reload => reload(app, session).await?,
             LifecycleCommand::Begin => begin(app, session).await?,
-            // Answers are sent once, by the events that carry them.
-            LifecycleCommand::Answer => return Ok(None),
+            LifecycleCommand::Answer => {
+                // Not there any more: the sidecar has it.
+                let unheard = ordered(event).and_then(|order| session.unheard_decision(order.command_id));
+                let Some((request, decision)) = unheard else { return Ok(None) };
+                answer(request, decision)
+            }
+            LifecycleCommand::Validate => return Ok(validation(session)),
         },
         E::InputReceived { request_id, answers, .. } => {
-            Command::Answer { request_id: request_id.clone(), answers: answers.clone() }
+            answer(request_id, &Decision::Answered(answers.clone()))
         }
-        E::PlanApproved { request_id, .. } => {
-            Command::PlanDecision { request_id: request_id.clone(), approved: true, feedback: None }
+        E::PlanApproved { request_id, .. } => answer(request_id, &Decision::Approved),
+        E::PlanRejected { request_id, feedback, .. } => {
+            answer(request_id, &Decision::Rejected(feedback.clone()))
         }
-        E::PlanRejected { request_id, feedback, .. } => Command::PlanDecision {
-            request_id: request_id.clone(),
-            approved: false,
-            feedback: Some(feedback.as_str().to_owned()),
-        },
+        E::ValidationRequested { .. } => return Ok(validation(session)),
         E::MessageDispatched { message_id, .. } => {
             // Not there any more: it was delivered by an earlier sending.
             let Some(message) = conversation.queue.get(*message_id) else { return Ok(None) };
@@ -135,6 +140,26 @@ async fn command(
         }
         _ => return Ok(None),
     }))
+}
+
+fn answer(request: &ToolCallId, decision: &Decision) -> Command {
+    let request_id = request.clone();
+    let decided =
+        |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
+    match decision {
+        Decision::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
+        Decision::Approved => decided(true, None),
+        Decision::Rejected(feedback) => decided(false, Some(feedback.as_str().to_owned())),
+    }
+}
+
+/// What is to be checked; nothing when that is over already.
+fn validation(session: &AgentSession) -> Option<Command> {
+    let auto = session.auto_continue().filter(|_| session.is_validating())?;
+    Some(Command::RunValidation {
+        criteria: auto.validation_criteria.clone(),
+        timeout_seconds: auto.validation_timeout_seconds,
+    })
 }
 
 /// The agent begins with the configuration as it is composed now. A sidecar takes the first `begin` that it gets; one that is

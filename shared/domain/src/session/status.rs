@@ -277,7 +277,8 @@ impl Operation {
                 | Self::CloseRequest,
                 S::WaitingForInput | S::WaitingForApproval,
             ) => S::Running,
-            (Self::AnswerHibernated, S::WaitingForInput | S::WaitingForApproval) => S::Idle,
+            // From Running: the sidecar never had the answer, and its process was stopped (ruling 12).
+            (Self::AnswerHibernated, S::WaitingForInput | S::WaitingForApproval | S::Running) => S::Idle,
 
             (Self::EnableSkill | Self::DisableSkill | Self::RequestReload, S::Idle | S::Interrupted) => from,
 

@@ -15,8 +15,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::scene::{
-    Scene, asks, calls, can_all, completes, ends, message, output, results, said, shows, skill, starts, turn,
-    used, used_by,
+    Scene, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
+    starts, turn, used, used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +80,7 @@ enum Fact {
     NearingLimit,
     Exhausted,
     HandedOver,
+    Written,
     Said,
     ToolStarted,
     ToolEnded,
@@ -90,6 +91,8 @@ enum Fact {
     MessageRefused,
     Injecting,
     Injected,
+    ValidationMet,
+    ValidationFailed,
 }
 
 fn owner() -> impl Strategy<Value = Owner> {
@@ -114,6 +117,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         3 => prop_oneof![Just(F::Asked), Just(F::PlanShown), Just(F::PlanMode)],
         3 => prop_oneof![Just(F::Used), Just(F::UsedBySubagent), Just(F::SubAgentStarted), Just(F::SubAgentEnded)],
         3 => prop_oneof![Just(F::Said), Just(F::ToolStarted), Just(F::ToolEnded)],
+        2 => prop_oneof![1 => Just(F::ValidationMet), 3 => Just(F::ValidationFailed)],
         1 => prop_oneof![
             Just(F::OtherTurnCompleted),
             Just(F::Ended),
@@ -121,6 +125,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             Just(F::NearingLimit),
             Just(F::Exhausted),
             Just(F::HandedOver),
+            Just(F::Written),
         ],
     ]
 }
@@ -163,10 +168,14 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
+        Self::of(Scene::launching())
+    }
+
+    fn of(scene: Scene) -> Self {
         let mut neighbour = serde_json::to_value(Scene::new().conv.session).unwrap();
         neighbour["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(8))).unwrap();
         let neighbour = serde_json::from_value(neighbour).unwrap();
-        Self { scene: Scene::launching(), neighbour, neighbours_run: None, calls: 0, spent: 0, cap: 1 }
+        Self { scene, neighbour, neighbours_run: None, calls: 0, spent: 0, cap: 1 }
     }
 
     fn fact(&mut self, fact: Fact, n: u8) -> AgentFact {
@@ -224,6 +233,7 @@ impl Life {
             F::NearingLimit => AgentFact::ContextNearingLimit { usage_percent: "85".to_owned() },
             F::Exhausted => AgentFact::ContextExhausted,
             F::HandedOver => AgentFact::HandedOver { reason: String::new() },
+            F::Written => crate::given::chains::written(&format!("part {}", n % 3)),
             F::Said => said(),
             F::ToolStarted => {
                 self.calls += 1;
@@ -252,6 +262,11 @@ impl Life {
                 code: if n.is_multiple_of(2) { "turn-over" } else { "busy" }.to_owned(),
                 message: String::new(),
             },
+            F::ValidationMet | F::ValidationFailed => {
+                let order = &stored(&self.scene)["betweenTurns"]["Validating"]["order"]["commandId"];
+                let command = order.as_str().map_or(any_command, |id| id.parse().unwrap());
+                AgentFact::Validated { command, results: vec![criterion(matches!(fact, F::ValidationMet))] }
+            }
             F::Injecting => AgentFact::MessageInjecting(flying.map_or(message(u128::from(n)), |f| f.0)),
             F::Injected => AgentFact::MessageInjected(flying.map_or(message(u128::from(n)), |f| f.0)),
         }
@@ -379,6 +394,20 @@ impl Life {
         assert!(by_subagents <= session.metrics().total_cost_usd);
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
 
+        // The loop.
+        let between = !json["betweenTurns"].is_null();
+        assert!(!session.is_validating() || status == S::Running, "{status} validates");
+        assert!(!between || session.turn().is_none(), "between two turns in one");
+        assert!(
+            !between
+                || matches!(
+                    status,
+                    S::Running | S::Pausing | S::Paused | S::Resuming | S::Interrupting | S::Cancelling
+                )
+        );
+        let auto = session.auto_continue();
+        assert!(auto.is_none_or(|a| a.current_continuation_count <= a.max_continuations));
+
         // Status and what belongs to it.
         assert_eq!(
             session.completed_at().is_some(),
@@ -414,6 +443,11 @@ impl Life {
             "{} left by {step:?}",
             before.status()
         );
+
+        // An exhausted session has its chain, and its agent may write its document as long as it lives.
+        assert_eq!(session.chain_id().is_some(), status == S::ContextExhausted);
+        let may_write = status == S::ContextExhausted && session.run().is_some();
+        assert!(!session.awaits_document() || may_write, "a document of nobody is awaited");
 
         // What the owner decides by.
         assert!(session.control_version() >= before.control_version());
@@ -490,7 +524,8 @@ impl Life {
         }
         let session = &self.scene.conv.session;
         let rests = session.status().is_terminal()
-            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused);
+            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused)
+            || session.waits_for_budget();
         assert!(rests, "hangs in {}", session.status());
         assert!(
             session.run().is_none() && session.slot_wanted().is_none(),
@@ -508,13 +543,23 @@ impl Life {
 
 #[test]
 fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
+    live(2000, Life::new);
+}
+
+/// The same for sessions that go on by themselves (ruling 36).
+#[test]
+fn whatever_happens_the_loop_keeps_the_invariants_and_ends() {
+    live(1000, || Life::of(Scene::looping_launching(3)));
+}
+
+fn live(cases: u32, begin: impl Fn() -> Life) {
     let config =
-        Config { cases: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(8_4), ..Config::default() };
+        Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(8_4), ..Config::default() };
     let lives = prop::collection::vec(step(), 1..80);
     let mut reached = std::collections::BTreeMap::<S, u32>::new();
     let seen = std::cell::RefCell::new(&mut reached);
     let result = TestRunner::new(config).run(&lives, |steps| {
-        let mut life = Life::new();
+        let mut life = begin();
         for step in steps {
             life.step(step);
             *seen.borrow_mut().entry(life.scene.conv.session.status()).or_default() += 1;
@@ -528,7 +573,7 @@ fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
     // A property that never meets a status says nothing of it.
     for status in S::ALL {
         assert!(
-            reached.get(&status).is_some_and(|times| *times > 100),
+            reached.get(&status).is_some_and(|times| *times > cases / 20),
             "{status} was hardly met: {reached:?}"
         );
     }

@@ -62,8 +62,8 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         | Op::RecordPlanApproved
         | Op::RecordPlanRejected
         | Op::CloseRequest => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running),
-        // Ruling 26: it goes as a message.
-        Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Idle),
+        // Ruling 26: it goes as a message; also one that the sidecar never had (ruling 12).
+        Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval, S::Running], S::Idle),
         Op::EnableSkill | Op::DisableSkill | Op::RequestReload => same(&[S::Idle, S::Interrupted]),
         Op::ApproveOutput | Op::Close => vec![(S::Idle, S::Completed)],
         Op::RejectOutput => vec![(S::Idle, S::Failed)],
