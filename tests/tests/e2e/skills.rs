@@ -336,6 +336,32 @@ async fn agents_record_memory_pills() {
     assert_eq!(api.get(&path(&lore, "")).await.expect(200).body["memoryPills"].as_array().unwrap().len(), 5);
 }
 
+/// Many at once are all kept, each once: they share the skill and the session.
+#[tokio::test]
+async fn pills_that_are_recorded_at_once_are_all_kept() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let lore = skill(&api, "lore", "").await;
+    let session = started(&server, &until_told()).await;
+    session.until_said("Working.").await;
+    let agent = server.api_with(Some(session.api_key().to_owned()));
+    let all = (0..8).map(|n| {
+        let (agent, lore) = (agent.clone(), lore.clone());
+        tokio::spawn(async move { records(&agent, &lore, &format!("lesson {n}")).await })
+    });
+    for recorded in all.collect::<Vec<_>>() {
+        recorded.await.unwrap().expect(201);
+    }
+    let mut contents: Vec<_> = api
+        .all(&path(&lore, "/memory-pills"))
+        .await
+        .iter()
+        .map(|pill| pill["content"].as_str().unwrap().to_owned())
+        .collect();
+    contents.sort();
+    assert_eq!(contents, (0..8).map(|n| format!("lesson {n}")).collect::<Vec<_>>());
+}
+
 /// A skill with two pills, and a session that consolidates them and has begun.
 async fn consolidating(server: &Server) -> (Value, Vec<Value>, Session) {
     let api = server.api();
@@ -422,6 +448,56 @@ async fn a_consolidation_folds_pills_into_the_instructions_once_its_owner_agrees
     api.delete(&path(&lore, &format!("/memory-pills/{}", pills[0].as_str().unwrap())))
         .await
         .refused(409, "pill-not-active");
+}
+
+/// Two that begin at once: one does, and there is one session.
+#[tokio::test]
+async fn one_consolidation_at_a_time() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let lore = skill(&api, "lore", "Old.").await;
+    let teacher = started(&server, &until_told()).await;
+    teacher.until_said("Working.").await;
+    let agent = server.api_with(Some(teacher.api_key().to_owned()));
+    records(&agent, &lore, "lesson").await.expect(201);
+    let begin = || {
+        let (api, path, body) = (api.clone(), path(&lore, "/consolidate"), consolidation(&server));
+        tokio::spawn(async move { api.post(&path, body).await.status })
+    };
+    let (first, second) = (begin(), begin());
+    let mut statuses = [first.await.unwrap(), second.await.unwrap()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409]);
+    let improving = |s: &&Value| s["name"] == "Improve lore";
+    assert_eq!(api.all("/api/agents/sessions").await.iter().filter(improving).count(), 1);
+}
+
+/// A retry of a failed consolidation takes it up again.
+#[tokio::test]
+async fn a_retried_consolidation_goes_on() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let (lore, pills, session) = consolidating(&server).await;
+    let agent = server.api_with(Some(session.api_key().to_owned()));
+    let hand_in = format!("/api/agent/skills/{}/consolidation", id(&lore));
+    let body = json!({ "pillIds": pills, "updatedInstructions": "New." });
+    agent.post(&hand_in, body.clone()).await.expect(202);
+    let output = json!({ "outputLineCount": 1, "filesChanged": 0, "testsAdded": 0, "allTestsPassing": true });
+    agent.post(&format!("/api/agent/sessions/{}/output", session.id), output).await.expect(202);
+    let view = session.until("output", |view| view["hasPendingReview"] == true).await;
+    let output = view["output"]["outputId"].clone();
+    session.post("/reject", json!({ "outputId": output })).await.expect(200);
+    until(&session, &lore, "the end of it", |skill| skill.get("consolidation").is_none()).await;
+    let retried = session.post("/retry", json!({})).await.expect(202).body;
+    let again = until(&session, &lore, "its beginning", |skill| skill.get("consolidation").is_some()).await;
+    assert_eq!(again["consolidation"]["sessionId"], session.id.as_str());
+    assert_eq!(again["consolidation"].get("proposal"), None, "what was rejected is gone");
+    session.until_status("Idle").await;
+    let agent = server.api_with(Some(retried["apiKey"].as_str().unwrap().to_owned()));
+    agent.post(&hand_in, body).await.expect(202);
+    session.post("/close", json!({})).await.expect(200);
+    until(&session, &lore, "the consolidation", |skill| skill["version"] == 2).await;
+    assert_eq!(api.all(&path(&lore, "/memory-pills?status=Consolidated")).await.len(), 2);
 }
 
 #[tokio::test]
