@@ -28,7 +28,8 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, stream, trace, workers,
+    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, skills, stream, trace,
+    workers,
 };
 
 /// The name of the function that a request is for.
@@ -153,6 +154,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::pool::PoolView;
     use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
+    use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
     use api::workers::WorkerView;
     use pilothouse_wire::worker::{
         ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
@@ -184,6 +186,39 @@ pub fn http_functions() -> Vec<HttpFunction> {
             in sessions::retry::Retry, [202] -> StartedSession, sessions::retry::handle;
         "sessions-budget" Owner PATCH "/api/agents/sessions/{id}/budget" "Change the cap of a session" COMMAND,
             in sessions::budget::ChangeBudget, [200, 202] -> SessionView, sessions::budget::handle;
+        "sessions-enable-skill" Owner POST "/api/agents/sessions/{id}/skills/{skillId}/enable" "Load a skill into a session between turns" COMMAND,
+            [200] -> SessionView, sessions::enable_skill::handle;
+        "sessions-disable-skill" Owner DELETE "/api/agents/sessions/{id}/skills/{skillId}" "Take a skill out of a session between turns" COMMAND,
+            [200] -> SessionView, sessions::disable_skill::handle;
+        "sessions-reload" Owner POST "/api/agents/sessions/{id}/reload" "Have the sidecar take the configuration as it is now" COMMAND,
+            [200, 202] -> SessionView, sessions::reload::handle;
+
+        "skills-list" Owner GET "/api/agents/skills" ? &["limit", "cursor", "isActive"]; "List skills by name" QUERY,
+            [200] -> api::Page<SkillSummary>, skills::list::handle;
+        "skills-create" Owner POST "/api/agents/skills" "Create a skill" COMMAND,
+            in skills::create::CreateSkill, [201] -> SkillView, skills::create::handle;
+        "skills-get" Owner GET "/api/agents/skills/{id}" "A skill in full" QUERY,
+            [200] -> SkillView, skills::get::handle;
+        "skills-update" Owner PUT "/api/agents/skills/{id}" "Change name, description or instructions of a skill" COMMAND,
+            in skills::update::UpdateSkill, [200] -> SkillView, skills::update::handle;
+        "skills-activate" Owner POST "/api/agents/skills/{id}/activate" "Let sessions be given a skill again" COMMAND,
+            [200] -> SkillView, skills::activate::handle;
+        "skills-deactivate" Owner POST "/api/agents/skills/{id}/deactivate" "Have no session be given a skill any more" COMMAND,
+            [200] -> SkillView, skills::deactivate::handle;
+        "skills-add-tool" Owner POST "/api/agents/skills/{id}/tools" "Add a tool to a skill" COMMAND,
+            in skills::definitions::ToolInput, [201] -> SkillView, skills::add_tool::handle;
+        "skills-remove-tool" Owner DELETE "/api/agents/skills/{id}/tools/{name}" "Take a tool out of a skill" COMMAND,
+            [200] -> SkillView, skills::remove_tool::handle;
+        "skills-add-sub-agent" Owner POST "/api/agents/skills/{id}/sub-agents" "Add a subagent to a skill" COMMAND,
+            in skills::definitions::SubAgentInput, [201] -> SkillView, skills::add_sub_agent::handle;
+        "skills-remove-sub-agent" Owner DELETE "/api/agents/skills/{id}/sub-agents/{name}" "Take a subagent out of a skill" COMMAND,
+            [200] -> SkillView, skills::remove_sub_agent::handle;
+        "skills-memory-pills" Owner GET "/api/agents/skills/{id}/memory-pills" ? &["limit", "cursor", "status"]; "What agents learned, newest first" QUERY,
+            [200] -> api::Page<pilothouse_domain::skill::MemoryPill>, skills::memory_pills::handle;
+        "skills-dismiss-pill" Owner DELETE "/api/agents/skills/{id}/memory-pills/{pillId}" "Discard a memory pill" COMMAND,
+            [200] -> SkillView, skills::dismiss_pill::handle;
+        "skills-consolidate" Owner POST "/api/agents/skills/{id}/consolidate" "Start a session that folds memory pills into the instructions" COMMAND_WITH_KEY,
+            in skills::consolidate::Consolidate, [201, 202] -> StartedSession, skills::consolidate::handle;
 
         "messages-enqueue" Owner POST "/api/agents/sessions/{id}/messages/queue" "Say something to an agent" COMMAND,
             in messages::enqueue::Enqueue, [201] -> EnqueuedMessage, messages::enqueue::handle;
@@ -237,6 +272,10 @@ pub fn http_functions() -> Vec<HttpFunction> {
             in agent::output::SubmitOutput, [202], agent::output::handle;
         "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision" AGENT,
             in agent::log::LogDecision, [201], agent::log::handle;
+        "agent-memory-pill" Agent POST "/api/agent/skills/{skillId}/memory-pills" "The agent records what it learned" AGENT,
+            in agent::memory_pill::RecordMemoryPill, [201] -> RecordedPill, agent::memory_pill::handle;
+        "agent-consolidation" Agent POST "/api/agent/skills/{skillId}/consolidation" "The agent hands in a skill's new instructions" AGENT,
+            in agent::consolidation::ProposeConsolidation, [202] -> ProposedConsolidation, agent::consolidation::handle;
 
         "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue" EMBEDDED,
             [200], gateway::send_events::handle;

@@ -7,6 +7,8 @@
 //! | [`agent`] | what an agent calls with its session's key |
 //! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
 //! | [`intake`] | takes events from the broker, in order and once, and applies the mappings |
+//! | [`skills`] | skills, their memory pills and consolidation |
+//! | [`config`] | what a session's agent works with |
 //! | [`relay`] | hands what was committed to who must act upon it |
 //! | [`reactions`] | what follows from a commit: commands, launches, slots |
 //! | [`clock`] | what is due |
@@ -26,6 +28,7 @@ pub mod app;
 pub mod catalogue;
 pub mod change;
 pub mod clock;
+pub mod config;
 pub mod edge;
 pub mod gateway;
 pub mod intake;
@@ -41,6 +44,7 @@ pub mod relay;
 pub mod requests;
 pub mod runs;
 pub mod sessions;
+pub mod skills;
 pub mod stream;
 pub mod trace;
 pub mod workers;

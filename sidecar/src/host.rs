@@ -294,6 +294,8 @@ mod tests {
             model_id: "m".into(),
             composed_system_prompt: String::new(),
             allowed_tools: vec![],
+            custom_tools: vec![],
+            sub_agents: vec![],
             working_directory: "/".into(),
             objective: "x".into(),
             plan_approval_required: false,

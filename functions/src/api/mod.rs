@@ -7,6 +7,7 @@ pub mod operations;
 pub mod pool;
 pub mod records;
 pub mod sessions;
+pub mod skills;
 pub mod stream;
 pub mod workers;
 

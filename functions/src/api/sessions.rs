@@ -41,6 +41,15 @@ pub struct SessionView {
     pub adapter: String,
     /// Its skills.
     pub enabled_skill_ids: Vec<AgentSkillId>,
+    /// Skills were enabled or disabled that its sidecar does not know yet: reload it.
+    #[serde(default)]
+    pub reload_needed: bool,
+    /// Its sidecar is taking a new configuration.
+    #[serde(default)]
+    pub reloading: bool,
+    /// The skill whose memory pills it folds into the instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consolidates_skill_id: Option<AgentSkillId>,
     /// Its owner's labels.
     pub labels: BTreeMap<String, String>,
     /// How it came to run.
@@ -336,6 +345,9 @@ impl SessionView {
             model_id: session.model_id().to_string(),
             adapter: settings.adapter.to_string(),
             enabled_skill_ids: session.enabled_skill_ids().to_vec(),
+            reload_needed: session.config_changed(),
+            reloading: session.reload().is_some(),
+            consolidates_skill_id: session.consolidates(),
             labels: settings.labels.clone(),
             execution_mode: session.execution_mode(),
             status: session.status(),

@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod input;
+pub mod json_schema;
 pub mod problem;
 pub mod request;
 

@@ -8,6 +8,7 @@ use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_domain::skill::SkillError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
@@ -35,6 +36,9 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The skill refuses.
+    #[error(transparent)]
+    Skill(#[from] SkillError),
     /// The turn that a message was meant for is over (ruling 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -106,6 +110,7 @@ impl Problem {
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Session(error) => error.code(),
             Self::Queue(error) => error.code(),
+            Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
@@ -126,10 +131,14 @@ impl Problem {
             | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
+            Self::NotFound(_)
+            | Self::Queue(QueueError::NotFound(_))
+            | Self::Session(SessionError::SkillNotEnabled)
+            | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Session(_)
             | Self::Queue(_)
+            | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
             | Self::TurnOver
             | Self::IdempotencyMismatch

@@ -4,6 +4,7 @@
 //! The relay hands every journal entry that something follows from to the reactions queue; here it is taken from there.
 //! A reaction may run twice for one entry: each looks at the state as it is now and does what is still to be done.
 
+pub mod finish_consolidations;
 pub mod hand_on_slots;
 pub mod owned;
 pub mod run_lifecycle;
@@ -52,7 +53,10 @@ struct OwnedPointer {
 
 /// Whether something follows from an event.
 const fn concerns(event: &DomainEvent) -> bool {
-    send_commands::concerns(event) || run_lifecycle::concerns(event) || hand_on_slots::concerns(event)
+    send_commands::concerns(event)
+        || run_lifecycle::concerns(event)
+        || hand_on_slots::concerns(event)
+        || finish_consolidations::concerns(event)
 }
 
 /// The message for an entry that something follows from.
@@ -175,6 +179,7 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
         outcome = outcome.and(run_lifecycle::react(app, entry, event).await);
         outcome = outcome.and(send_commands::react(app, entry, event).await);
         outcome = outcome.and(hand_on_slots::react(app, entry, event).await);
+        outcome = outcome.and(finish_consolidations::react(app, entry, event).await);
     }
     outcome
 }

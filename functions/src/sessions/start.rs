@@ -5,23 +5,27 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
+use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
 use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
-use pilothouse_domain::{AgentSessionId, IdSource as _, Usd};
+use pilothouse_domain::{AgentSessionId, AgentSkillId, IdSource as _, Occasion, Usd};
 use pilothouse_store::{CommitError, Store};
 use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::open::Opening;
 use crate::api::Violation;
 use crate::api::pool::PoolView;
 use crate::api::sessions::{SessionView, StartedSession};
 use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
+use crate::config::skills_to_start_with;
 use crate::edge::Problem;
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, parsed};
+use crate::edge::input::{Body, Said, Violations, distinct_ids, maybe, maybe_by_serde, parsed};
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -55,6 +59,9 @@ pub struct StartSession {
     /// Tools that it may use. Default: the adapter's own.
     #[deserr(default, try_from(Vec<String>) = tools -> Said)]
     pub allowed_tools: Vec<String>,
+    /// Skills that it starts with, in their order: at most 20, active ones. Default: none.
+    #[deserr(default, try_from(Vec<String>) = distinct_ids -> Said)]
+    pub skill_ids: Vec<AgentSkillId>,
     /// Labels for its owner's own order: at most 20.
     #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> Said)]
     pub labels: BTreeMap<String, String>,
@@ -81,7 +88,7 @@ pub struct StartSession {
     pub auto_continue_config: Option<AutoContinueConfig>,
 }
 
-fn cap(text: String) -> Result<Usd, Said> {
+pub(crate) fn cap(text: String) -> Result<Usd, Said> {
     let cap: Usd =
         parsed(text).map_err(|error: pilothouse_domain::money::InvalidUsd| Said(error.to_string()))?;
     SessionBudget::new(cap, SessionBudget::DEFAULT_WARN_AT_PERCENT)
@@ -134,7 +141,7 @@ fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, S
     Ok(labels)
 }
 
-fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
+pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
     const LIMIT: usize = 64 * 1024;
     match value {
         Some(value) if value.to_string().len() > LIMIT => {
@@ -199,6 +206,7 @@ impl StartSession {
 /// 201 with a slot; 202, Queued, without. Both carry the session's API key, which is shown this once.
 pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
+    let skills = &body.input.skill_ids;
     for attempt in 0..64 {
         if let Some(mut answer) = call.earlier_answer(&app.store).await? {
             show_key(&app, &mut answer);
@@ -207,16 +215,14 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
         let id = AgentSessionId::new(FreshIds.fresh());
         let cause = Cause::Owner { function: call.function.to_owned() };
         let new = body.input.new_session(id, &call)?;
-        let mut opening = app.prepare_session(&call.owner, cause, new, |_, _, _| Ok(Vec::new())).await?;
-
-        let session = &opening.loaded.conversation.session;
-        let started = StartedSession {
-            session: SessionView::of(session),
-            api_key: String::new(),
-            pool: opening.waits.then(|| PoolView::of(&opening.pool.value, opening.pool.version + 1)),
+        skills_to_start_with(&app, &call.owner, skills, &body.input.allowed_tools).await?;
+        let equip = |it: &mut Conversation, _: &mut SessionPool, _: &mut Occasion<'_>| {
+            it.session.equip(skills)?;
+            Ok(Vec::new())
         };
-        let status = if opening.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-        let mut answer = Answer::new(status, Some(session.control_version()), &started)?;
+        let mut opening = app.prepare_session(&call.owner, cause, new, equip).await?;
+
+        let mut answer = started(&opening)?;
         call.keep_answer(&mut opening.commit, &answer, &app)?;
         match app.store.commit(opening.commit).await {
             Ok(()) => {
@@ -232,8 +238,20 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
     Err(Problem::VersionConflict)
 }
 
+/// 201 with a slot; 202, Queued, without. The key is shown last, and is not stored with the answer.
+pub(crate) fn started(opening: &Opening) -> Result<Answer, Problem> {
+    let session = &opening.loaded.conversation.session;
+    let started = StartedSession {
+        session: SessionView::of(session),
+        api_key: String::new(),
+        pool: opening.waits.then(|| PoolView::of(&opening.pool.value, opening.pool.version + 1)),
+    };
+    let status = if opening.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+    Answer::new(status, Some(session.control_version()), &started)
+}
+
 /// The key is derived, never stored, so that a replayed answer can show it again (ruling 8).
-fn show_key(app: &App, answer: &mut Answer) {
+pub(crate) fn show_key(app: &App, answer: &mut Answer) {
     let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
         object.insert("apiKey".to_owned(), Value::String(app.secret.api_key(id, 0)));

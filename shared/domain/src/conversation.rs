@@ -714,7 +714,10 @@ impl Conversation {
         let next = match session.status() {
             S::Running => self.queue.next_immediate(),
             // One at a time: its turn has to begin before the next is sent.
-            S::Idle | S::Interrupted if session.in_flight().is_empty() => self.queue.next_pending(),
+            // A reload comes first: a turn begins with the whole of a configuration.
+            S::Idle | S::Interrupted if session.in_flight().is_empty() && session.reload().is_none() => {
+                self.queue.next_pending()
+            }
             _ => None,
         };
         let (Some(message), Some(run)) = (next, session.run()) else { return Vec::new() };

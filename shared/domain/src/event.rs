@@ -7,12 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
-use crate::text::{Feedback, MessageContent};
+use crate::skill::MemoryPillCategory;
+use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
     Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentSessionId, AgentSkillId, CommandId, MemoryPillId, MessageId, OutputId, RunId, SubAgentId, Timestamp,
+    ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -547,6 +549,83 @@ domain_events! {
     DecisionLogged = "AgentDecisionLoggedEvent" {
         /// What it decided.
         content: String,
+    };
+    /// A skill is loaded into the session.
+    SessionSkillEnabled = "SessionSkillEnabledEvent" {
+        /// Which.
+        skill_id: AgentSkillId,
+    };
+    /// A skill is taken out of the session.
+    SessionSkillDisabled = "SessionSkillDisabledEvent" {
+        /// Which.
+        skill_id: AgentSkillId,
+    };
+    /// The sidecar is to take a new configuration.
+    ReloadRequested = "SessionReloadRequestedEvent" {
+        /// The command to send; none where there is no sidecar: the next one starts with it.
+        command: Option<CommandRef>,
+    };
+    /// The new configuration is in force.
+    Reloaded = "SessionReloadedEvent" {};
+    /// A skill was created.
+    SkillCreated = "AgentSkillCreatedEvent" {
+        /// Its name.
+        name: SkillName,
+    };
+    /// A skill's name, description, tools or subagents changed.
+    SkillUpdated = "AgentSkillUpdatedEvent" {};
+    /// A skill's instructions changed.
+    SkillInstructionsUpdated = "AgentSkillInstructionsUpdatedEvent" {
+        /// Its version now.
+        new_version: u32,
+    };
+    /// No session is given the skill any more.
+    SkillDeactivated = "AgentSkillDeactivatedEvent" {};
+    /// Sessions may be given the skill again.
+    SkillActivated = "AgentSkillActivatedEvent" {};
+    /// An agent learned something. Stands in the journals of the skill and of the session.
+    MemoryPillRecorded = "MemoryPillRecordedEvent" {
+        /// The skill that keeps it.
+        skill_id: AgentSkillId,
+        /// The pill.
+        pill_id: MemoryPillId,
+        /// The session that recorded it.
+        session_id: AgentSessionId,
+        /// What kind of learning it is.
+        category: MemoryPillCategory,
+    };
+    /// A pill was discarded.
+    MemoryPillDismissed = "MemoryPillDismissedEvent" {
+        /// The pill.
+        pill_id: MemoryPillId,
+    };
+    /// A session began to fold the pills of a skill into its instructions.
+    SkillConsolidationStarted = "SkillConsolidationStartedEvent" {
+        /// The session.
+        session_id: AgentSessionId,
+        /// Pills that it was given.
+        pill_count: usize,
+    };
+    /// The agent of a consolidation proposes new instructions.
+    SkillConsolidationProposed = "SkillConsolidationProposedEvent" {
+        /// The session.
+        session_id: AgentSessionId,
+        /// Pills that the new instructions hold.
+        pill_count: usize,
+    };
+    /// A consolidation ended and changed nothing.
+    SkillConsolidationAbandoned = "SkillConsolidationAbandonedEvent" {
+        /// The session.
+        session_id: AgentSessionId,
+        /// Why.
+        reason: String,
+    };
+    /// Pills were folded into a skill's instructions.
+    SkillConsolidated = "SkillConsolidatedEvent" {
+        /// Its version now.
+        new_version: u32,
+        /// Pills.
+        consolidated_pill_count: usize,
     };
 }
 

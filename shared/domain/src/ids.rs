@@ -71,6 +71,8 @@ uuid_ids! {
     AgentTemplateId = "a template id (a UUID)";
     /// A skill.
     AgentSkillId = "a skill id (a UUID)";
+    /// What an agent learned, kept by a skill.
+    MemoryPillId = "a memory pill id (a UUID)";
     /// A chain of sessions.
     SessionChainId = "a chain id (a UUID)";
     /// A message: of the queue or of the agent.

@@ -257,6 +257,16 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
         }
+        E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
+        E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
+        E::ReloadRequested { .. } => (T::Notice, "The agent's configuration is to be reloaded".to_owned()),
+        E::Reloaded {} => (T::Notice, "The new configuration is in force".to_owned()),
+        E::MemoryPillRecorded { skill_id, category, .. } => {
+            (T::Notice, format!("The agent recorded a memory pill ({category:?}) for skill {skill_id}"))
+        }
+        E::SkillConsolidationProposed { pill_count, .. } => {
+            (T::Notice, format!("The agent proposes new instructions that hold {pill_count} memory pills"))
+        }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
         _ => return None,
     };

@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
+//! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
+//! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`owned`] | what aggregates of an owner beside sessions have in common |
@@ -15,6 +17,7 @@
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod composition;
 pub mod conversation;
 pub mod deadline;
 pub mod event;
@@ -26,6 +29,7 @@ pub mod owned;
 pub mod pool;
 pub mod queue;
 pub mod session;
+pub mod skill;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -38,5 +42,6 @@ pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
 pub use owned::{OwnedAggregate, OwnedEntry};
 pub use session::AgentSession;
+pub use skill::AgentSkill;
 pub use time::Timestamp;
 pub use trace::TraceParent;

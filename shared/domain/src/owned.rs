@@ -38,6 +38,23 @@ pub trait OwnedAggregate: Clone + PartialEq + Serialize + DeserializeOwned + Sen
     fn due_at(&self) -> Option<Timestamp> {
         None
     }
+
+    /// Parts that left the aggregate in this change. The commit writes each as a record of its own, so that what is over
+    /// does not stand in the aggregate for ever.
+    fn departed(&self) -> Vec<Departed> {
+        Vec::new()
+    }
+}
+
+/// A part that left its aggregate and stays as a record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Departed {
+    /// What it is listed under; it stands in keys and never changes.
+    pub group: &'static str,
+    /// Its id, by which the records of a group are ordered.
+    pub id: String,
+    /// What it is.
+    pub value: serde_json::Value,
 }
 
 /// One entry of the journal of an [`OwnedAggregate`]: the outbox of one commit.

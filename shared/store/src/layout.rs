@@ -19,6 +19,7 @@
 //! | where a session's folders are | `S#{session}` | `HOME` | `home` |
 //! | chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
 //! | entry of its journal | `A#{kind}#{id}` | `J#{sequence}` | `owned-journal` |
+//! | part that left it | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
 //! | a name that is taken | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
 //! | whose a run is | `R#{run}` | `WHOSE` | `whose` |
@@ -178,6 +179,15 @@ pub(crate) fn owned(kind: &str, id: &str) -> Key {
 
 pub(crate) fn owned_journal(kind: &str, id: &str, sequence: u64) -> Key {
     Key::new(format!("A#{kind}#{id}"), journal_sort(sequence))
+}
+
+/// The place before the records of a group, and of one of them.
+pub(crate) fn owned_record_sort(group: &str, id: &str) -> String {
+    format!("R#{group}#{id}")
+}
+
+pub(crate) fn owned_record(kind: &str, id: &str, group: &str, record: &str) -> Key {
+    Key::new(format!("A#{kind}#{id}"), owned_record_sort(group, record))
 }
 
 /// The aggregate that an item belongs to.

@@ -4,6 +4,7 @@
 use pilothouse_domain::owned::{OwnedAggregate, OwnedEntry};
 use pilothouse_domain::{Timestamp, UserId};
 use pilothouse_wire::keys::sha256_hex;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, Purpose, guarded};
@@ -94,6 +95,45 @@ impl Store {
         Ok(Listing { items: page.items.iter().map(read).collect::<Result<_, _>>()?, next: page.next })
     }
 
+    /// Parts that left an aggregate, of one group, the latest first; those before `before`, if that is given. The caller has
+    /// seen that the aggregate is its own.
+    pub async fn departed<A: OwnedAggregate, T: DeserializeOwned>(
+        &self,
+        id: A::Id,
+        group: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<T>, StoreError> {
+        let place = |part: &str| layout::owned_record(A::KIND, &id.to_string(), group, part);
+        let after = before.map(&place).map(|key| Position {
+            partition: key.partition,
+            sort: key.sort,
+            index_sort: None,
+        });
+        let key = place("");
+        let query = Query {
+            index: None,
+            partition: key.partition,
+            range: SortRange::Prefix(key.sort),
+            descending: true,
+            limit,
+            after,
+        };
+        let page = self.table.query(&query).await?;
+        page.items.iter().map(read).collect()
+    }
+
+    /// One part that left an aggregate.
+    pub async fn departed_part<A: OwnedAggregate, T: DeserializeOwned>(
+        &self,
+        id: A::Id,
+        group: &str,
+        part: &str,
+    ) -> Result<Option<T>, StoreError> {
+        let key = layout::owned_record(A::KIND, &id.to_string(), group, part);
+        Ok(self.load(&key).await?.map(|loaded| loaded.value))
+    }
+
     /// One entry of the journal of an aggregate.
     pub async fn owned_entry(
         &self,
@@ -149,6 +189,10 @@ impl Commit {
             if let Some(name) = before {
                 self.push(Write::Delete(place(name), Condition::Always), Purpose::Record);
             }
+        }
+        for part in aggregate.departed() {
+            let key = layout::owned_record(A::KIND, &id, part.group, &part.id);
+            self.push(Write::Put(write(key, "record", &part.value)?, Condition::Always), Purpose::Record);
         }
         if !entry.events.is_empty() {
             let key = layout::owned_journal(A::KIND, &id, entry.sequence);

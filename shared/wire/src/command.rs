@@ -1,6 +1,8 @@
 //! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
 
-use pilothouse_domain::value::{Answer, MessagePriority, MessageSource, ValidationCriterion};
+use pilothouse_domain::value::{
+    Answer, McpToolDefinition, MessagePriority, MessageSource, SkillSubAgentDefinition, ValidationCriterion,
+};
 use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,6 +130,12 @@ pub struct AgentSessionConfig {
     pub composed_system_prompt: String,
     /// Tools that the agent may use; empty: the adapter's own default.
     pub allowed_tools: Vec<String>,
+    /// Tools of MCP servers that its template and skills bring along, each name once.
+    #[serde(default)]
+    pub custom_tools: Vec<McpToolDefinition>,
+    /// Subagents that its skills bring along, each name once.
+    #[serde(default)]
+    pub sub_agents: Vec<SkillSubAgentDefinition>,
     /// Where it runs.
     pub working_directory: String,
     /// What it is to do.

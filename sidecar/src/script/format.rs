@@ -35,7 +35,7 @@ fn default_on_steer() -> String {
 pub enum Step {
     /// A turn: `turn_started`, its steps, `turn_completed`.
     Turn(Turn),
-    /// The agent says something. `{{message}}` and `{{objective}}` are replaced.
+    /// The agent says something. `{{message}}`, `{{objective}}` and `{{configuration}}` are replaced.
     Say(String),
     /// The agent thinks aloud.
     Think(String),

@@ -63,6 +63,18 @@ pub enum SessionError {
         /// What: `pause`.
         what: &'static str,
     },
+    /// More skills than a session may have.
+    #[error("a session can have at most {max} skills")]
+    TooManySkills {
+        /// The most.
+        max: usize,
+    },
+    /// The skill is none of the session's.
+    #[error("this skill is not enabled on the session")]
+    SkillNotEnabled,
+    /// The configuration is being loaded.
+    #[error("a reload is under way; wait until it is confirmed")]
+    ReloadUnderWay,
     /// The acknowledgement names no outstanding command of the current run (ruling 11).
     #[error("the acknowledgement does not belong to the outstanding command")]
     StaleAck,
@@ -76,6 +88,9 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
         }
         (Operation::RequestPause | Operation::RequestInterrupt, S::Idle) => ": no turn is running",
         (Operation::RequestPause, S::Paused) => ": it is suspended already",
+        (Operation::EnableSkill | Operation::DisableSkill | Operation::RequestReload, _) => {
+            "; skills change while it is Idle or Interrupted"
+        }
         (Operation::RequestResume, _) => "; only a Paused session resumes",
         (Operation::Retry, _) => "; only a Failed session can be retried",
         (Operation::ApproveOutput | Operation::RejectOutput | Operation::Close, S::Running) => {
@@ -103,6 +118,9 @@ impl SessionError {
             Self::WrongKindOfRequest { .. } => "wrong-request",
             Self::RetriesExhausted { .. } => "retries-exhausted",
             Self::NotCapable { .. } => "not-supported",
+            Self::TooManySkills { .. } => "too-many-skills",
+            Self::SkillNotEnabled => "skill-not-enabled",
+            Self::ReloadUnderWay => "reload-under-way",
             Self::StaleAck => "stale-ack",
         }
     }

@@ -91,6 +91,9 @@ impl AgentSession {
             cancel_accepted: false,
             after_stop: None,
             fruitless_runs: 0,
+            reload: None,
+            config_changed: false,
+            consolidates: None,
             open_tool_calls: BTreeMap::new(),
             between_turns: None,
             unheard_answers: Vec::new(),
@@ -137,7 +140,7 @@ impl AgentSession {
         }])
     }
 
-    fn outstanding_for(command: Option<CommandRef>, cx: &mut Occasion<'_>) -> Outstanding {
+    pub(super) fn outstanding_for(command: Option<CommandRef>, cx: &mut Occasion<'_>) -> Outstanding {
         Outstanding {
             command_id: command.map_or_else(|| cx.command_id(), |c| c.command_id),
             attempt: command.map_or(0, |c| c.attempt),
@@ -233,6 +236,7 @@ impl AgentSession {
             self.transition(Operation::RequestCancel, State::Cancelling { outstanding })?;
             self.hand_back_end();
             self.slot_wanted = None;
+            self.reload = None;
             events.push(DomainEvent::CancelRequested { command });
             events.extend(self.close_all_requests());
             // No agent began: there is nothing to wait for. A run that is being ended already resolves this.
@@ -383,6 +387,7 @@ impl AgentSession {
         self.turn = None;
         self.slot_wanted = None;
         self.cancel_accepted = false;
+        self.reload = None;
         self.hibernated = false;
         self.between_turns = None;
         self.unheard_answers.clear();
@@ -432,6 +437,7 @@ impl AgentSession {
                 LifecycleCommand::Begin | LifecycleCommand::Answer | LifecycleCommand::Validate,
                 _,
             ) => return Ok(Vec::new()),
+            (LifecycleCommand::Reload, _) => return self.reload_done(command),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
             // Nor has the stop of a run that is not needed while its session rests.
             (LifecycleCommand::Stop, status) if status.survives_its_process() && !self.is_live() => {
@@ -463,6 +469,7 @@ impl AgentSession {
         {
             outstanding.received_at.get_or_insert(cx.now);
         }
+        self.reload_received(command, cx.now);
         if let Some(run) = self.run.as_mut().filter(|run| run.begin == Some(command)) {
             run.unheard_begin = None;
         }

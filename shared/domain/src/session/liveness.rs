@@ -48,6 +48,8 @@ pub enum Due {
     Validation,
     /// Nothing was heard of the session for its idle time.
     Hibernation,
+    /// The acknowledgement of a reload.
+    Reload,
 }
 
 impl AgentSession {
@@ -91,6 +93,7 @@ impl AgentSession {
             due.extend(self.validation_due(limits).map(|at| (at, Due::Validation)));
             due.extend(self.hibernation_due(limits).map(|at| (at, Due::Hibernation)));
         }
+        due.extend(self.reload_due(limits).map(|at| (at, Due::Reload)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
     }
@@ -141,7 +144,7 @@ impl AgentSession {
             }
             // Whether the run is dead is asked anew, for this alone: what was asked for another step does not tell, and
             // what is parked has to count before the end does.
-            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch) {
+            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch | Due::Reload) {
                 break;
             }
             events.extend(match due {
@@ -157,6 +160,7 @@ impl AgentSession {
                 Due::Answer => self.on_unheard_answer(cx),
                 Due::Validation => self.on_validation_due(cx)?,
                 Due::Hibernation => self.hibernate(cx)?,
+                Due::Reload => self.on_reload_due(process, cx),
             });
         }
         Ok(events)
@@ -353,6 +357,7 @@ impl AgentSession {
             status if status.is_terminal() => {}
             _ => {
                 self.hibernated = false;
+                self.config_changed = false;
                 self.touch_control();
             }
         }
@@ -409,6 +414,7 @@ impl AgentSession {
 
         let fulfils = matches!(run.phase, RunPhase::Ending { fulfils_request: true, .. });
         let ordered = matches!(run.phase, RunPhase::Ending { .. });
+        let unasked = self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0);
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
         // What a stopped agent did, and what it was told, ended with it.
         self.after_stop = None;
@@ -427,7 +433,7 @@ impl AgentSession {
         match self.status() {
             S::Cancelling => events.extend(self.confirm_cancelled(cx)?),
             // One that was asked for while the sidecar was being stopped anyway was never sent.
-            S::Interrupting if fulfils || (ordered && self.was_never_sent()) => {
+            S::Interrupting if fulfils || (ordered && unasked) => {
                 let turn_over = self.deferred_turn_end();
                 events.extend(self.confirm_interrupted(turn_over)?);
                 events.extend(self.apply_turn_end_of_interrupt(cx));
@@ -437,13 +443,13 @@ impl AgentSession {
                 events.extend(self.confirm_paused()?);
                 self.hibernated = true;
             }
+            // The resume came while the run was being ended, and was never asked of it: the next run takes it up.
+            S::Resuming if ordered && unasked => self.hibernated = true,
             S::Resuming if fulfils => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 events.push(DomainEvent::ResumeAbandoned {});
                 self.hibernated = true;
             }
-            // So is this, and waits for a new run.
-            S::Resuming if ordered && self.was_never_sent() => self.hibernated = true,
             // The run before the retry, which was told to end.
             S::Queued if ordered => {}
             S::Queued => {
@@ -472,15 +478,12 @@ impl AgentSession {
             }
             _ => {}
         }
+        events.extend(self.reloaded_by_end_of_run());
         if !self.hibernated {
             self.turn = None;
         }
         events.push(DomainEvent::RunEnded { run_id, status: self.status(), detail });
         Ok(events)
-    }
-
-    fn was_never_sent(&self) -> bool {
-        self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0)
     }
 
     /// The process died in Running or under a request. What the agent had told before it died counts first (ruling
@@ -557,7 +560,7 @@ impl AgentSession {
         command: CommandId,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
-        if self.outstanding().is_none_or(|o| o.command_id != command) {
+        if self.reload_refused(command) || self.outstanding().is_none_or(|o| o.command_id != command) {
             return Ok(Vec::new());
         }
         match self.status() {

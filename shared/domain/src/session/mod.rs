@@ -12,6 +12,7 @@
 //! | [`run`] | runs and the order of their envelopes |
 //! | `liveness` | deadlines, dead processes, activity after a stop |
 //! | [`fact`] | what an agent tells |
+//! | `skills` | skills, and hot loading |
 //! | [`subagent`] | the `SubAgentSession` entity |
 
 mod error;
@@ -22,6 +23,7 @@ mod liveness;
 mod metering;
 mod request;
 pub mod run;
+mod skills;
 pub mod status;
 pub mod subagent;
 mod turn;
@@ -102,6 +104,12 @@ pub struct AgentSession {
     after_stop: Option<AfterStop>,
     #[serde(default)]
     fruitless_runs: u8,
+    #[serde(default)]
+    pub(crate) reload: Option<Outstanding>,
+    #[serde(default)]
+    config_changed: bool,
+    #[serde(default)]
+    consolidates: Option<AgentSkillId>,
     pub(crate) open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     between_turns: Option<validation::BetweenTurns>,

@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod question;
 mod tasks;
+mod tool;
 
 pub use activity::{ActivityItem, ActivityItemType};
 pub use auto_continue::{
@@ -22,6 +23,10 @@ pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
 pub use question::{Answer, Question, QuestionOption};
 pub use tasks::{SessionTask, SessionTaskList, SessionTaskStatus};
+pub use tool::{
+    InputSchema, InvalidDefinitions, InvalidInputSchema, InvalidServerUri, McpToolDefinition, ServerUri,
+    SkillSubAgentDefinition, check_names, check_tools,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -15,8 +15,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::scene::{
-    Scene, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, starts, turn, used,
-    used_by,
+    Scene, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
+    starts, turn, used, used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,9 @@ enum Owner {
     Answer,
     RejectPlan,
     SubmitOutput,
+    EnableSkill,
+    DisableSkill,
+    Reload,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +101,7 @@ fn owner() -> impl Strategy<Value = Owner> {
         4 => prop_oneof![Just(O::Steer), Just(O::FollowUp), Just(O::SteerTurn)],
         2 => prop_oneof![Just(O::Answer), Just(O::RejectPlan), Just(O::RaiseCap), Just(O::SubmitOutput)],
         2 => prop_oneof![Just(O::Promote), Just(O::Drop), Just(O::Clear), Just(O::Release), Just(O::Move)],
+        2 => prop_oneof![1 => Just(O::EnableSkill), 1 => Just(O::DisableSkill), 2 => Just(O::Reload)],
         1 => prop_oneof![Just(O::Cancel), Just(O::ForceCancel), Just(O::Close), Just(O::Approve), Just(O::Reject)],
     ]
 }
@@ -175,7 +179,8 @@ impl Life {
     fn fact(&mut self, fact: Fact, n: u8) -> AgentFact {
         use Fact as F;
         let session = &self.scene.conv.session;
-        let outstanding = session.outstanding().map(|o| o.command_id);
+        let reload = session.reload().map(|o| o.command_id);
+        let outstanding = session.outstanding().map(|o| o.command_id).or(reload);
         let any_command = outstanding.unwrap_or(CommandId::new(Uuid::from_u128(999)));
         let about_messages =
             matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
@@ -238,6 +243,7 @@ impl Life {
                     S::Pausing => C::Pause,
                     S::Resuming => C::Resume,
                     S::Cancelling => C::Stop,
+                    _ if reload.is_some() => C::Reload,
                     _ => C::Interrupt,
                 };
                 AgentFact::CommandDone(kind, any_command)
@@ -309,6 +315,9 @@ impl Life {
             },
             O::RejectPlan => scene.reject_plan(request.as_ref().map_or("nothing", |(id, _)| id.as_str())),
             O::SubmitOutput => scene.commit(|c, cx| c.session.submit_output(output(u32::from(n)), cx)),
+            O::EnableSkill => scene.commit(|c, _| c.session.enable_skill(skill(n % 25))),
+            O::DisableSkill => scene.commit(|c, _| c.session.disable_skill(skill(n % 25))),
+            O::Reload => scene.reload(),
         };
         if refused.is_err() {
             assert_eq!(self.scene.conv, before, "a refusal of {what:?} changed something");
@@ -470,6 +479,13 @@ impl Life {
             assert!(step == "Injected" || scene.conv.queue.get(*id).is_some(), "in flight and gone");
         }
         assert!(!matches!(status, S::Completed | S::Cancelled) || open.is_empty(), "{status} with messages");
+
+        // Skills.
+        let skills = session.enabled_skill_ids();
+        assert!(skills.len() <= AgentSession::MAX_SKILLS);
+        assert!(skills.iter().enumerate().all(|(i, id)| !skills[..i].contains(id)), "a skill twice");
+        assert!(session.reload().is_none() || session.run().is_some(), "a reload of nothing");
+        assert!(session.reload().is_none() || !status.is_terminal());
 
         // The slot.
         let lease = scene.pool.leases().get(&session.id()).map(|lease| lease.run_id);

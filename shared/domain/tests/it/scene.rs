@@ -17,8 +17,8 @@ use pilothouse_domain::value::{
     ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId, Occasion,
-    OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
+    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId,
+    Occasion, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
 };
 use uuid::Uuid;
 
@@ -89,6 +89,11 @@ pub(crate) fn call(id: &str) -> ToolCallId {
 /// The message with this number. Numbers keep clear of the counted ids.
 pub(crate) fn message(n: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(1_000_000_000 + n))
+}
+
+/// The skill with this number.
+pub(crate) fn skill(n: u8) -> AgentSkillId {
+    AgentSkillId::new(Uuid::from_u128(3_000_000_000 + u128::from(n)))
 }
 
 pub(crate) fn can_all() -> Capabilities {
@@ -422,6 +427,18 @@ impl Scene {
 
     pub(crate) fn follow_up(&mut self, n: u128) -> Step {
         self.send(n, MessagePriority::Queued, None)
+    }
+
+    pub(crate) fn reload(&mut self) -> Step {
+        self.commit(|c, cx| c.session.request_reload(cx))
+    }
+
+    pub(crate) fn enable(&mut self, n: u8) -> Step {
+        self.commit(|c, _| c.session.enable_skill(skill(n)))
+    }
+
+    pub(crate) fn disable(&mut self, n: u8) -> Step {
+        self.commit(|c, _| c.session.disable_skill(skill(n)))
     }
 
     pub(crate) fn answer(&mut self, id: &str) -> Step {
