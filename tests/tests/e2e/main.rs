@@ -6,16 +6,19 @@
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod auto_continue;
 mod bodies;
 mod dead_letters;
 mod delivery;
 mod docs;
+mod hibernation;
 mod idempotency;
 mod input;
 mod killed;
 mod lifecycle;
 mod money;
 mod pool;
+mod recovery;
 mod requests;
 mod scripts;
 mod security;
@@ -23,6 +26,7 @@ mod server;
 mod steering;
 mod stopping;
 mod stream;
+mod subagents;
 mod tokens;
 mod transcripts;
 mod workers;
