@@ -28,8 +28,8 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, skills, stream, trace,
-    workers,
+    agent, chains, gateway, messages, openapi, operations, pool, records, requests, sessions, skills, stream,
+    trace, workers,
 };
 
 /// The name of the function that a request is for.
@@ -149,6 +149,7 @@ macro_rules! functions {
 /// Every function that HTTP triggers.
 #[allow(clippy::too_many_lines)] // it is a list
 pub fn http_functions() -> Vec<HttpFunction> {
+    use api::chains::{ChainSummary, ChainView};
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
@@ -268,6 +269,17 @@ pub fn http_functions() -> Vec<HttpFunction> {
         "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots" COMMAND,
             in pool::configure::ConfigurePool, [200] -> PoolView, pool::configure::handle;
 
+        "chains-list" Owner GET "/api/agents/chains" ? &["limit", "cursor", "status"]; "List chains of sessions, newest first" QUERY,
+            [200] -> api::Page<ChainSummary>, chains::list::handle;
+        "chains-get" Owner GET "/api/agents/chains/{id}" "A chain with its sessions and handoff documents" QUERY,
+            [200] -> ChainView, chains::get::handle;
+        "chains-complete" Owner POST "/api/agents/chains/{id}/complete" "Say that the work of a chain is done" COMMAND,
+            [200] -> ChainView, chains::complete::handle;
+        "chains-cancel" Owner POST "/api/agents/chains/{id}/cancel" "End a chain and its sessions" COMMAND,
+            [200] -> ChainView, chains::cancel::handle;
+
+        "agent-handoff" Agent POST "/api/agent/sessions/{id}/handoff" "The agent hands its work on to a new session" AGENT,
+            in agent::handoff::HandOver, [202], agent::handoff::handle;
         "agent-output" Agent POST "/api/agent/sessions/{id}/output" "The agent says what it has produced" AGENT,
             in agent::output::SubmitOutput, [202], agent::output::handle;
         "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision" AGENT,

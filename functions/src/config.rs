@@ -7,7 +7,7 @@ use pilothouse_domain::composition::{
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
 use pilothouse_domain::{AgentSkill, AgentSkillId, UserId};
-use pilothouse_wire::command::AgentSessionConfig;
+use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
 use crate::api::Violation;
 use crate::app::App;
@@ -38,6 +38,8 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
         objective: session.objective().as_str().to_owned(),
         plan_approval_required: settings.plan_approval_required,
         context_warn_at_percent: settings.context_warn_at_percent,
+        context_policy: settings.context_policy,
+        handoff: handoff(session),
         adapter_options: settings.adapter_options.clone(),
     })
 }
@@ -128,4 +130,11 @@ fn ensure_fits(skills: &[AgentSkill], session_tools: &[String]) -> Result<(), Sk
         return Ok(());
     }
     Err(SkillError::TooLargeTogether { max_kib: Composition::MAX_BYTES / 1024 })
+}
+
+/// What the session before it left, in the version of now.
+fn handoff(session: &AgentSession) -> Option<Handoff> {
+    let continues = session.continues()?;
+    let document = continues.document.as_ref()?.document.clone();
+    Some(Handoff { from_session_id: continues.session_id, position: continues.position, document })
 }

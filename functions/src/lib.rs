@@ -2,7 +2,7 @@
 //!
 //! | folder | what it holds |
 //! |---|---|
-//! | [`sessions`], [`messages`], [`requests`], [`pool`] | commands and queries of owners, over HTTP |
+//! | [`sessions`], [`messages`], [`requests`], [`pool`], [`chains`] | commands and queries of owners, over HTTP |
 //! | [`records`] | the read models of a session: activity, messages, tool calls, logs, metrics |
 //! | [`agent`] | what an agent calls with its session's key |
 //! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
@@ -26,6 +26,7 @@ pub mod agent;
 pub mod api;
 pub mod app;
 pub mod catalogue;
+pub mod chains;
 pub mod change;
 pub mod clock;
 pub mod config;

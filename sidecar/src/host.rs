@@ -71,7 +71,18 @@ impl Host {
     ) -> (Self, mpsc::UnboundedReceiver<CommandId>) {
         let (abandoned, receiver) = mpsc::unbounded_channel();
         let capabilities = adapter.capabilities();
-        (Self { launch, spool, adapter: Some(adapter), capabilities, agent: None, validation: None, abandoned }, receiver)
+        (
+            Self {
+                launch,
+                spool,
+                adapter: Some(adapter),
+                capabilities,
+                agent: None,
+                validation: None,
+                abandoned,
+            },
+            receiver,
+        )
     }
 
     /// The agent of this run died with an earlier process of the sidecar: no other one is started (ruling 7).
@@ -300,6 +311,8 @@ mod tests {
             objective: "x".into(),
             plan_approval_required: false,
             context_warn_at_percent: 80,
+            context_policy: pilothouse_domain::value::ContextPolicy::default(),
+            handoff: None,
             adapter_options: serde_json::Value::Null,
         };
         Command::Begin(Box::new(Begin { config, resume_conversation: false, prompt: None }))

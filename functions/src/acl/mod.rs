@@ -118,7 +118,7 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::ContextNearingLimit { usage_percent } => context_nearing_limit::map(usage_percent),
         RawEvent::ContextExhausted {} => context_exhausted::map(),
         RawEvent::HandoffDocument(document) => handoff_document::map(document),
-        RawEvent::VoluntaryHandoff { reason, .. } => voluntary_handoff::map(reason),
+        RawEvent::VoluntaryHandoff { reason, document } => voluntary_handoff::map(reason, document),
         RawEvent::SessionEnd(end) => session_end::map(end),
         RawEvent::InterruptAck(ack) => interrupt_ack::map(*ack),
         RawEvent::PauseAck(ack) => pause_ack::map(*ack),

@@ -6,8 +6,8 @@ use pilothouse_domain::session::{
     AgentSession, AgentSessionStatus, Failure, PendingRequest, RecordedOutput, RunCause, RunPhase, Turn,
 };
 use pilothouse_domain::value::{
-    AutoContinueConfig, Capabilities, ContextWindowSnapshot, ExecutionMode, SessionPlan, SessionTaskList,
-    TokenUsage,
+    AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot, ExecutionMode, RecordedHandoff,
+    SessionPlan, SessionTaskList, TokenUsage,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId,
@@ -30,6 +30,18 @@ pub struct SessionView {
     /// The chain that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<SessionChainId>,
+    /// The session before it in its chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<AgentSessionId>,
+    /// The session that goes on with its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<AgentSessionId>,
+    /// The document that it leaves to whoever goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff_document: Option<RecordedHandoff>,
+    /// What is done when its context window fills up.
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
     /// Its name.
     pub name: String,
     /// Where its agent runs.
@@ -65,7 +77,8 @@ pub struct SessionView {
     #[serde(default)]
     pub validating: bool,
     /// What it waits for while it is Queued: `pool-exhausted`, `launching`,
-    /// `placement-unavailable` when nobody who could run it is there.
+    /// `placement-unavailable` when nobody who could run it is there, `budget-exhausted` when the sessions before it
+    /// in its chain spent everything (ruling 33).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_reason: Option<String>,
     /// A cancellation waits for another request to resolve.
@@ -151,8 +164,11 @@ pub struct BudgetView {
     pub warn_at_percent: u8,
     /// Tokens spent.
     pub tokens_used: u64,
-    /// Dollars spent.
+    /// Dollars spent by this session.
     pub estimated_cost_usd: Usd,
+    /// Dollars spent by the sessions before it in its chain; they count against the cap, too (ruling 33).
+    #[serde(default)]
+    pub carried_usd: Usd,
     /// What is left.
     pub remaining_usd: Usd,
     /// Spend above the cap.
@@ -218,6 +234,9 @@ pub struct SessionSummary {
     pub hibernated: bool,
     /// Output waits for a decision.
     pub has_pending_review: bool,
+    /// The chain that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<SessionChainId>,
     /// Dollars spent.
     pub total_cost_usd: Usd,
     /// Of this many.
@@ -329,6 +348,7 @@ impl SessionView {
         let settings = session.settings();
         let queued_reason = (session.status() == AgentSessionStatus::Queued).then(|| {
             let reason = match session.run() {
+                None if session.waits_for_budget() => "budget-exhausted",
                 None => "pool-exhausted",
                 Some(run) if run.unplaced_at.is_some() => "placement-unavailable",
                 Some(_) => "launching",
@@ -340,6 +360,10 @@ impl SessionView {
             owner_id: session.owner_id().clone(),
             template_id: session.template_id(),
             chain_id: session.chain_id(),
+            continues: session.continues().map(|continues| continues.session_id),
+            continuation: session.continuation(),
+            handoff_document: session.handoff_document().cloned(),
+            context_policy: settings.context_policy,
             name: session.name().to_string(),
             working_directory: session.working_directory().to_string(),
             objective: session.objective().to_string(),
@@ -396,6 +420,7 @@ impl BudgetView {
             warn_at_percent: budget.warn_at_percent(),
             tokens_used: budget.tokens_used(),
             estimated_cost_usd: budget.estimated_cost_usd(),
+            carried_usd: budget.carried_usd(),
             remaining_usd: budget.remaining_usd(),
             overshoot_usd: budget.overshoot_usd(),
             percent_used: budget.percent_used().to_string(),
@@ -436,6 +461,7 @@ impl SessionSummary {
             status,
             hibernated: session.hibernated(),
             has_pending_review: session.has_pending_review(),
+            chain_id: session.chain_id(),
             total_cost_usd: session.metrics().total_cost_usd,
             hard_cap_usd: session.budget().hard_cap_usd(),
             context_window_usage_percent: session

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
+use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
@@ -36,6 +37,9 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The chain refuses.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// The skill refuses.
     #[error(transparent)]
     Skill(#[from] SkillError),
@@ -112,6 +116,7 @@ impl Problem {
             Self::Queue(error) => error.code(),
             Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
@@ -140,6 +145,7 @@ impl Problem {
             | Self::Queue(_)
             | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
+            | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::NameTaken
@@ -174,6 +180,10 @@ impl Problem {
             code: self.code().to_owned(),
             detail: sentence(&self.to_string()),
             violations,
+            continuation: match self {
+                Self::Session(SessionError::Continued { continuation }) => Some(*continuation),
+                _ => None,
+            },
         }
     }
 }

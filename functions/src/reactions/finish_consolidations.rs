@@ -21,7 +21,7 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
             | DomainEvent::Closed {}
             | DomainEvent::Cancelled {}
             | DomainEvent::Failed { .. }
-            | DomainEvent::ContextExhausted {}
+            | DomainEvent::ContextExhausted { .. }
             | DomainEvent::VoluntaryHandoff { .. }
             | DomainEvent::Retried { .. }
     )

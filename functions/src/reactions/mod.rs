@@ -4,6 +4,7 @@
 //! The relay hands every journal entry that something follows from to the reactions queue; here it is taken from there.
 //! A reaction may run twice for one entry: each looks at the state as it is now and does what is still to be done.
 
+pub mod chains;
 pub mod finish_consolidations;
 pub mod hand_on_slots;
 pub mod owned;
@@ -55,6 +56,7 @@ struct OwnedPointer {
 const fn concerns(event: &DomainEvent) -> bool {
     send_commands::concerns(event)
         || run_lifecycle::concerns(event)
+        || chains::concerns(event)
         || hand_on_slots::concerns(event)
         || finish_consolidations::concerns(event)
 }
@@ -178,7 +180,12 @@ async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
     for event in &entry.events {
         outcome = outcome.and(run_lifecycle::react(app, entry, event).await);
         outcome = outcome.and(send_commands::react(app, entry, event).await);
-        outcome = outcome.and(hand_on_slots::react(app, entry, event).await);
+        // Before slots are handed on, as a handoff takes the slot along (ruling 21); one that failed is tried again, and
+        // the slot is still there then.
+        match chains::react(app, entry, event).await {
+            Ok(()) => outcome = outcome.and(hand_on_slots::react(app, entry, event).await),
+            failed => outcome = outcome.and(failed),
+        }
         outcome = outcome.and(finish_consolidations::react(app, entry, event).await);
     }
     outcome

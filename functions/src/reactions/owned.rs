@@ -2,16 +2,16 @@
 
 use pilothouse_domain::{DomainEvent, OwnedEntry};
 
+use super::chains;
 use crate::app::App;
 use crate::edge::Problem;
 
 /// Whether something follows from an event.
-pub(super) const fn concerns(_event: &DomainEvent) -> bool {
-    false
+pub(super) const fn concerns(event: &DomainEvent) -> bool {
+    chains::concerns_of_chain(event)
 }
 
 /// Does what `event` orders.
-#[allow(clippy::unused_async)] // what it will do reads and writes
-pub(super) async fn react(_app: &App, _entry: &OwnedEntry, _event: &DomainEvent) -> Result<(), Problem> {
-    Ok(())
+pub(super) async fn react(app: &App, _entry: &OwnedEntry, event: &DomainEvent) -> Result<(), Problem> {
+    chains::react_of_chain(app, event).await
 }

@@ -109,9 +109,9 @@ async fn command(
             LifecycleCommand::Reload => reload(app, session).await?,
             LifecycleCommand::Begin => begin(app, session).await?,
             LifecycleCommand::Answer => {
-                let undecided = ordered(event).and_then(|order| session.unheard_decision(order.command_id));
                 // Not there any more: the sidecar has it.
-                let Some((request, decision)) = undecided else { return Ok(None) };
+                let unheard = ordered(event).and_then(|order| session.unheard_decision(order.command_id));
+                let Some((request, decision)) = unheard else { return Ok(None) };
                 answer(request, decision)
             }
             LifecycleCommand::Validate => return Ok(validation(session)),
@@ -144,7 +144,8 @@ async fn command(
 
 fn answer(request: &ToolCallId, decision: &Decision) -> Command {
     let request_id = request.clone();
-    let decided = |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
+    let decided =
+        |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
     match decision {
         Decision::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
         Decision::Approved => decided(true, None),

@@ -1,6 +1,7 @@
 //! Sessions: commands and queries of their owners (S0 8.9).
 
 pub mod approve;
+mod attach;
 pub mod budget;
 pub mod cancel;
 pub mod close;

@@ -10,8 +10,8 @@ use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
-use pilothouse_domain::{AgentSessionId, AgentSkillId, IdSource as _, Occasion, Usd};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, SessionBudget};
+use pilothouse_domain::{AgentSessionId, AgentSkillId, IdSource as _, Occasion, SessionChainId, Usd};
 use pilothouse_store::{CommitError, Store};
 use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
@@ -25,7 +25,8 @@ use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
 use crate::config::skills_to_start_with;
 use crate::edge::Problem;
-use crate::edge::input::{Body, Said, Violations, distinct_ids, maybe, maybe_by_serde, parsed};
+use crate::edge::input::{Body, Said, Violations, distinct_ids, maybe, maybe_by_serde, maybe_parsed, parsed};
+use crate::sessions::attach::Attachment;
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -83,6 +84,12 @@ pub struct StartSession {
     /// The same while it is Paused. Default: an hour.
     #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
     pub paused_timeout_seconds: Option<u64>,
+    /// What is done when the context window fills up: `handoff` (the default) or `compact`.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub context_policy: Option<ContextPolicy>,
+    /// A chain of yours that it is to go on with: one whose current session is over. The cap is the chain's then.
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub chain_id: Option<SessionChainId>,
     /// When it goes on by itself. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -156,7 +163,8 @@ pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueC
     let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     config.check().map_err(|wrong| Said(all(wrong)))?;
     for criterion in &config.validation_criteria {
-        CoveragePattern::new(criterion.coverage_pattern.as_deref()).map_err(|wrong| Said(wrong.to_string()))?;
+        CoveragePattern::new(criterion.coverage_pattern.as_deref())
+            .map_err(|wrong| Said(wrong.to_string()))?;
     }
     Ok(Some(config))
 }
@@ -173,6 +181,7 @@ impl StartSession {
             request_timeout_seconds: self.request_timeout_seconds.unwrap_or(defaults.request_timeout_seconds),
             default_answer: self.default_answer.as_ref().map(|a| a.as_str().to_owned()),
             context_warn_at_percent: self.context_warn_at_percent.unwrap_or(defaults.context_warn_at_percent),
+            context_policy: self.context_policy.unwrap_or_default(),
             max_retries: defaults.max_retries,
             idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(defaults.idle_timeout_seconds),
             paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(defaults.paused_timeout_seconds),
@@ -216,11 +225,18 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
         let cause = Cause::Owner { function: call.function.to_owned() };
         let new = body.input.new_session(id, &call)?;
         skills_to_start_with(&app, &call.owner, skills, &body.input.allowed_tools).await?;
-        let equip = |it: &mut Conversation, _: &mut SessionPool, _: &mut Occasion<'_>| {
-            it.session.equip(skills)?;
-            Ok(Vec::new())
+        let mut attachment = match body.input.chain_id {
+            Some(chain) => Some(Attachment::load(&app, &call, chain).await?),
+            None => None,
         };
-        let mut opening = app.prepare_session(&call.owner, cause, new, equip).await?;
+        let shape = |it: &mut Conversation, _: &mut SessionPool, cx: &mut Occasion<'_>| {
+            it.session.equip(skills)?;
+            attachment.as_mut().map_or(Ok(Vec::new()), |attachment| attachment.admit(it, cx))
+        };
+        let mut opening = app.prepare_session(&call.owner, cause.clone(), new, shape).await?;
+        if let Some(attachment) = attachment {
+            attachment.record(&app, &mut opening.commit, &cause)?;
+        }
 
         let mut answer = started(&opening)?;
         call.keep_answer(&mut opening.commit, &answer, &app)?;

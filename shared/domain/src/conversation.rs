@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use crate::queue::{QueueError, SessionMessage, SessionMessageQueue};
 use crate::session::{
-    AgentFact, AgentSession, AgentSessionStatus as S, Decision, InFlight, InFlightStep, OpenToolCall, Operation,
-    ProcessState, RunCause, RunPhase, SessionError, SubAgentSession,
+    AgentFact, AgentSession, AgentSessionStatus as S, Decision, InFlight, InFlightStep, OpenToolCall,
+    Operation, ProcessState, RunCause, RunPhase, SessionError, SubAgentSession,
 };
 use crate::text::{MessageContent, cut};
-use crate::value::{Answer, AutoContinueEnd, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus};
+use crate::value::{
+    Answer, AutoContinueEnd, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus,
+};
 use crate::{
     CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId, TurnId,
 };
@@ -149,9 +151,13 @@ impl Conversation {
         let mut more = Vec::new();
         for event in events {
             let decision = match event {
-                DomainEvent::InputReceived { answers, command: None, .. } => Decision::Answered(answers.clone()),
+                DomainEvent::InputReceived { answers, command: None, .. } => {
+                    Decision::Answered(answers.clone())
+                }
                 DomainEvent::PlanApproved { command: None, .. } => Decision::Approved,
-                DomainEvent::PlanRejected { command: None, feedback, .. } => Decision::Rejected(feedback.clone()),
+                DomainEvent::PlanRejected { command: None, feedback, .. } => {
+                    Decision::Rejected(feedback.clone())
+                }
                 _ => continue,
             };
             more.extend(self.say(MessageSource::User, &decision.as_message(), None, cx));
@@ -196,10 +202,19 @@ impl Conversation {
             source,
             expected_turn_id,
         };
-        if self.session.check(Operation::AcceptMessage).is_err() {
+        // An exhausted session's queue goes to whoever goes on with its work.
+        let handed_on = self.session.status() == S::ContextExhausted && self.session.continuation().is_none();
+        if !handed_on && self.session.check(Operation::AcceptMessage).is_err() {
             return Vec::new();
         }
         self.queue.take(new.pending(cx.now))
+    }
+
+    /// Says a long text of Pilothouse's own at once, in as many messages as it takes.
+    pub(crate) fn say_all(&mut self, text: &str, cx: &mut Occasion<'_>) -> Events {
+        let letters: Vec<char> = text.chars().collect();
+        let parts = letters.chunks(MessageContent::MAX).map(|part| part.iter().collect::<String>());
+        parts.flat_map(|part| self.say(MessageSource::System, &part, None, cx)).collect()
     }
 
     /// Takes a fact of the current run. It is never discarded (ruling 17): it counts, waits, or is recorded with the
@@ -273,6 +288,9 @@ impl Conversation {
             matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
             AgentFact::Used(report) => self.record_usage(&report, cx),
+            AgentFact::HandoffWritten(document) if self.session.status() == S::ContextExhausted => {
+                self.session.record_handoff(*document, cx)
+            }
             // One that was sent again is settled by the run that has it now.
             AgentFact::MessageInjected(id) | AgentFact::TurnStarted { message: Some(id), .. }
                 if self.session.in_flight().iter().all(|m| m.message_id != id) =>
@@ -338,8 +356,11 @@ impl Conversation {
         Ok(match fact {
             AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
             AgentFact::TurnStarted { turn, message } => session.start_turn(turn, message, cx)?,
-            AgentFact::TurnCompleted { turn, output } => {
-                session.turn_ended(turn, output, cx)?
+            AgentFact::TurnCompleted { turn, output } => session.turn_ended(turn, output, cx)?,
+            // Its last words were said: whoever goes on has what there is.
+            AgentFact::SessionEnded { .. } if session.status() == S::ContextExhausted => {
+                session.await_no_document();
+                Vec::new()
             }
             AgentFact::SessionEnded { is_error, reason, message, output } => {
                 session.conversation_ended(is_error, reason, message, output, cx)?
@@ -351,7 +372,7 @@ impl Conversation {
             AgentFact::Used(report) => self.record_usage(&report, cx),
             AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
             AgentFact::ContextExhausted => session.exhaust_context(cx)?,
-            AgentFact::HandoffWritten => vec![DomainEvent::HandoffDocumentRecorded {}],
+            AgentFact::HandoffWritten(document) => session.record_handoff(*document, cx),
             AgentFact::HandedOver { reason } => session.hand_over(&reason, cx)?,
             AgentFact::Said { subagent } => vec![DomainEvent::MessageRecorded { sub_agent_id: subagent }],
             AgentFact::ToolStarted { call, name, subagent } => {
@@ -543,7 +564,12 @@ impl Conversation {
     }
 
     /// What becomes of messages and subagents when their run is over.
-    fn leave_run(&mut self, run: RunId, drained: bool, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    fn leave_run(
+        &mut self,
+        run: RunId,
+        drained: bool,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = Vec::new();
         for sent in self.session.take_in_flight(run) {
             events.extend(match (sent.step, drained) {
@@ -686,6 +712,9 @@ impl Conversation {
         let status = self.session.status();
         let mut events = Vec::new();
         while let Some(fact) = self.session.next_deferred() {
+            if matches!(fact, AgentFact::SessionEnded { .. }) {
+                self.session.await_no_document();
+            }
             events.push(Self::ignored(fact.name(), format!("the session is {status}")));
         }
         if matches!(status, S::Completed | S::Cancelled) {
@@ -694,7 +723,9 @@ impl Conversation {
             self.session.forget_in_flight();
             events.extend(ended);
         }
-        events.extend(self.session.order_stop(cx));
+        if !self.session.awaits_document() {
+            events.extend(self.session.order_stop(cx));
+        }
         events
     }
 

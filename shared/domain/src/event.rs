@@ -10,11 +10,12 @@ use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
-    Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
+    Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
+    ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, AgentSkillId, CommandId, MemoryPillId, MessageId, OutputId, RunId, SubAgentId, Timestamp,
-    ToolCallId, TurnId, Usd,
+    AgentSessionId, AgentSkillId, CommandId, HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId,
+    SessionChainId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -233,14 +234,98 @@ domain_events! {
         model_context_limit: Option<u64>,
     };
     /// The context window is full.
-    ContextExhausted = "ContextExhaustedEvent" {};
+    ContextExhausted = "ContextExhaustedEvent" {
+        /// The chain that it was part of before; none: its chain begins now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chain_id: Option<SessionChainId>,
+    };
     /// The agent hands over by itself.
     VoluntaryHandoff = "SessionVoluntaryHandoffEvent" {
         /// Why.
         reason: String,
+        /// The chain that it was part of before; none: its chain begins now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chain_id: Option<SessionChainId>,
     };
     /// The document for the continuation is there.
-    HandoffDocumentRecorded = "SessionHandoffDocumentRecordedEvent" {};
+    HandoffDocumentRecorded = "SessionHandoffDocumentRecordedEvent" {
+        /// Which; none in entries of before chains.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handoff_document_id: Option<HandoffDocumentId>,
+    };
+    /// What waited goes on in another session: the work and its messages (ruling 30).
+    WorkHandedOn = "SessionWorkHandedOnEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session that goes on.
+        continuation: AgentSessionId,
+        /// The messages that it has from now on.
+        message_ids: Vec<MessageId>,
+    };
+    /// The session goes on with the work of another.
+    WorkTakenUp = "SessionWorkTakenUpEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session before it.
+        from_session_id: AgentSessionId,
+        /// Its place in the chain, from 1.
+        position: u32,
+        /// The messages that it has from it.
+        message_ids: Vec<MessageId>,
+    };
+    /// A session that others went on from was told of more spend (ruling 33).
+    LateSpend = "SessionLateSpendEvent" {
+        /// What it spent itself, all in all.
+        total_cost_usd: Usd,
+    };
+    /// What the sessions before this one spent was counted anew (ruling 33).
+    ChainSpendCounted = "SessionChainSpendCountedEvent" {
+        /// What they spent together.
+        carried_usd: Usd,
+    };
+    /// A chain begins (S0 8.6).
+    ChainCreated = "SessionChainCreatedEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// What its first session was to do.
+        original_objective: String,
+        /// Its first session.
+        first_session_id: AgentSessionId,
+    };
+    /// A session of a chain hands over: its document is there (S0 8.6).
+    HandoffInitiated = "SessionHandoffInitiatedEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session that hands over.
+        from_session_id: AgentSessionId,
+        /// Its document.
+        handoff_document_id: HandoffDocumentId,
+        /// Whether the document was put together from what was recorded.
+        synthesized: bool,
+    };
+    /// A session was attached to a chain (S0 8.6).
+    AddedToChain = "SessionAddedToChainEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session.
+        new_session_id: AgentSessionId,
+        /// Its place, from 1.
+        position: u32,
+    };
+    /// A chain is done (S0 8.6).
+    ChainCompleted = "SessionChainCompletedEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// Its sessions.
+        total_sessions: usize,
+        /// What they spent together.
+        total_cost_usd: Usd,
+    };
+    /// A chain was cancelled (S0 8.6).
+    ChainCancelled = "SessionChainCancelledEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+    };
     /// The agent asks and waits.
     WaitingForInput = "SessionWaitingForInputEvent" {
         /// The request; answers name it.

@@ -75,6 +75,8 @@ uuid_ids! {
     MemoryPillId = "a memory pill id (a UUID)";
     /// A chain of sessions.
     SessionChainId = "a chain id (a UUID)";
+    /// A handoff document (S0 8.5).
+    HandoffDocumentId = "a handoff document id (a UUID)";
     /// A message: of the queue or of the agent.
     MessageId = "a message id (a UUID)";
     /// One life of one sidecar for a session (ruling 3).

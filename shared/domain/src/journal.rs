@@ -123,6 +123,14 @@ fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuat
     format!("Does not go on by itself: {why}{what}")
 }
 
+fn and_messages(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", and has the message that waited".to_owned(),
+        n => format!(", and has the {n} messages that waited"),
+    }
+}
+
 /// The line that an event adds to the activity stream. Those that an agent's own event stands for add none.
 #[allow(clippy::too_many_lines)] // one line an event, on purpose in one table
 pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
@@ -190,11 +198,29 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::ContextNearingLimit { usage_percent, .. } => {
             (T::Notice, format!("The context window is {usage_percent}% full"))
         }
-        E::ContextExhausted {} => {
+        E::ContextExhausted { .. } => {
             (T::StatusChange, "ContextExhausted: the context window is full".to_owned())
         }
-        E::VoluntaryHandoff { reason } => (T::HandoffInitiated, format!("The agent hands over: {reason}")),
-        E::HandoffDocumentRecorded {} => (T::HandoffInitiated, "The handoff document is recorded".to_owned()),
+        E::VoluntaryHandoff { reason, .. } => {
+            (T::HandoffInitiated, format!("The agent hands over: {reason}"))
+        }
+        E::HandoffDocumentRecorded { .. } => {
+            (T::HandoffInitiated, "The handoff document is recorded".to_owned())
+        }
+        E::WorkHandedOn { continuation, message_ids, .. } => (
+            T::HandoffInitiated,
+            format!("Session {continuation} goes on with the work{}", and_messages(message_ids.len())),
+        ),
+        E::WorkTakenUp { from_session_id, position, message_ids, .. } => (
+            T::HandoffInitiated,
+            format!(
+                "Goes on with the work of session {from_session_id}, as number {position} of its chain{}",
+                and_messages(message_ids.len())
+            ),
+        ),
+        E::ChainSpendCounted { carried_usd } => {
+            (T::Notice, format!("The sessions before this one spent {carried_usd} dollars"))
+        }
         E::WaitingForInput { questions, .. } => {
             (T::UserQuestion, questions.first().map_or("The agent asks".to_owned(), |q| q.question.clone()))
         }

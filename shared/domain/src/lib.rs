@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
+//! | [`chain`] | the `SessionChain` aggregate: one piece of work over several sessions |
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
@@ -17,6 +18,7 @@
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod chain;
 pub mod composition;
 pub mod conversation;
 pub mod deadline;
@@ -35,6 +37,7 @@ pub mod time;
 pub mod trace;
 pub mod value;
 
+pub use chain::SessionChain;
 pub use deadline::Deadlines;
 pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;

@@ -150,6 +150,8 @@ texts! {
     Feedback: 1..=2000, verbatim;
     /// A decision that the agent logs (S0 8.7, `AgentLogDecisionCommand`).
     DecisionText: 1..=2000, verbatim;
+    /// A part of a handoff document (S0 8.4).
+    HandoffText: 1..=4000, verbatim;
     /// The document of a plan (S0 8.5).
     PlanContent: 1..=10000, verbatim;
     /// The name of a skill, trimmed (S0 8.5).
@@ -179,6 +181,13 @@ impl AdapterName {
     /// The adapter that plays scripts and recordings.
     pub fn script() -> Self {
         Self("script".to_owned())
+    }
+}
+
+impl HandoffText {
+    /// A sentence of the program's own, which keeps the limits.
+    pub(crate) fn standing(text: &'static str) -> Self {
+        Self(text.to_owned())
     }
 }
 

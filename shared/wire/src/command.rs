@@ -1,9 +1,10 @@
 //! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
 
 use pilothouse_domain::value::{
-    Answer, McpToolDefinition, MessagePriority, MessageSource, SkillSubAgentDefinition, ValidationCriterion,
+    Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
+    SkillSubAgentDefinition, ValidationCriterion,
 };
-use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
+use pilothouse_domain::{AgentSessionId, CommandId, MessageId, ToolCallId, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -144,7 +145,26 @@ pub struct AgentSessionConfig {
     pub plan_approval_required: bool,
     /// What the context window may fill to before the sidecar warns, in percent.
     pub context_warn_at_percent: u8,
+    /// What is done when the context window fills up (ruling 35).
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
+    /// What the session before it in its chain left (ruling 34); none where it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<Handoff>,
     /// What the adapter alone understands: for `script`, the run to play.
     #[serde(default)]
     pub adapter_options: Value,
+}
+
+/// What the session before left to this one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Handoff {
+    /// The session before it.
+    pub from_session_id: AgentSessionId,
+    /// Its own place in the chain; the first is 1.
+    pub position: u32,
+    /// What was done and what remains.
+    #[serde(flatten)]
+    pub document: HandoffDocument,
 }

@@ -322,6 +322,10 @@ impl Player {
         Ok(())
     }
 
+    fn handoff_text(&self) -> String {
+        self.config.handoff.as_ref().map_or_else(String::new, |handoff| handoff.document.to_text())
+    }
+
     pub(super) fn turn_id(&self) -> Option<TurnId> {
         self.turn.as_ref().map(|turn| turn.id.clone())
     }
@@ -348,6 +352,7 @@ impl Player {
             *text = text
                 .replace("{{message}}", &self.last_message)
                 .replace("{{objective}}", &self.config.objective)
+                .replace("{{handoff}}", &self.handoff_text())
                 .replace("{{configuration}}", &self.configuration());
         }
     }

@@ -155,6 +155,8 @@ pub(crate) fn config(options: Value) -> AgentSessionConfig {
         objective: "write a poem".into(),
         plan_approval_required: true,
         context_warn_at_percent: 80,
+        context_policy: pilothouse_domain::value::ContextPolicy::default(),
+        handoff: None,
         adapter_options: options,
     }
 }

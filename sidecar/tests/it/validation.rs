@@ -93,10 +93,7 @@ async fn each_criterion_is_met_or_says_why_not() {
         (&json!(false), &json!("one\ntwo")),
         "both streams, in order"
     );
-    assert_eq!(
-        results[1]["reason"],
-        "`echo one; echo two >&2; exit 3` failed with exit code 3: two"
-    );
+    assert_eq!(results[1]["reason"], "`echo one; echo two >&2; exit 3` failed with exit code 3: two");
     let reason = results[2]["reason"].as_str().unwrap();
     assert!(reason.contains("signal 15"), "{reason}");
     let folder = folders.root().canonicalize().unwrap();
@@ -136,7 +133,10 @@ async fn output_is_bounded_and_its_end_is_kept() {
     let (gateway, _folders, _sidecar) = resting().await;
     let results = checked(
         &gateway,
-        json!([coverage("echo first; yes 'a line of no interest' | head -n 200000; echo 'coverage: 88%'", "80")]),
+        json!([coverage(
+            "echo first; yes 'a line of no interest' | head -n 200000; echo 'coverage: 88%'",
+            "80"
+        )]),
     )
     .await;
     assert_eq!((&results[0]["passed"], &results[0]["coverage"]), (&json!(true), &json!("88")));
@@ -154,7 +154,10 @@ async fn a_limit_ends_all_that_a_command_started() {
     let pid = process(&gateway, &file).await;
     let results = results(&gateway, id).await;
     assert_eq!(results[0]["passed"], false);
-    assert!(results[0]["reason"].as_str().unwrap().contains("did not end within the 1 seconds"), "{results:?}");
+    assert!(
+        results[0]["reason"].as_str().unwrap().contains("did not end within the 1 seconds"),
+        "{results:?}"
+    );
     assert_eq!(results[0]["output"], "begun");
     assert_eq!(results.len(), 2);
     until_gone(&gateway, pid).await;
@@ -165,7 +168,10 @@ async fn a_limit_ends_all_that_a_command_started() {
 async fn what_a_command_leaves_behind_ends_with_it() {
     let (gateway, folders, _sidecar) = resting().await;
     let file = folders.root().join("pid");
-    let command = format!("sh -c 'echo $$ > {0}; exec sleep 600' & while [ ! -s {0} ]; do :; done; echo over", file.display());
+    let command = format!(
+        "sh -c 'echo $$ > {0}; exec sleep 600' & while [ ! -s {0} ]; do :; done; echo over",
+        file.display()
+    );
     let results = checked(&gateway, json!([criterion(&command)])).await;
     assert_eq!((&results[0]["passed"], &results[0]["output"]), (&json!(true), &json!("over")));
     until_gone(&gateway, process(&gateway, &file).await).await;
@@ -211,8 +217,7 @@ async fn what_is_checked_dies_with_its_sidecar() {
 async fn a_validation_is_taken_up_by_the_next_process_of_the_run() {
     let (gateway, folders, sidecar) = resting().await;
     let (file, marker) = (folders.root().join("pid"), folders.root().join("again"));
-    let command =
-        format!("echo $$ > {}; [ -e {} ] || sleep 600", file.display(), marker.display());
+    let command = format!("echo $$ > {}; [ -e {} ] || sleep 600", file.display(), marker.display());
     let id = gateway.send(validation(json!([criterion(&command)]), 600));
     process(&gateway, &file).await;
     sidecar.signal(Signal::SIGKILL);

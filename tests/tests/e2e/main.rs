@@ -8,6 +8,7 @@
 
 mod auto_continue;
 mod bodies;
+mod chains;
 mod dead_letters;
 mod delivery;
 mod docs;

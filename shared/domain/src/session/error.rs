@@ -1,8 +1,8 @@
 //! Why a session refuses (ruling 5: each has a stable code and a sentence that says what to do).
 
-use crate::Usd;
 use crate::session::{AgentSessionStatus, Operation};
 use crate::value::InvalidBudget;
+use crate::{AgentSessionId, Usd};
 
 /// A refusal. The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +63,12 @@ pub enum SessionError {
         /// What: `pause`.
         what: &'static str,
     },
+    /// Its work goes on in another session (ruling 35).
+    #[error("the work of this session goes on in session {continuation}; do it there")]
+    Continued {
+        /// That session.
+        continuation: AgentSessionId,
+    },
     /// More skills than a session may have.
     #[error("a session can have at most {max} skills")]
     TooManySkills {
@@ -97,6 +103,9 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
             ": wait until its turn is over"
         }
         (Operation::AcceptMessage, S::Failed) => "; retry it first",
+        (Operation::RequestCancel, S::ContextExhausted) => {
+            ": a session that goes on with its work is about to begin; cancel that one, or the chain"
+        }
         (Operation::AcceptMessage, S::ContextExhausted) => ": its context window is full",
         _ => "",
     }
@@ -118,6 +127,7 @@ impl SessionError {
             Self::WrongKindOfRequest { .. } => "wrong-request",
             Self::RetriesExhausted { .. } => "retries-exhausted",
             Self::NotCapable { .. } => "not-supported",
+            Self::Continued { .. } => "continued",
             Self::TooManySkills { .. } => "too-many-skills",
             Self::SkillNotEnabled => "skill-not-enabled",
             Self::ReloadUnderWay => "reload-under-way",

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
-    Capabilities, ContextWindowSnapshot, CriterionResult, Question, SessionOutput, SessionTask, TokenUsage,
+    Capabilities, ContextWindowSnapshot, CriterionResult, HandoffDocument, Question, SessionOutput,
+    SessionTask, TokenUsage,
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, ToolCallId, TurnId, Usd};
 
@@ -68,7 +69,7 @@ pub enum AgentFact {
     /// The window is full.
     ContextExhausted,
     /// The document for the continuation.
-    HandoffWritten,
+    HandoffWritten(Box<HandoffDocument>),
     /// The agent hands over by itself.
     HandedOver {
         /// Why.
@@ -156,7 +157,7 @@ impl AgentFact {
             Self::Used(_) => "Usage",
             Self::ContextNearingLimit { .. } => "A warning about the context window",
             Self::ContextExhausted => "The full context window",
-            Self::HandoffWritten => "A handoff document",
+            Self::HandoffWritten(_) => "A handoff document",
             Self::HandedOver { .. } => "A handoff",
             Self::Said { .. } => "A message",
             Self::ToolStarted { .. } => "A tool call",

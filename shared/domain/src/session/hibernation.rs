@@ -37,7 +37,8 @@ impl AgentSession {
         if stop.is_empty() {
             return Ok(stop);
         }
-        let mut events = vec![DomainEvent::HibernationOrdered { idle_seconds: self.idle_seconds().unwrap_or(0) }];
+        let mut events =
+            vec![DomainEvent::HibernationOrdered { idle_seconds: self.idle_seconds().unwrap_or(0) }];
         events.extend(stop);
         Ok(events)
     }

@@ -67,7 +67,9 @@ impl AgentSession {
             budget: new.budget,
             metrics: SessionMetrics::default(),
             meters: BTreeMap::new(),
-            auto_continue: new.auto_continue.map(|auto| AutoContinueConfig { current_continuation_count: 0, ..auto }),
+            auto_continue: new
+                .auto_continue
+                .map(|auto| AutoContinueConfig { current_continuation_count: 0, ..auto }),
             task_list: None,
             plan: None,
             api_key_hash: None,
@@ -97,6 +99,10 @@ impl AgentSession {
             open_tool_calls: BTreeMap::new(),
             between_turns: None,
             unheard_answers: Vec::new(),
+            handoff_document: None,
+            document_awaited_until: None,
+            continues: None,
+            continuation: None,
             control_version: 1,
             journal_sequence: 0,
         };
@@ -108,7 +114,8 @@ impl AgentSession {
         if self.run.is_some() {
             return None;
         }
-        let cause = self.slot_wanted.take()?;
+        let cause = self.slot_wanted()?;
+        self.slot_wanted = None;
         self.runs += 1;
         let id = cx.run_id();
         self.run = Some(Run {
@@ -350,6 +357,9 @@ impl AgentSession {
         cx: &Occasion<'_>,
     ) -> Result<Events, SessionError> {
         self.check(Operation::Retry)?;
+        if let Some(continuation) = self.continuation {
+            return Err(SessionError::Continued { continuation });
+        }
         self.ensure_budget()?;
         if self.retry_count >= self.settings.max_retries {
             return Err(SessionError::RetriesExhausted { max: self.settings.max_retries });
@@ -378,7 +388,12 @@ impl AgentSession {
         self.check(Operation::ChangeBudget)?;
         self.budget.change(cap, warn_at_percent.unwrap_or_else(|| self.budget.warn_at_percent()))?;
         self.touch_control();
-        Ok(vec![DomainEvent::BudgetChanged { cap_usd: cap }])
+        let mut events = vec![DomainEvent::BudgetChanged { cap_usd: cap }];
+        if self.status() == AgentSessionStatus::Queued && self.run.is_none() {
+            // It may have waited for nothing else.
+            events.extend(self.slot_wanted.map(|cause| DomainEvent::SlotWanted { cause }));
+        }
+        Ok(events)
     }
 
     /// What every end has in common.
@@ -433,10 +448,9 @@ impl AgentSession {
         use AgentSessionStatus as S;
         match (kind, self.status()) {
             // The stop that follows a terminal status has nothing left to confirm.
-            (
-                LifecycleCommand::Begin | LifecycleCommand::Answer | LifecycleCommand::Validate,
-                _,
-            ) => return Ok(Vec::new()),
+            (LifecycleCommand::Begin | LifecycleCommand::Answer | LifecycleCommand::Validate, _) => {
+                return Ok(Vec::new());
+            }
             (LifecycleCommand::Reload, _) => return self.reload_done(command),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
             // Nor has the stop of a run that is not needed while its session rests.

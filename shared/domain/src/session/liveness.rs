@@ -42,14 +42,16 @@ pub enum Due {
     Request,
     /// A run that was told to end.
     Stop,
+    /// No handoff document.
+    Document,
+    /// The acknowledgement of a reload.
+    Reload,
     /// No `received` for an answer or a decision.
     Answer,
     /// No `received` for a validation, or no result of it.
     Validation,
     /// Nothing was heard of the session for its idle time.
     Hibernation,
-    /// The acknowledgement of a reload.
-    Reload,
 }
 
 impl AgentSession {
@@ -93,6 +95,7 @@ impl AgentSession {
             due.extend(self.validation_due(limits).map(|at| (at, Due::Validation)));
             due.extend(self.hibernation_due(limits).map(|at| (at, Due::Hibernation)));
         }
+        due.extend(self.document_awaited_until.map(|until| (until, Due::Document)));
         due.extend(self.reload_due(limits).map(|at| (at, Due::Reload)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
@@ -157,10 +160,14 @@ impl AgentSession {
                 Due::Message => self.on_unheard_message(cx),
                 Due::Request => self.expire_requests(cx)?,
                 Due::Stop => self.order_kill(false, cx),
+                Due::Document => {
+                    self.await_no_document();
+                    Vec::new()
+                }
+                Due::Reload => self.on_reload_due(process, cx),
                 Due::Answer => self.on_unheard_answer(cx),
                 Due::Validation => self.on_validation_due(cx)?,
                 Due::Hibernation => self.hibernate(cx)?,
-                Due::Reload => self.on_reload_due(process, cx),
             });
         }
         Ok(events)
@@ -418,6 +425,7 @@ impl AgentSession {
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
         // What a stopped agent did, and what it was told, ended with it.
         self.after_stop = None;
+        self.await_no_document();
         let mut events = Vec::new();
         let calls: Vec<_> = std::mem::take(&mut self.open_tool_calls).into_iter().collect();
         events.extend(calls.into_iter().map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {

@@ -11,12 +11,14 @@
 //! | `metering` | usage and budget |
 //! | [`run`] | runs and the order of their envelopes |
 //! | `liveness` | deadlines, dead processes, activity after a stop |
+//! | `handoff` | the document, the chain, what a continuation takes over |
 //! | [`fact`] | what an agent tells |
 //! | `skills` | skills, and hot loading |
 //! | [`subagent`] | the `SubAgentSession` entity |
 
 mod error;
 pub mod fact;
+mod handoff;
 mod hibernation;
 mod lifecycle;
 mod liveness;
@@ -36,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SessionError;
 pub use fact::{AgentFact, MeterTotals, UsageReport};
+pub use handoff::Continues;
 pub use lifecycle::{NewSession, Opening};
 pub use liveness::{Due, ProcessState};
 pub(crate) use request::UnheardAnswer;
@@ -46,8 +49,8 @@ pub use subagent::{SubAgentSession, SubAgentStatus};
 
 use crate::text::{AdapterName, Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AutoContinueConfig, Capabilities, ExecutionMode, FailureReason, SessionBudget, SessionMetrics,
-    SessionOutput, SessionPlan, SessionTaskList,
+    AutoContinueConfig, Capabilities, ContextPolicy, ExecutionMode, FailureReason, RecordedHandoff,
+    SessionBudget, SessionMetrics, SessionOutput, SessionPlan, SessionTaskList,
 };
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, MessageId, Occasion, OutputId,
@@ -116,6 +119,19 @@ pub struct AgentSession {
     /// Answers and decisions that the sidecar does not have yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unheard_answers: Vec<UnheardAnswer>,
+
+    /// The document that it leaves to whoever goes on.
+    #[serde(default)]
+    handoff_document: Option<RecordedHandoff>,
+    /// Until when its agent may write that document, once its context is full.
+    #[serde(default)]
+    document_awaited_until: Option<Timestamp>,
+    /// What it took over from the session before it.
+    #[serde(default)]
+    continues: Option<Continues>,
+    /// The session that goes on with its work.
+    #[serde(default)]
+    continuation: Option<AgentSessionId>,
 
     control_version: u64,
     pub(crate) journal_sequence: u64,
@@ -325,6 +341,9 @@ pub struct SessionSettings {
     pub default_answer: Option<String>,
     /// How full the context window may get before a warning, in percent. Default: 85.
     pub context_warn_at_percent: u8,
+    /// What is done when the context window fills up (ruling 35). Default: the work is handed over.
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
     /// How often a failed session may be retried. Default: 3 (S0 8.4).
     pub max_retries: u32,
     /// Seconds after which a session that rests or waits, and of which nothing is heard, hibernates (ruling 22); 0: never.
@@ -357,6 +376,7 @@ impl Default for SessionSettings {
             request_timeout_seconds: 24 * 60 * 60,
             default_answer: None,
             context_warn_at_percent: 85,
+            context_policy: ContextPolicy::default(),
             max_retries: 3,
             idle_timeout_seconds: Self::default_idle_timeout(),
             paused_timeout_seconds: Self::default_paused_timeout(),
@@ -514,9 +534,9 @@ impl AgentSession {
         &self.past_runs
     }
 
-    /// What a run is wanted for while there is none.
-    pub const fn slot_wanted(&self) -> Option<RunCause> {
-        self.slot_wanted
+    /// What a run is wanted for while there is none. Nothing is while a Queued session has nothing left to spend.
+    pub fn slot_wanted(&self) -> Option<RunCause> {
+        self.slot_wanted.filter(|_| !self.waits_for_budget())
     }
 
     /// The turn under way.
@@ -584,7 +604,13 @@ impl AgentSession {
     /// Refuses an operation that does not fit the status.
     pub fn check(&self, operation: Operation) -> Result<AgentSessionStatus, SessionError> {
         let status = self.status();
-        operation.next(status).ok_or(SessionError::InvalidTransition { operation, status })
+        let refusal = || match self.continuation {
+            Some(continuation) if status == AgentSessionStatus::ContextExhausted => {
+                SessionError::Continued { continuation }
+            }
+            _ => SessionError::InvalidTransition { operation, status },
+        };
+        operation.next(status).ok_or_else(refusal)
     }
 
     /// Moves to `state` if the table says so.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::text::cut;
 use crate::value::{FailureReason, SessionOutput, SessionTask, SessionTaskList};
-use crate::{DomainEvent, Events, MessageId, Occasion, TurnId};
+use crate::{DomainEvent, Events, MessageId, Occasion, SessionChainId, TurnId};
 
 impl AgentSession {
     /// A turn began: Idle, Interrupted or Running → Running (ruling 18).
@@ -44,7 +44,10 @@ impl AgentSession {
         if other || self.is_between_turns() {
             // The turn was replaced before its end arrived, or had ended; the open one goes on.
             let status = self.status();
-            return Err(SessionError::InvalidTransition { operation: Operation::RecordTurnCompleted, status });
+            return Err(SessionError::InvalidTransition {
+                operation: Operation::RecordTurnCompleted,
+                status,
+            });
         }
         if self.validates() {
             return Ok(self.hold_end(AgentFact::TurnCompleted { turn, output }));
@@ -212,20 +215,21 @@ impl AgentSession {
     }
 
     /// `RecordContextExhausted()`: Running → `ContextExhausted`.
-    pub(crate) fn exhaust_context(&mut self, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn exhaust_context(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::RecordContextExhausted, State::ContextExhausted)?;
-        self.leave_for_good(cx);
-        Ok(vec![DomainEvent::ContextExhausted {}])
+        let chain_id = self.leave_for_good(cx);
+        Ok(vec![DomainEvent::ContextExhausted { chain_id }])
     }
 
     /// `RecordVoluntaryHandoff(…)`: Running → `ContextExhausted`.
-    pub(crate) fn hand_over(&mut self, reason: &str, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn hand_over(&mut self, reason: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::RecordVoluntaryHandoff, State::ContextExhausted)?;
-        self.leave_for_good(cx);
-        Ok(vec![DomainEvent::VoluntaryHandoff { reason: cut(reason, 1000) }])
+        let chain_id = self.leave_for_good(cx);
+        Ok(vec![DomainEvent::VoluntaryHandoff { reason: cut(reason, 1000), chain_id }])
     }
 
-    fn leave_for_good(&mut self, cx: &Occasion<'_>) {
+    /// Returns the chain that it was part of before.
+    fn leave_for_good(&mut self, cx: &mut Occasion<'_>) -> Option<SessionChainId> {
         self.count_held_turn(cx);
         self.between_turns = None;
         self.unheard_answers.clear();
@@ -233,6 +237,13 @@ impl AgentSession {
         self.turn = None;
         self.cancel_accepted = false;
         self.updated_at = cx.now;
+        self.await_document(cx);
+        let before = self.chain_id;
+        // A consolidation that does not fit one context is given up with it; nobody goes on.
+        if self.consolidates.is_none() {
+            self.chain_id.get_or_insert_with(|| cx.chain_id());
+        }
+        before
     }
 
     /// `RecordContextNearingLimit(…)`: a warning, only while Running.

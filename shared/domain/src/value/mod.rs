@@ -4,6 +4,7 @@ mod activity;
 mod auto_continue;
 mod budget;
 mod capabilities;
+mod handoff;
 mod metrics;
 mod output;
 mod plan;
@@ -16,8 +17,10 @@ pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
     ValidationType,
 };
+pub(crate) use budget::SpendEffect;
 pub use budget::{InvalidBudget, SessionBudget};
 pub use capabilities::Capabilities;
+pub use handoff::{HandoffDocument, RecordedHandoff, Remembered};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
@@ -30,6 +33,17 @@ pub use tool::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// What is done when a context window fills up (ruling 35).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ContextPolicy {
+    /// The work is handed to a new session with a document; the agent does not compact by itself.
+    #[default]
+    Handoff,
+    /// The agent compacts its own context (S1 6.1).
+    Compact,
+}
 
 /// How a session came to run (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

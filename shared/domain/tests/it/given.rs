@@ -1,6 +1,7 @@
 //! Stories: given where a session stands, when something happens, then what follows.
 
 mod auto_continue;
+pub(crate) mod chains;
 mod composition;
 mod delivery;
 mod hibernation;

@@ -80,6 +80,7 @@ enum Fact {
     NearingLimit,
     Exhausted,
     HandedOver,
+    Written,
     Said,
     ToolStarted,
     ToolEnded,
@@ -124,6 +125,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             Just(F::NearingLimit),
             Just(F::Exhausted),
             Just(F::HandedOver),
+            Just(F::Written),
         ],
     ]
 }
@@ -231,6 +233,7 @@ impl Life {
             F::NearingLimit => AgentFact::ContextNearingLimit { usage_percent: "85".to_owned() },
             F::Exhausted => AgentFact::ContextExhausted,
             F::HandedOver => AgentFact::HandedOver { reason: String::new() },
+            F::Written => crate::given::chains::written(&format!("part {}", n % 3)),
             F::Said => said(),
             F::ToolStarted => {
                 self.calls += 1;
@@ -395,7 +398,13 @@ impl Life {
         let between = !json["betweenTurns"].is_null();
         assert!(!session.is_validating() || status == S::Running, "{status} validates");
         assert!(!between || session.turn().is_none(), "between two turns in one");
-        assert!(!between || matches!(status, S::Running | S::Pausing | S::Paused | S::Resuming | S::Interrupting | S::Cancelling));
+        assert!(
+            !between
+                || matches!(
+                    status,
+                    S::Running | S::Pausing | S::Paused | S::Resuming | S::Interrupting | S::Cancelling
+                )
+        );
         let auto = session.auto_continue();
         assert!(auto.is_none_or(|a| a.current_continuation_count <= a.max_continuations));
 
@@ -434,6 +443,11 @@ impl Life {
             "{} left by {step:?}",
             before.status()
         );
+
+        // An exhausted session has its chain, and its agent may write its document as long as it lives.
+        assert_eq!(session.chain_id().is_some(), status == S::ContextExhausted);
+        let may_write = status == S::ContextExhausted && session.run().is_some();
+        assert!(!session.awaits_document() || may_write, "a document of nobody is awaited");
 
         // What the owner decides by.
         assert!(session.control_version() >= before.control_version());
@@ -510,7 +524,8 @@ impl Life {
         }
         let session = &self.scene.conv.session;
         let rests = session.status().is_terminal()
-            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused);
+            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused)
+            || session.waits_for_budget();
         assert!(rests, "hangs in {}", session.status());
         assert!(
             session.run().is_none() && session.slot_wanted().is_none(),

@@ -13,8 +13,8 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
-    Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource, Question, SessionBudget, SessionOutput, TokenUsage,
-    ValidationCriterion, ValidationType,
+    Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource, Question,
+    SessionBudget, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId,

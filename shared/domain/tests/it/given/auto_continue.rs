@@ -1,7 +1,9 @@
 //! Going on by itself (S0 8.5, 8.10; ruling 36).
 
 use pilothouse_domain::conversation::Outcome;
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState};
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState,
+};
 use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource};
 use pilothouse_domain::{CommandId, DomainEvent};
 use uuid::Uuid;
@@ -285,7 +287,12 @@ fn an_agent_that_ended_is_validated_too() {
 fn an_error_after_the_turn_does_not_end_the_loop() {
     let scene = Scene::looping(5).told(completes("t1"));
     let result = crate::scene::validated(&scene, true);
-    scene.told(ends(true)).then_status(S::Running).told(result).then_status(S::Idle).then_event("RunStopOrdered");
+    scene
+        .told(ends(true))
+        .then_status(S::Running)
+        .told(result)
+        .then_status(S::Idle)
+        .then_event("RunStopOrdered");
 }
 
 #[test]

@@ -109,10 +109,7 @@ fn what_comes_while_it_falls_asleep_wakes_it() {
         .when(|s| s.die(true))
         .then_hibernated(S::Interrupted);
     falling_asleep(S::Idle, IDLE).when(Scene::close).then_status(S::Completed);
-    falling_asleep(S::Interrupted, IDLE)
-        .when(Scene::cancel)
-        .when(|s| s.die(true))
-        .then_status(S::Cancelled);
+    falling_asleep(S::Interrupted, IDLE).when(Scene::cancel).when(|s| s.die(true)).then_status(S::Cancelled);
 }
 
 /// A sidecar that does not stop is ended by the runtime.
