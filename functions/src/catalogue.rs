@@ -151,9 +151,10 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
-    use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
+    use api::records::{ActivityView, LogChunkView, MessageView, RawEventView, ToolCallView};
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession};
     use api::workers::WorkerView;
+    use pilothouse_domain::agent_api::{AgentLearning, AgentTask};
     use pilothouse_wire::worker::{
         ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
     };
@@ -162,7 +163,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<SessionSummary>, sessions::list::handle;
         "sessions-start" Owner POST "/api/agents/sessions" "Start a session" COMMAND_WITH_KEY,
             in sessions::start::StartSession, [201, 202] -> StartedSession, sessions::start::handle;
-        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "from", "to"]; "Sessions of a range of time" QUERY,
+        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "dateFrom", "dateTo"]; "Sessions of a range of time" QUERY,
             [200] -> api::Page<SessionSummary>, sessions::history::handle;
         "sessions-get" Owner GET "/api/agents/sessions/{id}" "A session in full" QUERY,
             [200] -> SessionView, sessions::get::handle;
@@ -223,6 +224,14 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> pilothouse_domain::value::SessionPlan, records::plan::handle;
         "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut" BLOB,
             [200], records::blob::handle;
+        "records-events" Owner GET "/api/agents/sessions/{id}/events" ? &["limit", "cursor", "from", "run"]; "The raw events of a session, from any sequence" QUERY,
+            [200] -> api::Page<RawEventView>, records::events::handle;
+        "records-export" Owner GET "/api/agents/sessions/{id}/export" "A session as one document" EXPORT,
+            [200, 303] -> api::export::SessionExport, records::export::handle;
+        "records-tasks" Owner GET "/api/agents/sessions/{id}/tasks" ? PAGE; "Tasks that the agent created" QUERY,
+            [200] -> api::Page<AgentTask>, records::tasks::handle;
+        "records-learnings" Owner GET "/api/agents/learnings" ? &["limit", "cursor", "kind", "sessionId"]; "What agents learned about people and communication" QUERY,
+            [200] -> api::Page<AgentLearning>, records::learnings::handle;
         "stream-connect" Owner GET "/ws/agents/sessions/{id}/stream" ? &["after"]; "Follow a session live (WebSocket)" EMBEDDED,
             [101], stream::connect::handle;
 
@@ -235,6 +244,11 @@ pub fn http_functions() -> Vec<HttpFunction> {
             in agent::output::SubmitOutput, [202], agent::output::handle;
         "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision" AGENT,
             in agent::log::LogDecision, [201], agent::log::handle;
+
+        "agent-create-task" Agent POST "/api/agent/tasks" "The agent creates a follow-up task" AGENT,
+            in agent::task::CreateTask, [201] -> api::agent::CreatedTask, agent::task::handle;
+        "agent-record-learning" Agent POST "/api/agent/learnings" "The agent keeps what it learned about people or communication" AGENT,
+            in agent::learning::RecordLearning, [201] -> api::agent::RecordedLearning, agent::learning::handle;
 
         "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue" EMBEDDED,
             [200], gateway::send_events::handle;

@@ -72,14 +72,13 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     if access.table == TableAccess::Write {
         statements.push(allow(WRITE_ITEMS, &[table("")]));
     }
-    match access.blobs {
-        BlobAccess::None => {}
-        BlobAccess::Read => {
-            statements.push(allow(&["s3:GetObject"], &[bucket("/sessions/*")]));
-            // Without it, S3 calls what is missing forbidden.
-            statements.push(allow(&["s3:ListBucket"], &[bucket("")]));
-        }
-        BlobAccess::Write => statements.push(allow(&["s3:PutObject"], &[bucket("/sessions/*")])),
+    if matches!(access.blobs, BlobAccess::Read | BlobAccess::Both) {
+        statements.push(allow(&["s3:GetObject"], &[bucket("/sessions/*")]));
+        // Without it, S3 calls what is missing forbidden.
+        statements.push(allow(&["s3:ListBucket"], &[bucket("")]));
+    }
+    if matches!(access.blobs, BlobAccess::Write | BlobAccess::Both) {
+        statements.push(allow(&["s3:PutObject"], &[bucket("/sessions/*")]));
     }
     if !access.sends.is_empty() {
         let queues: Vec<_> = access.sends.iter().map(|name| queue(name)).collect();

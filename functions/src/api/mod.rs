@@ -2,6 +2,8 @@
 //!
 //! Answers are made by `From` the domain; inputs are read by [`crate::edge::input`], which names every violation.
 
+pub mod agent;
+pub mod export;
 pub mod messages;
 pub mod operations;
 pub mod pool;

@@ -44,6 +44,8 @@ pub enum BlobAccess {
     Read,
     /// It writes them.
     Write,
+    /// It writes and reads them.
+    Both,
 }
 
 /// What a function does with queues that come and go.
@@ -172,6 +174,9 @@ pub const STATIC: Needs = of(NOTHING);
 pub const QUERY: Needs = of(READS);
 /// Reads a large body.
 pub const BLOB: Needs = of(Access { blobs: BlobAccess::Read, ..READS });
+/// Makes a document of a whole session.
+pub const EXPORT: Needs =
+    Needs { memory_mb: 2048, timeout_seconds: 29, ..of(Access { blobs: BlobAccess::Both, ..READS }) };
 /// Commits a change.
 pub const COMMAND: Needs = Needs { timeout_seconds: 20, ..of(WRITES) };
 /// Commits a change and shows a session's API key.

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
+use pilothouse_domain::RateExceeded;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
@@ -44,6 +45,9 @@ pub enum Problem {
     /// An idempotency key, or a message id, was used before for something else.
     #[error("this key was used before for another request; use a new key for a new request")]
     IdempotencyMismatch,
+    /// More calls than a key may make.
+    #[error(transparent)]
+    RateLimited(#[from] RateExceeded),
     /// Others changed it again and again in the meantime.
     #[error("others are changing this at the same time; try again")]
     VersionConflict,
@@ -107,6 +111,7 @@ impl Problem {
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::RateLimited(_) => "rate-limited",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge { .. } => "too-large",
             Self::MethodNotAllowed => "method-not-allowed",
@@ -130,6 +135,7 @@ impl Problem {
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::VersionConflict => StatusCode::CONFLICT,
+            Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -216,6 +222,11 @@ impl IntoResponse for Problem {
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(self, Self::Unauthenticated(_)) {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Self::RateLimited(exceeded) = &self {
+            // Whole seconds, as the header counts them; never too early.
+            let seconds = u64::try_from(exceeded.after.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

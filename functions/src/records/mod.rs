@@ -2,11 +2,15 @@
 
 pub mod activity;
 pub mod blob;
+pub mod events;
+pub mod export;
+pub mod learnings;
 pub mod logs;
 pub mod messages;
 pub mod metrics;
 pub mod paging;
 pub mod plan;
 pub mod task_list;
+pub mod tasks;
 pub mod tool_calls;
 pub mod view;

@@ -6,13 +6,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
     Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentLearningId, AgentSessionId, AgentTaskId, CommandId, MessageId, OutputId, RunId, SubAgentId,
+    Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -502,6 +504,24 @@ domain_events! {
         max_count: u32,
         /// A session that waits, to be handed a slot.
         next: Option<AgentSessionId>,
+    };
+    /// The agent created a task through its API (AG-012).
+    ApiTaskCreated = "AgentApiTaskCreatedEvent" {
+        /// The task.
+        created_task_id: AgentTaskId,
+        /// What is to be done.
+        #[serde(flatten)]
+        task: NewAgentTask,
+        /// Who created it.
+        source: AgentTaskSource,
+    };
+    /// The agent recorded what it learned about people or communication (AG-014).
+    LearningRecorded = "AgentLearningRecordedEvent" {
+        /// The learning.
+        learning_id: AgentLearningId,
+        /// What was learned.
+        #[serde(flatten)]
+        learning: NewAgentLearning,
     };
     /// The agent logged a decision (S0 8.7).
     DecisionLogged = "AgentDecisionLoggedEvent" {

@@ -14,6 +14,7 @@
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod agent_api;
 pub mod conversation;
 pub mod deadline;
 pub mod event;
@@ -23,6 +24,7 @@ pub mod money;
 pub mod occasion;
 pub mod pool;
 pub mod queue;
+pub mod rate;
 pub mod session;
 pub mod text;
 pub mod time;
@@ -34,6 +36,7 @@ pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
+pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::AgentSession;
 pub use time::Timestamp;
 pub use trace::TraceParent;

@@ -2,7 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::{CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp};
+use crate::{
+    AgentLearningId, AgentTaskId, CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp,
+};
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
 pub trait IdSource: Send {
@@ -49,6 +51,16 @@ impl<'a> Occasion<'a> {
     /// A fresh event id.
     pub fn event_id(&mut self) -> EventId {
         EventId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of a task that an agent creates.
+    pub fn task_id(&mut self) -> AgentTaskId {
+        AgentTaskId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of something that an agent learned.
+    pub fn learning_id(&mut self) -> AgentLearningId {
+        AgentLearningId::new(self.ids.fresh())
     }
 
     /// A fresh output id.

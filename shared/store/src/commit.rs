@@ -115,15 +115,15 @@ pub struct Commit {
     pub(crate) writes: Vec<(Write, Purpose)>,
 }
 
-fn body<T: Serialize>(value: &T) -> Result<String, StoreError> {
+pub(crate) fn body<T: Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(StoreError::Unwritable)
 }
 
-fn item(key: Key, kind: &str, body: String) -> Item {
+pub(crate) fn item(key: Key, kind: &str, body: String) -> Item {
     Item { key, kind: kind.to_owned(), version: 0, listing: None, due: None, expires_at: None, body }
 }
 
-fn guarded(mut item: Item, loaded: u64) -> Write {
+pub(crate) fn guarded(mut item: Item, loaded: u64) -> Write {
     item.version = loaded + 1;
     let condition = if loaded == 0 { Condition::Absent } else { Condition::Version(loaded) };
     Write::Put(item, condition)
@@ -150,7 +150,7 @@ impl Commit {
         self.writes.iter().map(|(w, _)| if let Write::Put(item, _) = w { item.size() } else { 0 }).sum()
     }
 
-    fn push(&mut self, write: Write, purpose: Purpose) {
+    pub(crate) fn push(&mut self, write: Write, purpose: Purpose) {
         self.writes.push((write, purpose));
     }
 

@@ -1,5 +1,6 @@
 //! State: the Table port with its SQLite and DynamoDB engines, and what commits, lists and feeds from it.
 
+pub mod agent_items;
 pub mod blob;
 pub mod commit;
 pub mod connections;
