@@ -6,16 +6,19 @@
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agent_api;
 mod bodies;
 mod dead_letters;
 mod delivery;
 mod docs;
+mod export;
 mod idempotency;
 mod input;
 mod killed;
 mod lifecycle;
 mod money;
 mod pool;
+mod queries;
 mod requests;
 mod scripts;
 mod security;
