@@ -179,7 +179,9 @@ pub fn notice(event: &DomainEvent) -> Option<(NotificationKind, String)> {
     use DomainEvent as E;
     use NotificationKind as K;
     Some(match event {
-        E::Approved { .. } => (K::SessionCompleted, "The output is approved and the session completed.".to_owned()),
+        E::Approved { .. } => {
+            (K::SessionCompleted, "The output is approved and the session completed.".to_owned())
+        }
         E::Failed { failure_reason, message } => (
             K::SessionFailed,
             message.as_ref().map_or_else(
@@ -266,11 +268,8 @@ mod tests {
             attempt: 1,
         });
         let request_id = crate::ToolCallId::parse("p1").unwrap();
-        let entry = entry(vec![
-            DomainEvent::PlanCreated {},
-            lost,
-            DomainEvent::PlanApproved { request_id, command },
-        ]);
+        let entry =
+            entry(vec![DomainEvent::PlanCreated {}, lost, DomainEvent::PlanApproved { request_id, command }]);
         let told = Telling::of(&entry);
         assert!(tells(&entry));
         assert_eq!(told.len(), 2, "{told:?}");

@@ -19,6 +19,8 @@ pub struct Deadlines {
     pub silent: Duration,
     /// Between two requests for missing envelopes.
     pub replayed: Duration,
+    /// The step of the pauses between attempts to tell a webhook ([`crate::webhook::Delivery::PAUSES`]).
+    pub redelivered: Duration,
 }
 
 impl Default for Deadlines {
@@ -31,6 +33,7 @@ impl Default for Deadlines {
             launched: Duration::from_mins(5),
             silent: Duration::from_secs(90),
             replayed: Duration::from_secs(10),
+            redelivered: Duration::from_secs(5),
         }
     }
 }
@@ -51,6 +54,7 @@ impl Deadlines {
             launched: self.launched / by,
             silent: self.silent / by,
             replayed: self.replayed / by,
+            redelivered: self.redelivered / by,
         }
     }
 }

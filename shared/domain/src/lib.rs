@@ -15,6 +15,7 @@
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
 pub mod agent_api;
+pub mod announcement;
 pub mod conversation;
 pub mod deadline;
 pub mod event;
@@ -30,6 +31,7 @@ pub mod text;
 pub mod time;
 pub mod trace;
 pub mod value;
+pub mod webhook;
 
 pub use deadline::Deadlines;
 pub use event::{CommandRef, DomainEvent, Events, StopMode};

@@ -83,7 +83,9 @@ impl Reach {
             self.admits_v4(Ipv4Addr::new(a, b, c, d))
         };
         match segments {
-            [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => within(high, low),
+            [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                within(high, low)
+            }
             [0x2002, high, low, ..] => within(high, low),
             [first, ..] if first & 0xfe00 == 0xfc00 => self >= Self::Private,
             [0x2001, second, ..] => second >= 0x200 && second != 0xdb8,
@@ -145,7 +147,9 @@ impl WebhookUrl {
     }
 
     fn split(text: &str) -> Option<(bool, Host)> {
-        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '#' | '<' | '>' | '"' | '`' | '{' | '}' | '|' | '^');
+        let plain = |c: char| {
+            c.is_ascii_graphic() && !matches!(c, '\\' | '#' | '<' | '>' | '"' | '`' | '{' | '}' | '|' | '^')
+        };
         if !text.chars().all(plain) {
             return None;
         }
@@ -207,7 +211,11 @@ impl WebhookUrl {
                 own || reach == Reach::Private
             }
         };
-        if self.secure || (local && reach >= Reach::Loopback) { Ok(()) } else { Err(InvalidWebhookUrl::Insecure) }
+        if self.secure || (local && reach >= Reach::Loopback) {
+            Ok(())
+        } else {
+            Err(InvalidWebhookUrl::Insecure)
+        }
     }
 
     /// The address.
@@ -251,8 +259,11 @@ pub struct EventFilter(BTreeSet<String>);
 
 /// A name that is none of an event that is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is none of {}", ANNOUNCED.join(", "))]
-pub struct UnknownEvent(String);
+#[error("`{name}` is none of {}", ANNOUNCED.join(", "))]
+pub struct UnknownEvent {
+    /// What was given.
+    pub name: String,
+}
 
 impl EventFilter {
     /// Whether it lets an event through.
@@ -271,7 +282,7 @@ impl TryFrom<Vec<String>> for EventFilter {
 
     fn try_from(names: Vec<String>) -> Result<Self, UnknownEvent> {
         match names.iter().find(|name| !ANNOUNCED.contains(&name.as_str())) {
-            Some(unknown) => Err(UnknownEvent(crate::text::cut(unknown, 80))),
+            Some(unknown) => Err(UnknownEvent { name: crate::text::cut(unknown, 80) }),
             None => Ok(Self(names.into_iter().collect())),
         }
     }
@@ -459,12 +470,33 @@ mod tests {
         for own in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
             assert!(!admits(Reach::Public, own) && admits(Reach::Loopback, own), "{own}");
         }
-        for private in ["10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1", "2002:a00:1::", "64:ff9b::a00:1"] {
+        for private in [
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "100.64.0.1",
+            "fd00::1",
+            "2002:a00:1::",
+            "64:ff9b::a00:1",
+        ] {
             assert!(!admits(Reach::Loopback, private) && admits(Reach::Private, private), "{private}");
         }
         for never in [
-            "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.0.8", "198.18.0.1",
-            "192.0.2.1", "::", "fe80::1", "ff02::1", "2001:db8::1", "2001::1", "::ffff:169.254.169.254", "fec0::1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "240.0.0.1",
+            "192.0.0.8",
+            "198.18.0.1",
+            "192.0.2.1",
+            "::",
+            "fe80::1",
+            "ff02::1",
+            "2001:db8::1",
+            "2001::1",
+            "::ffff:169.254.169.254",
+            "fec0::1",
         ] {
             assert!(!admits(Reach::Private, never), "{never}");
         }
@@ -473,17 +505,38 @@ mod tests {
     #[test]
     fn an_address_is_read_in_one_way_or_not_at_all() {
         for good in [
-            "https://example.com", "https://example.com/hooks?a=b", "https://Example.com:8443/", "http://[::1]:80/x",
-            "https://a_b.example", "https://1.2.3.4/x",
+            "https://example.com",
+            "https://example.com/hooks?a=b",
+            "https://Example.com:8443/",
+            "http://[::1]:80/x",
+            "https://a_b.example",
+            "https://1.2.3.4/x",
         ] {
             assert!(WebhookUrl::parse(good).is_ok(), "{good}");
         }
         for bad in [
-            "", "example.com", "ftp://example.com", "https://", "https:///x", "https://a@b.example", "https://b.example#x",
-            "https://127.1/", "https://0x7f000001/", "https://2130706433/", "https://example.com:0/",
-            "https://example.com:99999/", "https://example.com:8o/", "https://exa mple.com", "https://example.com\\x",
-            "https://[::1", "https://[::1]x/", "https://-a.example/", "https://a..b/", "https://ex\u{e4}mple.com",
-            "HTTPS://example.com", "https://1.2.3.4.5/",
+            "",
+            "example.com",
+            "ftp://example.com",
+            "https://",
+            "https:///x",
+            "https://a@b.example",
+            "https://b.example#x",
+            "https://127.1/",
+            "https://0x7f000001/",
+            "https://2130706433/",
+            "https://example.com:0/",
+            "https://example.com:99999/",
+            "https://example.com:8o/",
+            "https://exa mple.com",
+            "https://example.com\\x",
+            "https://[::1",
+            "https://[::1]x/",
+            "https://-a.example/",
+            "https://a..b/",
+            "https://ex\u{e4}mple.com",
+            "HTTPS://example.com",
+            "https://1.2.3.4.5/",
         ] {
             assert_eq!(WebhookUrl::parse(bad), Err(InvalidWebhookUrl::Malformed), "{bad}");
         }

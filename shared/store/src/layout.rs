@@ -16,6 +16,12 @@
 //! | learning of an agent | `S#{session}` | `LEARN#{learning}` | `learning` |
 //! | how often an agent called | `S#{session}` | `CALLS` | `calls` |
 //! | live connection | `C#{connection}` | `CONN` | `connection` |
+//! | what a journal entry was told as | `S#{session}` | `TOLD#{sequence}` | `told` |
+//! | how much an owner was told | `F#{owner}` | `HEAD` | `feed` |
+//! | announcement | `F#{owner}` | `E#{sequence}` | `announcement` |
+//! | notification | `F#{owner}` | `N#{sequence}` | `notification` |
+//! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
+//! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
 //! | pool | `O#{owner}` | `POOL` | `pool` |
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | where a run is | `R#{run}` | `PLACE` | `placement` |
@@ -26,14 +32,15 @@
 //! | place of the sweep of queues | `SWEEP` | `PLACE` | `place` |
 //!
 //! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time), what their agents learned
-//! (`L#{owner}`, by id) and the views of a journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
+//! (`L#{owner}`, by id), what an owner was notified of and has not read (`U#{owner}`, by sequence) and the views of a journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
 //! single one is hot. Of workers, the Listing index holds those that serve everybody (`W*`); of runs, both indexes hold
 //! those that nobody has claimed: Listing by owner (`WAITING#{owner}`), Due in one partition (`WAITING`).
 
 use std::time::Duration;
 
 use pilothouse_domain::{
-    AgentLearningId, AgentSessionId, AgentTaskId, MessageId, RunId, SubAgentId, Timestamp, ToolCallId, UserId,
+    AgentLearningId, AgentSessionId, AgentTaskId, MessageId, RunId, SubAgentId, Timestamp, ToolCallId,
+    UserId, WebhookId,
 };
 
 use crate::connections::ConnectionId;
@@ -126,6 +133,58 @@ pub fn learnings_partition(owner: &UserId) -> String {
 
 pub(crate) fn listed_learning(owner: &UserId, learning: AgentLearningId) -> Key {
     Key::new(learnings_partition(owner), learning.to_string())
+}
+
+pub(crate) fn told(id: AgentSessionId, sequence: u64) -> Key {
+    Key::new(session_partition(id), format!("TOLD#{sequence:016}"))
+}
+
+/// What is told of an owner, in the table.
+pub fn feed_partition(owner: &UserId) -> String {
+    format!("F#{owner}")
+}
+
+pub(crate) fn feed(owner: &UserId) -> Key {
+    Key::new(feed_partition(owner), "HEAD")
+}
+
+pub(crate) const ANNOUNCEMENTS: &str = "E#";
+
+pub(crate) fn announcement(owner: &UserId, sequence: u64) -> Key {
+    Key::new(feed_partition(owner), format!("{ANNOUNCEMENTS}{sequence:016}"))
+}
+
+pub(crate) const NOTIFICATIONS: &str = "N#";
+
+pub(crate) fn notification(owner: &UserId, sequence: u64) -> Key {
+    Key::new(feed_partition(owner), format!("{NOTIFICATIONS}{sequence:016}"))
+}
+
+/// What an owner has not read, in the Listing index.
+pub fn unread_partition(owner: &UserId) -> String {
+    format!("U#{owner}")
+}
+
+pub(crate) fn unread(owner: &UserId, sequence: u64) -> Key {
+    Key::new(unread_partition(owner), format!("{sequence:016}"))
+}
+
+/// The webhooks of an owner, in the table.
+pub fn webhooks_partition(owner: &UserId) -> String {
+    format!("H#{owner}")
+}
+
+pub(crate) fn webhook(owner: &UserId, id: WebhookId) -> Key {
+    Key::new(webhooks_partition(owner), id.to_string())
+}
+
+/// The deliveries of a webhook, in the table.
+pub fn deliveries_partition(id: WebhookId) -> String {
+    format!("D#{id}")
+}
+
+pub(crate) fn delivery(id: WebhookId, sequence: u64) -> Key {
+    Key::new(deliveries_partition(id), format!("{sequence:016}"))
 }
 
 pub(crate) fn calls(id: AgentSessionId) -> Key {

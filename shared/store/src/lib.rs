@@ -10,6 +10,7 @@ pub mod cursor;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 pub mod error;
+pub mod feed;
 pub mod layout;
 mod limits;
 mod range;
@@ -19,11 +20,13 @@ pub mod runs;
 pub mod sqlite;
 pub mod table;
 pub mod usage;
+pub mod webhooks;
 pub mod workers;
 
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredAnswer};
 pub use connections::{Connection, ConnectionId, Watcher};
 pub use error::{CommitError, StoreError};
+pub use feed::{FeedHead, Told};
 pub use layout::View;
 pub use pilothouse_sqlite::{Clock, system_clock};
 pub use redrive::{Redrive, SetAside};
