@@ -28,7 +28,8 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, stream, trace, workers,
+    agent, gateway, messages, notifications, openapi, operations, pool, records, requests, sessions, stream,
+    telling, trace, webhooks, workers,
 };
 
 /// The name of the function that a request is for.
@@ -155,6 +156,8 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession};
     use api::workers::WorkerView;
     use pilothouse_domain::agent_api::{AgentLearning, AgentTask};
+    use pilothouse_domain::announcement::Notification;
+    use pilothouse_domain::webhook::{Delivery, Webhook};
     use pilothouse_wire::worker::{
         ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
     };
@@ -240,6 +243,27 @@ pub fn http_functions() -> Vec<HttpFunction> {
         "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots" COMMAND,
             in pool::configure::ConfigurePool, [200] -> PoolView, pool::configure::handle;
 
+        "events-list" Owner GET "/api/events" ? &["limit", "after"]; "What other contexts are told, in order" QUERY,
+            [200] -> api::telling::AnnouncementPage, telling::list::handle;
+        "notifications-list" Owner GET "/api/notifications" ? &["limit", "cursor", "unread"]; "What you were notified of, newest first" QUERY,
+            [200] -> api::Page<Notification>, notifications::list::handle;
+        "notifications-read" Owner POST "/api/notifications/{id}/read" "Mark a notification as read" COMMAND,
+            [200] -> Notification, notifications::read::handle;
+        "notifications-read-all" Owner POST "/api/notifications/read" "Mark all notifications as read" COMMAND,
+            [200] -> api::telling::ReadNotifications, notifications::read_all::handle;
+        "notifications-stream" Owner GET "/ws/notifications" ? &["after"]; "Notifications as they come (WebSocket)" EMBEDDED,
+            [101], notifications::stream::handle;
+        "webhooks-list" Owner GET "/api/webhooks" "Your endpoints that are told of events" QUERY,
+            [200] -> api::telling::WebhooksView, webhooks::list::handle;
+        "webhooks-register" Owner POST "/api/webhooks" "Have an endpoint told of events" COMMAND_WITH_KEY,
+            in webhooks::register::RegisterWebhook, [201] -> api::telling::RegisteredWebhook, webhooks::register::handle;
+        "webhooks-remove" Owner DELETE "/api/webhooks/{id}" "Forget an endpoint" COMMAND,
+            [204], webhooks::remove::handle;
+        "webhooks-enable" Owner POST "/api/webhooks/{id}/enable" "Take up an endpoint again that was given up" COMMAND,
+            [200] -> Webhook, webhooks::enable::handle;
+        "webhooks-deliveries" Owner GET "/api/webhooks/{id}/deliveries" ? PAGE; "What became of telling an endpoint" QUERY,
+            [200] -> api::Page<Delivery>, webhooks::deliveries::handle;
+
         "agent-output" Agent POST "/api/agent/sessions/{id}/output" "The agent says what it has produced" AGENT,
             in agent::output::SubmitOutput, [202], agent::output::handle;
         "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision" AGENT,
@@ -305,6 +329,18 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
         triggers: &[Trigger::Queue(REACTIONS)],
         summary: "Send commands, launch runs, hand on slots",
         needs: REACT,
+    },
+    EventFunction {
+        name: "announce",
+        triggers: &[Trigger::Queue(ANNOUNCEMENTS)],
+        summary: "Tell owners, other contexts and webhooks what happened",
+        needs: ANNOUNCE,
+    },
+    EventFunction {
+        name: "deliver",
+        triggers: &[Trigger::Queue(WEBHOOKS)],
+        summary: "Tell one webhook of one event",
+        needs: DELIVER,
     },
     EventFunction {
         name: "clock",

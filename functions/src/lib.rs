@@ -9,6 +9,7 @@
 //! | [`intake`] | takes events from the broker, in order and once, and applies the mappings |
 //! | [`relay`] | hands what was committed to who must act upon it |
 //! | [`reactions`] | what follows from a commit: commands, launches, slots |
+//! | [`telling`], [`notifications`], [`webhooks`] | what owners and other contexts are told |
 //! | [`clock`] | what is due |
 //! | [`stream`] | the live stream |
 //! | [`workers`] | workers that stand elsewhere: assignment, claims, ends |
@@ -17,7 +18,7 @@
 //! | [`gateway`] | how sidecars reach the broker of an embedded server |
 //! | [`catalogue`] | the one list of all of them; routes and the OpenAPI document are made from it |
 //! | [`trace`] | where the work at hand stands in a trace |
-//! | [`edge`], [`app`], [`change`], [`api`] | what every function stands on |
+//! | [`edge`], [`app`], [`change`], [`api`], [`outside`] | what every function stands on |
 
 pub mod acl;
 pub mod agent;
@@ -30,8 +31,10 @@ pub mod edge;
 pub mod gateway;
 pub mod intake;
 pub mod messages;
+pub mod notifications;
 pub mod openapi;
 pub mod operations;
+pub mod outside;
 pub mod pool;
 pub mod queues;
 pub mod reactions;
@@ -41,7 +44,9 @@ pub mod requests;
 pub mod runs;
 pub mod sessions;
 pub mod stream;
+pub mod telling;
 pub mod trace;
+pub mod webhooks;
 pub mod workers;
 
 pub use app::{App, METRICS, Parts};

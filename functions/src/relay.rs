@@ -11,7 +11,7 @@ use pilothouse_store::table::Item;
 use pilothouse_store::{Store, StoreError, layout};
 
 use crate::queues::DeadlineOf;
-use crate::reactions;
+use crate::{reactions, telling};
 
 /// What is due within this time rides on a delayed message; a sweep every minute finds the rest.
 pub const SOON: Duration = Duration::from_mins(1);
@@ -21,6 +21,8 @@ pub const SOON: Duration = Duration::from_mins(1);
 pub struct Follows {
     /// A message for the reactions.
     pub reaction: Option<Outgoing>,
+    /// A message for who tells it beyond its session.
+    pub announcement: Option<Outgoing>,
     /// A message that comes when something is due.
     pub deadline: Option<Outgoing>,
     /// The session whose journal has grown.
@@ -37,6 +39,7 @@ pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
             let entry = Store::read_entry(item)?;
             Ok(Follows {
                 reaction: reactions::message(&entry),
+                announcement: telling::message(&entry),
                 grown: Some(entry.session_id),
                 ..Follows::default()
             })

@@ -8,7 +8,7 @@ use pilothouse_functions::catalogue::needs::{
 use serde_json::{Value, json};
 
 use crate::contexts::Deployed;
-use crate::names::{bucket, ecs, log_streams, queue, role, table};
+use crate::names::{bucket, ecs, event_bus, log_streams, queue, role, table, topic};
 use crate::queues::GIVEN_UP;
 use crate::template::{only_if, reference, sub};
 
@@ -102,6 +102,10 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     }
     if access.secret {
         statements.push(allow(&["secretsmanager:GetSecretValue"], &[reference("SecretArn")]));
+    }
+    if access.publishes {
+        statements.push(allow(&["events:PutEvents"], &[event_bus()]));
+        statements.push(allow(&["sns:Publish"], &[topic("notices")]));
     }
     if access.connections {
         // To post to one, and to close it.

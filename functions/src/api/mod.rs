@@ -10,6 +10,7 @@ pub mod pool;
 pub mod records;
 pub mod sessions;
 pub mod stream;
+pub mod telling;
 pub mod workers;
 
 use schemars::JsonSchema;

@@ -14,6 +14,7 @@ use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
 
 use crate::api::{ProblemDocument, Violation};
+use crate::outside::NotTold;
 
 /// Why a request was not carried out. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +91,7 @@ impl Problem {
                 Some(_) => false,
                 None => {
                     cause.is::<BlobError>()
+                        || cause.is::<NotTold>()
                         || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_)))
                         || matches!(cause.downcast_ref(), Some(LaunchError::Unreachable(_)))
                         || matches!(cause.downcast_ref(), Some(StopError::Unreachable { .. }))

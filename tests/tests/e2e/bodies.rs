@@ -25,6 +25,7 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "agent-output" => {
             json!({ "outputLineCount": 1, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true })
         }
+        "webhooks-register" => json!({ "url": "https://example.com/hooks" }),
         "workers-heartbeat" => json!({ "capacity": 1 }),
         "workers-claim" => json!({ "runId": SOME_ID }),
         "workers-exit" => json!({ "sessionId": SOME_ID, "runId": SOME_ID, "exit": { "drained": true } }),
