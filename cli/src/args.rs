@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    answer, budget, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records, review,
-    run, show, steer, token, up, watch, worker,
+    answer, budget, chain, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records,
+    review, run, show, steer, telling, token, up, watch, worker,
 };
 use crate::profile::Profile;
 
@@ -112,6 +112,10 @@ pub enum Command {
     Logs(records::Logs),
     Messages(records::Messages),
     Tools(records::Tools),
+    Tasks(telling::Tasks),
+    Notifications(telling::Notifications),
+    Replay(telling::Replay),
+    Export(telling::Export),
 
     Steer(steer::Steer),
     #[command(subcommand)]
@@ -127,6 +131,8 @@ pub enum Command {
     Reject(review::Reject),
     Close(lifecycle::Close),
     Retry(lifecycle::Retry),
+    #[command(subcommand)]
+    Chain(chain::Chain),
     #[command(subcommand)]
     Budget(budget::Budget),
     #[command(subcommand)]
@@ -179,6 +185,11 @@ mod tests {
             "logs @last --limit 5",
             "messages @last --subagent a1",
             "tools @last",
+            "tasks @last",
+            "notifications --unread --limit 5",
+            "notifications --read",
+            "replay @last --from 7 --run 2 --limit 10",
+            "export @last --out session.json",
             "steer @last look left",
             "steer --last look left",
             "queue list @last",
@@ -202,6 +213,11 @@ mod tests {
             "reject @last --reason wrong",
             "close @last",
             "retry @last --fresh look at the error first",
+            "chain list --status Active",
+            "chain show 0197b1c0",
+            "chain complete 0197b1c0",
+            "chain cancel 0197b1c0",
+            "run objective --chain 0197b1c0 --context-policy compact",
             "budget show @last",
             "budget set @last 10 --warn-at 90",
             "pool show",

@@ -35,14 +35,9 @@ pub struct Follows {
 /// A journal entry cannot be read. Trying again does not help.
 pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
     match item.kind.as_str() {
-        layout::JOURNAL => {
-            let entry = Store::read_entry(item)?;
-            Ok(Follows {
-                reaction: reactions::message(&entry),
-                announcement: telling::message(&entry),
-                grown: Some(entry.session_id),
-                ..Follows::default()
-            })
+        layout::JOURNAL | layout::OWNED_JOURNAL => {
+            let (reaction, announcement) = hand_on(item)?;
+            Ok(Follows { reaction, announcement, grown: layout::session_of(&item.key), ..Follows::default() })
         }
         layout::SESSION => Ok(Follows {
             deadline: layout::session_of(&item.key)
@@ -52,6 +47,19 @@ pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
         }),
         _ => Ok(Follows::default()),
     }
+}
+
+/// The messages for the reactions to `item`, an entry of a journal, and for who tells it.
+///
+/// # Errors
+/// It cannot be read. Trying again does not help.
+pub fn hand_on(item: &Item) -> Result<(Option<Outgoing>, Option<Outgoing>), StoreError> {
+    if item.kind == layout::OWNED_JOURNAL {
+        let entry = Store::read_owned_entry(item)?;
+        return Ok((reactions::message_of_owned(&entry), telling::message_of_owned(&entry)));
+    }
+    let entry = Store::read_entry(item)?;
+    Ok((reactions::message(&entry), telling::message(&entry)))
 }
 
 /// The message that comes when something of a session is due; none when a sweep comes first.

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod budget;
+pub mod chain;
 pub mod completions;
 pub mod dead_letters;
 pub mod demo;
@@ -19,6 +20,7 @@ pub mod run;
 pub mod show;
 pub mod steer;
 pub mod target;
+pub mod telling;
 pub mod token;
 pub mod up;
 pub mod watch;
@@ -55,6 +57,10 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Logs(command) => command.run(&cx()?).await,
         Command::Messages(command) => command.run(&cx()?).await,
         Command::Tools(command) => command.run(&cx()?).await,
+        Command::Tasks(command) => command.run(&cx()?).await,
+        Command::Notifications(command) => command.run(&cx()?).await,
+        Command::Replay(command) => command.run(&cx()?).await,
+        Command::Export(command) => command.run(&cx()?).await,
         Command::Steer(command) => command.run(&cx()?).await,
         Command::Queue(command) => command.run(&cx()?).await,
         Command::Interrupt(command) => command.run(&cx()?).await,
@@ -67,6 +73,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Reject(command) => command.run(&cx()?).await,
         Command::Close(command) => command.run(&cx()?).await,
         Command::Retry(command) => command.run(&cx()?).await,
+        Command::Chain(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,

@@ -8,7 +8,7 @@ use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{Broker, MAX_BATCH, MAX_WAIT, QueueError, QueueName, Received};
 use pilothouse_functions::intake::chain;
 use pilothouse_functions::webhooks::deliver;
-use pilothouse_functions::{App, clock, intake, queues, reactions, telling};
+use pilothouse_functions::{App, clock, intake, queues, reactions, relay as outbox, telling};
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
 use tokio::task::JoinSet;
@@ -166,10 +166,10 @@ async fn relay_some(
     let fed = table.feed(place.after, RELAYED).await?;
     let (mut reactions, mut announcements) = (Vec::new(), Vec::new());
     for (_, item) in &fed {
-        match Store::read_entry(item) {
-            Ok(entry) => {
-                reactions.extend(pilothouse_functions::reactions::message(&entry));
-                announcements.extend(telling::message(&entry));
+        match outbox::hand_on(item) {
+            Ok((reaction, announcement)) => {
+                reactions.extend(reaction);
+                announcements.extend(announcement);
             }
             // One session's damage must not stop all the others.
             Err(error) => {

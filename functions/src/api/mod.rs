@@ -3,12 +3,14 @@
 //! Answers are made by `From` the domain; inputs are read by [`crate::edge::input`], which names every violation.
 
 pub mod agent;
+pub mod chains;
 pub mod export;
 pub mod messages;
 pub mod operations;
 pub mod pool;
 pub mod records;
 pub mod sessions;
+pub mod skills;
 pub mod stream;
 pub mod telling;
 pub mod workers;
@@ -45,6 +47,9 @@ pub struct ProblemDocument {
     /// Everything that is wrong with the input, when it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// The session that goes on with the work, where that is why (`continued`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<pilothouse_domain::AgentSessionId>,
 }
 
 /// One thing that is wrong with an input.

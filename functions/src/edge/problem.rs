@@ -5,10 +5,12 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
 use pilothouse_domain::RateExceeded;
+use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_domain::skill::SkillError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
@@ -37,6 +39,12 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The chain refuses.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// The skill refuses.
+    #[error(transparent)]
+    Skill(#[from] SkillError),
     /// The turn that a message was meant for is over (ruling 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -49,6 +57,9 @@ pub enum Problem {
     /// More calls than a key may make.
     #[error(transparent)]
     RateLimited(#[from] RateExceeded),
+    /// Another one of the owner's has this name.
+    #[error("another one has this name; choose a different one")]
+    NameTaken,
     /// Others changed it again and again in the meantime.
     #[error("others are changing this at the same time; try again")]
     VersionConflict,
@@ -109,11 +120,14 @@ impl Problem {
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Session(error) => error.code(),
             Self::Queue(error) => error.code(),
+            Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
             Self::RateLimited(_) => "rate-limited",
+            Self::NameTaken => "name-taken",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge { .. } => "too-large",
             Self::MethodNotAllowed => "method-not-allowed",
@@ -129,13 +143,19 @@ impl Problem {
             | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
+            Self::NotFound(_)
+            | Self::Queue(QueueError::NotFound(_))
+            | Self::Session(SessionError::SkillNotEnabled)
+            | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Session(_)
             | Self::Queue(_)
+            | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
+            | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
+            | Self::NameTaken
             | Self::VersionConflict => StatusCode::CONFLICT,
             Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
@@ -168,6 +188,10 @@ impl Problem {
             code: self.code().to_owned(),
             detail: sentence(&self.to_string()),
             violations,
+            continuation: match self {
+                Self::Session(SessionError::Continued { continuation }) => Some(*continuation),
+                _ => None,
+            },
         }
     }
 }
@@ -201,6 +225,7 @@ impl From<CommitError> for Problem {
         match error {
             CommitError::Conflict | CommitError::AnswerExists => Self::VersionConflict,
             CommitError::MessageExists => Self::IdempotencyMismatch,
+            CommitError::NameTaken => Self::NameTaken,
             CommitError::Store(error) => error.into(),
         }
     }

@@ -10,6 +10,7 @@ pub mod messages;
 pub mod metrics;
 pub mod paging;
 pub mod plan;
+pub mod sub_agents;
 pub mod task_list;
 pub mod tasks;
 pub mod tool_calls;

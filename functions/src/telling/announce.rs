@@ -3,7 +3,8 @@
 use pilothouse_broker::{MAX_BATCH, Outgoing, QueueError, Received};
 use pilothouse_domain::announcement::{Announcement, Notification, Telling, tells};
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_domain::{AgentSessionId, DomainEvent, EventId, OwnedEntry, UserId};
+use pilothouse_store::owned::OwnedRef;
 use pilothouse_store::{Commit, CommitError, Store, Told};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
@@ -17,21 +18,48 @@ use crate::webhooks::deliver;
 const TRIES: u32 = 60;
 
 /// Names an entry on the queue of announcements.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pointer {
-    session_id: AgentSessionId,
+    #[serde(flatten)]
+    journal: Journal,
     sequence: u64,
 }
 
-/// The message for an entry that tells something.
+/// Whose journal it stands in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Journal {
+    SessionId(AgentSessionId),
+    Aggregate(OwnedRef),
+}
+
+/// An entry that tells something.
+struct Entry {
+    id: EventId,
+    owner: UserId,
+    tellings: Vec<Telling>,
+}
+
+/// The message for an entry of a session's journal that tells something.
 pub fn message(entry: &JournalEntry) -> Option<Outgoing> {
-    if !tells(entry) {
+    let journal = Journal::SessionId(entry.session_id);
+    about(&entry.owner_id, entry.id, &entry.events, &Pointer { journal, sequence: entry.sequence })
+}
+
+/// The message for an entry of another aggregate's journal that tells something.
+pub fn message_of_owned(entry: &OwnedEntry) -> Option<Outgoing> {
+    let aggregate = OwnedRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
+    let pointer = Pointer { journal: Journal::Aggregate(aggregate), sequence: entry.sequence };
+    about(&entry.owner_id, entry.id, &entry.events, &pointer)
+}
+
+fn about(owner: &UserId, id: EventId, events: &[DomainEvent], pointer: &Pointer) -> Option<Outgoing> {
+    if !tells(events) {
         return None;
     }
-    let pointer = Pointer { session_id: entry.session_id, sequence: entry.sequence };
-    let body = serde_json::to_string(&pointer).ok()?;
-    Some(Outgoing::new(group_of(&entry.owner_id), entry.id.to_string(), body))
+    let body = serde_json::to_string(pointer).ok()?;
+    Some(Outgoing::new(group_of(owner), id.to_string(), body))
 }
 
 /// A digest: owners may be called what no group can.
@@ -55,31 +83,45 @@ pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
 
 async fn announce(app: &App, body: &str) -> Result<(), Problem> {
     let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
-    let entries = app.store.journal(pointer.session_id, pointer.sequence.saturating_sub(1), 1).await?;
-    let Some(entry) = entries.first().filter(|entry| entry.sequence == pointer.sequence) else {
-        return Err(Problem::internal(format!(
-            "journal entry {} of session {} is missing",
-            pointer.sequence, pointer.session_id
-        )));
-    };
-    let told = append(app, entry).await?;
-    let (announcements, notifications) = read(app, &entry.owner_id, told).await?;
-    let to_webhooks = to_webhooks(app, &entry.owner_id, &announcements).await;
+    let Entry { id, owner, tellings } = entry_of(app, &pointer)
+        .await?
+        .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
+    let told = append(app, &owner, id, &tellings).await?;
+    let (announcements, notifications) = read(app, &owner, told).await?;
+    let to_webhooks = to_webhooks(app, &owner, &announcements).await;
     // Who cannot be told now keeps none of the others waiting; all of it is told again.
-    to_bus(app, &entry.owner_id, &announcements, &notifications).await.and(to_webhooks)
+    to_bus(app, &owner, &announcements, &notifications).await.and(to_webhooks)
+}
+
+async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
+    let sequence = pointer.sequence;
+    Ok(match &pointer.journal {
+        Journal::SessionId(session) => {
+            let entries = app.store.journal(*session, sequence.saturating_sub(1), 1).await?;
+            let entry = entries.into_iter().find(|entry| entry.sequence == sequence);
+            entry.map(|entry| Entry { id: entry.id, tellings: Telling::of(&entry), owner: entry.owner_id })
+        }
+        Journal::Aggregate(aggregate) => {
+            let entry = app.store.owned_entry(aggregate, sequence).await?;
+            entry.map(|entry| Entry {
+                id: entry.id,
+                tellings: Telling::of_owned(&entry),
+                owner: entry.owner_id,
+            })
+        }
+    })
 }
 
 /// Appends what an entry tells to the feed of its owner, unless that was done.
-async fn append(app: &App, entry: &JournalEntry) -> Result<Told, Problem> {
-    let tellings = Telling::of(entry);
+async fn append(app: &App, owner: &UserId, entry: EventId, tellings: &[Telling]) -> Result<Told, Problem> {
     for attempt in 0..TRIES {
-        if let Some(told) = app.store.told(entry.session_id, entry.sequence).await? {
+        if let Some(told) = app.store.told(owner, entry).await? {
             return Ok(told);
         }
-        let head = app.store.feed(&entry.owner_id).await?;
+        let head = app.store.feed(owner).await?;
         let mut commit = Commit::new();
-        let told = commit.tell(&entry.owner_id, &head, &tellings)?;
-        commit.told(entry.session_id, entry.sequence, told, app.now())?;
+        let told = commit.tell(owner, &head, tellings)?;
+        commit.told(owner, entry, told, app.now())?;
         match app.store.commit(commit).await {
             Ok(()) => return Ok(told),
             Err(CommitError::Conflict) => {

@@ -13,4 +13,4 @@
 pub mod announce;
 pub mod list;
 
-pub use announce::{handle, message, process};
+pub use announce::{handle, message, message_of_owned, process};

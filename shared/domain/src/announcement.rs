@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::journal::JournalEntry;
-use crate::{AgentSessionId, DomainEvent, Timestamp, UserId};
+use crate::{AgentSessionId, DomainEvent, EventId, OwnedEntry, Timestamp, UserId};
 
 /// Who tells, on a bus of several systems.
 pub const SOURCE: &str = "pilothouse.agents";
@@ -59,6 +59,10 @@ pub enum NotificationKind {
     EventsLost,
     /// A pause or resume takes long (ruling 12).
     RunLate,
+    /// The session does not go on by itself any more, and its criteria are not met.
+    AutoContinueStopped,
+    /// A chain is done.
+    ChainCompleted,
     /// A webhook was given up.
     WebhookDisabled,
 }
@@ -99,15 +103,33 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// What an entry of a journal tells, event by event.
+    /// What an entry of a session's journal tells, event by event.
     pub fn of(entry: &JournalEntry) -> Vec<Self> {
-        let told = entry.events.iter().enumerate().map(|(at, event)| Self {
-            id: format!("{}.{at}", entry.id),
-            at: entry.at,
-            announced: announced(event)
-                .then(|| (event.name().to_owned(), detail(event, entry.session_id, &entry.owner_id))),
+        let session = entry.session_id;
+        let about = ("sessionId".to_owned(), session.to_string());
+        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, Some(session))
+    }
+
+    /// What an entry of another aggregate's journal tells.
+    pub fn of_owned(entry: &OwnedEntry) -> Vec<Self> {
+        let about = (format!("{}Id", entry.kind), entry.aggregate_id.clone());
+        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, None)
+    }
+
+    fn of_events(
+        id: EventId,
+        at: Timestamp,
+        owner: &UserId,
+        about: &(String, String),
+        events: &[DomainEvent],
+        session_id: Option<AgentSessionId>,
+    ) -> Vec<Self> {
+        let told = events.iter().enumerate().map(|(place, event)| Self {
+            id: format!("{id}.{place}"),
+            at,
+            announced: announced(event).then(|| (event.name().to_owned(), detail(event, about, owner))),
             notice: notice(event),
-            session_id: Some(entry.session_id),
+            session_id,
         });
         told.filter(|telling| telling.announced.is_some() || telling.notice.is_some()).collect()
     }
@@ -126,9 +148,9 @@ impl Telling {
     }
 }
 
-/// Whether an entry of a journal tells anything.
-pub fn tells(entry: &JournalEntry) -> bool {
-    entry.events.iter().any(|event| announced(event) || notice(event).is_some())
+/// Whether events of a journal's entry tell anything.
+pub fn tells(events: &[DomainEvent]) -> bool {
+    events.iter().any(|event| announced(event) || notice(event).is_some())
 }
 
 macro_rules! announced_events {
@@ -172,6 +194,22 @@ announced_events! {
     PoolExhausted = "SessionPoolExhaustedEvent",
     ApiTaskCreated = "AgentApiTaskCreatedEvent",
     LearningRecorded = "AgentLearningRecordedEvent",
+    AutoContinueStopped = "SessionAutoContinueStoppedEvent",
+    SessionSkillEnabled = "SessionSkillEnabledEvent",
+    SessionSkillDisabled = "SessionSkillDisabledEvent",
+    SkillCreated = "AgentSkillCreatedEvent",
+    SkillUpdated = "AgentSkillUpdatedEvent",
+    SkillInstructionsUpdated = "AgentSkillInstructionsUpdatedEvent",
+    SkillDeactivated = "AgentSkillDeactivatedEvent",
+    SkillActivated = "AgentSkillActivatedEvent",
+    MemoryPillRecorded = "MemoryPillRecordedEvent",
+    MemoryPillDismissed = "MemoryPillDismissedEvent",
+    SkillConsolidated = "SkillConsolidatedEvent",
+    ChainCreated = "SessionChainCreatedEvent",
+    HandoffInitiated = "SessionHandoffInitiatedEvent",
+    AddedToChain = "SessionAddedToChainEvent",
+    ChainCompleted = "SessionChainCompletedEvent",
+    ChainCancelled = "SessionChainCancelledEvent",
 }
 
 /// What the owner is notified of, in a sentence (S0 8.10).
@@ -210,27 +248,38 @@ pub fn notice(event: &DomainEvent) -> Option<(NotificationKind, String)> {
         E::BudgetExhausted { spent_usd, cap_usd } => {
             (K::BudgetExhausted, format!("The budget is spent: {spent_usd} of {cap_usd} dollars."))
         }
-        E::ContextExhausted {} => (K::ContextExhausted, "The context window is full.".to_owned()),
+        E::ContextExhausted { .. } => (K::ContextExhausted, "The context window is full.".to_owned()),
         E::AfterStopActivity { what } => {
             (K::AfterStopActivity, format!("The agent was stopped and yet there was {what}."))
         }
         E::EventsLost { from_sequence, to_sequence } => {
             (K::EventsLost, format!("Events {from_sequence} to {to_sequence} of the agent are lost."))
         }
+        E::AutoContinueStopped { reason, continuations, .. } => (
+            K::AutoContinueStopped,
+            format!(
+                "The session went on {continuations} times and stops: {}.",
+                reason.as_deref().unwrap_or("its criteria are not met").trim_end_matches('.')
+            ),
+        ),
+        E::ChainCompleted { total_sessions, total_cost_usd, .. } => (
+            K::ChainCompleted,
+            format!("The chain is done: {total_sessions} sessions, {total_cost_usd} dollars."),
+        ),
         E::CommandLate { kind } => (K::RunLate, format!("{kind:?} takes long.")),
         _ => return None,
     })
 }
 
 /// The fields of an event, without those that only its own system acts upon, under the ids that say whose it is.
-fn detail(event: &DomainEvent, session: AgentSessionId, owner: &UserId) -> Value {
+fn detail(event: &DomainEvent, about: &(String, String), owner: &UserId) -> Value {
     let mut fields = match serde_json::to_value(event) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
     fields.remove("type");
     fields.remove("command");
-    fields.insert("sessionId".to_owned(), session.to_string().into());
+    fields.insert(about.0.clone(), about.1.clone().into());
     fields.insert("ownerId".to_owned(), owner.as_str().into());
     Value::Object(fields)
 }
@@ -239,8 +288,8 @@ fn detail(event: &DomainEvent, session: AgentSessionId, owner: &UserId) -> Value
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::RunId;
     use crate::journal::Cause;
-    use crate::{EventId, RunId};
 
     fn entry(events: Vec<DomainEvent>) -> JournalEntry {
         JournalEntry {
@@ -271,7 +320,7 @@ mod tests {
         let entry =
             entry(vec![DomainEvent::PlanCreated {}, lost, DomainEvent::PlanApproved { request_id, command }]);
         let told = Telling::of(&entry);
-        assert!(tells(&entry));
+        assert!(tells(&entry.events));
         assert_eq!(told.len(), 2, "{told:?}");
         let first = told[0].announcement(9).unwrap();
         assert_eq!((first.sequence, first.event.as_str()), (9, "SessionEventsLostEvent"));
@@ -293,6 +342,6 @@ mod tests {
             assert!(name.ends_with("Event"), "{name}");
             assert_eq!(ANNOUNCED.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
-        assert!(!tells(&entry(vec![DomainEvent::PlanCreated {}])));
+        assert!(!tells(&[DomainEvent::PlanCreated {}]));
     }
 }

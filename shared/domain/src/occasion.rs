@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use crate::{
-    AgentLearningId, AgentTaskId, CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp,
+    AgentLearningId, AgentSessionId, AgentTaskId, CommandId, Deadlines, EventId, HandoffDocumentId,
+    MessageId, OutputId, RunId, SessionChainId, Timestamp,
 };
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
@@ -61,6 +62,26 @@ impl<'a> Occasion<'a> {
     /// A fresh id of something that an agent learned.
     pub fn learning_id(&mut self) -> AgentLearningId {
         AgentLearningId::new(self.ids.fresh())
+    }
+
+    /// A fresh session id.
+    pub fn session_id(&mut self) -> AgentSessionId {
+        AgentSessionId::new(self.ids.fresh())
+    }
+
+    /// A fresh chain id.
+    pub fn chain_id(&mut self) -> SessionChainId {
+        SessionChainId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of a handoff document.
+    pub fn handoff_document_id(&mut self) -> HandoffDocumentId {
+        HandoffDocumentId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of any kind: `AgentSkillId::new(cx.uuid())`.
+    pub fn uuid(&mut self) -> Uuid {
+        self.ids.fresh()
     }
 
     /// A fresh output id.

@@ -75,6 +75,7 @@ pub(crate) enum Purpose {
     Guard,
     Answer,
     NewMessage,
+    Name,
     ClosedMessage,
     Record,
 }
@@ -294,6 +295,8 @@ impl Commit {
                     crate::CommitError::AnswerExists
                 } else if failed(Purpose::NewMessage) {
                     crate::CommitError::MessageExists
+                } else if failed(Purpose::Name) {
+                    crate::CommitError::NameTaken
                 } else {
                     crate::CommitError::Conflict
                 }

@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use pilothouse_domain::announcement::{Announcement, Notification, Telling};
-use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
+use pilothouse_domain::{EventId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, JOURNAL_KEPT, Loaded, Purpose, body, guarded, item};
@@ -78,12 +78,12 @@ impl Commit {
     /// A journal entry was told. The commit conflicts if it was told before.
     pub fn told(
         &mut self,
-        session: AgentSessionId,
-        sequence: u64,
+        owner: &UserId,
+        entry: EventId,
         told: Told,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut row = item(layout::told(session, sequence), "told", body(&told)?);
+        let mut row = item(layout::told(owner, entry), "told", body(&told)?);
         row.expires_at = Some(now + JOURNAL_KEPT);
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
         Ok(())
@@ -108,8 +108,8 @@ impl Store {
     }
 
     /// What a journal entry was told as; nothing: it was not told yet.
-    pub async fn told(&self, session: AgentSessionId, sequence: u64) -> Result<Option<Told>, StoreError> {
-        Ok(self.load(&layout::told(session, sequence)).await?.map(|loaded| loaded.value))
+    pub async fn told(&self, owner: &UserId, entry: EventId) -> Result<Option<Told>, StoreError> {
+        Ok(self.load(&layout::told(owner, entry)).await?.map(|loaded| loaded.value))
     }
 
     /// What others were told of an owner after a number, oldest first, and up to which number that is everything: there

@@ -8,6 +8,7 @@
 
 mod agent_api;
 mod bodies;
+mod chains;
 mod dead_letters;
 mod delivery;
 mod docs;

@@ -10,4 +10,5 @@ mod given;
 mod properties;
 mod scene;
 mod serde;
+mod skill_properties;
 mod transitions;

@@ -15,8 +15,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::scene::{
-    Scene, asks, calls, can_all, completes, ends, message, output, results, said, shows, starts, turn, used,
-    used_by,
+    Scene, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
+    starts, turn, used, used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,9 @@ enum Owner {
     Answer,
     RejectPlan,
     SubmitOutput,
+    EnableSkill,
+    DisableSkill,
+    Reload,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +80,7 @@ enum Fact {
     NearingLimit,
     Exhausted,
     HandedOver,
+    Written,
     Said,
     ToolStarted,
     ToolEnded,
@@ -87,6 +91,8 @@ enum Fact {
     MessageRefused,
     Injecting,
     Injected,
+    ValidationMet,
+    ValidationFailed,
 }
 
 fn owner() -> impl Strategy<Value = Owner> {
@@ -96,6 +102,7 @@ fn owner() -> impl Strategy<Value = Owner> {
         4 => prop_oneof![Just(O::Steer), Just(O::FollowUp), Just(O::SteerTurn)],
         2 => prop_oneof![Just(O::Answer), Just(O::RejectPlan), Just(O::RaiseCap), Just(O::SubmitOutput)],
         2 => prop_oneof![Just(O::Promote), Just(O::Drop), Just(O::Clear), Just(O::Release), Just(O::Move)],
+        2 => prop_oneof![1 => Just(O::EnableSkill), 1 => Just(O::DisableSkill), 2 => Just(O::Reload)],
         1 => prop_oneof![Just(O::Cancel), Just(O::ForceCancel), Just(O::Close), Just(O::Approve), Just(O::Reject)],
     ]
 }
@@ -110,6 +117,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         3 => prop_oneof![Just(F::Asked), Just(F::PlanShown), Just(F::PlanMode)],
         3 => prop_oneof![Just(F::Used), Just(F::UsedBySubagent), Just(F::SubAgentStarted), Just(F::SubAgentEnded)],
         3 => prop_oneof![Just(F::Said), Just(F::ToolStarted), Just(F::ToolEnded)],
+        2 => prop_oneof![1 => Just(F::ValidationMet), 3 => Just(F::ValidationFailed)],
         1 => prop_oneof![
             Just(F::OtherTurnCompleted),
             Just(F::Ended),
@@ -117,6 +125,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             Just(F::NearingLimit),
             Just(F::Exhausted),
             Just(F::HandedOver),
+            Just(F::Written),
         ],
     ]
 }
@@ -159,16 +168,21 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
+        Self::of(Scene::launching())
+    }
+
+    fn of(scene: Scene) -> Self {
         let mut neighbour = serde_json::to_value(Scene::new().conv.session).unwrap();
         neighbour["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(8))).unwrap();
         let neighbour = serde_json::from_value(neighbour).unwrap();
-        Self { scene: Scene::launching(), neighbour, neighbours_run: None, calls: 0, spent: 0, cap: 1 }
+        Self { scene, neighbour, neighbours_run: None, calls: 0, spent: 0, cap: 1 }
     }
 
     fn fact(&mut self, fact: Fact, n: u8) -> AgentFact {
         use Fact as F;
         let session = &self.scene.conv.session;
-        let outstanding = session.outstanding().map(|o| o.command_id);
+        let reload = session.reload().map(|o| o.command_id);
+        let outstanding = session.outstanding().map(|o| o.command_id).or(reload);
         let any_command = outstanding.unwrap_or(CommandId::new(Uuid::from_u128(999)));
         let about_messages =
             matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
@@ -219,6 +233,7 @@ impl Life {
             F::NearingLimit => AgentFact::ContextNearingLimit { usage_percent: "85".to_owned() },
             F::Exhausted => AgentFact::ContextExhausted,
             F::HandedOver => AgentFact::HandedOver { reason: String::new() },
+            F::Written => crate::given::chains::written(&format!("part {}", n % 3)),
             F::Said => said(),
             F::ToolStarted => {
                 self.calls += 1;
@@ -231,6 +246,7 @@ impl Life {
                     S::Pausing => C::Pause,
                     S::Resuming => C::Resume,
                     S::Cancelling => C::Stop,
+                    _ if reload.is_some() => C::Reload,
                     _ => C::Interrupt,
                 };
                 AgentFact::CommandDone(kind, any_command)
@@ -246,6 +262,11 @@ impl Life {
                 code: if n.is_multiple_of(2) { "turn-over" } else { "busy" }.to_owned(),
                 message: String::new(),
             },
+            F::ValidationMet | F::ValidationFailed => {
+                let order = &stored(&self.scene)["betweenTurns"]["Validating"]["order"]["commandId"];
+                let command = order.as_str().map_or(any_command, |id| id.parse().unwrap());
+                AgentFact::Validated { command, results: vec![criterion(matches!(fact, F::ValidationMet))] }
+            }
             F::Injecting => AgentFact::MessageInjecting(flying.map_or(message(u128::from(n)), |f| f.0)),
             F::Injected => AgentFact::MessageInjected(flying.map_or(message(u128::from(n)), |f| f.0)),
         }
@@ -297,6 +318,9 @@ impl Life {
             },
             O::RejectPlan => scene.reject_plan(request.as_ref().map_or("nothing", |(id, _)| id.as_str())),
             O::SubmitOutput => scene.commit(|c, cx| c.session.submit_output(output(u32::from(n)), cx)),
+            O::EnableSkill => scene.commit(|c, _| c.session.enable_skill(skill(n % 25))),
+            O::DisableSkill => scene.commit(|c, _| c.session.disable_skill(skill(n % 25))),
+            O::Reload => scene.reload(),
         };
         if refused.is_err() {
             assert_eq!(self.scene.conv, before, "a refusal of {what:?} changed something");
@@ -370,6 +394,20 @@ impl Life {
         assert!(by_subagents <= session.metrics().total_cost_usd);
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
 
+        // The loop.
+        let between = !json["betweenTurns"].is_null();
+        assert!(!session.is_validating() || status == S::Running, "{status} validates");
+        assert!(!between || session.turn().is_none(), "between two turns in one");
+        assert!(
+            !between
+                || matches!(
+                    status,
+                    S::Running | S::Pausing | S::Paused | S::Resuming | S::Interrupting | S::Cancelling
+                )
+        );
+        let auto = session.auto_continue();
+        assert!(auto.is_none_or(|a| a.current_continuation_count <= a.max_continuations));
+
         // Status and what belongs to it.
         assert_eq!(
             session.completed_at().is_some(),
@@ -405,6 +443,11 @@ impl Life {
             "{} left by {step:?}",
             before.status()
         );
+
+        // An exhausted session has its chain, and its agent may write its document as long as it lives.
+        assert_eq!(session.chain_id().is_some(), status == S::ContextExhausted);
+        let may_write = status == S::ContextExhausted && session.run().is_some();
+        assert!(!session.awaits_document() || may_write, "a document of nobody is awaited");
 
         // What the owner decides by.
         assert!(session.control_version() >= before.control_version());
@@ -451,6 +494,13 @@ impl Life {
         }
         assert!(!matches!(status, S::Completed | S::Cancelled) || open.is_empty(), "{status} with messages");
 
+        // Skills.
+        let skills = session.enabled_skill_ids();
+        assert!(skills.len() <= AgentSession::MAX_SKILLS);
+        assert!(skills.iter().enumerate().all(|(i, id)| !skills[..i].contains(id)), "a skill twice");
+        assert!(session.reload().is_none() || session.run().is_some(), "a reload of nothing");
+        assert!(session.reload().is_none() || !status.is_terminal());
+
         // The slot.
         let lease = scene.pool.leases().get(&session.id()).map(|lease| lease.run_id);
         assert_eq!(lease, session.run().map(|run| run.id), "leases and runs differ");
@@ -474,7 +524,8 @@ impl Life {
         }
         let session = &self.scene.conv.session;
         let rests = session.status().is_terminal()
-            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused);
+            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused)
+            || session.waits_for_budget();
         assert!(rests, "hangs in {}", session.status());
         assert!(
             session.run().is_none() && session.slot_wanted().is_none(),
@@ -492,13 +543,23 @@ impl Life {
 
 #[test]
 fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
+    live(2000, Life::new);
+}
+
+/// The same for sessions that go on by themselves (ruling 36).
+#[test]
+fn whatever_happens_the_loop_keeps_the_invariants_and_ends() {
+    live(1000, || Life::of(Scene::looping_launching(3)));
+}
+
+fn live(cases: u32, begin: impl Fn() -> Life) {
     let config =
-        Config { cases: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(8_4), ..Config::default() };
+        Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(8_4), ..Config::default() };
     let lives = prop::collection::vec(step(), 1..80);
     let mut reached = std::collections::BTreeMap::<S, u32>::new();
     let seen = std::cell::RefCell::new(&mut reached);
     let result = TestRunner::new(config).run(&lives, |steps| {
-        let mut life = Life::new();
+        let mut life = begin();
         for step in steps {
             life.step(step);
             *seen.borrow_mut().entry(life.scene.conv.session.status()).or_default() += 1;
@@ -512,7 +573,7 @@ fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
     // A property that never meets a status says nothing of it.
     for status in S::ALL {
         assert!(
-            reached.get(&status).is_some_and(|times| *times > 100),
+            reached.get(&status).is_some_and(|times| *times > cases / 20),
             "{status} was hardly met: {reached:?}"
         );
     }
