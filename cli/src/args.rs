@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     answer, budget, chain, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records,
-    review, run, show, skill, steer, template, token, up, watch, worker,
+    review, run, show, skill, steer, telling, template, token, up, watch, worker,
 };
 use crate::profile::Profile;
 
@@ -112,6 +112,10 @@ pub enum Command {
     Logs(records::Logs),
     Messages(records::Messages),
     Tools(records::Tools),
+    Tasks(telling::Tasks),
+    Notifications(telling::Notifications),
+    Replay(telling::Replay),
+    Export(telling::Export),
 
     Steer(steer::Steer),
     #[command(subcommand)]
@@ -185,6 +189,11 @@ mod tests {
             "logs @last --limit 5",
             "messages @last --subagent a1",
             "tools @last",
+            "tasks @last",
+            "notifications --unread --limit 5",
+            "notifications --read",
+            "replay @last --from 7 --run 2 --limit 10",
+            "export @last --out session.json",
             "steer @last look left",
             "steer --last look left",
             "queue list @last",

@@ -28,8 +28,8 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, chains, gateway, messages, openapi, operations, pool, records, requests, sessions, skills, stream,
-    templates, trace, workers,
+    agent, chains, gateway, messages, notifications, openapi, operations, pool, records, requests, sessions,
+    skills, stream, telling, templates, trace, webhooks, workers,
 };
 
 /// The name of the function that a request is for.
@@ -153,11 +153,14 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
-    use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
+    use api::records::{ActivityView, LogChunkView, MessageView, RawEventView, ToolCallView};
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
     use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
     use api::templates::{EventAnswer, TemplateSummary, TemplateView};
     use api::workers::WorkerView;
+    use pilothouse_domain::agent_api::{AgentLearning, AgentTask};
+    use pilothouse_domain::announcement::Notification;
+    use pilothouse_domain::webhook::{Delivery, Webhook};
     use pilothouse_wire::worker::{
         ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
     };
@@ -166,7 +169,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<SessionSummary>, sessions::list::handle;
         "sessions-start" Owner POST "/api/agents/sessions" "Start a session" COMMAND_WITH_KEY,
             in sessions::start::StartSession, [201, 202] -> StartedSession, sessions::start::handle;
-        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "from", "to"]; "Sessions of a range of time" QUERY,
+        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "dateFrom", "dateTo"]; "Sessions of a range of time" QUERY,
             [200] -> api::Page<SessionSummary>, sessions::history::handle;
         "sessions-get" Owner GET "/api/agents/sessions/{id}" "A session in full" QUERY,
             [200] -> SessionView, sessions::get::handle;
@@ -262,6 +265,14 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> pilothouse_domain::value::SessionPlan, records::plan::handle;
         "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut" BLOB,
             [200], records::blob::handle;
+        "records-events" Owner GET "/api/agents/sessions/{id}/events" ? &["limit", "cursor", "from", "run"]; "The raw events of a session, from any sequence" QUERY,
+            [200] -> api::Page<RawEventView>, records::events::handle;
+        "records-export" Owner GET "/api/agents/sessions/{id}/export" "A session as one document" EXPORT,
+            [200, 303] -> api::export::SessionExport, records::export::handle;
+        "records-tasks" Owner GET "/api/agents/sessions/{id}/tasks" ? PAGE; "Tasks that the agent created" QUERY,
+            [200] -> api::Page<AgentTask>, records::tasks::handle;
+        "records-learnings" Owner GET "/api/agents/learnings" ? &["limit", "cursor", "kind", "sessionId"]; "What agents learned about people and communication" QUERY,
+            [200] -> api::Page<AgentLearning>, records::learnings::handle;
         "stream-connect" Owner GET "/ws/agents/sessions/{id}/stream" ? &["after"]; "Follow a session live (WebSocket)" EMBEDDED,
             [101], stream::connect::handle;
 
@@ -301,6 +312,27 @@ pub fn http_functions() -> Vec<HttpFunction> {
         "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots" COMMAND,
             in pool::configure::ConfigurePool, [200] -> PoolView, pool::configure::handle;
 
+        "events-list" Owner GET "/api/events" ? &["limit", "after"]; "What other contexts are told, in order" QUERY,
+            [200] -> api::telling::AnnouncementPage, telling::list::handle;
+        "notifications-list" Owner GET "/api/notifications" ? &["limit", "cursor", "unread"]; "What you were notified of, newest first" QUERY,
+            [200] -> api::Page<Notification>, notifications::list::handle;
+        "notifications-read" Owner POST "/api/notifications/{id}/read" "Mark a notification as read" COMMAND,
+            [200] -> Notification, notifications::read::handle;
+        "notifications-read-all" Owner POST "/api/notifications/read" "Mark all notifications as read" COMMAND,
+            [200] -> api::telling::ReadNotifications, notifications::read_all::handle;
+        "notifications-stream" Owner GET "/ws/notifications" ? &["after"]; "Notifications as they come (WebSocket)" EMBEDDED,
+            [101], notifications::stream::handle;
+        "webhooks-list" Owner GET "/api/webhooks" "Your endpoints that are told of events" QUERY,
+            [200] -> api::telling::WebhooksView, webhooks::list::handle;
+        "webhooks-register" Owner POST "/api/webhooks" "Have an endpoint told of events" COMMAND_WITH_KEY,
+            in webhooks::register::RegisterWebhook, [201] -> api::telling::RegisteredWebhook, webhooks::register::handle;
+        "webhooks-remove" Owner DELETE "/api/webhooks/{id}" "Forget an endpoint" COMMAND,
+            [204], webhooks::remove::handle;
+        "webhooks-enable" Owner POST "/api/webhooks/{id}/enable" "Take up an endpoint again that was given up" COMMAND,
+            [200] -> Webhook, webhooks::enable::handle;
+        "webhooks-deliveries" Owner GET "/api/webhooks/{id}/deliveries" ? PAGE; "What became of telling an endpoint" QUERY,
+            [200] -> api::Page<Delivery>, webhooks::deliveries::handle;
+
         "chains-list" Owner GET "/api/agents/chains" ? &["limit", "cursor", "status"]; "List chains of sessions, newest first" QUERY,
             [200] -> api::Page<ChainSummary>, chains::list::handle;
         "chains-get" Owner GET "/api/agents/chains/{id}" "A chain with its sessions and handoff documents" QUERY,
@@ -320,6 +352,11 @@ pub fn http_functions() -> Vec<HttpFunction> {
             in agent::memory_pill::RecordMemoryPill, [201] -> RecordedPill, agent::memory_pill::handle;
         "agent-consolidation" Agent POST "/api/agent/skills/{skillId}/consolidation" "The agent hands in a skill's new instructions" AGENT,
             in agent::consolidation::ProposeConsolidation, [202] -> ProposedConsolidation, agent::consolidation::handle;
+
+        "agent-create-task" Agent POST "/api/agent/tasks" "The agent creates a follow-up task" AGENT,
+            in agent::task::CreateTask, [201] -> api::agent::CreatedTask, agent::task::handle;
+        "agent-record-learning" Agent POST "/api/agent/learnings" "The agent keeps what it learned about people or communication" AGENT,
+            in agent::learning::RecordLearning, [201] -> api::agent::RecordedLearning, agent::learning::handle;
 
         "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue" EMBEDDED,
             [200], gateway::send_events::handle;
@@ -376,6 +413,18 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
         triggers: &[Trigger::Queue(REACTIONS)],
         summary: "Send commands, launch runs, hand on slots",
         needs: REACT,
+    },
+    EventFunction {
+        name: "announce",
+        triggers: &[Trigger::Queue(ANNOUNCEMENTS)],
+        summary: "Tell owners, other contexts and webhooks what happened",
+        needs: ANNOUNCE,
+    },
+    EventFunction {
+        name: "deliver",
+        triggers: &[Trigger::Queue(WEBHOOKS)],
+        summary: "Tell one webhook of one event",
+        needs: DELIVER,
     },
     EventFunction {
         name: "clock",

@@ -11,7 +11,7 @@ use pilothouse_store::table::Item;
 use pilothouse_store::{OwnedRef, Store, StoreError, layout};
 
 use crate::queues::DeadlineOf;
-use crate::reactions;
+use crate::{reactions, telling};
 
 /// What is due within this time rides on a delayed message; a sweep every minute finds the rest.
 pub const SOON: Duration = Duration::from_mins(1);
@@ -21,6 +21,8 @@ pub const SOON: Duration = Duration::from_mins(1);
 pub struct Follows {
     /// A message for the reactions.
     pub reaction: Option<Outgoing>,
+    /// A message for who tells it beyond its session.
+    pub announcement: Option<Outgoing>,
     /// A message that comes when something is due.
     pub deadline: Option<Outgoing>,
     /// The session whose journal has grown.
@@ -33,11 +35,10 @@ pub struct Follows {
 /// A journal entry cannot be read. Trying again does not help.
 pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
     match item.kind.as_str() {
-        layout::JOURNAL | layout::OWNED_JOURNAL => Ok(Follows {
-            reaction: reaction(item)?,
-            grown: layout::session_of(&item.key),
-            ..Follows::default()
-        }),
+        layout::JOURNAL | layout::OWNED_JOURNAL => {
+            let (reaction, announcement) = hand_on(item)?;
+            Ok(Follows { reaction, announcement, grown: layout::session_of(&item.key), ..Follows::default() })
+        }
         layout::SESSION => Ok(Follows {
             deadline: layout::session_of(&item.key)
                 .zip(item.due.as_ref().and_then(layout::due_at))
@@ -48,15 +49,17 @@ pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
     }
 }
 
-/// The message for the reactions to `item`, an entry of a journal.
+/// The messages for the reactions to `item`, an entry of a journal, and for who tells it.
 ///
 /// # Errors
 /// It cannot be read. Trying again does not help.
-pub fn reaction(item: &Item) -> Result<Option<Outgoing>, StoreError> {
+pub fn hand_on(item: &Item) -> Result<(Option<Outgoing>, Option<Outgoing>), StoreError> {
     if item.kind == layout::OWNED_JOURNAL {
-        return Ok(reactions::message_of_owned(&Store::read_owned_entry(item)?));
+        let entry = Store::read_owned_entry(item)?;
+        return Ok((reactions::message_of_owned(&entry), telling::message_of_owned(&entry)));
     }
-    Ok(reactions::message(&Store::read_entry(item)?))
+    let entry = Store::read_entry(item)?;
+    Ok((reactions::message(&entry), telling::message(&entry)))
 }
 
 /// The message that comes when something of a session is due; none when a sweep comes first.

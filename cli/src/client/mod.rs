@@ -18,6 +18,7 @@ mod sessions;
 mod skills;
 mod stream;
 mod subscription;
+mod telling;
 mod templates;
 mod workers;
 

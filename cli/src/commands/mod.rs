@@ -21,6 +21,7 @@ pub mod show;
 pub mod skill;
 pub mod steer;
 pub mod target;
+pub mod telling;
 pub mod template;
 pub mod token;
 pub mod up;
@@ -58,6 +59,10 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Logs(command) => command.run(&cx()?).await,
         Command::Messages(command) => command.run(&cx()?).await,
         Command::Tools(command) => command.run(&cx()?).await,
+        Command::Tasks(command) => command.run(&cx()?).await,
+        Command::Notifications(command) => command.run(&cx()?).await,
+        Command::Replay(command) => command.run(&cx()?).await,
+        Command::Export(command) => command.run(&cx()?).await,
         Command::Steer(command) => command.run(&cx()?).await,
         Command::Queue(command) => command.run(&cx()?).await,
         Command::Interrupt(command) => command.run(&cx()?).await,

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
+use pilothouse_domain::RateExceeded;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
@@ -16,6 +17,7 @@ use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
 
 use crate::api::{ProblemDocument, Violation};
+use crate::outside::NotTold;
 
 /// Why a request was not carried out. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +58,9 @@ pub enum Problem {
     /// An idempotency key, or a message id, was used before for something else.
     #[error("this key was used before for another request; use a new key for a new request")]
     IdempotencyMismatch,
+    /// More calls than a key may make.
+    #[error(transparent)]
+    RateLimited(#[from] RateExceeded),
     /// Another one of the owner's has this name.
     #[error("another one has this name; choose a different one")]
     NameTaken,
@@ -101,6 +106,7 @@ impl Problem {
                 Some(_) => false,
                 None => {
                     cause.is::<BlobError>()
+                        || cause.is::<NotTold>()
                         || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_)))
                         || matches!(cause.downcast_ref(), Some(LaunchError::Unreachable(_)))
                         || matches!(cause.downcast_ref(), Some(StopError::Unreachable { .. }))
@@ -125,6 +131,7 @@ impl Problem {
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::RateLimited(_) => "rate-limited",
             Self::NameTaken => "name-taken",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge { .. } => "too-large",
@@ -162,6 +169,7 @@ impl Problem {
             | Self::IdempotencyMismatch
             | Self::NameTaken
             | Self::VersionConflict => StatusCode::CONFLICT,
+            Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -259,6 +267,11 @@ impl IntoResponse for Problem {
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(self, Self::Unauthenticated(_)) {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Self::RateLimited(exceeded) = &self {
+            // Whole seconds, as the header counts them; never too early.
+            let seconds = u64::try_from(exceeded.after.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
 use crate::skill::MemoryPillCategory;
 use crate::template::{ScheduleSkip, TemplateSection};
@@ -15,8 +16,9 @@ use crate::value::{
     ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, AgentSkillId, ClassificationRuleId, CommandId, HandoffDocumentId, MemoryPillId,
-    MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, ClassificationRuleId, CommandId,
+    HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp,
+    ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -669,6 +671,24 @@ domain_events! {
         rule_id: ClassificationRuleId,
         /// What the event is.
         classified_as: String,
+    };
+    /// The agent created a task through its API (AG-012).
+    ApiTaskCreated = "AgentApiTaskCreatedEvent" {
+        /// The task.
+        created_task_id: AgentTaskId,
+        /// What is to be done.
+        #[serde(flatten)]
+        task: NewAgentTask,
+        /// Who created it.
+        source: AgentTaskSource,
+    };
+    /// The agent recorded what it learned about people or communication (AG-014).
+    LearningRecorded = "AgentLearningRecordedEvent" {
+        /// The learning.
+        learning_id: AgentLearningId,
+        /// What was learned.
+        #[serde(flatten)]
+        learning: NewAgentLearning,
     };
     /// The agent logged a decision (S0 8.7).
     DecisionLogged = "AgentDecisionLoggedEvent" {

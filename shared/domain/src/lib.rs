@@ -19,6 +19,8 @@
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod agent_api;
+pub mod announcement;
 pub mod chain;
 pub mod composition;
 pub mod conversation;
@@ -31,6 +33,7 @@ pub mod occasion;
 pub mod owned;
 pub mod pool;
 pub mod queue;
+pub mod rate;
 pub mod session;
 pub mod skill;
 pub mod template;
@@ -38,6 +41,7 @@ pub mod text;
 pub mod time;
 pub mod trace;
 pub mod value;
+pub mod webhook;
 
 pub use chain::SessionChain;
 pub use deadline::Deadlines;
@@ -46,6 +50,7 @@ pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
 pub use owned::{OwnedAggregate, OwnedEntry};
+pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::AgentSession;
 pub use skill::AgentSkill;
 pub use template::AgentTemplate;

@@ -150,6 +150,18 @@ texts! {
     Feedback: 1..=2000, verbatim;
     /// A decision that the agent logs (S0 8.7, `AgentLogDecisionCommand`).
     DecisionText: 1..=2000, verbatim;
+    /// A task of an agent in a line (S0 8.7, `AgentCreateTaskCommand`), trimmed.
+    TaskTitle: 1..=200, trimmed;
+    /// A task of an agent in full.
+    TaskDescription: 1..=4000, verbatim;
+    /// A word to find things by, trimmed.
+    Tag: 1..=50, trimmed;
+    /// Whom or what a learning is about (AG-014), trimmed.
+    LearningSubject: 1..=200, trimmed;
+    /// What an agent learned; as long as a memory pill (S0 8.4).
+    LearningContent: 1..=2000, verbatim;
+    /// What a person calls a webhook, trimmed.
+    WebhookDescription: 1..=200, trimmed;
     /// A part of a handoff document (S0 8.4).
     HandoffText: 1..=4000, verbatim;
     /// The document of a plan (S0 8.5).
