@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::value::{Answer, AutoContinueConfig, ContextPolicy, MessagePriority};
-use pilothouse_domain::{AgentSkillId, MessageId, SessionChainId, ToolCallId, TurnId, Usd};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,8 +15,12 @@ pub struct StartSession {
     pub working_directory: String,
     /// What it is to do.
     pub objective: String,
-    /// What it may spend.
-    pub budget_cap_usd: Usd,
+    /// The template that it is started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_id: Option<AgentTemplateId>,
+    /// What it may spend; none: what its template says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_cap_usd: Option<Usd>,
     /// What to call it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -75,12 +79,13 @@ impl StartSession {
     pub fn new(
         working_directory: impl Into<String>,
         objective: impl Into<String>,
-        budget_cap_usd: Usd,
+        budget_cap_usd: impl Into<Option<Usd>>,
     ) -> Self {
         Self {
             working_directory: working_directory.into(),
             objective: objective.into(),
-            budget_cap_usd,
+            template_id: None,
+            budget_cap_usd: budget_cap_usd.into(),
             name: None,
             model_id: None,
             adapter: None,
@@ -100,6 +105,33 @@ impl StartSession {
             auto_continue_config: None,
         }
     }
+}
+
+/// When a template starts sessions by itself.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSchedule {
+    /// Five fields.
+    pub cron_expression: String,
+    /// A name of the IANA database.
+    pub time_zone: String,
+    /// Whether it is switched on.
+    pub is_enabled: bool,
+    /// What its sessions are started with.
+    pub launch: NewLaunch,
+}
+
+/// What scheduled sessions are started with.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewLaunch {
+    /// Where the agent runs: an absolute path.
+    pub working_directory: String,
+    /// What it is to do.
+    pub objective: String,
+    /// What to call the sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// Which part of a list.

@@ -18,6 +18,8 @@ mod sessions;
 mod skills;
 mod stream;
 mod subscription;
+mod telling;
+mod templates;
 mod workers;
 
 use std::time::Duration;

@@ -16,6 +16,8 @@ pub mod sessions;
 pub mod skills;
 pub mod style;
 pub mod table;
+pub mod telling;
+pub mod templates;
 pub mod text;
 pub mod time;
 pub mod tools;
