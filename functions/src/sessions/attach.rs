@@ -3,11 +3,10 @@
 
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::{Events, Occasion, SessionChain, SessionChainId};
+use pilothouse_domain::{Events, Occasion, SessionChain, SessionChainId, UserId};
 use pilothouse_store::{Commit, LoadedConversation, LoadedOwned};
 
 use crate::app::App;
-use crate::change::Call;
 use crate::edge::Problem;
 
 /// A chain that a new session is about to be attached to.
@@ -20,9 +19,9 @@ pub(super) struct Attachment {
 
 impl Attachment {
     /// The chain with its current session; 422 where the owner has no such chain.
-    pub(super) async fn load(app: &App, call: &Call, id: SessionChainId) -> Result<Self, Problem> {
+    pub(super) async fn load(app: &App, owner: &UserId, id: SessionChainId) -> Result<Self, Problem> {
         let missing = || Problem::invalid("chainId", "there is no such chain");
-        let chain = app.store.owned::<SessionChain>(&call.owner, id).await?.ok_or_else(missing)?;
+        let chain = app.store.owned::<SessionChain>(owner, id).await?.ok_or_else(missing)?;
         let current = app.store.conversation(chain.value.current_session_id()).await?.ok_or_else(missing)?;
         Ok(Self { chain, current, of_chain: Events::new(), of_current: Events::new() })
     }

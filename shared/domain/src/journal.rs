@@ -112,14 +112,6 @@ impl JournalEntry {
     }
 }
 
-fn and_messages(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => ", and has the message that waited".to_owned(),
-        n => format!(", and has the {n} messages that waited"),
-    }
-}
-
 fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuations: u32) -> String {
     let why = match cause {
         AutoContinueEnd::MaxContinuations => format!("it went on {continuations} times already"),
@@ -129,6 +121,14 @@ fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuat
     };
     let what = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     format!("Does not go on by itself: {why}{what}")
+}
+
+fn and_messages(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", and has the message that waited".to_owned(),
+        n => format!(", and has the {n} messages that waited"),
+    }
 }
 
 /// The line that an event adds to the activity stream. Those that an agent's own event stands for add none.
@@ -282,6 +282,9 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         ),
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
+        }
+        E::EventClassified { classified_as, .. } => {
+            (T::Notice, format!("Started for an event that is classified as {classified_as}"))
         }
         E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
         E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),

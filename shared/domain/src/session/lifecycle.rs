@@ -97,16 +97,21 @@ impl AgentSession {
             config_changed: false,
             consolidates: None,
             open_tool_calls: BTreeMap::new(),
+            between_turns: None,
+            unheard_answers: Vec::new(),
             handoff_document: None,
             document_awaited_until: None,
             continues: None,
             continuation: None,
-            between_turns: None,
-            unheard_answers: Vec::new(),
             control_version: 1,
             journal_sequence: 0,
         };
         (session, vec![created])
+    }
+
+    /// How it came to run, where that is not by itself. For a session that was just created.
+    pub const fn runs_as(&mut self, mode: ExecutionMode) {
+        self.execution_mode = mode;
     }
 
     /// Mints the run that a slot was found for (ruling 7). Nothing happens when none is wanted any more.
