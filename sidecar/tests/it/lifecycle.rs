@@ -79,9 +79,8 @@ async fn a_repeated_command_is_answered_with_its_acknowledgement_and_not_done_ag
 /// What the agent works with from then on is what it was reloaded with (S0 8.2 `reload_config`).
 #[tokio::test]
 async fn a_reloaded_agent_works_with_the_new_configuration() {
-    let told = turn(json!([{ "waitForMessage": {} }, { "say": "{{configuration}}" }]));
-    let (gateway, _folders, _sidecar) =
-        playing(json!([turn(json!([{ "say": "{{configuration}}" }])), told])).await;
+    let tells = || turn(json!([{ "say": "{{configuration}}" }]));
+    let (gateway, _folders, _sidecar) = playing(json!([tells(), { "waitForMessage": {} }, tells()])).await;
     gateway.sees("turn_completed").await;
     let mut new = config(json!({}));
     new.composed_system_prompt = "Be brief.".into();
