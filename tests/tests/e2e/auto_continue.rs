@@ -105,7 +105,8 @@ async fn a_retry_resets_the_count() {
 async fn coverage_has_to_reach_its_threshold() {
     let server = Server::start(1).await;
     let mut body = work(&server, &short());
-    let criterion = |command: &str| json!({ "type": "CoverageThreshold", "customCommand": command, "threshold": "80" });
+    let criterion =
+        |command: &str| json!({ "type": "CoverageThreshold", "customCommand": command, "threshold": "80" });
     body["autoContinueConfig"] = json!({
         "validationCriteria": [
             criterion("echo 'TOTAL 120 12 90%'"),
@@ -114,7 +115,10 @@ async fn coverage_has_to_reach_its_threshold() {
     });
     let session = Session::start(&server.api(), body).await;
     let view = session.until_status("Idle").await;
-    assert_eq!((&view["metrics"]["turnCount"], &view["autoContinueConfig"]["maxContinuations"]), (&json!(2), &json!(5)));
+    assert_eq!(
+        (&view["metrics"]["turnCount"], &view["autoContinueConfig"]["maxContinuations"]),
+        (&json!(2), &json!(5))
+    );
     let messages = session.messages().await;
     let told = messages.iter().find(|m| m["source"] == "System").unwrap()["content"].as_str().unwrap();
     assert_eq!(told, "Validation failed: CoverageThreshold: coverage is 75%, below 80%. Continue working.");
@@ -134,7 +138,10 @@ async fn a_message_of_its_owner_goes_first() {
     session.until_within(PATIENCE, "the end of the first validation", gone).await;
     std::fs::write(folder.join("go"), "").unwrap();
     let view = session.until_status("Idle").await;
-    assert_eq!((&view["metrics"]["turnCount"], &view["autoContinueConfig"]["currentContinuationCount"]), (&json!(2), &json!(0)));
+    assert_eq!(
+        (&view["metrics"]["turnCount"], &view["autoContinueConfig"]["currentContinuationCount"]),
+        (&json!(2), &json!(0))
+    );
 }
 
 /// An interrupt ends the loop: the turn was over (ruling 17). So does a cancellation. Nothing is left running.
@@ -171,7 +178,11 @@ async fn a_sidecar_that_dies_while_it_checks_fails_nothing() {
     assert_eq!((&view["status"], &view["hasPendingReview"]), (&json!("Idle"), &json!(true)));
     until_unchecked(&session, &folder).await;
     let told = session.activity().await;
-    assert_eq!(summaries(&told, "Does not go on by itself: its criteria could not be checked"), 1, "{told:#?}");
+    assert_eq!(
+        summaries(&told, "Does not go on by itself: its criteria could not be checked"),
+        1,
+        "{told:#?}"
+    );
     session.say("Are you there?", "Queued").await;
     session.until_said("You said: Are you there?").await;
 }

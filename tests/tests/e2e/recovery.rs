@@ -125,7 +125,11 @@ async fn what_is_under_way_is_done_after_a_restart_of_the_server() {
                 session.until_status("Idle").await
             }
         };
-        assert_eq!((&lives_on["hibernated"], &lives_on["currentRun"]["ordinal"]), (&json!(false), &json!(1)), "{status}");
+        assert_eq!(
+            (&lives_on["hibernated"], &lives_on["currentRun"]["ordinal"]),
+            (&json!(false), &json!(1)),
+            "{status}"
+        );
         assert_eq!(process_of(&server, &lives_on), pid, "{status}: the same process");
         assert!(lives(pid));
     }

@@ -150,7 +150,8 @@ async fn requests_that_are_open_at_once_are_answered_by_their_ids() {
         ids.map(|r| r["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     session.until("both questions", |v| open(v) == ["q1", "q2"]).await;
-    let answer = |id: &str| json!({ "requestId": id, "answers": [{ "question": format!("{id}?"), "answer": "yes" }] });
+    let answer =
+        |id: &str| json!({ "requestId": id, "answers": [{ "question": format!("{id}?"), "answer": "yes" }] });
     let view = session.post("/answer", answer("q2")).await.expect(200).body;
     assert_eq!((&view["status"], open(&view)), (&json!("WaitingForInput"), vec!["q1".to_owned()]));
     session.post("/answer", answer("q2")).await.refused(409, "request-over");

@@ -64,7 +64,10 @@ async fn a_subagents_messages_and_calls_are_its_own() {
     assert_eq!(session.said().await, ["Mine"]);
     let of_first = server.api().all(&session.path("/messages?subAgentId=s1")).await;
     assert_eq!(of_first.len(), 1);
-    assert_eq!((&of_first[0]["source"], &of_first[0]["content"]), (&json!("SubAgent"), &json!("From the first")));
+    assert_eq!(
+        (&of_first[0]["source"], &of_first[0]["content"]),
+        (&json!("SubAgent"), &json!("From the first"))
+    );
     let calls = session.tool_calls().await;
     assert!(calls.iter().all(|c| c["id"] != "call-of-s1"), "{calls:#?}");
     let theirs = server.api().all(&session.path("/tool-calls?subAgentId=s2")).await;
