@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::journal::JournalEntry;
+use crate::template::ScheduleSkip;
 use crate::{AgentSessionId, DomainEvent, EventId, OwnedEntry, Timestamp, UserId};
 
 /// Who tells, on a bus of several systems.
@@ -63,6 +64,8 @@ pub enum NotificationKind {
     AutoContinueStopped,
     /// A chain is done.
     ChainCompleted,
+    /// A schedule named a time, and no session was started.
+    ScheduleSkipped,
     /// A webhook was given up.
     WebhookDisabled,
 }
@@ -210,6 +213,13 @@ announced_events! {
     AddedToChain = "SessionAddedToChainEvent",
     ChainCompleted = "SessionChainCompletedEvent",
     ChainCancelled = "SessionChainCancelledEvent",
+    TemplateCreated = "AgentTemplateCreatedEvent",
+    TemplateUpdated = "AgentTemplateUpdatedEvent",
+    TemplateDeactivated = "AgentTemplateDeactivatedEvent",
+    TemplateActivated = "AgentTemplateActivatedEvent",
+    TemplateScheduleRan = "AgentTemplateScheduleRanEvent",
+    TemplateScheduleSkipped = "AgentTemplateScheduleSkippedEvent",
+    EventClassified = "AgentSessionEventClassifiedEvent",
 }
 
 /// What the owner is notified of, in a sentence (S0 8.10).
@@ -265,6 +275,16 @@ pub fn notice(event: &DomainEvent) -> Option<(NotificationKind, String)> {
         E::ChainCompleted { total_sessions, total_cost_usd, .. } => (
             K::ChainCompleted,
             format!("The chain is done: {total_sessions} sessions, {total_cost_usd} dollars."),
+        ),
+        E::TemplateScheduleSkipped { scheduled_for, reason, .. } => (
+            K::ScheduleSkipped,
+            format!(
+                "No session was started for {scheduled_for}: {}.",
+                match reason {
+                    ScheduleSkip::Deactivated => "the template is deactivated",
+                    ScheduleSkip::PoolLineFull => "too many sessions wait for a slot",
+                }
+            ),
         ),
         E::CommandLate { kind } => (K::RunLate, format!("{kind:?} takes long.")),
         _ => return None,
