@@ -29,7 +29,7 @@ use crate::app::App;
 use crate::edge::Problem;
 use crate::{
     agent, chains, gateway, messages, notifications, openapi, operations, pool, records, requests, sessions,
-    skills, stream, telling, trace, webhooks, workers,
+    skills, stream, telling, templates, trace, webhooks, workers,
 };
 
 /// The name of the function that a request is for.
@@ -156,6 +156,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::records::{ActivityView, LogChunkView, MessageView, RawEventView, ToolCallView};
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
     use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
+    use api::templates::{EventAnswer, TemplateSummary, TemplateView};
     use api::workers::WorkerView;
     use pilothouse_domain::agent_api::{AgentLearning, AgentTask};
     use pilothouse_domain::announcement::Notification;
@@ -274,6 +275,37 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<AgentLearning>, records::learnings::handle;
         "stream-connect" Owner GET "/ws/agents/sessions/{id}/stream" ? &["after"]; "Follow a session live (WebSocket)" EMBEDDED,
             [101], stream::connect::handle;
+
+        "templates-list" Owner GET "/api/agents/templates" ? &["limit", "cursor", "isActive"]; "List templates, newest first" QUERY,
+            [200] -> api::Page<TemplateSummary>, templates::list::handle;
+        "templates-create" Owner POST "/api/agents/templates" "Create a template" COMMAND,
+            in templates::create::CreateTemplate, [201] -> TemplateView, templates::create::handle;
+        "templates-get" Owner GET "/api/agents/templates/{id}" "A template in full" QUERY,
+            [200] -> TemplateView, templates::get::handle;
+        "templates-update" Owner PUT "/api/agents/templates/{id}" "Change fields of a template" COMMAND,
+            in templates::update::UpdateTemplate, [200] -> TemplateView, templates::update::handle;
+        "templates-add-rule" Owner POST "/api/agents/templates/{id}/rules" "Add a classification rule" COMMAND,
+            in templates::input::RuleInput, [201] -> TemplateView, templates::add_rule::handle;
+        "templates-remove-rule" Owner DELETE "/api/agents/templates/{id}/rules/{ruleId}" "Remove a classification rule" COMMAND,
+            [200] -> TemplateView, templates::remove_rule::handle;
+        "templates-add-tool" Owner POST "/api/agents/templates/{id}/tools" "Add an MCP custom tool definition" COMMAND,
+            in skills::definitions::ToolInput, [201] -> TemplateView, templates::add_tool::handle;
+        "templates-remove-tool" Owner DELETE "/api/agents/templates/{id}/tools/{toolName}" "Remove an MCP custom tool definition" COMMAND,
+            [200] -> TemplateView, templates::remove_tool::handle;
+        "templates-add-skill" Owner POST "/api/agents/templates/{id}/skills/{skillId}" "Add a skill to a template's defaults" COMMAND,
+            [200] -> TemplateView, templates::add_skill::handle;
+        "templates-remove-skill" Owner DELETE "/api/agents/templates/{id}/skills/{skillId}" "Remove a skill from a template's defaults" COMMAND,
+            [200] -> TemplateView, templates::remove_skill::handle;
+        "templates-set-schedule" Owner PUT "/api/agents/templates/{id}/schedule" "Say when a template starts sessions by itself" COMMAND,
+            in templates::input::ScheduleInput, [200] -> TemplateView, templates::set_schedule::handle;
+        "templates-clear-schedule" Owner DELETE "/api/agents/templates/{id}/schedule" "Have a template start no sessions by itself" COMMAND,
+            [200] -> TemplateView, templates::clear_schedule::handle;
+        "templates-deactivate" Owner POST "/api/agents/templates/{id}/deactivate" "Start no sessions from a template" COMMAND,
+            [200] -> TemplateView, templates::deactivate::handle;
+        "templates-activate" Owner POST "/api/agents/templates/{id}/activate" "Start sessions from a template again" COMMAND,
+            [200] -> TemplateView, templates::activate::handle;
+        "templates-events" Owner POST "/api/agents/templates/{id}/events" "Classify an event, and start a session for it" COMMAND_WITH_KEY,
+            in templates::classify::Event, [200, 201, 202] -> EventAnswer, templates::classify::handle;
 
         "pool-get" Owner GET "/api/agents/pool" "How full the pool is" QUERY,
             [200] -> PoolView, pool::get::handle;

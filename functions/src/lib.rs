@@ -3,6 +3,7 @@
 //! | folder | what it holds |
 //! |---|---|
 //! | [`sessions`], [`messages`], [`requests`], [`pool`], [`chains`] | commands and queries of owners, over HTTP |
+//! | [`templates`] | what sessions are started from |
 //! | [`records`] | the read models of a session: activity, messages, tool calls, logs, metrics |
 //! | [`agent`] | what an agent calls with its session's key |
 //! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
@@ -51,6 +52,7 @@ pub mod sessions;
 pub mod skills;
 pub mod stream;
 pub mod telling;
+pub mod templates;
 pub mod trace;
 pub mod webhooks;
 pub mod workers;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions, Receipt, Received};
 use pilothouse_domain::{AgentSessionId, RunId};
-use pilothouse_store::WorkerKey;
+use pilothouse_store::{OwnedRef, WorkerKey};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 
@@ -112,12 +112,17 @@ pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), Queu
         .await
 }
 
-/// What a message of the [`deadlines`] queue says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeadlineOf {
-    /// The session to look at.
-    pub session_id: AgentSessionId,
+/// What a message of the [`deadlines`] queue says: what to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum DeadlineOf {
+    /// A session.
+    Session {
+        /// Which.
+        session_id: AgentSessionId,
+    },
+    /// An aggregate that is no session.
+    Owned(OwnedRef),
 }
 
 /// What is to become of a batch of messages. Those that are named nowhere are gone already: buried.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pilothouse_broker::Outgoing;
 use pilothouse_domain::{AgentSessionId, Timestamp};
 use pilothouse_store::table::Item;
-use pilothouse_store::{Store, StoreError, layout};
+use pilothouse_store::{OwnedRef, Store, StoreError, layout};
 
 use crate::queues::DeadlineOf;
 use crate::{reactions, telling};
@@ -64,15 +64,25 @@ pub fn hand_on(item: &Item) -> Result<(Option<Outgoing>, Option<Outgoing>), Stor
 
 /// The message that comes when something of a session is due; none when a sweep comes first.
 pub fn deadline(session: AgentSessionId, due: Timestamp, now: Timestamp) -> Option<Outgoing> {
+    reminder(session.to_string(), &DeadlineOf::Session { session_id: session }, due, now)
+}
+
+/// The same of an aggregate that is no session.
+pub fn deadline_of_owned(aggregate: &OwnedRef, due: Timestamp, now: Timestamp) -> Option<Outgoing> {
+    let OwnedRef { kind, id } = aggregate;
+    reminder(format!("{kind}-{id}"), &DeadlineOf::Owned(aggregate.clone()), due, now)
+}
+
+fn reminder(whose: String, of: &DeadlineOf, due: Timestamp, now: Timestamp) -> Option<Outgoing> {
     let wait = Duration::from_millis(u64::try_from(due.as_millis() - now.as_millis()).unwrap_or(0));
     if wait > SOON {
         return None;
     }
     // Queues count whole seconds, and a message that came early would find nothing to do.
     let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-    let id = format!("{session}:{}", due.as_millis());
-    let body = serde_json::to_string(&DeadlineOf { session_id: session }).ok()?;
-    Some(Outgoing { delay: wait, ..Outgoing::new(session.to_string(), id, body) })
+    let id = format!("{whose}:{}", due.as_millis());
+    let body = serde_json::to_string(of).ok()?;
+    Some(Outgoing { delay: wait, ..Outgoing::new(whose, id, body) })
 }
 
 #[cfg(test)]
@@ -90,6 +100,9 @@ mod tests {
         assert_eq!(delay(160_000), Some(60));
         assert_eq!(delay(160_001), None, "a sweep comes first");
         let body = deadline(session, at(0), at(0)).unwrap().body;
-        assert_eq!(serde_json::from_str::<DeadlineOf>(&body).unwrap(), DeadlineOf { session_id: session });
+        assert_eq!(
+            serde_json::from_str::<DeadlineOf>(&body).unwrap(),
+            DeadlineOf::Session { session_id: session }
+        );
     }
 }

@@ -18,9 +18,11 @@ pub mod records;
 pub mod review;
 pub mod run;
 pub mod show;
+pub mod skill;
 pub mod steer;
 pub mod target;
 pub mod telling;
+pub mod template;
 pub mod token;
 pub mod up;
 pub mod watch;
@@ -76,6 +78,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Chain(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
+        Command::Template(command) => command.run(&cx()?).await,
+        Command::Skill(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,
     }
 }

@@ -13,6 +13,7 @@ pub mod sessions;
 pub mod skills;
 pub mod stream;
 pub mod telling;
+pub mod templates;
 pub mod workers;
 
 use schemars::JsonSchema;

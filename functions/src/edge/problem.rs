@@ -11,6 +11,7 @@ use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
 use pilothouse_domain::skill::SkillError;
+use pilothouse_domain::template::TemplateError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
@@ -39,6 +40,9 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The template refuses.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// The chain refuses.
     #[error(transparent)]
     Chain(#[from] ChainError),
@@ -122,6 +126,7 @@ impl Problem {
             Self::Queue(error) => error.code(),
             Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::Template(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
@@ -143,8 +148,14 @@ impl Problem {
             | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            Self::Template(
+                TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
+            ) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFound(_)
             | Self::Queue(QueueError::NotFound(_))
+            | Self::Template(
+                TemplateError::NoSuchTool | TemplateError::NoSuchRule | TemplateError::NoSuchSkill,
+            )
             | Self::Session(SessionError::SkillNotEnabled)
             | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
@@ -152,6 +163,7 @@ impl Problem {
             | Self::Queue(_)
             | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
+            | Self::Template(_)
             | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
@@ -174,6 +186,12 @@ impl Problem {
             }
             Self::Session(error @ SessionError::AnswersMissing { .. }) => {
                 vec![Violation { field: "answers".to_owned(), message: error.to_string() }]
+            }
+            Self::Template(error @ TemplateError::AutoContinue(_)) => {
+                vec![Violation { field: "defaultAutoContinueConfig".to_owned(), message: error.to_string() }]
+            }
+            Self::Template(error @ TemplateError::Tools(_)) => {
+                vec![Violation { field: "customToolDefinitions".to_owned(), message: error.to_string() }]
             }
             Self::Pool(error @ PoolError::InvalidMaximum { .. }) => {
                 vec![Violation { field: "maxConcurrentSessions".to_owned(), message: error.to_string() }]

@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
 use crate::skill::MemoryPillCategory;
+use crate::template::{ScheduleSkip, TemplateSection};
 use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
     Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
     ToolCallStatus,
 };
 use crate::{
-    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, CommandId, HandoffDocumentId, MemoryPillId,
-    MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, ClassificationRuleId, CommandId,
+    HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp,
+    ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -648,6 +650,45 @@ domain_events! {
         /// What was learned.
         #[serde(flatten)]
         learning: NewAgentLearning,
+    };
+    /// A template was made.
+    TemplateCreated = "AgentTemplateCreatedEvent" {
+        /// Its name.
+        name: String,
+    };
+    /// A template was changed.
+    TemplateUpdated = "AgentTemplateUpdatedEvent" {
+        /// What of it.
+        part: TemplateSection,
+    };
+    /// No session starts from a template any more.
+    TemplateDeactivated = "AgentTemplateDeactivatedEvent" {};
+    /// Sessions start from a template again.
+    TemplateActivated = "AgentTemplateActivatedEvent" {};
+    /// A template's schedule started a session.
+    TemplateScheduleRan = "AgentTemplateScheduleRanEvent" {
+        /// The time that the schedule named.
+        scheduled_for: Timestamp,
+        /// The session.
+        session_id: AgentSessionId,
+        /// When it is due next.
+        next_run_at: Option<Timestamp>,
+    };
+    /// A time that a template's schedule named started nothing.
+    TemplateScheduleSkipped = "AgentTemplateScheduleSkippedEvent" {
+        /// The time.
+        scheduled_for: Timestamp,
+        /// Why.
+        reason: ScheduleSkip,
+        /// When it is due next.
+        next_run_at: Option<Timestamp>,
+    };
+    /// A session was started for an event from outside.
+    EventClassified = "AgentSessionEventClassifiedEvent" {
+        /// The rule of the session's template that fitted.
+        rule_id: ClassificationRuleId,
+        /// What the event is.
+        classified_as: String,
     };
     /// The agent logged a decision (S0 8.7).
     DecisionLogged = "AgentDecisionLoggedEvent" {

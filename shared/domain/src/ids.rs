@@ -97,6 +97,8 @@ uuid_ids! {
     AgentLearningId = "a learning id (a UUID)";
     /// An endpoint that is told of events (ruling 37).
     WebhookId = "a webhook id (a UUID)";
+    /// A rule of a template that sorts events from outside.
+    ClassificationRuleId = "a classification rule id (a UUID)";
 }
 
 macro_rules! agent_ids {

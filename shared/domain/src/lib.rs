@@ -12,6 +12,7 @@
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
+//! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
@@ -35,6 +36,7 @@ pub mod queue;
 pub mod rate;
 pub mod session;
 pub mod skill;
+pub mod template;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -51,5 +53,6 @@ pub use owned::{OwnedAggregate, OwnedEntry};
 pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::AgentSession;
 pub use skill::AgentSkill;
+pub use template::AgentTemplate;
 pub use time::Timestamp;
 pub use trace::TraceParent;

@@ -166,6 +166,16 @@ texts! {
     HandoffText: 1..=4000, verbatim;
     /// The document of a plan (S0 8.5).
     PlanContent: 1..=10000, verbatim;
+    /// The name of a template, trimmed (S0 8.5).
+    TemplateName: 1..=100, trimmed;
+    /// What a template is for (S0 8.4).
+    TemplateDescription: 1..=500, verbatim;
+    /// Base instructions that come before those of skills (S0 8.4).
+    SystemPrompt: 1..=50000, verbatim;
+    /// The name of a field of an event from outside, trimmed (S0 8.5 `ClassificationRule.MatchField`).
+    EventField: 1..=63, trimmed;
+    /// What an event from outside is found to be, trimmed (S0 8.5 `ClassificationRule.ClassifyAs`).
+    Classification: 1..=63, trimmed;
     /// The name of a skill, trimmed (S0 8.5).
     SkillName: 1..=100, trimmed;
     /// What a skill is for (S0 8.4).
@@ -193,6 +203,13 @@ impl AdapterName {
     /// The adapter that plays scripts and recordings.
     pub fn script() -> Self {
         Self("script".to_owned())
+    }
+}
+
+impl ModelId {
+    /// Whichever model the adapter takes by itself.
+    pub fn of_the_adapter() -> Self {
+        Self("default".to_owned())
     }
 }
 

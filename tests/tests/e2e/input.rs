@@ -45,7 +45,17 @@ async fn a_bad_start_names_all_its_violations_and_starts_nothing() {
         ("planApprovalRequired", json!("yes")),
         ("requestTimeoutSeconds", json!(0)),
         ("contextWarnAtPercent", json!(100)),
+        ("idleTimeoutSeconds", json!(-1)),
+        ("pausedTimeoutSeconds", json!("an hour")),
         ("autoContinueConfig", json!({ "enabled": "maybe" })),
+        ("autoContinueConfig", json!({ "validationCriteria": [] })),
+        ("autoContinueConfig", json!({ "validationCriteria": [{ "type": "TestsPassing" }] })),
+        (
+            "autoContinueConfig",
+            json!({ "validationCriteria": [
+            { "type": "CoverageThreshold", "customCommand": "true", "threshold": "80", "coveragePattern": "(" },
+        ] }),
+        ),
         ("surprise", json!(true)),
     ] {
         let reply = api.post(SESSIONS, with(good.clone(), field, value.clone())).await;

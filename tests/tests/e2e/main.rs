@@ -7,12 +7,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agent_api;
+mod auto_continue;
 mod bodies;
 mod chains;
 mod dead_letters;
 mod delivery;
 mod docs;
 mod export;
+mod hibernation;
 mod idempotency;
 mod input;
 mod killed;
@@ -21,13 +23,17 @@ mod money;
 mod notifications;
 mod pool;
 mod queries;
+mod recovery;
 mod requests;
 mod scripts;
 mod security;
 mod server;
+mod skills;
 mod steering;
 mod stopping;
 mod stream;
+mod subagents;
+mod templates;
 mod tokens;
 mod transcripts;
 mod webhooks;

@@ -9,6 +9,7 @@
 mod given;
 mod properties;
 mod scene;
+mod schedules;
 mod serde;
 mod skill_properties;
 mod transitions;
