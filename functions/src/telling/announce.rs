@@ -1,9 +1,9 @@
 //! Takes journal entries that tell something, and tells it.
 
 use pilothouse_broker::{MAX_BATCH, Outgoing, QueueError, Received};
-use pilothouse_domain::announcement::{Announcement, Notification, Telling, tells};
+use pilothouse_domain::announcement::{Announcement, Notification, Telling, owned_tells, tells};
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, DomainEvent, EventId, OwnedEntry, UserId};
+use pilothouse_domain::{AgentSessionId, EventId, OwnedEntry, UserId};
 use pilothouse_store::owned::OwnedRef;
 use pilothouse_store::{Commit, CommitError, Store, Told};
 use pilothouse_wire::keys::sha256_hex;
@@ -43,21 +43,18 @@ struct Entry {
 
 /// The message for an entry of a session's journal that tells something.
 pub fn message(entry: &JournalEntry) -> Option<Outgoing> {
-    let journal = Journal::SessionId(entry.session_id);
-    about(&entry.owner_id, entry.id, &entry.events, &Pointer { journal, sequence: entry.sequence })
+    let pointer = Pointer { journal: Journal::SessionId(entry.session_id), sequence: entry.sequence };
+    if tells(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
 }
 
 /// The message for an entry of another aggregate's journal that tells something.
 pub fn message_of_owned(entry: &OwnedEntry) -> Option<Outgoing> {
     let aggregate = OwnedRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
     let pointer = Pointer { journal: Journal::Aggregate(aggregate), sequence: entry.sequence };
-    about(&entry.owner_id, entry.id, &entry.events, &pointer)
+    if owned_tells(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
 }
 
-fn about(owner: &UserId, id: EventId, events: &[DomainEvent], pointer: &Pointer) -> Option<Outgoing> {
-    if !tells(events) {
-        return None;
-    }
+fn about(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<Outgoing> {
     let body = serde_json::to_string(pointer).ok()?;
     Some(Outgoing::new(group_of(owner), id.to_string(), body))
 }
