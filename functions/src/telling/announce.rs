@@ -1,7 +1,7 @@
 //! Takes journal entries that tell something, and tells it.
 
 use pilothouse_broker::{MAX_BATCH, Outgoing, QueueError, Received};
-use pilothouse_domain::announcement::{Announcement, Notification, Telling, owned_tells, tells};
+use pilothouse_domain::announcement::{Telling, owned_tells, tells};
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::{AgentSessionId, EventId, OwnedEntry, UserId};
 use pilothouse_store::owned::OwnedRef;
@@ -84,10 +84,7 @@ async fn announce(app: &App, body: &str) -> Result<(), Problem> {
         .await?
         .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
     let told = append(app, &owner, id, &tellings).await?;
-    let (announcements, notifications) = read(app, &owner, told).await?;
-    let to_webhooks = to_webhooks(app, &owner, &announcements).await;
-    // Who cannot be told now keeps none of the others waiting; all of it is told again.
-    to_bus(app, &owner, &announcements, &notifications).await.and(to_webhooks)
+    hand_out(app, &owner, told).await
 }
 
 async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
@@ -130,41 +127,21 @@ async fn append(app: &App, owner: &UserId, entry: EventId, tellings: &[Telling])
     Err(Problem::VersionConflict)
 }
 
-async fn read(
-    app: &App,
-    owner: &UserId,
-    told: Told,
-) -> Result<(Vec<Announcement>, Vec<Notification>), Problem> {
-    let (mut announcements, mut notifications) = (Vec::new(), Vec::new());
-    for sequence in told.numbers() {
-        announcements.extend(app.store.announcement(owner, sequence).await?);
-        notifications.extend(app.store.notification(owner, sequence).await?.map(|loaded| loaded.value));
-    }
-    Ok((announcements, notifications))
-}
-
-async fn to_bus(
-    app: &App,
-    owner: &UserId,
-    announcements: &[Announcement],
-    notifications: &[Notification],
-) -> Result<(), Problem> {
-    let Some(bus) = &app.outside.bus else { return Ok(()) };
-    let published = if announcements.is_empty() { Ok(()) } else { bus.publish(announcements).await };
-    let notified = if notifications.is_empty() { Ok(()) } else { bus.notify(owner, notifications).await };
-    published.and(notified).map_err(Problem::internal)
-}
-
-/// A message for each endpoint and each announcement that it wants.
-async fn to_webhooks(app: &App, owner: &UserId, announcements: &[Announcement]) -> Result<(), Problem> {
-    if announcements.is_empty() {
-        return Ok(());
-    }
+/// A message for each endpoint and each announcement that it wants, and one a number for the bus, where there is one. None
+/// of them waits for another, and no entry waits for any of them.
+async fn hand_out(app: &App, owner: &UserId, told: Told) -> Result<(), Problem> {
     let webhooks = app.store.webhooks(owner).await?;
     let mut messages = Vec::new();
-    for webhook in &webhooks {
-        for announcement in announcements.iter().filter(|announcement| webhook.wants(&announcement.event)) {
-            messages.push(deliver::message(owner, webhook.id, announcement.sequence)?);
+    for sequence in told.numbers() {
+        if app.outside.has_bus {
+            messages.push(deliver::message(owner, None, sequence)?);
+        }
+        if webhooks.is_empty() {
+            continue;
+        }
+        let Some(announcement) = app.store.announcement(owner, sequence).await? else { continue };
+        for webhook in webhooks.iter().filter(|webhook| webhook.wants(&announcement.event)) {
+            messages.push(deliver::message(owner, Some(webhook.id), sequence)?);
         }
     }
     for batch in messages.chunks(MAX_BATCH) {
