@@ -417,13 +417,13 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
     EventFunction {
         name: "announce",
         triggers: &[Trigger::Queue(ANNOUNCEMENTS)],
-        summary: "Tell owners, other contexts and webhooks what happened",
+        summary: "Append what happened to the feeds of owners, and have others told",
         needs: ANNOUNCE,
     },
     EventFunction {
         name: "deliver",
         triggers: &[Trigger::Queue(WEBHOOKS)],
-        summary: "Tell one webhook of one event",
+        summary: "Tell webhooks, the bus and the topic",
         needs: DELIVER,
     },
     EventFunction {
