@@ -7,7 +7,9 @@
 #![allow(clippy::redundant_closure_for_method_calls)]
 
 mod given;
+mod pool_model;
 mod properties;
+mod reference;
 mod scene;
 mod serde;
 mod transitions;
