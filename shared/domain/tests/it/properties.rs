@@ -5,6 +5,7 @@ use pilothouse_domain::conversation::Outcome;
 use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState, RequestKind, RunCause, RunPhase,
+    SessionSettings,
 };
 use pilothouse_domain::value::MessageStatus;
 use pilothouse_domain::{
@@ -96,7 +97,8 @@ fn owner() -> impl Strategy<Value = Owner> {
     prop_oneof![
         4 => prop_oneof![Just(O::Interrupt), Just(O::Pause), Just(O::Resume), Just(O::Retry)],
         4 => prop_oneof![Just(O::Steer), Just(O::FollowUp), Just(O::SteerTurn)],
-        2 => prop_oneof![Just(O::Answer), Just(O::RejectPlan), Just(O::RaiseCap), Just(O::SubmitOutput)],
+        2 => prop_oneof![Just(O::Answer), Just(O::RejectPlan), Just(O::SubmitOutput)],
+        1 => Just(O::RaiseCap),
         2 => prop_oneof![Just(O::Promote), Just(O::Drop), Just(O::Clear), Just(O::Release), Just(O::Move)],
         1 => prop_oneof![Just(O::Cancel), Just(O::ForceCancel), Just(O::Close), Just(O::Approve), Just(O::Reject)],
     ]
@@ -150,6 +152,9 @@ fn in_flight(stored: &Value) -> Vec<(MessageId, CommandId, String)> {
         .collect()
 }
 
+/// Few enough to be used up.
+const MAX_RETRIES: u32 = 2;
+
 struct Life {
     scene: Scene,
     neighbour: AgentSession,
@@ -165,14 +170,16 @@ impl Life {
         let mut neighbour = serde_json::to_value(Scene::new().conv.session).unwrap();
         neighbour["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(8))).unwrap();
         let neighbour = serde_json::from_value(neighbour).unwrap();
-        let scene = Scene::launching();
-        let reference = Reference::of(&scene);
+        let settings = SessionSettings { max_retries: MAX_RETRIES, ..SessionSettings::default() };
+        let mut scene = Scene::with(settings);
+        scene.allocate();
+        let reference = Reference::of(&scene, MAX_RETRIES);
         Self { scene, neighbour, neighbours_run: None, reference, calls: 0, spent: 0, cap: 1 }
     }
 
     /// What a sidecar reports of usage, in an order of its own: totals that grow, and some that are late.
     fn usage(&mut self, subagent: Option<String>, n: u8) -> AgentFact {
-        self.spent += u32::from(n % 16);
+        self.spent += u32::from(n % 64);
         let total = if n.is_multiple_of(7) { self.spent / 2 } else { self.spent };
         let cents = if subagent.is_some() { u32::from(n % 40) } else { total };
         let mut fact = used_by(subagent.as_deref(), &format!("{}.{:02}", cents / 100, cents % 100));
@@ -410,6 +417,8 @@ impl Life {
         self.calls += 1;
         self.scene.key = format!("hash-{}", self.calls);
         match step {
+            // Who has failed is mostly tried again.
+            Step::Fact(..) if before.status() == S::Failed => self.owner(Owner::Retry, 0),
             Step::Owner(owner, n) => self.owner(owner, n),
             Step::Fact(fact, n) => {
                 let fact = self.fact(fact, n);
@@ -485,7 +494,7 @@ impl Life {
         // Only what the table allows, and that in steps; a retry is its owner's alone.
         let retried = before.status().is_terminal() && status != before.status();
         assert!(
-            !retried || matches!(step, Step::Owner(Owner::Retry, _)),
+            !retried || matches!(step, Step::Owner(Owner::Retry, _) | Step::Fact(..)),
             "{} left by {step:?}",
             before.status()
         );

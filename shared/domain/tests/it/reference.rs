@@ -25,6 +25,7 @@ pub(crate) struct Reference {
     pub(crate) mail: Mail,
     pub(crate) ledger: Ledger,
     pub(crate) retries: u32,
+    max_retries: u32,
     pub(crate) reviewable: bool,
     /// The key that the agent of the latest start was given.
     key: Option<String>,
@@ -55,12 +56,13 @@ pub(crate) enum Input<'a> {
 }
 
 impl Reference {
-    pub(crate) fn of(scene: &Scene) -> Self {
+    pub(crate) fn of(scene: &Scene, max_retries: u32) -> Self {
         let mut reference = Self {
             walk: Walk::default(),
             mail: Mail::default(),
             ledger: Ledger::with_cap(100),
             retries: 0,
+            max_retries,
             reviewable: false,
             key: None,
             ended_at: None,
@@ -184,7 +186,7 @@ impl Reference {
         let session = &scene.conv.session;
         assert_eq!(session.status(), self.walk.status, "status, after {:?}", scene.last);
         assert_eq!(session.retry_count(), self.retries);
-        assert!(self.retries <= session.settings().max_retries);
+        assert!(self.retries <= self.max_retries);
         assert_eq!(session.api_key_hash(), self.key.as_deref(), "the key's hash");
         assert_eq!(session.completed_at(), self.ended_at, "CompletedAt");
         assert_eq!(session.has_pending_review(), self.reviewable, "HasPendingReview");
@@ -242,7 +244,7 @@ impl Reference {
                 starting.or((!self.reviewable).then_some("nothing-to-review"))
             }
             Asked::Retry if status == S::Failed => {
-                spent.or((self.retries >= 3).then_some("retries-exhausted"))
+                spent.or((self.retries >= self.max_retries).then_some("retries-exhausted"))
             }
             Asked::Cap(_) if matches!(status, S::Completed | S::Cancelled | S::ContextExhausted) => invalid,
             Asked::Cap(cents) => (cents <= self.ledger.spent()).then_some("cap-below-spend"),
