@@ -112,7 +112,8 @@ fn fact() -> impl Strategy<Value = Fact> {
         5 => prop_oneof![4 => Just(F::Done), 1 => Just(F::Received), 1 => Just(F::WrongDone), 1 => Just(F::Refused)],
         4 => prop_oneof![2 => Just(F::Injected), 1 => Just(F::Injecting), 1 => Just(F::MessageRefused)],
         3 => prop_oneof![Just(F::Asked), Just(F::PlanShown), Just(F::PlanMode)],
-        3 => prop_oneof![Just(F::Used), Just(F::UsedBySubagent), Just(F::SubAgentStarted), Just(F::SubAgentEnded)],
+        3 => prop_oneof![2 => Just(F::Used), 1 => Just(F::UsedBySubagent)],
+        1 => prop_oneof![Just(F::SubAgentStarted), Just(F::SubAgentEnded)],
         3 => prop_oneof![Just(F::Said), Just(F::ToolStarted), Just(F::ToolEnded)],
         1 => prop_oneof![
             Just(F::OtherTurnCompleted),
