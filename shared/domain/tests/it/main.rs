@@ -13,3 +13,4 @@ mod reference;
 mod scene;
 mod serde;
 mod transitions;
+mod two_phase;

@@ -129,6 +129,10 @@ pub(crate) fn starts_with(id: &str, n: u128) -> AgentFact {
     AgentFact::TurnStarted { turn: turn(id), message: Some(message(n)) }
 }
 
+pub(crate) fn starts_with_id(id: &str, message: MessageId) -> AgentFact {
+    AgentFact::TurnStarted { turn: turn(id), message: Some(message) }
+}
+
 pub(crate) fn completes(id: &str) -> AgentFact {
     AgentFact::TurnCompleted { turn: turn(id), output: None }
 }
