@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    answer, budget, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records, review,
-    run, show, steer, token, up, watch, worker,
+    answer, budget, chain, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records,
+    review, run, show, steer, token, up, watch, worker,
 };
 use crate::profile::Profile;
 
@@ -128,6 +128,8 @@ pub enum Command {
     Close(lifecycle::Close),
     Retry(lifecycle::Retry),
     #[command(subcommand)]
+    Chain(chain::Chain),
+    #[command(subcommand)]
     Budget(budget::Budget),
     #[command(subcommand)]
     Pool(pool::Pool),
@@ -202,6 +204,11 @@ mod tests {
             "reject @last --reason wrong",
             "close @last",
             "retry @last --fresh look at the error first",
+            "chain list --status Active",
+            "chain show 0197b1c0",
+            "chain complete 0197b1c0",
+            "chain cancel 0197b1c0",
+            "run objective --chain 0197b1c0 --context-policy compact",
             "budget show @last",
             "budget set @last 10 --warn-at 90",
             "pool show",

@@ -65,9 +65,10 @@ impl CliError {
         match self {
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_not_found() => Exit::NotFound,
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_no_access() => Exit::NoAccess,
-            Self::Resolve(ResolveError::NoneLike(_) | ResolveError::NoneAtAll) | Self::NotFound(_) => {
-                Exit::NotFound
-            }
+            Self::Resolve(
+                ResolveError::NoneLike(_) | ResolveError::NoChainLike(_) | ResolveError::NoneAtAll,
+            )
+            | Self::NotFound(_) => Exit::NotFound,
             Self::Usage(_)
             | Self::Api(ApiError::InvalidUrl { .. })
             | Self::Resolve(ResolveError::Ambiguous { .. } | ResolveError::NotAnId(_)) => Exit::Usage,
@@ -129,6 +130,7 @@ mod tests {
             code: code.into(),
             detail: "No.".into(),
             violations: Vec::new(),
+            continuation: None,
         })))
     }
 

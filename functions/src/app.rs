@@ -59,8 +59,9 @@ pub struct Fleet {
 pub struct App(Arc<Parts>);
 
 impl App {
-    /// An app of these parts.
-    pub fn new(parts: Parts) -> Self {
+    /// An app of these parts. Whether sessions hibernate is its runtime's to say (ruling 23).
+    pub fn new(mut parts: Parts) -> Self {
+        parts.deadlines.durable_workspace = parts.runtime.capabilities().durable_workspace;
         Self(Arc::new(parts))
     }
 

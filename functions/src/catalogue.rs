@@ -28,7 +28,8 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, gateway, messages, openapi, operations, pool, records, requests, sessions, stream, trace, workers,
+    agent, chains, gateway, messages, openapi, operations, pool, records, requests, sessions, skills, stream,
+    trace, workers,
 };
 
 /// The name of the function that a request is for.
@@ -148,11 +149,13 @@ macro_rules! functions {
 /// Every function that HTTP triggers.
 #[allow(clippy::too_many_lines)] // it is a list
 pub fn http_functions() -> Vec<HttpFunction> {
+    use api::chains::{ChainSummary, ChainView};
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
     use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
-    use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession};
+    use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
+    use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
     use api::workers::WorkerView;
     use pilothouse_wire::worker::{
         ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
@@ -184,6 +187,39 @@ pub fn http_functions() -> Vec<HttpFunction> {
             in sessions::retry::Retry, [202] -> StartedSession, sessions::retry::handle;
         "sessions-budget" Owner PATCH "/api/agents/sessions/{id}/budget" "Change the cap of a session" COMMAND,
             in sessions::budget::ChangeBudget, [200, 202] -> SessionView, sessions::budget::handle;
+        "sessions-enable-skill" Owner POST "/api/agents/sessions/{id}/skills/{skillId}/enable" "Load a skill into a session between turns" COMMAND,
+            [200] -> SessionView, sessions::enable_skill::handle;
+        "sessions-disable-skill" Owner DELETE "/api/agents/sessions/{id}/skills/{skillId}" "Take a skill out of a session between turns" COMMAND,
+            [200] -> SessionView, sessions::disable_skill::handle;
+        "sessions-reload" Owner POST "/api/agents/sessions/{id}/reload" "Have the sidecar take the configuration as it is now" COMMAND,
+            [200, 202] -> SessionView, sessions::reload::handle;
+
+        "skills-list" Owner GET "/api/agents/skills" ? &["limit", "cursor", "isActive"]; "List skills by name" QUERY,
+            [200] -> api::Page<SkillSummary>, skills::list::handle;
+        "skills-create" Owner POST "/api/agents/skills" "Create a skill" COMMAND,
+            in skills::create::CreateSkill, [201] -> SkillView, skills::create::handle;
+        "skills-get" Owner GET "/api/agents/skills/{id}" "A skill in full" QUERY,
+            [200] -> SkillView, skills::get::handle;
+        "skills-update" Owner PUT "/api/agents/skills/{id}" "Change name, description or instructions of a skill" COMMAND,
+            in skills::update::UpdateSkill, [200] -> SkillView, skills::update::handle;
+        "skills-activate" Owner POST "/api/agents/skills/{id}/activate" "Let sessions be given a skill again" COMMAND,
+            [200] -> SkillView, skills::activate::handle;
+        "skills-deactivate" Owner POST "/api/agents/skills/{id}/deactivate" "Have no session be given a skill any more" COMMAND,
+            [200] -> SkillView, skills::deactivate::handle;
+        "skills-add-tool" Owner POST "/api/agents/skills/{id}/tools" "Add a tool to a skill" COMMAND,
+            in skills::definitions::ToolInput, [201] -> SkillView, skills::add_tool::handle;
+        "skills-remove-tool" Owner DELETE "/api/agents/skills/{id}/tools/{name}" "Take a tool out of a skill" COMMAND,
+            [200] -> SkillView, skills::remove_tool::handle;
+        "skills-add-sub-agent" Owner POST "/api/agents/skills/{id}/sub-agents" "Add a subagent to a skill" COMMAND,
+            in skills::definitions::SubAgentInput, [201] -> SkillView, skills::add_sub_agent::handle;
+        "skills-remove-sub-agent" Owner DELETE "/api/agents/skills/{id}/sub-agents/{name}" "Take a subagent out of a skill" COMMAND,
+            [200] -> SkillView, skills::remove_sub_agent::handle;
+        "skills-memory-pills" Owner GET "/api/agents/skills/{id}/memory-pills" ? &["limit", "cursor", "status"]; "What agents learned, newest first" QUERY,
+            [200] -> api::Page<pilothouse_domain::skill::MemoryPill>, skills::memory_pills::handle;
+        "skills-dismiss-pill" Owner DELETE "/api/agents/skills/{id}/memory-pills/{pillId}" "Discard a memory pill" COMMAND,
+            [200] -> SkillView, skills::dismiss_pill::handle;
+        "skills-consolidate" Owner POST "/api/agents/skills/{id}/consolidate" "Start a session that folds memory pills into the instructions" COMMAND_WITH_KEY,
+            in skills::consolidate::Consolidate, [201, 202] -> StartedSession, skills::consolidate::handle;
 
         "messages-enqueue" Owner POST "/api/agents/sessions/{id}/messages/queue" "Say something to an agent" COMMAND,
             in messages::enqueue::Enqueue, [201] -> EnqueuedMessage, messages::enqueue::handle;
@@ -217,6 +253,8 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<LogChunkView>, records::logs::handle;
         "records-metrics" Owner GET "/api/agents/sessions/{id}/metrics" "What a session used, by model and subagent" QUERY,
             [200] -> SessionMetricsView, records::metrics::handle;
+        "records-sub-agents" Owner GET "/api/agents/sessions/{id}/sub-agents" ? PAGE; "The agent's subagents" QUERY,
+            [200] -> api::Page<SubAgentView>, records::sub_agents::handle;
         "records-task-list" Owner GET "/api/agents/sessions/{id}/task-list" "The agent's own task list" QUERY,
             [200] -> pilothouse_domain::value::SessionTaskList, records::task_list::handle;
         "records-plan" Owner GET "/api/agents/sessions/{id}/plan" "The agent's plan" QUERY,
@@ -231,10 +269,25 @@ pub fn http_functions() -> Vec<HttpFunction> {
         "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots" COMMAND,
             in pool::configure::ConfigurePool, [200] -> PoolView, pool::configure::handle;
 
+        "chains-list" Owner GET "/api/agents/chains" ? &["limit", "cursor", "status"]; "List chains of sessions, newest first" QUERY,
+            [200] -> api::Page<ChainSummary>, chains::list::handle;
+        "chains-get" Owner GET "/api/agents/chains/{id}" "A chain with its sessions and handoff documents" QUERY,
+            [200] -> ChainView, chains::get::handle;
+        "chains-complete" Owner POST "/api/agents/chains/{id}/complete" "Say that the work of a chain is done" COMMAND,
+            [200] -> ChainView, chains::complete::handle;
+        "chains-cancel" Owner POST "/api/agents/chains/{id}/cancel" "End a chain and its sessions" COMMAND,
+            [200] -> ChainView, chains::cancel::handle;
+
+        "agent-handoff" Agent POST "/api/agent/sessions/{id}/handoff" "The agent hands its work on to a new session" AGENT,
+            in agent::handoff::HandOver, [202], agent::handoff::handle;
         "agent-output" Agent POST "/api/agent/sessions/{id}/output" "The agent says what it has produced" AGENT,
             in agent::output::SubmitOutput, [202], agent::output::handle;
         "agent-log" Agent POST "/api/agent/sessions/{id}/log" "The agent logs a decision" AGENT,
             in agent::log::LogDecision, [201], agent::log::handle;
+        "agent-memory-pill" Agent POST "/api/agent/skills/{skillId}/memory-pills" "The agent records what it learned" AGENT,
+            in agent::memory_pill::RecordMemoryPill, [201] -> RecordedPill, agent::memory_pill::handle;
+        "agent-consolidation" Agent POST "/api/agent/skills/{skillId}/consolidation" "The agent hands in a skill's new instructions" AGENT,
+            in agent::consolidation::ProposeConsolidation, [202] -> ProposedConsolidation, agent::consolidation::handle;
 
         "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue" EMBEDDED,
             [200], gateway::send_events::handle;

@@ -12,8 +12,10 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::MessagePriority;
-use pilothouse_domain::{AgentSessionId, DomainEvent, Events, Occasion, TurnId, UserId};
-use pilothouse_store::{Commit, CommitError, LoadedConversation, SentMessage, Store, StoredAnswer};
+use pilothouse_domain::{AgentSessionId, DomainEvent, Events, Occasion, SessionChain, TurnId, UserId};
+use pilothouse_store::{
+    Commit, CommitError, LoadedConversation, LoadedOwned, SentMessage, Store, StoredAnswer,
+};
 use pilothouse_wire::keys::sha256_hex;
 use serde::Serialize;
 use serde_json::Value;
@@ -101,6 +103,11 @@ impl Call {
         self.if_match.check(version)
     }
 
+    /// Whether the request can be repeated with the same answer.
+    pub(crate) const fn has_key(&self) -> bool {
+        self.key_hash.is_some()
+    }
+
     fn request_hash(&self) -> String {
         sha256_hex(self.request.as_bytes())
     }
@@ -155,7 +162,8 @@ impl Answer {
     /// A session after a command: 202 while a sidecar has yet to act, 200 otherwise.
     pub fn session(conversation: &Conversation) -> Result<Self, Problem> {
         let session = &conversation.session;
-        let under_way = session.status().is_intermediate() || session.cancel_accepted();
+        let under_way =
+            session.status().is_intermediate() || session.cancel_accepted() || session.reload().is_some();
         let status = if under_way { StatusCode::ACCEPTED } else { StatusCode::OK };
         Self::new(status, Some(session.control_version()), &SessionView::of(session))
     }
@@ -320,7 +328,7 @@ impl App {
         if events.is_empty() {
             return Ok(());
         }
-        self.record_new_messages(commit, loaded, &events)?;
+        self.record_beside(commit, loaded, &events)?;
         let mut ids = FreshIds;
         let mut cx = self.occasion(&mut ids);
         let id = cx.event_id();
@@ -330,8 +338,23 @@ impl App {
         Ok(commit.entry(&entry, None)?)
     }
 
+    /// What is written with `events` of a session in the same transaction: the records of new messages, and the chain
+    /// that begins with a full context window (ruling 34).
+    pub fn record_beside(
+        &self,
+        commit: &mut Commit,
+        loaded: &LoadedConversation,
+        events: &Events,
+    ) -> Result<(), Problem> {
+        self.record_new_messages(commit, loaded, events)?;
+        let begun = SessionChain::begun_by(events, &loaded.conversation.session, self.now());
+        let Some((chain, of_chain)) = begun else { return Ok(()) };
+        let cause = Cause::Reaction { function: "begin-chain".to_owned() };
+        self.record_owned(commit, &LoadedOwned::new(chain), cause, of_chain)
+    }
+
     /// The records that make sending idempotent by `messageId` (ruling 28).
-    pub fn record_new_messages(
+    fn record_new_messages(
         &self,
         commit: &mut Commit,
         loaded: &LoadedConversation,

@@ -33,14 +33,11 @@ pub struct Follows {
 /// A journal entry cannot be read. Trying again does not help.
 pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
     match item.kind.as_str() {
-        layout::JOURNAL => {
-            let entry = Store::read_entry(item)?;
-            Ok(Follows {
-                reaction: reactions::message(&entry),
-                grown: Some(entry.session_id),
-                ..Follows::default()
-            })
-        }
+        layout::JOURNAL | layout::OWNED_JOURNAL => Ok(Follows {
+            reaction: reaction(item)?,
+            grown: layout::session_of(&item.key),
+            ..Follows::default()
+        }),
         layout::SESSION => Ok(Follows {
             deadline: layout::session_of(&item.key)
                 .zip(item.due.as_ref().and_then(layout::due_at))
@@ -49,6 +46,17 @@ pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
         }),
         _ => Ok(Follows::default()),
     }
+}
+
+/// The message for the reactions to `item`, an entry of a journal.
+///
+/// # Errors
+/// It cannot be read. Trying again does not help.
+pub fn reaction(item: &Item) -> Result<Option<Outgoing>, StoreError> {
+    if item.kind == layout::OWNED_JOURNAL {
+        return Ok(reactions::message_of_owned(&Store::read_owned_entry(item)?));
+    }
+    Ok(reactions::message(&Store::read_entry(item)?))
 }
 
 /// The message that comes when something of a session is due; none when a sweep comes first.

@@ -162,13 +162,10 @@ fn table() -> Vec<(Value, Vec<F>)> {
             vec![F::ContextNearingLimit { usage_percent: "85.5".to_owned() }],
         ),
         (json!({ "type": "context_exhausted" }), vec![F::ContextExhausted]),
-        (
-            json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }),
-            vec![F::HandoffWritten],
-        ),
+        (json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }), vec![written()]),
         (
             json!({ "type": "voluntary_handoff", "reason": "done here", "summary": "s", "remainingWork": "r" }),
-            vec![F::HandedOver { reason: "done here".to_owned() }, F::HandoffWritten],
+            vec![F::HandedOver { reason: "done here".to_owned() }, written()],
         ),
         (
             json!({ "type": "session_end", "isError": false, "reason": "success", "output": output_json }),
@@ -332,6 +329,11 @@ fn lines_of_activity_say_what_a_person_wants_to_see() {
     assert_eq!(line(failed), (ActivityItemType::ToolCallEnd, "Error: no such file".to_owned()));
     let notice = json!({ "type": "notice", "name": "api_retry", "summary": "Trying again" });
     assert_eq!(line(notice), (ActivityItemType::Notice, "Trying again".to_owned()));
+}
+
+/// The document of the cases above.
+fn written() -> F {
+    F::HandoffWritten(Box::new(pilothouse_domain::value::HandoffDocument::of_agent("s", "r", None)))
 }
 
 #[test]

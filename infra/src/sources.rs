@@ -1,7 +1,7 @@
 //! What calls a function: event sources, the schedule, and permissions for the two APIs.
 
 use pilothouse_functions::catalogue::Trigger;
-use pilothouse_store::layout::{JOURNAL, SESSION};
+use pilothouse_store::layout::{JOURNAL, OWNED_JOURNAL, SESSION};
 use serde_json::{Value, json};
 
 use crate::contexts::Deployed;
@@ -72,7 +72,7 @@ fn add_queue(stack: &mut Stack, lambda: &str, name: &str) {
 fn add_stream(stack: &mut Stack, lambda: &str) {
     let pattern = json!({
         "eventName": ["INSERT", "MODIFY"],
-        "dynamodb": { "NewImage": { "k": { "S": [JOURNAL, SESSION] } } },
+        "dynamodb": { "NewImage": { "k": { "S": [JOURNAL, OWNED_JOURNAL, SESSION] } } },
     });
     stack.add(
         format!("{lambda}FromTable"),

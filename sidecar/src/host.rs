@@ -1,5 +1,6 @@
 //! Carries out commands: hands them to the agent in order, and knows whether there is one.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::adapter::{
 };
 use crate::listener::ack_event;
 use crate::spool::{Outgoing, Spool, SpoolError};
+use crate::validation::Validation;
 
 /// How long an agent may take to stop before its task is dropped; below the 60 s of ruling 12.
 const STOP_LIMIT: Duration = Duration::from_secs(45);
@@ -47,7 +49,17 @@ pub struct Host {
     adapter: Option<Box<dyn Adapter>>,
     capabilities: Capabilities,
     agent: Option<Agent>,
+    validation: Option<Validation>,
     abandoned: mpsc::UnboundedSender<CommandId>,
+}
+
+/// What happened by itself.
+#[derive(Debug)]
+pub enum Happened {
+    /// The agent ended.
+    Ended(Ended),
+    /// A validation is over: what ordered it, and what is to be told.
+    Validated(CommandId, Box<RawEvent>),
 }
 
 impl Host {
@@ -59,7 +71,18 @@ impl Host {
     ) -> (Self, mpsc::UnboundedReceiver<CommandId>) {
         let (abandoned, receiver) = mpsc::unbounded_channel();
         let capabilities = adapter.capabilities();
-        (Self { launch, spool, adapter: Some(adapter), capabilities, agent: None, abandoned }, receiver)
+        (
+            Self {
+                launch,
+                spool,
+                adapter: Some(adapter),
+                capabilities,
+                agent: None,
+                validation: None,
+                abandoned,
+            },
+            receiver,
+        )
     }
 
     /// The agent of this run died with an earlier process of the sidecar: no other one is started (ruling 7).
@@ -71,6 +94,15 @@ impl Host {
     pub async fn execute(&mut self, issued: IssuedCommand) -> Result<Next, SpoolError> {
         let IssuedCommand { command_id, command, .. } = issued;
         info!(command = command.name(), %command_id, "carrying out");
+        if disturbs_validation(&command) {
+            self.break_validation_off().await?;
+        }
+        if let Command::RunValidation { criteria, timeout_seconds } = command {
+            let folder = PathBuf::from(&self.launch.request.working_directory);
+            let limit = Duration::from_secs(timeout_seconds);
+            self.validation = Some(Validation::begin(command_id, criteria, limit, folder));
+            return Ok(Next::GoOn);
+        }
         if matches!(command, Command::Stop {}) {
             self.stop_agent().await?;
             let done = RawEvent::StopAck(Ack { command_id, step: AckStep::Done });
@@ -126,7 +158,9 @@ impl Host {
                 AgentCommand::Message(message, reply)
             }
             // Carried out before an agent is asked: by the host, and when it was taken.
-            Command::Stop {} | Command::Replay { .. } => return Err(Refusal::not_supported(name)),
+            Command::Stop {} | Command::Replay { .. } | Command::RunValidation { .. } => {
+                return Err(Refusal::not_supported(name));
+            }
         };
         // When the agent has just ended, the command is dropped with its reply, which refuses it.
         let _ = agent.commands.send(command);
@@ -145,12 +179,39 @@ impl Host {
         Ok(())
     }
 
-    /// Returns when the agent ends by itself; never, while there is none. May be cancelled.
-    pub async fn ended(&mut self) -> Ended {
-        match &mut self.agent {
-            Some(agent) => (&mut agent.task).await,
-            None => std::future::pending().await,
-        }
+    /// Returns when the agent ends by itself, or a validation is over; never, while there is neither. May be cancelled.
+    pub async fn happened(&mut self) -> Happened {
+        let Self { agent, validation, .. } = self;
+        let ended = async {
+            match agent {
+                Some(agent) => (&mut agent.task).await,
+                None => std::future::pending().await,
+            }
+        };
+        let validated = async {
+            match validation {
+                Some(validation) => (validation.command_id(), validation.ended().await),
+                None => std::future::pending().await,
+            }
+        };
+        let (command_id, result) = tokio::select! {
+            ended = ended => return Happened::Ended(ended),
+            over = validated => over,
+        };
+        self.validation = None;
+        Happened::Validated(command_id, Box::new(result))
+    }
+
+    /// Tells what came of a command that is over.
+    pub async fn tell(&self, command_id: CommandId, result: RawEvent) -> Result<(), SpoolError> {
+        self.spool.acknowledge(command_id, result, true).await
+    }
+
+    async fn break_validation_off(&mut self) -> Result<(), SpoolError> {
+        let Some(validation) = self.validation.take() else { return Ok(()) };
+        let command_id = validation.command_id();
+        let result = validation.break_off().await;
+        self.spool.acknowledge(command_id, result, true).await
     }
 
     /// Notes that the agent is over. A failure of the adapter is the end of the agent's conversation.
@@ -176,6 +237,7 @@ impl Host {
     /// Stops the agent. When this returns it does nothing any more.
     pub async fn stop_agent(&mut self) -> Result<(), SpoolError> {
         self.adapter = None;
+        self.break_validation_off().await?;
         let Some(Agent { commands, mut task }) = self.agent.take() else { return Ok(()) };
         drop(commands);
         let ended = if let Ok(ended) = tokio::time::timeout(STOP_LIMIT, &mut task).await {
@@ -187,6 +249,19 @@ impl Host {
         };
         self.bury(ended).await
     }
+}
+
+/// Whether the agent is about to go on, or all is to stop: nothing is checked beside that.
+const fn disturbs_validation(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Begin(_)
+            | Command::SteeringMessage { .. }
+            | Command::Interrupt {}
+            | Command::Pause {}
+            | Command::Stop {}
+            | Command::RunValidation { .. }
+    )
 }
 
 #[cfg(test)]
@@ -230,10 +305,14 @@ mod tests {
             model_id: "m".into(),
             composed_system_prompt: String::new(),
             allowed_tools: vec![],
+            custom_tools: vec![],
+            sub_agents: vec![],
             working_directory: "/".into(),
             objective: "x".into(),
             plan_approval_required: false,
             context_warn_at_percent: 80,
+            context_policy: pilothouse_domain::value::ContextPolicy::default(),
+            handoff: None,
             adapter_options: serde_json::Value::Null,
         };
         Command::Begin(Box::new(Begin { config, resume_conversation: false, prompt: None }))
@@ -280,7 +359,7 @@ mod tests {
             expected_turn_id: None,
         };
         host.execute(issued(2, message)).await.unwrap();
-        let ended = host.ended().await;
+        let Happened::Ended(ended) = host.happened().await else { panic!("nothing is validated") };
         host.bury(ended).await.unwrap();
         assert_eq!(abandoned.recv().await, Some(CommandId::new(Uuid::from_u128(2))));
         assert_eq!(said(&spool).await, ["begin_ack done", "session_end adapter_error"]);

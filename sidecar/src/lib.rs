@@ -7,6 +7,7 @@
 //! | [`broker`], [`control_plane`] | where events go and commands come from: an embedded server, or SQS and S3 |
 //! | [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
 //! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
+//! | [`validation`] | checks the criteria of sessions that go on by themselves |
 //! | [`adapter`] | the port to an agent runtime |
 //! | [`script`], [`claude`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
@@ -31,3 +32,4 @@ pub mod run;
 pub mod run_dir;
 pub mod script;
 pub mod spool;
+pub mod validation;

@@ -115,6 +115,7 @@ pub(crate) const fn ack_event(command: &Command) -> Option<AckEvent> {
         Command::Stop {} => Some(RawEvent::StopAck),
         Command::ReloadConfig { .. } => Some(RawEvent::ReloadConfigAck),
         Command::Answer { .. } | Command::PlanDecision { .. } => Some(RawEvent::AnswerAck),
+        Command::RunValidation { .. } => Some(RawEvent::ValidationAck),
         Command::SteeringMessage { .. } | Command::Replay { .. } => None,
     }
 }

@@ -1,4 +1,5 @@
-//! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`.
+//! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
+//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
+use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
 
@@ -48,6 +50,11 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_ansi(false).init();
 
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let [verb, command] = arguments.as_slice()
+        && verb == guard::VERB
+    {
+        return guard::run(command);
+    }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");
         return Exit::Usage.into();

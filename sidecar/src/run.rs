@@ -19,7 +19,7 @@ use crate::broker::{Broker, BrokerError, Purpose};
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
-use crate::host::{Host, Next};
+use crate::host::{Happened, Host, Next};
 use crate::link::Link;
 use crate::listener::Listener;
 use crate::publisher::{PublishError, Publisher};
@@ -183,10 +183,13 @@ impl Sidecar {
                     }
                 }
                 Some(id) = self.abandoned.recv() => self.host.refuse(id, Refusal::no_agent()).await?,
-                ended = self.host.ended() => {
-                    info!("the agent is over");
-                    self.host.bury(ended).await?;
-                }
+                happened = self.host.happened() => match happened {
+                    Happened::Ended(ended) => {
+                        info!("the agent is over");
+                        self.host.bury(ended).await?;
+                    }
+                    Happened::Validated(id, result) => self.host.tell(id, *result).await?,
+                },
                 Some(ended) = self.tasks.join_next() => match ended {
                     Ok(PublishError::Spool(e)) => return Err(e),
                     Ok(e) => {

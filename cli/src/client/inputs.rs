@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::value::{Answer, AutoContinueConfig, MessagePriority};
-use pilothouse_domain::{MessageId, ToolCallId, TurnId, Usd};
+use pilothouse_domain::value::{Answer, AutoContinueConfig, ContextPolicy, MessagePriority};
+use pilothouse_domain::{MessageId, SessionChainId, ToolCallId, TurnId, Usd};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,6 +50,18 @@ pub struct StartSession {
     /// Warn when the context window is this full, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds without a word after which it hibernates; 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_timeout_seconds: Option<u64>,
+    /// What is done when the context window fills up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_policy: Option<ContextPolicy>,
+    /// The chain that it goes on with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<SessionChainId>,
     /// When it goes on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_continue_config: Option<AutoContinueConfig>,
@@ -77,6 +89,10 @@ impl StartSession {
             request_timeout_seconds: None,
             default_answer: None,
             context_warn_at_percent: None,
+            idle_timeout_seconds: None,
+            paused_timeout_seconds: None,
+            context_policy: None,
+            chain_id: None,
             auto_continue_config: None,
         }
     }

@@ -3,6 +3,7 @@
 //! Every POST carries an `Idempotency-Key`, so that it can be sent again when its answer was lost on the way. Refusals
 //! come back as [`ApiError::Problem`] with the server's own [`ProblemDocument`].
 
+mod chains;
 mod credentials;
 mod error;
 pub mod inputs;

@@ -20,6 +20,9 @@ pub enum ResolveError {
     /// No session has this id.
     #[error("no session has an id like `{0}`; `pilothouse ps --all` lists them")]
     NoneLike(String),
+    /// No chain has this id.
+    #[error("no chain has an id like `{0}`; `pilothouse chain list` lists them")]
+    NoChainLike(String),
     /// There are none at all.
     #[error("there is no session yet; start one with `pilothouse run \"what to do\"`")]
     NoneAtAll,
@@ -48,10 +51,7 @@ impl Client {
         if let Ok(id) = given.parse() {
             return Ok(id);
         }
-        let part = compact(given);
-        if part.len() < MIN_PREFIX || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(ResolveError::NotAnId(given.to_owned()));
-        }
+        let part = part_of_id(given)?;
         let found = self.sessions_like(&part).await?;
         match found.len() {
             0 => Err(ResolveError::NoneLike(given.to_owned())),
@@ -90,7 +90,16 @@ impl Client {
     }
 }
 
+/// A part of an id, as it is compared.
+pub(super) fn part_of_id(given: &str) -> Result<String, ResolveError> {
+    let part = compact(given);
+    if part.len() < MIN_PREFIX || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(ResolveError::NotAnId(given.to_owned()));
+    }
+    Ok(part)
+}
+
 /// An id without dashes and capitals.
-fn compact(id: &str) -> String {
+pub(super) fn compact(id: &str) -> String {
     id.chars().filter(|c| *c != '-').map(|c| c.to_ascii_lowercase()).collect()
 }

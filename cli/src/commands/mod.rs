@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod budget;
+pub mod chain;
 pub mod completions;
 pub mod dead_letters;
 pub mod demo;
@@ -67,6 +68,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Reject(command) => command.run(&cx()?).await,
         Command::Close(command) => command.run(&cx()?).await,
         Command::Retry(command) => command.run(&cx()?).await,
+        Command::Chain(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,

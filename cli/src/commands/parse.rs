@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use pilothouse_domain::chain::SessionChainStatus;
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::value::ContextPolicy;
 
 /// Reads a length of time: `90s`, `15m`, `12h`, `30d`.
 pub fn duration(given: &str) -> Result<Duration, String> {
@@ -33,6 +35,23 @@ pub fn status(given: &str) -> Result<AgentSessionStatus, String> {
         let all: Vec<_> = AgentSessionStatus::ALL.iter().map(ToString::to_string).collect();
         format!("must be one of {}", all.join(", "))
     })
+}
+
+/// Reads a status of a chain, whatever its capitals.
+pub fn chain_status(given: &str) -> Result<SessionChainStatus, String> {
+    SessionChainStatus::ALL.into_iter().find(|s| s.to_string().eq_ignore_ascii_case(given)).ok_or_else(|| {
+        let all: Vec<_> = SessionChainStatus::ALL.iter().map(ToString::to_string).collect();
+        format!("must be one of {}", all.join(", "))
+    })
+}
+
+/// Reads what is done when a context window fills up.
+pub fn context_policy(given: &str) -> Result<ContextPolicy, String> {
+    match given {
+        "handoff" => Ok(ContextPolicy::Handoff),
+        "compact" => Ok(ContextPolicy::Compact),
+        _ => Err("must be handoff or compact".into()),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pilothouse_domain::Usd;
+use pilothouse_domain::value::ContextPolicy;
 use serde_json::{Value, json};
 
 use super::follow::{FollowOptions, Until, follow};
@@ -57,6 +58,12 @@ pub struct Run {
     /// What is answered when nobody answers the agent's question in time [default: the session fails]
     #[arg(long, value_name = "TEXT")]
     pub default_answer: Option<String>,
+    /// A chain of yours to go on with, whose current session is over; the budget is the chain's then
+    #[arg(long, value_name = "CHAIN")]
+    pub chain: Option<String>,
+    /// What happens when its context window is full: handoff or compact [default: handoff]
+    #[arg(long, value_parser = parse::context_policy, value_name = "POLICY")]
+    pub context_policy: Option<ContextPolicy>,
     /// Do not watch it
     #[arg(long)]
     pub detach: bool,
@@ -68,7 +75,12 @@ pub struct Run {
 impl Run {
     pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
         let (detach, until) = (self.detach, self.until);
-        let started = cx.client.start_session(&self.into_input()?).await?;
+        let chain_id = match &self.chain {
+            Some(chain) => Some(cx.client.resolve_chain(chain).await?),
+            None => None,
+        };
+        let start = StartSession { chain_id, ..self.into_input()? };
+        let started = cx.client.start_session(&start).await?;
         if cx.json {
             write_json(&started)?;
         } else {
@@ -107,6 +119,7 @@ impl Run {
             labels: self.label.into_iter().collect::<BTreeMap<_, _>>(),
             plan_approval_required: self.no_plan_approval.then_some(false),
             default_answer: self.default_answer,
+            context_policy: self.context_policy,
             ..StartSession::new(dir.to_string_lossy(), objective, self.budget)
         })
     }

@@ -2,6 +2,7 @@
 //! that it can be tested on fixed inputs. Machine output (`--json`) is the API's own JSON and passes none of this.
 
 pub mod activity;
+pub mod chains;
 pub mod dead_letters;
 pub mod logs;
 pub mod messages;

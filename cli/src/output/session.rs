@@ -16,6 +16,9 @@ pub fn status(session: &SessionView, style: Style) -> String {
     if let Some(reason) = &session.queued_reason {
         notes.push(reason.clone());
     }
+    if session.validating {
+        notes.push("its criteria are checked".into());
+    }
     if session.hibernated {
         notes.push("hibernated".into());
     }
@@ -46,6 +49,7 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     field("Directory", clean(&session.working_directory));
     field("Agent", format!("{} on {}", session.adapter, clean(&session.model_id)));
     field("Spent", spent(session));
+    field("Chain", chain(session));
     if let Some(window) = &session.metrics.context_window {
         let limit = window.snapshot.model_context_limit;
         field("Context", format!("{} % ({} of {limit} tokens)", window.usage_percent, window.total_tokens));
@@ -80,8 +84,13 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
 
 fn spent(session: &SessionView) -> String {
     let budget = &session.budget;
+    let earlier = if budget.carried_usd.is_zero() {
+        String::new()
+    } else {
+        format!(" (and {} by the sessions before it)", money::usd(budget.carried_usd))
+    };
     let tokens = format!(
-        "{}, {} tokens",
+        "{}{earlier}, {} tokens",
         money::of_cap(budget.estimated_cost_usd, budget.hard_cap_usd),
         budget.tokens_used
     );
@@ -90,6 +99,14 @@ fn spent(session: &SessionView) -> String {
     } else {
         format!("{tokens}, {} over", money::usd(budget.overshoot_usd))
     }
+}
+
+/// The chain with the sessions before and after this one.
+fn chain(session: &SessionView) -> String {
+    let Some(id) = session.chain_id else { return String::new() };
+    let before = session.continues.map(|id| format!(", goes on from {}", short_id(id))).unwrap_or_default();
+    let after = session.continuation.map(|id| format!(", goes on in {}", short_id(id))).unwrap_or_default();
+    format!("{id}{before}{after}")
 }
 
 fn turns(session: &SessionView, now: Timestamp) -> String {
@@ -134,6 +151,10 @@ pub fn outcome(session: &SessionView, style: Style) -> String {
 /// The commands that make sense now, for a person who wonders how to go on.
 pub fn next_steps(session: &SessionView) -> Vec<String> {
     use AgentSessionStatus as S;
+    if let Some(continuation) = session.continuation {
+        let id = short_id(continuation);
+        return vec![format!("pilothouse watch {id}"), format!("pilothouse show {id}")];
+    }
     let id = short_id(session.id);
     let steps: &[&str] = match session.status {
         S::Running => &["watch {id}", "steer {id} \"…\"", "pause {id}", "interrupt {id}"],
@@ -148,6 +169,7 @@ pub fn next_steps(session: &SessionView) -> Vec<String> {
             &["plan show {id}", "plan approve {id}", "plan reject {id} --feedback \"…\""]
         }
         S::Failed => &["retry {id}", "logs {id}"],
+        S::Queued if session.budget.exhausted => &["budget set {id} AMOUNT", "cancel {id}"],
         S::Queued => &["pool show", "watch {id}"],
         _ => &["show {id}"],
     };

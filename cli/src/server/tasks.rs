@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{Broker, MAX_BATCH, MAX_WAIT};
 use pilothouse_functions::intake::chain;
-use pilothouse_functions::{App, clock, intake, queues, reactions};
+use pilothouse_functions::{App, clock, intake, queues, reactions, relay as outbox};
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
 use tokio::task::JoinSet;
@@ -147,8 +147,8 @@ async fn relay_some(
     let fed = table.feed(place.after, RELAYED).await?;
     let mut messages = Vec::new();
     for (_, item) in &fed {
-        match Store::read_entry(item) {
-            Ok(entry) => messages.extend(reactions::message(&entry)),
+        match outbox::reaction(item) {
+            Ok(message) => messages.extend(message),
             // One session's damage must not stop all the others.
             Err(error) => {
                 tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out");

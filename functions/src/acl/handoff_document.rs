@@ -1,11 +1,17 @@
 //! `handoff_document`: what the next session needs to know (S0 8.3 `RecordHandoffDocumentCommand`).
 
 use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::value::HandoffDocument as Document;
 use pilothouse_wire::event::HandoffDocument;
 
 use super::Mapping;
 
-/// The document itself stands in the journal entry.
-pub fn map(_: &HandoffDocument) -> Mapping {
-    Mapping::to(AgentFact::HandoffWritten)
+/// Cut to its limits; the whole of it stands in the journal entry.
+pub fn map(sent: &HandoffDocument) -> Mapping {
+    Mapping::to(document(sent))
+}
+
+pub(super) fn document(sent: &HandoffDocument) -> AgentFact {
+    let HandoffDocument { summary, remaining_work, key_decisions } = sent;
+    AgentFact::HandoffWritten(Box::new(Document::of_agent(summary, remaining_work, key_decisions.as_deref())))
 }

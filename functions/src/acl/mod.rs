@@ -29,6 +29,8 @@ pub mod tool_use;
 pub mod turn_completed;
 pub mod turn_started;
 pub mod usage_update;
+pub mod validation_ack;
+pub mod validation_result;
 pub mod voluntary_handoff;
 
 use pilothouse_domain::session::{AgentFact, LifecycleCommand};
@@ -116,7 +118,7 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::ContextNearingLimit { usage_percent } => context_nearing_limit::map(usage_percent),
         RawEvent::ContextExhausted {} => context_exhausted::map(),
         RawEvent::HandoffDocument(document) => handoff_document::map(document),
-        RawEvent::VoluntaryHandoff { reason, .. } => voluntary_handoff::map(reason),
+        RawEvent::VoluntaryHandoff { reason, document } => voluntary_handoff::map(reason, document),
         RawEvent::SessionEnd(end) => session_end::map(end),
         RawEvent::InterruptAck(ack) => interrupt_ack::map(*ack),
         RawEvent::PauseAck(ack) => pause_ack::map(*ack),
@@ -128,6 +130,10 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         }
         RawEvent::BeginAck(ack) => begin_ack::map(*ack),
         RawEvent::AnswerAck(ack) => answer_ack::map(*ack),
+        RawEvent::ValidationAck(ack) => validation_ack::map(*ack),
+        RawEvent::ValidationResult { command_id, results } => {
+            validation_result::map(*command_id, results, now)
+        }
         RawEvent::MessageAck { command_id, message_id, phase } => {
             message_ack::map(*command_id, *message_id, *phase)
         }

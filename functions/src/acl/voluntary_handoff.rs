@@ -2,10 +2,11 @@
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
+use pilothouse_wire::event::HandoffDocument;
 
-use super::Mapping;
+use super::{Mapping, handoff_document};
 
-/// Running → `ContextExhausted`; the document stands in the journal entry.
-pub fn map(reason: &str) -> Mapping {
-    Mapping::to(AgentFact::HandedOver { reason: cut(reason, 1000) }).and(AgentFact::HandoffWritten)
+/// Running → `ContextExhausted`, with the document.
+pub fn map(reason: &str, document: &HandoffDocument) -> Mapping {
+    Mapping::to(AgentFact::HandedOver { reason: cut(reason, 1000) }).and(handoff_document::document(document))
 }

@@ -1,20 +1,36 @@
 //! The agent API: what an agent calls with its session's key (S0 8.9, ruling 8).
 
+pub mod consolidation;
+pub mod handoff;
 pub mod log;
+pub mod memory_pill;
 pub mod output;
+mod skills;
 
 use axum::extract::State;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
 use pilothouse_domain::{AgentSessionId, Events, Occasion};
-use pilothouse_store::{Commit, CommitError, Store, View};
+use pilothouse_store::{Commit, CommitError, LoadedConversation, Store, View};
 use serde_json::Value;
 
 use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
 use crate::edge::{AgentCaller, Problem};
 use crate::trace;
+
+/// The caller's own session. The key must be that of a session with a live run (ruling 8).
+async fn caller_session(app: &App, caller: &AgentCaller) -> Result<LoadedConversation, Problem> {
+    const REFUSED: Problem = Problem::Unauthenticated("the API key is not valid for a running session");
+    let loaded = app.store.conversation(caller.session).await?.ok_or(REFUSED)?;
+    let session = &loaded.conversation.session;
+    // An agent whose context is full may say its last words as long as its process lives.
+    let last_words = session.status() == AgentSessionStatus::ContextExhausted && session.run().is_some();
+    let lives = session.is_live() || last_words;
+    if caller.is_known_by(session.api_key_hash()) && lives { Ok(loaded) } else { Err(REFUSED) }
+}
 
 /// Changes the caller's own session. The key must be that of a session with a live run (ruling 8); another session in
 /// the path is not there for it. Every call leaves a line in the activity stream.
@@ -26,13 +42,9 @@ async fn change(
     mut decide: impl FnMut(&mut Conversation, &mut Occasion<'_>) -> Result<Events, Problem>,
     show: impl Fn(&Conversation) -> Result<Answer, Problem>,
 ) -> Result<Answer, Problem> {
-    const REFUSED: Problem = Problem::Unauthenticated("the API key is not valid for a running session");
     for attempt in 0..32 {
-        let mut loaded = app.store.conversation(caller.session).await?.ok_or(REFUSED)?;
+        let mut loaded = caller_session(&app, caller).await?;
         let session = &loaded.conversation.session;
-        if !caller.is_known_by(session.api_key_hash()) || !session.is_live() {
-            return Err(REFUSED);
-        }
         if named != caller.session {
             return Err(Problem::no_session());
         }
@@ -49,7 +61,7 @@ async fn change(
         let cause = Cause::AgentApi { function: what.function.to_owned(), body: what.body.clone() };
         let id = cx.event_id();
         let mut commit = Commit::new();
-        app.record_new_messages(&mut commit, &loaded, &events)?;
+        app.record_beside(&mut commit, &loaded, &events)?;
         let mut entry =
             JournalEntry::record(&mut loaded.conversation.session, id, cx.now, cause, events, vec![line]);
         entry.traceparent = trace::here();

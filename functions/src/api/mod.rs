@@ -2,11 +2,13 @@
 //!
 //! Answers are made by `From` the domain; inputs are read by [`crate::edge::input`], which names every violation.
 
+pub mod chains;
 pub mod messages;
 pub mod operations;
 pub mod pool;
 pub mod records;
 pub mod sessions;
+pub mod skills;
 pub mod stream;
 pub mod workers;
 
@@ -42,6 +44,9 @@ pub struct ProblemDocument {
     /// Everything that is wrong with the input, when it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// The session that goes on with the work, where that is why (`continued`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<pilothouse_domain::AgentSessionId>,
 }
 
 /// One thing that is wrong with an input.

@@ -6,8 +6,8 @@ use pilothouse_domain::session::{
     AgentSession, AgentSessionStatus, Failure, PendingRequest, RecordedOutput, RunCause, RunPhase, Turn,
 };
 use pilothouse_domain::value::{
-    AutoContinueConfig, Capabilities, ContextWindowSnapshot, ExecutionMode, SessionPlan, SessionTaskList,
-    TokenUsage,
+    AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot, ExecutionMode, RecordedHandoff,
+    SessionPlan, SessionTaskList, TokenUsage,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId,
@@ -29,6 +29,18 @@ pub struct SessionView {
     /// The chain that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<SessionChainId>,
+    /// The session before it in its chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<AgentSessionId>,
+    /// The session that goes on with its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<AgentSessionId>,
+    /// The document that it leaves to whoever goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff_document: Option<RecordedHandoff>,
+    /// What is done when its context window fills up.
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
     /// Its name.
     pub name: String,
     /// Where its agent runs.
@@ -41,6 +53,15 @@ pub struct SessionView {
     pub adapter: String,
     /// Its skills.
     pub enabled_skill_ids: Vec<AgentSkillId>,
+    /// Skills were enabled or disabled that its sidecar does not know yet: reload it.
+    #[serde(default)]
+    pub reload_needed: bool,
+    /// Its sidecar is taking a new configuration.
+    #[serde(default)]
+    pub reloading: bool,
+    /// The skill whose memory pills it folds into the instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consolidates_skill_id: Option<AgentSkillId>,
     /// Its owner's labels.
     pub labels: BTreeMap<String, String>,
     /// How it came to run.
@@ -51,8 +72,12 @@ pub struct SessionView {
     pub hibernated: bool,
     /// Output waits for a decision.
     pub has_pending_review: bool,
+    /// Its turn is over, and its criteria are being checked (ruling 36).
+    #[serde(default)]
+    pub validating: bool,
     /// What it waits for while it is Queued: `pool-exhausted`, `launching`,
-    /// `placement-unavailable` when nobody who could run it is there.
+    /// `placement-unavailable` when nobody who could run it is there, `budget-exhausted` when the sessions before it
+    /// in its chain spent everything (ruling 33).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_reason: Option<String>,
     /// A cancellation waits for another request to resolve.
@@ -82,6 +107,12 @@ pub struct SessionView {
     pub retry_count: u32,
     /// How often it may be.
     pub max_retries: u32,
+    /// Seconds after which it hibernates when it rests or waits and nothing is heard of it; 0: never.
+    #[serde(default)]
+    pub idle_timeout_seconds: u64,
+    /// The same while it is Paused.
+    #[serde(default)]
+    pub paused_timeout_seconds: u64,
     /// Its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_run: Option<RunView>,
@@ -132,8 +163,11 @@ pub struct BudgetView {
     pub warn_at_percent: u8,
     /// Tokens spent.
     pub tokens_used: u64,
-    /// Dollars spent.
+    /// Dollars spent by this session.
     pub estimated_cost_usd: Usd,
+    /// Dollars spent by the sessions before it in its chain; they count against the cap, too (ruling 33).
+    #[serde(default)]
+    pub carried_usd: Usd,
     /// What is left.
     pub remaining_usd: Usd,
     /// Spend above the cap.
@@ -199,6 +233,9 @@ pub struct SessionSummary {
     pub hibernated: bool,
     /// Output waits for a decision.
     pub has_pending_review: bool,
+    /// The chain that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<SessionChainId>,
     /// Dollars spent.
     pub total_cost_usd: Usd,
     /// Of this many.
@@ -288,12 +325,29 @@ pub struct OutputDecision {
     pub reason: Option<String>,
 }
 
+impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
+    fn from(subagent: pilothouse_domain::session::SubAgentSession) -> Self {
+        Self {
+            id: subagent.id,
+            model_id: subagent.model_id,
+            objective: subagent.objective,
+            status: subagent.status,
+            started_at: subagent.started_at,
+            completed_at: subagent.completed_at,
+            total_cost_usd: subagent.total_cost_usd,
+            token_usage_by_model: subagent.token_usage_by_model,
+            context_window: subagent.context_window.map(Into::into),
+        }
+    }
+}
+
 impl SessionView {
     /// The view of a session.
     pub fn of(session: &AgentSession) -> Self {
         let settings = session.settings();
         let queued_reason = (session.status() == AgentSessionStatus::Queued).then(|| {
             let reason = match session.run() {
+                None if session.waits_for_budget() => "budget-exhausted",
                 None => "pool-exhausted",
                 Some(run) if run.unplaced_at.is_some() => "placement-unavailable",
                 Some(_) => "launching",
@@ -305,17 +359,25 @@ impl SessionView {
             owner_id: session.owner_id().clone(),
             template_id: session.template_id(),
             chain_id: session.chain_id(),
+            continues: session.continues().map(|continues| continues.session_id),
+            continuation: session.continuation(),
+            handoff_document: session.handoff_document().cloned(),
+            context_policy: settings.context_policy,
             name: session.name().to_string(),
             working_directory: session.working_directory().to_string(),
             objective: session.objective().to_string(),
             model_id: session.model_id().to_string(),
             adapter: settings.adapter.to_string(),
             enabled_skill_ids: session.enabled_skill_ids().to_vec(),
+            reload_needed: session.config_changed(),
+            reloading: session.reload().is_some(),
+            consolidates_skill_id: session.consolidates(),
             labels: settings.labels.clone(),
             execution_mode: session.execution_mode(),
             status: session.status(),
             hibernated: session.hibernated(),
             has_pending_review: session.has_pending_review(),
+            validating: session.is_validating(),
             queued_reason,
             cancel_accepted: session.cancel_accepted(),
             budget: BudgetView::of(session),
@@ -328,6 +390,8 @@ impl SessionView {
             failure_reason: session.failure().cloned(),
             retry_count: session.retry_count(),
             max_retries: settings.max_retries,
+            idle_timeout_seconds: settings.idle_timeout_seconds,
+            paused_timeout_seconds: settings.paused_timeout_seconds,
             current_run: session.run().map(|run| RunView {
                 id: run.id,
                 ordinal: run.ordinal,
@@ -355,6 +419,7 @@ impl BudgetView {
             warn_at_percent: budget.warn_at_percent(),
             tokens_used: budget.tokens_used(),
             estimated_cost_usd: budget.estimated_cost_usd(),
+            carried_usd: budget.carried_usd(),
             remaining_usd: budget.remaining_usd(),
             overshoot_usd: budget.overshoot_usd(),
             percent_used: budget.percent_used().to_string(),
@@ -395,6 +460,7 @@ impl SessionSummary {
             status,
             hibernated: session.hibernated(),
             has_pending_review: session.has_pending_review(),
+            chain_id: session.chain_id(),
             total_cost_usd: session.metrics().total_cost_usd,
             hard_cap_usd: session.budget().hard_cap_usd(),
             context_window_usage_percent: session

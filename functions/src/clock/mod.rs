@@ -8,7 +8,7 @@ use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{Due, ProcessState};
 use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp};
 use pilothouse_runtime::ProcessState as Seen;
-use pilothouse_store::{Commit, CommitError, LoadedConversation, Store};
+use pilothouse_store::{Commit, LoadedConversation, Store};
 
 use crate::app::{App, FreshIds};
 use crate::edge::Problem;
@@ -77,7 +77,11 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
         let Some(due) =
             session.next_due(&app.deadlines).filter(|(at, _)| *at <= app.now()).map(|(_, due)| due)
         else {
-            return put_off(app, loaded).await;
+            match put_off(app, loaded).await {
+                // Whoever changed it meanwhile may have left it where it stands in the index.
+                Err(Problem::VersionConflict) => continue,
+                other => return other,
+            }
         };
         if session.has_ready() {
             // An intake that was ended between two commits left these. What is due may be the end of their run, and what
@@ -136,15 +140,12 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     Err(Problem::VersionConflict)
 }
 
-/// Nothing is due yet: a session that the index has too early is moved on. Whoever changed it meanwhile has done that.
+/// Nothing is due yet: a session that the index has too early is moved on.
 async fn put_off(app: &App, loaded: LoadedConversation) -> Result<(), Problem> {
     if !loaded.is_listed_due(app.now()) {
         return Ok(());
     }
-    match app.store.put_off(loaded, &app.deadlines).await {
-        Ok(()) | Err(CommitError::Conflict) => Ok(()),
-        Err(other) => Err(other.into()),
-    }
+    Ok(app.store.put_off(loaded, &app.deadlines).await?)
 }
 
 /// Whether what is due finds the run dead, with envelopes missing (ruling 13).

@@ -131,6 +131,22 @@ pub fn maybe_parsed<T: std::str::FromStr>(value: Option<String>) -> Result<Optio
     value.map(|v| v.parse()).transpose()
 }
 
+/// A list of ids, each once.
+pub fn distinct_ids<T>(texts: Vec<String>) -> Result<Vec<T>, Said>
+where
+    T: std::str::FromStr<Err: std::fmt::Display> + std::fmt::Display + PartialEq,
+{
+    let (mut ids, mut wrong) = (Vec::with_capacity(texts.len()), Vec::new());
+    for text in texts {
+        match text.parse::<T>() {
+            Ok(id) if ids.contains(&id) => wrong.push(format!("{id} stands there twice")),
+            Ok(id) => ids.push(id),
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    if wrong.is_empty() { Ok(ids) } else { Err(Said(wrong.join("; "))) }
+}
+
 /// A JSON body, with the hash that makes an idempotency key remember it.
 pub struct Body<T> {
     /// The input.

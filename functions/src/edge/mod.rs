@@ -2,10 +2,11 @@
 
 pub mod auth;
 pub mod input;
+pub mod json_schema;
 pub mod problem;
 pub mod request;
 
 pub use auth::{AgentCaller, Keyring, Owner};
 pub use input::{Body, NoBody, Violations};
 pub use problem::Problem;
-pub use request::{IfMatch, PageRequest, RequestId, Session};
+pub use request::{Id, IfMatch, PageRequest, RequestId, Session};

@@ -4,10 +4,12 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
+use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
+use pilothouse_domain::skill::SkillError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
@@ -35,6 +37,12 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The chain refuses.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// The skill refuses.
+    #[error(transparent)]
+    Skill(#[from] SkillError),
     /// The turn that a message was meant for is over (ruling 30).
     #[error("the turn that the message was meant for is over; nothing was sent")]
     TurnOver,
@@ -44,6 +52,9 @@ pub enum Problem {
     /// An idempotency key, or a message id, was used before for something else.
     #[error("this key was used before for another request; use a new key for a new request")]
     IdempotencyMismatch,
+    /// Another one of the owner's has this name.
+    #[error("another one has this name; choose a different one")]
+    NameTaken,
     /// Others changed it again and again in the meantime.
     #[error("others are changing this at the same time; try again")]
     VersionConflict,
@@ -103,10 +114,13 @@ impl Problem {
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Session(error) => error.code(),
             Self::Queue(error) => error.code(),
+            Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::NameTaken => "name-taken",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge { .. } => "too-large",
             Self::MethodNotAllowed => "method-not-allowed",
@@ -122,13 +136,19 @@ impl Problem {
             | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::NotFound(_) | Self::Queue(QueueError::NotFound(_)) => StatusCode::NOT_FOUND,
+            Self::NotFound(_)
+            | Self::Queue(QueueError::NotFound(_))
+            | Self::Session(SessionError::SkillNotEnabled)
+            | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Session(_)
             | Self::Queue(_)
+            | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
+            | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
+            | Self::NameTaken
             | Self::VersionConflict => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -160,6 +180,10 @@ impl Problem {
             code: self.code().to_owned(),
             detail: sentence(&self.to_string()),
             violations,
+            continuation: match self {
+                Self::Session(SessionError::Continued { continuation }) => Some(*continuation),
+                _ => None,
+            },
         }
     }
 }
@@ -193,6 +217,7 @@ impl From<CommitError> for Problem {
         match error {
             CommitError::Conflict | CommitError::AnswerExists => Self::VersionConflict,
             CommitError::MessageExists => Self::IdempotencyMismatch,
+            CommitError::NameTaken => Self::NameTaken,
             CommitError::Store(error) => error.into(),
         }
     }

@@ -21,7 +21,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Session {
     }
 }
 
-async fn path_id<S: Send + Sync, T: std::str::FromStr>(
+/// What a part of the path is read as; one that cannot be answers 404.
+pub(crate) async fn path_id<S: Send + Sync, T: std::str::FromStr>(
     parts: &mut Parts,
     state: &S,
     name: &str,
@@ -32,6 +33,18 @@ async fn path_id<S: Send + Sync, T: std::str::FromStr>(
         .find(|(key, _)| *key == name)
         .and_then(|(_, value)| value.parse().ok())
         .ok_or_else(|| Problem::NotFound("there is no such thing".to_owned()))
+}
+
+/// An id in the path: `{id}` of a chain, a skill, a template. One that is none answers like one that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct Id<T>(pub T);
+
+impl<S: Send + Sync, T: std::str::FromStr> FromRequestParts<S> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "id").await.map(Self)
+    }
 }
 
 /// The message in the path.

@@ -313,7 +313,7 @@ impl<'a> Batch<'a> {
 
         let body = self.fit(value).await?;
         let cause = self.cause(run, Some(sequence), body);
-        self.app.record_new_messages(&mut self.commit, &self.loaded, &events)?;
+        self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
         let mut ids = FreshIds;
         let id = self.app.occasion(&mut ids).event_id();
         let session = &mut self.loaded.conversation.session;
@@ -425,7 +425,7 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         self.changed = true;
-        self.app.record_new_messages(&mut self.commit, &self.loaded, &events)?;
+        self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
         let mut ids = FreshIds;
         let mut cx = self.app.occasion(&mut ids);
         let id = cx.event_id();

@@ -89,23 +89,38 @@ fn created(message: &SessionMessage) -> Result<Answer, Problem> {
     Answer::new(StatusCode::CREATED, None, &EnqueuedMessage { message: message.clone() })
 }
 
-/// The answer for a message that was sent before under this id, as it stands now; a refusal when it was another one.
+/// The answer for a message that was sent before under this id, as it stands now; a refusal when it was another one. One
+/// that waited when the session's context was full stands with the session that goes on (ruling 30).
 async fn sent_before(
     app: &App,
     id: AgentSessionId,
     message: MessageId,
     input: &Enqueue,
 ) -> Result<Option<Answer>, Problem> {
-    let Some(sent) = app.store.sent_message(id, message).await? else { return Ok(None) };
     let priority = input.priority.unwrap_or(MessagePriority::Queued);
     // By what was sent, not by what became of it: it may have been edited or promoted since.
-    if sent.hash != message_hash(&input.content, priority, input.expected_turn_id.as_ref()) {
+    let same = match app.store.sent_message(id, message).await? {
+        Some(sent) => sent.hash == message_hash(&input.content, priority, input.expected_turn_id.as_ref()),
+        // It may have come with the work of an earlier session, and be delivered by now.
+        None => match app.store.closed_message(id, message).await? {
+            Some(closed) => closed.content == input.content,
+            None => return Ok(None),
+        },
+    };
+    if !same {
         return Err(Problem::IdempotencyMismatch);
     }
-    let open = app.store.conversation(id).await?.and_then(|it| it.conversation.queue.get(message).cloned());
-    let stands = match open {
-        Some(open) => Some(open),
-        None => app.store.closed_message(id, message).await?,
-    };
-    stands.as_ref().map(created).transpose()
+    let mut at = Some(id);
+    while let Some(session) = at {
+        let Some(loaded) = app.store.conversation(session).await? else { break };
+        let stands = match loaded.conversation.queue.get(message).cloned() {
+            Some(open) => Some(open),
+            None => app.store.closed_message(session, message).await?,
+        };
+        if let Some(message) = stands {
+            return created(&message).map(Some);
+        }
+        at = loaded.conversation.session.continuation();
+    }
+    Ok(None)
 }

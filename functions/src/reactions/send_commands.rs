@@ -5,13 +5,16 @@
 use pilothouse_broker::{Outgoing, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::session::LifecycleCommand;
-use pilothouse_domain::{AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode};
-use pilothouse_wire::command::{AgentSessionConfig, Begin, IssuedCommand};
+use pilothouse_domain::session::{Decision, LifecycleCommand};
+use pilothouse_domain::{
+    AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode, ToolCallId,
+};
+use pilothouse_wire::command::{Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
 
 use crate::app::{App, FreshIds};
+use crate::config;
 use crate::edge::Problem;
 use crate::queues;
 use crate::trace;
@@ -24,10 +27,12 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
         | E::PauseRequested { command }
         | E::ResumeRequested { command }
         | E::CancelRequested { command }
+        | E::ReloadRequested { command }
         | E::InputReceived { command, .. }
         | E::PlanApproved { command, .. }
         | E::PlanRejected { command, .. } => *command,
         E::MessageDispatched { command, .. }
+        | E::ValidationRequested { command }
         | E::RunReady { command }
         | E::RunStopOrdered { command, mode: StopMode::Graceful }
         | E::CommandReissued { command, .. }
@@ -54,7 +59,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     if conversation.session.run().is_none_or(|run| run.id != order.run_id) {
         return Ok(());
     }
-    let Some(command) = command(conversation, event) else { return Ok(()) };
+    let Some(command) = command(app, conversation, event).await? else { return Ok(()) };
     let envelope = Envelope {
         protocol_version: PROTOCOL_VERSION,
         session_id: entry.session_id,
@@ -82,39 +87,46 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
 }
 
 /// What is asked of the sidecar; nothing when it was overtaken by events.
-fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> {
+async fn command(
+    app: &App,
+    conversation: &Conversation,
+    event: &DomainEvent,
+) -> Result<Option<Command>, Problem> {
     use DomainEvent as E;
     let session = &conversation.session;
-    Some(match event {
+    Ok(Some(match event {
         E::InterruptRequested { .. } => Command::Interrupt {},
         E::PauseRequested { .. } => Command::Pause {},
         E::ResumeRequested { .. } => Command::Resume {},
         E::CancelRequested { .. } | E::RunStopOrdered { .. } => Command::Stop {},
-        E::RunReady { .. } => Command::Begin(Box::new(begin(session))),
+        E::ReloadRequested { .. } => reload(app, session).await?,
+        E::RunReady { .. } => begin(app, session).await?,
         E::CommandReissued { kind, .. } => match kind {
             LifecycleCommand::Interrupt => Command::Interrupt {},
             LifecycleCommand::Pause => Command::Pause {},
             LifecycleCommand::Resume => Command::Resume {},
             LifecycleCommand::Stop => Command::Stop {},
-            LifecycleCommand::Reload => Command::ReloadConfig { config: Box::new(config(session)) },
-            LifecycleCommand::Begin => Command::Begin(Box::new(begin(session))),
-            // Answers are sent once, by the events that carry them.
-            LifecycleCommand::Answer => return None,
+            LifecycleCommand::Reload => reload(app, session).await?,
+            LifecycleCommand::Begin => begin(app, session).await?,
+            LifecycleCommand::Answer => {
+                // Not there any more: the sidecar has it.
+                let unheard = ordered(event).and_then(|order| session.unheard_decision(order.command_id));
+                let Some((request, decision)) = unheard else { return Ok(None) };
+                answer(request, decision)
+            }
+            LifecycleCommand::Validate => return Ok(validation(session)),
         },
         E::InputReceived { request_id, answers, .. } => {
-            Command::Answer { request_id: request_id.clone(), answers: answers.clone() }
+            answer(request_id, &Decision::Answered(answers.clone()))
         }
-        E::PlanApproved { request_id, .. } => {
-            Command::PlanDecision { request_id: request_id.clone(), approved: true, feedback: None }
+        E::PlanApproved { request_id, .. } => answer(request_id, &Decision::Approved),
+        E::PlanRejected { request_id, feedback, .. } => {
+            answer(request_id, &Decision::Rejected(feedback.clone()))
         }
-        E::PlanRejected { request_id, feedback, .. } => Command::PlanDecision {
-            request_id: request_id.clone(),
-            approved: false,
-            feedback: Some(feedback.as_str().to_owned()),
-        },
+        E::ValidationRequested { .. } => return Ok(validation(session)),
         E::MessageDispatched { message_id, .. } => {
             // Not there any more: it was delivered by an earlier sending.
-            let message = conversation.queue.get(*message_id)?;
+            let Some(message) = conversation.queue.get(*message_id) else { return Ok(None) };
             Command::SteeringMessage {
                 message_id: *message_id,
                 content: message.content.as_str().to_owned(),
@@ -126,29 +138,41 @@ fn command(conversation: &Conversation, event: &DomainEvent) -> Option<Command> 
         E::ReplayRequested { from_sequence, to_sequence, .. } => {
             Command::Replay { from_sequence: *from_sequence, to_sequence: *to_sequence }
         }
-        _ => return None,
+        _ => return Ok(None),
+    }))
+}
+
+fn answer(request: &ToolCallId, decision: &Decision) -> Command {
+    let request_id = request.clone();
+    let decided =
+        |approved, feedback| Command::PlanDecision { request_id: request.clone(), approved, feedback };
+    match decision {
+        Decision::Answered(answers) => Command::Answer { request_id, answers: answers.clone() },
+        Decision::Approved => decided(true, None),
+        Decision::Rejected(feedback) => decided(false, Some(feedback.as_str().to_owned())),
+    }
+}
+
+/// What is to be checked; nothing when that is over already.
+fn validation(session: &AgentSession) -> Option<Command> {
+    let auto = session.auto_continue().filter(|_| session.is_validating())?;
+    Some(Command::RunValidation {
+        criteria: auto.validation_criteria.clone(),
+        timeout_seconds: auto.validation_timeout_seconds,
     })
 }
 
-fn begin(session: &AgentSession) -> Begin {
+/// The agent begins with the configuration as it is composed now. A sidecar takes the first `begin` that it gets; one that is
+/// sent again changes nothing.
+async fn begin(app: &App, session: &AgentSession) -> Result<Command, Problem> {
     let opening = session.opening();
-    Begin {
-        config: config(session),
+    Ok(Command::Begin(Box::new(Begin {
+        config: config::composed(app, session).await?,
         resume_conversation: opening.resume_conversation,
         prompt: opening.prompt,
-    }
+    })))
 }
 
-fn config(session: &AgentSession) -> AgentSessionConfig {
-    let settings = session.settings();
-    AgentSessionConfig {
-        model_id: session.model_id().as_str().to_owned(),
-        composed_system_prompt: String::new(),
-        allowed_tools: settings.allowed_tools.clone(),
-        working_directory: session.working_directory().as_str().to_owned(),
-        objective: session.objective().as_str().to_owned(),
-        plan_approval_required: settings.plan_approval_required,
-        context_warn_at_percent: settings.context_warn_at_percent,
-        adapter_options: settings.adapter_options.clone(),
-    }
+async fn reload(app: &App, session: &AgentSession) -> Result<Command, Problem> {
+    Ok(Command::ReloadConfig { config: Box::new(config::composed(app, session).await?) })
 }

@@ -2,7 +2,6 @@
 //! `GetSessionMetricsQuery`).
 
 use axum::extract::State;
-use pilothouse_domain::session::SubAgentSession;
 
 use crate::api::sessions::{MetricsView, SessionMetricsView, SubAgentView};
 use crate::app::App;
@@ -23,7 +22,7 @@ pub async fn handle(
     let mut after = None;
     while subagents.len() < SUBAGENTS {
         let listing = app.store.subagents(id, 200, after).await?;
-        subagents.extend(listing.items.into_iter().map(view));
+        subagents.extend(listing.items.into_iter().map(SubAgentView::from));
         after = listing.next;
         if after.is_none() {
             break;
@@ -34,18 +33,4 @@ pub async fn handle(
         version,
         &SessionMetricsView { metrics: MetricsView::of(&session), sub_agent_metrics: subagents, version },
     )
-}
-
-fn view(subagent: SubAgentSession) -> SubAgentView {
-    SubAgentView {
-        id: subagent.id,
-        model_id: subagent.model_id,
-        objective: subagent.objective,
-        status: subagent.status,
-        started_at: subagent.started_at,
-        completed_at: subagent.completed_at,
-        total_cost_usd: subagent.total_cost_usd,
-        token_usage_by_model: subagent.token_usage_by_model,
-        context_window: subagent.context_window.map(Into::into),
-    }
 }

@@ -7,6 +7,7 @@ pub mod messages;
 pub mod metrics;
 pub mod paging;
 pub mod plan;
+pub mod sub_agents;
 pub mod task_list;
 pub mod tool_calls;
 pub mod view;

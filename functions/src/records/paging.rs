@@ -5,17 +5,23 @@ use pilothouse_store::table::{Index, Position};
 
 use crate::edge::{PageRequest, Problem};
 
-/// What a cursor is good for: a list under a filter, in a partition of the Listing index.
+/// What a cursor is good for: a list under a filter, in a partition of the Listing index or of the table itself.
 #[derive(Debug, Clone)]
 pub struct Scope {
     list: String,
+    index: Option<Index>,
     partition: String,
 }
 
 impl Scope {
     /// A list in a partition of the Listing index.
     pub fn new(list: &str, partition: String) -> Self {
-        Self { list: list.to_owned(), partition }
+        Self { list: list.to_owned(), index: Some(Index::Listing), partition }
+    }
+
+    /// A list in a partition of the table.
+    pub fn of_table(list: &str, partition: String) -> Self {
+        Self { list: list.to_owned(), index: None, partition }
     }
 
     /// The list under a filter.
@@ -26,7 +32,7 @@ impl Scope {
     }
 
     fn cursor(&self) -> cursor::Scope<'_> {
-        cursor::Scope { list: &self.list, index: Some(Index::Listing), partition: &self.partition }
+        cursor::Scope { list: &self.list, index: self.index, partition: &self.partition }
     }
 
     /// The position that a request goes on from.

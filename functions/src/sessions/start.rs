@@ -7,23 +7,26 @@ use deserr::Deserr;
 use http::StatusCode;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::pool::Allocation;
-use pilothouse_domain::queue::SessionMessageQueue;
+use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{NewSession, SessionSettings};
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
-use pilothouse_domain::{AgentSession, AgentSessionId, Usd};
-use pilothouse_store::{Commit, CommitError, LoadedConversation, Store};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, SessionBudget};
+use pilothouse_domain::{AgentSessionId, AgentSkillId, IdSource as _, Occasion, SessionChainId, Usd};
+use pilothouse_store::{CommitError, Store};
+use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::open::Opening;
 use crate::api::Violation;
 use crate::api::pool::PoolView;
 use crate::api::sessions::{SessionView, StartedSession};
 use crate::app::{App, FreshIds};
 use crate::change::{Answer, Call};
+use crate::config::skills_to_start_with;
 use crate::edge::Problem;
-use crate::edge::input::{Body, Said, Violations, maybe, maybe_by_serde, parsed};
+use crate::edge::input::{Body, Said, Violations, distinct_ids, maybe, maybe_by_serde, maybe_parsed, parsed};
+use crate::sessions::attach::Attachment;
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -59,6 +62,9 @@ pub struct StartSession {
     #[deserr(default, try_from(Vec<String>) = tools -> Said)]
     #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
     pub allowed_tools: Vec<String>,
+    /// Skills that it starts with, in their order: at most 20, active ones. Default: none.
+    #[deserr(default, try_from(Vec<String>) = distinct_ids -> Said)]
+    pub skill_ids: Vec<AgentSkillId>,
     /// Labels for its owner's own order: at most 20.
     #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> Said)]
     pub labels: BTreeMap<String, String>,
@@ -76,12 +82,24 @@ pub struct StartSession {
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     #[schemars(range(min = 1, max = 99))]
     pub context_warn_at_percent: Option<u8>,
+    /// Seconds after which it hibernates when it rests or waits and nothing is heard of it; 0: never. Default: 15 minutes.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same while it is Paused. Default: an hour.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]
+    pub paused_timeout_seconds: Option<u64>,
+    /// What is done when the context window fills up: `handoff` (the default) or `compact`.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub context_policy: Option<ContextPolicy>,
+    /// A chain of yours that it is to go on with: one whose current session is over. The cap is the chain's then.
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub chain_id: Option<SessionChainId>,
     /// When it goes on by itself. Default: never.
     #[deserr(default, try_from(Option<Value>) = auto_continue -> Said)]
     pub auto_continue_config: Option<AutoContinueConfig>,
 }
 
-fn cap(text: String) -> Result<Usd, Said> {
+pub(crate) fn cap(text: String) -> Result<Usd, Said> {
     let cap: Usd =
         parsed(text).map_err(|error: pilothouse_domain::money::InvalidUsd| Said(error.to_string()))?;
     SessionBudget::new(cap, SessionBudget::DEFAULT_WARN_AT_PERCENT)
@@ -99,8 +117,16 @@ pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, Said> {
     value.map(fits).transpose()
 }
 
+const MONTH: u64 = 30 * 24 * 60 * 60;
+
+fn idle_time(value: Option<u64>) -> Result<Option<u64>, Said> {
+    match value {
+        Some(seconds) if seconds > MONTH => Err(Said(format!("must be 0 to {MONTH} seconds"))),
+        other => Ok(other),
+    }
+}
+
 fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
-    const MONTH: u64 = 30 * 24 * 60 * 60;
     match value {
         Some(seconds) if !(1..=MONTH).contains(&seconds) => {
             Err(Said(format!("must be 1 to {MONTH} seconds")))
@@ -126,7 +152,7 @@ fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, S
     Ok(labels)
 }
 
-fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
+pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
     const LIMIT: usize = 64 * 1024;
     match value {
         Some(value) if value.to_string().len() > LIMIT => {
@@ -136,10 +162,14 @@ fn fitting_options(value: Option<Value>) -> Result<Option<Value>, Said> {
     }
 }
 
-fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Said> {
+pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, Said> {
     let Some(config) = maybe_by_serde::<AutoContinueConfig>(value)? else { return Ok(None) };
     let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     config.check().map_err(|wrong| Said(all(wrong)))?;
+    for criterion in &config.validation_criteria {
+        CoveragePattern::new(criterion.coverage_pattern.as_deref())
+            .map_err(|wrong| Said(wrong.to_string()))?;
+    }
     Ok(Some(config))
 }
 
@@ -155,7 +185,10 @@ impl StartSession {
             request_timeout_seconds: self.request_timeout_seconds.unwrap_or(defaults.request_timeout_seconds),
             default_answer: self.default_answer.as_ref().map(|a| a.as_str().to_owned()),
             context_warn_at_percent: self.context_warn_at_percent.unwrap_or(defaults.context_warn_at_percent),
+            context_policy: self.context_policy.unwrap_or_default(),
             max_retries: defaults.max_retries,
+            idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(defaults.idle_timeout_seconds),
+            paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(defaults.paused_timeout_seconds),
         }
     }
 
@@ -186,35 +219,32 @@ impl StartSession {
 /// 201 with a slot; 202, Queued, without. Both carry the session's API key, which is shown this once.
 pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
+    let skills = &body.input.skill_ids;
     for attempt in 0..64 {
         if let Some(mut answer) = call.earlier_answer(&app.store).await? {
             show_key(&app, &mut answer);
             return Ok(answer);
         }
-        let mut pool = app.store.pool(&call.owner).await?;
-        let mut ids = FreshIds;
-        let id = AgentSessionId::new(pilothouse_domain::IdSource::fresh(&mut ids));
-        let mut cx = app.occasion(&mut ids);
-        let (mut session, mut events) = AgentSession::create(body.input.new_session(id, &call)?, &cx);
-        let (allocation, allocated) = pool.value.allocate(&mut session, &mut cx)?;
-        events.extend(allocated);
-
-        let mut loaded = LoadedConversation::new(Conversation::new(session, SessionMessageQueue::default()));
-        let mut commit = Commit::new();
-        app.record(&mut commit, &mut loaded, Cause::Owner { function: call.function.to_owned() }, events)?;
-        commit.pool(&call.owner, &pool)?;
-
-        let waits = allocation == Allocation::Waits;
-        let session = &loaded.conversation.session;
-        let started = StartedSession {
-            session: SessionView::of(session),
-            api_key: String::new(),
-            pool: waits.then(|| PoolView::of(&pool.value, pool.version + 1)),
+        let id = AgentSessionId::new(FreshIds.fresh());
+        let cause = Cause::Owner { function: call.function.to_owned() };
+        let new = body.input.new_session(id, &call)?;
+        skills_to_start_with(&app, &call.owner, skills, &body.input.allowed_tools).await?;
+        let mut attachment = match body.input.chain_id {
+            Some(chain) => Some(Attachment::load(&app, &call, chain).await?),
+            None => None,
         };
-        let status = if waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-        let mut answer = Answer::new(status, Some(session.control_version()), &started)?;
-        call.keep_answer(&mut commit, &answer, &app)?;
-        match app.store.commit(commit).await {
+        let shape = |it: &mut Conversation, _: &mut SessionPool, cx: &mut Occasion<'_>| {
+            it.session.equip(skills)?;
+            attachment.as_mut().map_or(Ok(Vec::new()), |attachment| attachment.admit(it, cx))
+        };
+        let mut opening = app.prepare_session(&call.owner, cause.clone(), new, shape).await?;
+        if let Some(attachment) = attachment {
+            attachment.record(&app, &mut opening.commit, &cause)?;
+        }
+
+        let mut answer = started(&opening)?;
+        call.keep_answer(&mut opening.commit, &answer, &app)?;
+        match app.store.commit(opening.commit).await {
             Ok(()) => {
                 show_key(&app, &mut answer);
                 return Ok(answer);
@@ -228,8 +258,20 @@ pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>
     Err(Problem::VersionConflict)
 }
 
+/// 201 with a slot; 202, Queued, without. The key is shown last, and is not stored with the answer.
+pub(crate) fn started(opening: &Opening) -> Result<Answer, Problem> {
+    let session = &opening.loaded.conversation.session;
+    let started = StartedSession {
+        session: SessionView::of(session),
+        api_key: String::new(),
+        pool: opening.waits.then(|| PoolView::of(&opening.pool.value, opening.pool.version + 1)),
+    };
+    let status = if opening.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+    Answer::new(status, Some(session.control_version()), &started)
+}
+
 /// The key is derived, never stored, so that a replayed answer can show it again (ruling 8).
-fn show_key(app: &App, answer: &mut Answer) {
+pub(crate) fn show_key(app: &App, answer: &mut Answer) {
     let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
         object.insert("apiKey".to_owned(), Value::String(app.secret.api_key(id, 0)));

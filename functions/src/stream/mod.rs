@@ -102,7 +102,7 @@ const fn status_after(event: &DomainEvent, after: Option<S>) -> Option<S> {
         E::Cancelled {} => S::Cancelled,
         E::Approved { .. } | E::Closed {} => S::Completed,
         E::Failed { .. } => S::Failed,
-        E::ContextExhausted {} | E::VoluntaryHandoff { .. } => S::ContextExhausted,
+        E::ContextExhausted { .. } | E::VoluntaryHandoff { .. } => S::ContextExhausted,
         E::WaitingForInput { .. } => S::WaitingForInput,
         E::PlanPendingApproval { requires_approval: true, .. } => S::WaitingForApproval,
         E::InputReceived { .. }

@@ -73,7 +73,10 @@ impl From<CommitError> for DispatchError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Store(error) => Self::Store(error),
-            CommitError::Conflict | CommitError::AnswerExists | CommitError::MessageExists => Self::Contended,
+            CommitError::Conflict
+            | CommitError::AnswerExists
+            | CommitError::MessageExists
+            | CommitError::NameTaken => Self::Contended,
         }
     }
 }

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use crate::queue::{QueueError, SessionMessage, SessionMessageQueue};
 use crate::session::{
-    AgentFact, AgentSession, AgentSessionStatus as S, InFlight, InFlightStep, OpenToolCall, Operation,
-    ProcessState, RunCause, RunPhase, SessionError, SubAgentSession,
+    AgentFact, AgentSession, AgentSessionStatus as S, Decision, InFlight, InFlightStep, OpenToolCall,
+    Operation, ProcessState, RunCause, RunPhase, SessionError, SubAgentSession,
 };
 use crate::text::{MessageContent, cut};
-use crate::value::{Answer, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus};
+use crate::value::{
+    Answer, AutoContinueEnd, FailureReason, MessagePriority, MessageSource, MessageStatus, ToolCallStatus,
+};
 use crate::{
     CommandRef, DomainEvent, Events, MessageId, Occasion, RunId, SubAgentId, Timestamp, ToolCallId, TurnId,
 };
@@ -148,19 +150,17 @@ impl Conversation {
     fn send_unheard_answers(&mut self, events: &Events, cx: &mut Occasion<'_>) -> Events {
         let mut more = Vec::new();
         for event in events {
-            let text = match event {
+            let decision = match event {
                 DomainEvent::InputReceived { answers, command: None, .. } => {
-                    let lines: Vec<_> =
-                        answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
-                    format!("Answers to your questions.\n{}", lines.join("\n"))
+                    Decision::Answered(answers.clone())
                 }
-                DomainEvent::PlanApproved { command: None, .. } => "Your plan is approved; go on.".to_owned(),
+                DomainEvent::PlanApproved { command: None, .. } => Decision::Approved,
                 DomainEvent::PlanRejected { command: None, feedback, .. } => {
-                    format!("Your plan is rejected; revise it. {feedback}")
+                    Decision::Rejected(feedback.clone())
                 }
                 _ => continue,
             };
-            more.extend(self.say(MessageSource::User, &text, None, cx));
+            more.extend(self.say(MessageSource::User, &decision.as_message(), None, cx));
         }
         more
     }
@@ -202,10 +202,19 @@ impl Conversation {
             source,
             expected_turn_id,
         };
-        if self.session.check(Operation::AcceptMessage).is_err() {
+        // An exhausted session's queue goes to whoever goes on with its work.
+        let handed_on = self.session.status() == S::ContextExhausted && self.session.continuation().is_none();
+        if !handed_on && self.session.check(Operation::AcceptMessage).is_err() {
             return Vec::new();
         }
         self.queue.take(new.pending(cx.now))
+    }
+
+    /// Says a long text of Pilothouse's own at once, in as many messages as it takes.
+    pub(crate) fn say_all(&mut self, text: &str, cx: &mut Occasion<'_>) -> Events {
+        let letters: Vec<char> = text.chars().collect();
+        let parts = letters.chunks(MessageContent::MAX).map(|part| part.iter().collect::<String>());
+        parts.flat_map(|part| self.say(MessageSource::System, &part, None, cx)).collect()
     }
 
     /// Takes a fact of the current run. It is never discarded (ruling 17): it counts, waits, or is recorded with the
@@ -279,6 +288,9 @@ impl Conversation {
             matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
             AgentFact::Used(report) => self.record_usage(&report, cx),
+            AgentFact::HandoffWritten(document) if self.session.status() == S::ContextExhausted => {
+                self.session.record_handoff(*document, cx)
+            }
             // One that was sent again is settled by the run that has it now.
             AgentFact::MessageInjected(id) | AgentFact::TurnStarted { message: Some(id), .. }
                 if self.session.in_flight().iter().all(|m| m.message_id != id) =>
@@ -344,18 +356,14 @@ impl Conversation {
         Ok(match fact {
             AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
             AgentFact::TurnStarted { turn, message } => session.start_turn(turn, message, cx)?,
-            AgentFact::TurnCompleted { turn, output } => {
-                if session.turn().is_some_and(|open| open.id != turn) {
-                    // The turn was replaced before its end arrived; the open one goes on.
-                    return Err(SessionError::InvalidTransition {
-                        operation: Operation::RecordTurnCompleted,
-                        status: session.status(),
-                    });
-                }
-                session.complete_turn(output, cx)?
+            AgentFact::TurnCompleted { turn, output } => session.turn_ended(turn, output, cx)?,
+            // Its last words were said: whoever goes on has what there is.
+            AgentFact::SessionEnded { .. } if session.status() == S::ContextExhausted => {
+                session.await_no_document();
+                Vec::new()
             }
             AgentFact::SessionEnded { is_error, reason, message, output } => {
-                session.end_conversation(is_error, &reason, message, output, cx)?
+                session.conversation_ended(is_error, reason, message, output, cx)?
             }
             AgentFact::QuestionAsked { request, questions } => session.ask(request, questions, cx)?,
             AgentFact::PlanModeEntered => session.enter_plan_mode(cx),
@@ -364,7 +372,7 @@ impl Conversation {
             AgentFact::Used(report) => self.record_usage(&report, cx),
             AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
             AgentFact::ContextExhausted => session.exhaust_context(cx)?,
-            AgentFact::HandoffWritten => vec![DomainEvent::HandoffDocumentRecorded {}],
+            AgentFact::HandoffWritten(document) => session.record_handoff(*document, cx),
             AgentFact::HandedOver { reason } => session.hand_over(&reason, cx)?,
             AgentFact::Said { subagent } => vec![DomainEvent::MessageRecorded { sub_agent_id: subagent }],
             AgentFact::ToolStarted { call, name, subagent } => {
@@ -418,6 +426,11 @@ impl Conversation {
             AgentFact::CommandRefused { command, code, message } => {
                 self.refused(command, &code, &message, cx)?
             }
+            AgentFact::Validated { command, results } => {
+                let mut events = session.validated(command, &results, cx)?;
+                events.extend(self.go_on(&events, cx));
+                events
+            }
             AgentFact::MessageInjecting(id) => {
                 session.message_injecting(id);
                 Vec::new()
@@ -425,6 +438,47 @@ impl Conversation {
             AgentFact::MessageInjected(id) => self.injected(id, cx),
             AgentFact::Noted => Vec::new(),
         })
+    }
+
+    /// Tells the agent what is not met (S0 8.10).
+    fn go_on(&mut self, events: &Events, cx: &mut Occasion<'_>) -> Events {
+        let reason = events.iter().find_map(|event| match event {
+            DomainEvent::ValidationFailed { reason, .. } => Some(reason),
+            _ => None,
+        });
+        let Some(reason) = reason else { return Vec::new() };
+        let text = format!("Validation failed: {reason}. Continue working.");
+        self.say(MessageSource::System, &text, None, cx)
+    }
+
+    /// What follows between two turns (ruling 36): a message goes first, then the criteria are checked; and a session that
+    /// was to go on does not wait for a message that nobody sends.
+    fn settle_between_turns(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let session = &mut self.session;
+        if session.is_validating() && session.budget().exhausted() {
+            return session.stop_loop(AutoContinueEnd::BudgetExhausted, None, cx).unwrap_or_default();
+        }
+        let next = self.queue.next_pending().is_some();
+        if session.is_validating() && next {
+            return session.abandon_validation("a message goes first", cx).unwrap_or_default();
+        }
+        if session.is_unvalidated() && !session.in_flight().is_empty() {
+            // Said into the turn that ended: it may begin the next one.
+            return Vec::new();
+        }
+        if session.is_unvalidated() {
+            let reason = || Some("Its sidecar is being ended.".to_owned());
+            return if session.is_live() {
+                session.order_validation(cx)
+            } else {
+                let cause = AutoContinueEnd::ValidationUnavailable;
+                session.stop_loop(cause, reason(), cx).unwrap_or_default()
+            };
+        }
+        if session.is_continuing() && session.is_live() && session.in_flight().is_empty() && !next {
+            return session.rest_between_turns().unwrap_or_default();
+        }
+        Vec::new()
     }
 
     /// A subagent that was not seen to start has its own meters all the same.
@@ -479,6 +533,8 @@ impl Conversation {
                 });
             }
         } else {
+            self.session.answer_heard(command);
+            events.extend(self.session.validation_refused(command, cx)?);
             events.extend(self.session.request_refused(command, cx)?);
         }
         Ok(events)
@@ -508,7 +564,12 @@ impl Conversation {
     }
 
     /// What becomes of messages and subagents when their run is over.
-    fn leave_run(&mut self, run: RunId, drained: bool, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    fn leave_run(
+        &mut self,
+        run: RunId,
+        drained: bool,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
         let mut events = Vec::new();
         for sent in self.session.take_in_flight(run) {
             events.extend(match (sent.step, drained) {
@@ -518,6 +579,10 @@ impl Conversation {
                     self.queue.mark_uncertain(sent.message_id)
                 }
             });
+        }
+        for (request_id, decision) in self.session.take_unheard_answers() {
+            events.push(DomainEvent::AnswerReturned { request_id });
+            events.extend(self.say(MessageSource::User, &decision.as_message(), None, cx));
         }
         for subagent in self.subagents.values_mut() {
             if subagent.end(true, cx.now) {
@@ -612,6 +677,12 @@ impl Conversation {
             if let Some(id) = self.queue.too_late_for(self.session.turn().map(|turn| &turn.id)) {
                 return self.drop_message(id, "turn-over");
             }
+            if status == S::Running {
+                let events = self.settle_between_turns(cx);
+                if !events.is_empty() {
+                    return events;
+                }
+            }
         }
         if self.session.budget().exhausted() {
             match status {
@@ -641,6 +712,9 @@ impl Conversation {
         let status = self.session.status();
         let mut events = Vec::new();
         while let Some(fact) = self.session.next_deferred() {
+            if matches!(fact, AgentFact::SessionEnded { .. }) {
+                self.session.await_no_document();
+            }
             events.push(Self::ignored(fact.name(), format!("the session is {status}")));
         }
         if matches!(status, S::Completed | S::Cancelled) {
@@ -649,7 +723,9 @@ impl Conversation {
             self.session.forget_in_flight();
             events.extend(ended);
         }
-        events.extend(self.session.order_stop(cx));
+        if !self.session.awaits_document() {
+            events.extend(self.session.order_stop(cx));
+        }
         events
     }
 
@@ -669,7 +745,10 @@ impl Conversation {
         let next = match session.status() {
             S::Running => self.queue.next_immediate(),
             // One at a time: its turn has to begin before the next is sent.
-            S::Idle | S::Interrupted if session.in_flight().is_empty() => self.queue.next_pending(),
+            // A reload comes first: a turn begins with the whole of a configuration.
+            S::Idle | S::Interrupted if session.in_flight().is_empty() && session.reload().is_none() => {
+                self.queue.next_pending()
+            }
             _ => None,
         };
         let (Some(message), Some(run)) = (next, session.run()) else { return Vec::new() };
@@ -751,7 +830,8 @@ impl AgentSession {
 
     fn message_injected(&mut self, id: MessageId) {
         // In an open turn the agent has it and that is that; otherwise its turn is about to begin.
-        let running = self.status() == S::Running || (self.turn().is_some() && !self.deferred_turn_end());
+        let running = (self.status() == S::Running && !self.is_between_turns())
+            || (self.turn().is_some() && !self.deferred_turn_end());
         self.in_flight.retain_mut(|m| {
             if m.message_id != id {
                 return true;

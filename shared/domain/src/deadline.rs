@@ -19,6 +19,10 @@ pub struct Deadlines {
     pub silent: Duration,
     /// Between two requests for missing envelopes.
     pub replayed: Duration,
+    /// From the exhaustion of a context to its handoff document; then its agent is stopped, and one is synthesized.
+    pub handed_over: Duration,
+    /// Whether the folders of sessions outlive their runs: without that, nothing hibernates (ruling 23).
+    pub durable_workspace: bool,
 }
 
 impl Default for Deadlines {
@@ -31,6 +35,8 @@ impl Default for Deadlines {
             launched: Duration::from_mins(5),
             silent: Duration::from_secs(90),
             replayed: Duration::from_secs(10),
+            handed_over: Duration::from_mins(2),
+            durable_workspace: true,
         }
     }
 }
@@ -51,6 +57,8 @@ impl Deadlines {
             launched: self.launched / by,
             silent: self.silent / by,
             replayed: self.replayed / by,
+            handed_over: self.handed_over / by,
+            durable_workspace: self.durable_workspace,
         }
     }
 }

@@ -7,12 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
-use crate::text::{Feedback, MessageContent};
+use crate::skill::MemoryPillCategory;
+use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
-    Answer, CommitSha, FailureReason, MessagePriority, MessageSource, Question, ToolCallStatus,
+    Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
+    ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, CommandId, MessageId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentSessionId, AgentSkillId, CommandId, HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId,
+    SessionChainId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -162,6 +165,46 @@ domain_events! {
         /// What the agent is told.
         additional_instruction: Option<Feedback>,
     };
+    /// A turn ended, and its criteria are to be checked (ruling 36).
+    ValidationRequested = "SessionValidationRequestedEvent" {
+        /// The command to send.
+        command: CommandRef,
+    };
+    /// All criteria are met.
+    ValidationPassed = "SessionValidationPassedEvent" {};
+    /// Criteria are not met, and the session goes on by itself.
+    ValidationFailed = "SessionValidationFailedEvent" {
+        /// Which, and why.
+        reason: String,
+        /// How often it goes on by itself, this time included.
+        continuation: u32,
+        /// How often it may.
+        max_continuations: u32,
+    };
+    /// A validation was given up, as somebody else had the word.
+    ValidationAbandoned = "SessionValidationAbandonedEvent" {
+        /// Who.
+        reason: String,
+    };
+    /// The session does not go on by itself any more although its criteria are not met; its owner is to look at it.
+    AutoContinueStopped = "SessionAutoContinueStoppedEvent" {
+        /// Why not.
+        cause: AutoContinueEnd,
+        /// What is not met, or what went wrong.
+        reason: Option<String>,
+        /// How often it went on.
+        continuations: u32,
+    };
+    /// The sidecar never had an answer or a decision: it goes to the agent as a message (rulings 12, 26).
+    AnswerReturned = "SessionAnswerReturnedEvent" {
+        /// The request that it answers.
+        request_id: ToolCallId,
+    };
+    /// Nothing was heard of the session for its idle time: its sidecar is stopped (ruling 22).
+    HibernationOrdered = "SessionHibernationOrderedEvent" {
+        /// For how many seconds.
+        idle_seconds: u64,
+    };
     /// Spend reached the warning threshold.
     BudgetWarning = "SessionBudgetWarningEvent" {
         /// Spent.
@@ -191,14 +234,98 @@ domain_events! {
         model_context_limit: Option<u64>,
     };
     /// The context window is full.
-    ContextExhausted = "ContextExhaustedEvent" {};
+    ContextExhausted = "ContextExhaustedEvent" {
+        /// The chain that it was part of before; none: its chain begins now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chain_id: Option<SessionChainId>,
+    };
     /// The agent hands over by itself.
     VoluntaryHandoff = "SessionVoluntaryHandoffEvent" {
         /// Why.
         reason: String,
+        /// The chain that it was part of before; none: its chain begins now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chain_id: Option<SessionChainId>,
     };
     /// The document for the continuation is there.
-    HandoffDocumentRecorded = "SessionHandoffDocumentRecordedEvent" {};
+    HandoffDocumentRecorded = "SessionHandoffDocumentRecordedEvent" {
+        /// Which; none in entries of before chains.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handoff_document_id: Option<HandoffDocumentId>,
+    };
+    /// What waited goes on in another session: the work and its messages (ruling 30).
+    WorkHandedOn = "SessionWorkHandedOnEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session that goes on.
+        continuation: AgentSessionId,
+        /// The messages that it has from now on.
+        message_ids: Vec<MessageId>,
+    };
+    /// The session goes on with the work of another.
+    WorkTakenUp = "SessionWorkTakenUpEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session before it.
+        from_session_id: AgentSessionId,
+        /// Its place in the chain, from 1.
+        position: u32,
+        /// The messages that it has from it.
+        message_ids: Vec<MessageId>,
+    };
+    /// A session that others went on from was told of more spend (ruling 33).
+    LateSpend = "SessionLateSpendEvent" {
+        /// What it spent itself, all in all.
+        total_cost_usd: Usd,
+    };
+    /// What the sessions before this one spent was counted anew (ruling 33).
+    ChainSpendCounted = "SessionChainSpendCountedEvent" {
+        /// What they spent together.
+        carried_usd: Usd,
+    };
+    /// A chain begins (S0 8.6).
+    ChainCreated = "SessionChainCreatedEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// What its first session was to do.
+        original_objective: String,
+        /// Its first session.
+        first_session_id: AgentSessionId,
+    };
+    /// A session of a chain hands over: its document is there (S0 8.6).
+    HandoffInitiated = "SessionHandoffInitiatedEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session that hands over.
+        from_session_id: AgentSessionId,
+        /// Its document.
+        handoff_document_id: HandoffDocumentId,
+        /// Whether the document was put together from what was recorded.
+        synthesized: bool,
+    };
+    /// A session was attached to a chain (S0 8.6).
+    AddedToChain = "SessionAddedToChainEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// The session.
+        new_session_id: AgentSessionId,
+        /// Its place, from 1.
+        position: u32,
+    };
+    /// A chain is done (S0 8.6).
+    ChainCompleted = "SessionChainCompletedEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+        /// Its sessions.
+        total_sessions: usize,
+        /// What they spent together.
+        total_cost_usd: Usd,
+    };
+    /// A chain was cancelled (S0 8.6).
+    ChainCancelled = "SessionChainCancelledEvent" {
+        /// The chain.
+        chain_id: SessionChainId,
+    };
     /// The agent asks and waits.
     WaitingForInput = "SessionWaitingForInputEvent" {
         /// The request; answers name it.
@@ -507,6 +634,83 @@ domain_events! {
     DecisionLogged = "AgentDecisionLoggedEvent" {
         /// What it decided.
         content: String,
+    };
+    /// A skill is loaded into the session.
+    SessionSkillEnabled = "SessionSkillEnabledEvent" {
+        /// Which.
+        skill_id: AgentSkillId,
+    };
+    /// A skill is taken out of the session.
+    SessionSkillDisabled = "SessionSkillDisabledEvent" {
+        /// Which.
+        skill_id: AgentSkillId,
+    };
+    /// The sidecar is to take a new configuration.
+    ReloadRequested = "SessionReloadRequestedEvent" {
+        /// The command to send; none where there is no sidecar: the next one starts with it.
+        command: Option<CommandRef>,
+    };
+    /// The new configuration is in force.
+    Reloaded = "SessionReloadedEvent" {};
+    /// A skill was created.
+    SkillCreated = "AgentSkillCreatedEvent" {
+        /// Its name.
+        name: SkillName,
+    };
+    /// A skill's name, description, tools or subagents changed.
+    SkillUpdated = "AgentSkillUpdatedEvent" {};
+    /// A skill's instructions changed.
+    SkillInstructionsUpdated = "AgentSkillInstructionsUpdatedEvent" {
+        /// Its version now.
+        new_version: u32,
+    };
+    /// No session is given the skill any more.
+    SkillDeactivated = "AgentSkillDeactivatedEvent" {};
+    /// Sessions may be given the skill again.
+    SkillActivated = "AgentSkillActivatedEvent" {};
+    /// An agent learned something. Stands in the journals of the skill and of the session.
+    MemoryPillRecorded = "MemoryPillRecordedEvent" {
+        /// The skill that keeps it.
+        skill_id: AgentSkillId,
+        /// The pill.
+        pill_id: MemoryPillId,
+        /// The session that recorded it.
+        session_id: AgentSessionId,
+        /// What kind of learning it is.
+        category: MemoryPillCategory,
+    };
+    /// A pill was discarded.
+    MemoryPillDismissed = "MemoryPillDismissedEvent" {
+        /// The pill.
+        pill_id: MemoryPillId,
+    };
+    /// A session began to fold the pills of a skill into its instructions.
+    SkillConsolidationStarted = "SkillConsolidationStartedEvent" {
+        /// The session.
+        session_id: AgentSessionId,
+        /// Pills that it was given.
+        pill_count: usize,
+    };
+    /// The agent of a consolidation proposes new instructions.
+    SkillConsolidationProposed = "SkillConsolidationProposedEvent" {
+        /// The session.
+        session_id: AgentSessionId,
+        /// Pills that the new instructions hold.
+        pill_count: usize,
+    };
+    /// A consolidation ended and changed nothing.
+    SkillConsolidationAbandoned = "SkillConsolidationAbandonedEvent" {
+        /// The session.
+        session_id: AgentSessionId,
+        /// Why.
+        reason: String,
+    };
+    /// Pills were folded into a skill's instructions.
+    SkillConsolidated = "SkillConsolidatedEvent" {
+        /// Its version now.
+        new_version: u32,
+        /// Pills.
+        consolidated_pill_count: usize,
     };
 }
 

@@ -71,8 +71,12 @@ uuid_ids! {
     AgentTemplateId = "a template id (a UUID)";
     /// A skill.
     AgentSkillId = "a skill id (a UUID)";
+    /// What an agent learned, kept by a skill.
+    MemoryPillId = "a memory pill id (a UUID)";
     /// A chain of sessions.
     SessionChainId = "a chain id (a UUID)";
+    /// A handoff document (S0 8.5).
+    HandoffDocumentId = "a handoff document id (a UUID)";
     /// A message: of the queue or of the agent.
     MessageId = "a message id (a UUID)";
     /// One life of one sidecar for a session (ruling 3).

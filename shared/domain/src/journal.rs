@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::session::{AgentSession, AgentSessionStatus};
-use crate::value::{ActivityItem, ActivityItemType as T};
+use crate::value::{ActivityItem, ActivityItemType as T, AutoContinueEnd};
 use crate::{AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, TraceParent, UserId};
 
 /// One entry of a session's journal.
@@ -112,6 +112,25 @@ impl JournalEntry {
     }
 }
 
+fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuations: u32) -> String {
+    let why = match cause {
+        AutoContinueEnd::MaxContinuations => format!("it went on {continuations} times already"),
+        AutoContinueEnd::BudgetExhausted => "the budget is spent".to_owned(),
+        AutoContinueEnd::ValidationUnavailable => "its criteria could not be checked".to_owned(),
+        AutoContinueEnd::NotDelivered => "the agent was not given the message to go on".to_owned(),
+    };
+    let what = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("Does not go on by itself: {why}{what}")
+}
+
+fn and_messages(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", and has the message that waited".to_owned(),
+        n => format!(", and has the {n} messages that waited"),
+    }
+}
+
 /// The line that an event adds to the activity stream. Those that an agent's own event stands for add none.
 #[allow(clippy::too_many_lines)] // one line an event, on purpose in one table
 pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
@@ -151,6 +170,24 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
             }),
         ),
         E::Retried { retry_count, .. } => (T::StatusChange, format!("Queued: retry {retry_count}")),
+        E::ValidationRequested { .. } => {
+            (T::StatusChange, "Running: the turn is over and is validated".to_owned())
+        }
+        E::ValidationPassed {} => (T::Notice, "Validation passed".to_owned()),
+        E::ValidationFailed { reason, continuation, max_continuations } => (
+            T::Notice,
+            format!("Validation failed, goes on ({continuation} of {max_continuations}): {reason}"),
+        ),
+        E::ValidationAbandoned { reason } => (T::Notice, format!("Validation given up: {reason}")),
+        E::AutoContinueStopped { cause, reason, continuations } => {
+            (T::Notice, auto_continue_stopped(*cause, reason.as_deref(), *continuations))
+        }
+        E::AnswerReturned { .. } => {
+            (T::Notice, "The sidecar never had the answer; it goes as a message".to_owned())
+        }
+        E::HibernationOrdered { idle_seconds } => {
+            (T::Notice, format!("Hibernates: nothing was heard for {idle_seconds} seconds"))
+        }
         E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
             (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
         }
@@ -161,11 +198,29 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::ContextNearingLimit { usage_percent, .. } => {
             (T::Notice, format!("The context window is {usage_percent}% full"))
         }
-        E::ContextExhausted {} => {
+        E::ContextExhausted { .. } => {
             (T::StatusChange, "ContextExhausted: the context window is full".to_owned())
         }
-        E::VoluntaryHandoff { reason } => (T::HandoffInitiated, format!("The agent hands over: {reason}")),
-        E::HandoffDocumentRecorded {} => (T::HandoffInitiated, "The handoff document is recorded".to_owned()),
+        E::VoluntaryHandoff { reason, .. } => {
+            (T::HandoffInitiated, format!("The agent hands over: {reason}"))
+        }
+        E::HandoffDocumentRecorded { .. } => {
+            (T::HandoffInitiated, "The handoff document is recorded".to_owned())
+        }
+        E::WorkHandedOn { continuation, message_ids, .. } => (
+            T::HandoffInitiated,
+            format!("Session {continuation} goes on with the work{}", and_messages(message_ids.len())),
+        ),
+        E::WorkTakenUp { from_session_id, position, message_ids, .. } => (
+            T::HandoffInitiated,
+            format!(
+                "Goes on with the work of session {from_session_id}, as number {position} of its chain{}",
+                and_messages(message_ids.len())
+            ),
+        ),
+        E::ChainSpendCounted { carried_usd } => {
+            (T::Notice, format!("The sessions before this one spent {carried_usd} dollars"))
+        }
         E::WaitingForInput { questions, .. } => {
             (T::UserQuestion, questions.first().map_or("The agent asks".to_owned(), |q| q.question.clone()))
         }
@@ -227,6 +282,16 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         ),
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
+        }
+        E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
+        E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
+        E::ReloadRequested { .. } => (T::Notice, "The agent's configuration is to be reloaded".to_owned()),
+        E::Reloaded {} => (T::Notice, "The new configuration is in force".to_owned()),
+        E::MemoryPillRecorded { skill_id, category, .. } => {
+            (T::Notice, format!("The agent recorded a memory pill ({category:?}) for skill {skill_id}"))
+        }
+        E::SkillConsolidationProposed { pill_count, .. } => {
+            (T::Notice, format!("The agent proposes new instructions that hold {pill_count} memory pills"))
         }
         E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
         _ => return None,

@@ -8,12 +8,18 @@
 //! |---|---|
 //! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
 //! | [`queue`] | the `SessionMessageQueue` aggregate |
+//! | [`chain`] | the `SessionChain` aggregate: one piece of work over several sessions |
+//! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
+//! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
+//! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod chain;
+pub mod composition;
 pub mod conversation;
 pub mod deadline;
 pub mod event;
@@ -21,19 +27,24 @@ pub mod ids;
 pub mod journal;
 pub mod money;
 pub mod occasion;
+pub mod owned;
 pub mod pool;
 pub mod queue;
 pub mod session;
+pub mod skill;
 pub mod text;
 pub mod time;
 pub mod trace;
 pub mod value;
 
+pub use chain::SessionChain;
 pub use deadline::Deadlines;
 pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
+pub use owned::{OwnedAggregate, OwnedEntry};
 pub use session::AgentSession;
+pub use skill::AgentSkill;
 pub use time::Timestamp;
 pub use trace::TraceParent;

@@ -2,7 +2,10 @@
 
 use uuid::Uuid;
 
-use crate::{CommandId, Deadlines, EventId, MessageId, OutputId, RunId, Timestamp};
+use crate::{
+    AgentSessionId, CommandId, Deadlines, EventId, HandoffDocumentId, MessageId, OutputId, RunId,
+    SessionChainId, Timestamp,
+};
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
 pub trait IdSource: Send {
@@ -49,6 +52,26 @@ impl<'a> Occasion<'a> {
     /// A fresh event id.
     pub fn event_id(&mut self) -> EventId {
         EventId::new(self.ids.fresh())
+    }
+
+    /// A fresh session id.
+    pub fn session_id(&mut self) -> AgentSessionId {
+        AgentSessionId::new(self.ids.fresh())
+    }
+
+    /// A fresh chain id.
+    pub fn chain_id(&mut self) -> SessionChainId {
+        SessionChainId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of a handoff document.
+    pub fn handoff_document_id(&mut self) -> HandoffDocumentId {
+        HandoffDocumentId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of any kind: `AgentSkillId::new(cx.uuid())`.
+    pub fn uuid(&mut self) -> Uuid {
+        self.ids.fresh()
     }
 
     /// A fresh output id.

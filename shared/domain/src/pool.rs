@@ -153,6 +153,28 @@ impl SessionPool {
         Ok((Allocation::Allocated(run_id), events))
     }
 
+    /// Gives the slot of a session that hands over, and whose run is over, to the one that goes on (ruling 21). Where it
+    /// has none any more, or the other wants none yet, this is an allocation like any other.
+    pub fn transfer(
+        &mut self,
+        from: AgentSessionId,
+        to: &mut AgentSession,
+        cx: &mut Occasion<'_>,
+    ) -> Result<(Allocation, Events), PoolError> {
+        let held = self.leases.remove(&from).is_some();
+        match to.slot_wanted().filter(|_| held).and_then(|_| to.mint_run(cx)) {
+            Some((run_id, mut events)) => {
+                self.leases.insert(to.id(), Lease { run_id, since: cx.now });
+                events.push(DomainEvent::SlotAllocated {
+                    active_count: self.leases.len(),
+                    max_count: self.max_concurrent_sessions,
+                });
+                Ok((Allocation::Allocated(run_id), events))
+            }
+            None => self.allocate(to, cx),
+        }
+    }
+
     /// Frees the slot that `run` holds (S0 8.12 `ReleaseAsync`). Nothing when it holds none: a second release is none.
     pub fn release(&mut self, session: AgentSessionId, run: RunId) -> Events {
         match self.leases.get(&session) {

@@ -37,6 +37,9 @@ fn bounded(s: &str, min: usize, max: usize) -> Result<(), InvalidText> {
     if (min..=max).contains(&actual) { Ok(()) } else { Err(InvalidText::Length { min, max, actual }) }
 }
 
+/// What may be empty is not looked at any closer by a document.
+const ANYTHING: &str = r"^[^\u0000]*$";
+
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident: $min:literal ..= $max:literal, $rule:ident;)*) => {$(
         $(#[$doc])*
@@ -91,7 +94,7 @@ macro_rules! texts {
                     "type": "string",
                     "minLength": $min,
                     "maxLength": $max,
-                    "pattern": texts!(@pattern $rule),
+                    "pattern": if $min == 0 { ANYTHING } else { texts!(@pattern $rule) },
                 })
             }
         }
@@ -159,14 +162,44 @@ texts! {
     Feedback: 1..=2000, verbatim;
     /// A decision that the agent logs (S0 8.7, `AgentLogDecisionCommand`).
     DecisionText: 1..=2000, verbatim;
+    /// A part of a handoff document (S0 8.4).
+    HandoffText: 1..=4000, verbatim;
     /// The document of a plan (S0 8.5).
     PlanContent: 1..=10000, verbatim;
+    /// The name of a skill, trimmed (S0 8.5).
+    SkillName: 1..=100, trimmed;
+    /// What a skill is for (S0 8.4).
+    SkillDescription: 1..=500, verbatim;
+    /// What a skill tells the agent, or one of its subagents; may be empty (S0 8.4).
+    SkillInstructions: 0..=20000, verbatim;
+    /// What an agent learned (S0 8.4 `MemoryPill`).
+    MemoryPillContent: 1..=2000, verbatim;
+    /// The name of a tool, trimmed (S0 8.5).
+    ToolName: 1..=100, trimmed;
+    /// What a tool or a subagent does (S0 8.5).
+    ToolDescription: 1..=500, verbatim;
+    /// What an agent calls a subagent by, trimmed (S0 8.5).
+    SubAgentName: 1..=100, trimmed;
+}
+
+impl Default for SkillInstructions {
+    /// None yet.
+    fn default() -> Self {
+        Self(String::new())
+    }
 }
 
 impl AdapterName {
     /// The adapter that plays scripts and recordings.
     pub fn script() -> Self {
         Self("script".to_owned())
+    }
+}
+
+impl HandoffText {
+    /// A sentence of the program's own, which keeps the limits.
+    pub(crate) fn standing(text: &'static str) -> Self {
+        Self(text.to_owned())
     }
 }
 

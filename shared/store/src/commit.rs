@@ -75,6 +75,7 @@ pub(crate) enum Purpose {
     Guard,
     Answer,
     NewMessage,
+    Name,
     ClosedMessage,
     Record,
 }
@@ -123,7 +124,7 @@ fn item(key: Key, kind: &str, body: String) -> Item {
     Item { key, kind: kind.to_owned(), version: 0, listing: None, due: None, expires_at: None, body }
 }
 
-fn guarded(mut item: Item, loaded: u64) -> Write {
+pub(crate) fn guarded(mut item: Item, loaded: u64) -> Write {
     item.version = loaded + 1;
     let condition = if loaded == 0 { Condition::Absent } else { Condition::Version(loaded) };
     Write::Put(item, condition)
@@ -150,7 +151,7 @@ impl Commit {
         self.writes.iter().map(|(w, _)| if let Write::Put(item, _) = w { item.size() } else { 0 }).sum()
     }
 
-    fn push(&mut self, write: Write, purpose: Purpose) {
+    pub(crate) fn push(&mut self, write: Write, purpose: Purpose) {
         self.writes.push((write, purpose));
     }
 
@@ -294,6 +295,8 @@ impl Commit {
                     crate::CommitError::AnswerExists
                 } else if failed(Purpose::NewMessage) {
                     crate::CommitError::MessageExists
+                } else if failed(Purpose::Name) {
+                    crate::CommitError::NameTaken
                 } else {
                     crate::CommitError::Conflict
                 }

@@ -36,6 +36,9 @@ pub enum CommitError {
     /// A message with this id was enqueued before.
     #[error("a message with this id exists")]
     MessageExists,
+    /// Another of the same kind and owner has this name.
+    #[error("another one has this name")]
+    NameTaken,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -17,19 +17,24 @@
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | where a run is | `R#{run}` | `PLACE` | `placement` |
 //! | where a session's folders are | `S#{session}` | `HOME` | `home` |
+//! | chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
+//! | entry of its journal | `A#{kind}#{id}` | `J#{sequence}` | `owned-journal` |
+//! | part that left it | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
+//! | a name that is taken | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
 //! | whose a run is | `R#{run}` | `WHOSE` | `whose` |
 //! | place of the relay | `RELAY` | `PLACE` | `place` |
 //! | place of the sweep of queues | `SWEEP` | `PLACE` | `place` |
 //!
-//! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time) and the views of a
-//! journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
+//! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time), an owner's other
+//! aggregates (`K#{kind}#{owner}`), and the views of a journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
 //! single one is hot. Of workers, the Listing index holds those that serve everybody (`W*`); of runs, both indexes hold
 //! those that nobody has claimed: Listing by owner (`WAITING#{owner}`), Due in one partition (`WAITING`).
 
 use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, ToolCallId, UserId};
 
 use crate::connections::ConnectionId;
+use crate::owned::OwnedRef;
 use crate::table::Key;
 use crate::workers::WorkerKey;
 
@@ -40,6 +45,14 @@ pub const DUE_SHARDS: u8 = 4;
 pub const SESSION: &str = "session";
 /// The kind of a journal entry.
 pub const JOURNAL: &str = "journal";
+
+/// The kind of an entry in the journal of an aggregate that is no session.
+pub const OWNED_JOURNAL: &str = "owned-journal";
+
+/// Whether items of a kind are the outbox: what the relay hands on.
+pub fn is_outbox(kind: &str) -> bool {
+    matches!(kind, JOURNAL | OWNED_JOURNAL)
+}
 
 /// The session that an item belongs to.
 pub fn session_of(key: &Key) -> Option<AgentSessionId> {
@@ -158,6 +171,49 @@ pub(crate) fn pool(owner: &UserId) -> Key {
 
 pub(crate) fn answer(owner: &UserId, key_hash: &str) -> Key {
     Key::new(format!("I#{owner}#{key_hash}"), "ANSWER")
+}
+
+pub(crate) fn owned(kind: &str, id: &str) -> Key {
+    Key::new(format!("A#{kind}#{id}"), "ROOT")
+}
+
+pub(crate) fn owned_journal(kind: &str, id: &str, sequence: u64) -> Key {
+    Key::new(format!("A#{kind}#{id}"), journal_sort(sequence))
+}
+
+/// The place before the records of a group, and of one of them.
+pub(crate) fn owned_record_sort(group: &str, id: &str) -> String {
+    format!("R#{group}#{id}")
+}
+
+pub(crate) fn owned_record(kind: &str, id: &str, group: &str, record: &str) -> Key {
+    Key::new(format!("A#{kind}#{id}"), owned_record_sort(group, record))
+}
+
+/// The aggregate that an item belongs to.
+pub(crate) fn owned_of(key: &Key) -> Option<OwnedRef> {
+    let (kind, id) = key.partition.strip_prefix("A#")?.split_once('#')?;
+    Some(OwnedRef { kind: kind.to_owned(), id: id.to_owned() })
+}
+
+/// The aggregates of one kind and owner, in the Listing index.
+pub fn owned_partition(owner: &UserId, kind: &str) -> String {
+    format!("K#{kind}#{owner}")
+}
+
+pub(crate) fn owned_listing(owner: &UserId, kind: &str, sort: String) -> Key {
+    Key::new(owned_partition(owner, kind), sort)
+}
+
+pub(crate) fn owned_name(owner: &UserId, kind: &str, hash: &str) -> Key {
+    Key::new(owner_partition(owner), format!("NAME#{kind}#{hash}"))
+}
+
+/// The partition of the Due index with aggregates that are no sessions: few are ever due.
+pub(crate) const DUE_OWNED: &str = "DUE#OWNED";
+
+pub(crate) fn owned_due(kind: &str, id: &str, at: Timestamp) -> Key {
+    Key::new(DUE_OWNED, format!("{:016}#{kind}#{id}", at.as_millis().max(0)))
 }
 
 pub(crate) fn relay() -> Key {

@@ -11,6 +11,7 @@ pub mod dynamodb;
 pub mod error;
 pub mod layout;
 mod limits;
+pub mod owned;
 mod range;
 pub mod redrive;
 pub mod repository;
@@ -24,6 +25,7 @@ pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage
 pub use connections::{Connection, ConnectionId, Watcher};
 pub use error::{CommitError, StoreError};
 pub use layout::View;
+pub use owned::{LoadedOwned, OwnedRef};
 pub use pilothouse_sqlite::{Clock, system_clock};
 pub use redrive::{Redrive, SetAside};
 pub use repository::{Claim, Listing, Store};

@@ -285,6 +285,17 @@ impl Store {
         self.list(Self::view(layout::messages_partition(id, subagent), limit, after)).await
     }
 
+    /// The latest entries that hold messages of the parent, latest first.
+    pub async fn last_messages(
+        &self,
+        id: AgentSessionId,
+        limit: usize,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        let query =
+            Query { descending: true, ..Self::view(layout::messages_partition(id, None), limit, None) };
+        Ok(self.list(query).await?.items)
+    }
+
     /// Entries that hold tool calls, each followed by its result (S0 8.8 `GetToolCallsAsync`).
     pub async fn tool_calls(
         &self,

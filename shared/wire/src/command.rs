@@ -1,7 +1,10 @@
 //! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
 
-use pilothouse_domain::value::{Answer, MessagePriority, MessageSource};
-use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
+use pilothouse_domain::value::{
+    Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
+    SkillSubAgentDefinition, ValidationCriterion,
+};
+use pilothouse_domain::{AgentSessionId, CommandId, MessageId, ToolCallId, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -69,6 +72,14 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<String>,
     },
+    /// Check the criteria of a session that goes on by itself, in its working directory (ruling 36). The sidecar does it,
+    /// with or without an agent; a message, a request and the next validation break it off.
+    RunValidation {
+        /// What is checked, in order.
+        criteria: Vec<ValidationCriterion>,
+        /// Seconds that all of them together may take.
+        timeout_seconds: u64,
+    },
     /// Send spooled envelopes again (ruling 9).
     Replay {
         /// The first sequence.
@@ -91,6 +102,7 @@ impl Command {
             Self::ReloadConfig { .. } => "reload_config",
             Self::Answer { .. } => "answer",
             Self::PlanDecision { .. } => "plan_decision",
+            Self::RunValidation { .. } => "run_validation",
             Self::Replay { .. } => "replay",
         }
     }
@@ -119,6 +131,12 @@ pub struct AgentSessionConfig {
     pub composed_system_prompt: String,
     /// Tools that the agent may use; empty: the adapter's own default.
     pub allowed_tools: Vec<String>,
+    /// Tools of MCP servers that its template and skills bring along, each name once.
+    #[serde(default)]
+    pub custom_tools: Vec<McpToolDefinition>,
+    /// Subagents that its skills bring along, each name once.
+    #[serde(default)]
+    pub sub_agents: Vec<SkillSubAgentDefinition>,
     /// Where it runs.
     pub working_directory: String,
     /// What it is to do.
@@ -127,7 +145,26 @@ pub struct AgentSessionConfig {
     pub plan_approval_required: bool,
     /// What the context window may fill to before the sidecar warns, in percent.
     pub context_warn_at_percent: u8,
+    /// What is done when the context window fills up (ruling 35).
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
+    /// What the session before it in its chain left (ruling 34); none where it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<Handoff>,
     /// What the adapter alone understands: for `script`, the run to play.
     #[serde(default)]
     pub adapter_options: Value,
+}
+
+/// What the session before left to this one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Handoff {
+    /// The session before it.
+    pub from_session_id: AgentSessionId,
+    /// Its own place in the chain; the first is 1.
+    pub position: u32,
+    /// What was done and what remains.
+    #[serde(flatten)]
+    pub document: HandoffDocument,
 }

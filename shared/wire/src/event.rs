@@ -4,7 +4,7 @@
 //! task list as one snapshot, the start and end of subagents, log chunks, heartbeats, refusals, and the two
 //! steps of an acknowledgement (ruling 11).
 
-use pilothouse_domain::value::{Capabilities, SessionOutput, SessionTaskStatus, TokenUsage};
+use pilothouse_domain::value::{Capabilities, CriterionResult, SessionOutput, SessionTaskStatus, TokenUsage};
 use pilothouse_domain::{CommandId, MessageId, SubAgentId, ToolCallId, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,15 @@ pub enum RawEvent {
     BeginAck(Ack),
     /// Step of the acknowledgement of `answer` or `plan_decision`.
     AnswerAck(Ack),
+    /// The sidecar has `run_validation`; what came of it is told by `validation_result`.
+    ValidationAck(Ack),
+    /// What came of `run_validation` (ruling 36).
+    ValidationResult {
+        /// The command that ordered it.
+        command_id: CommandId,
+        /// How each criterion did, in order; fewer than there are when it was broken off.
+        results: Vec<CriterionResult>,
+    },
     /// How far a `steering_message` got.
     MessageAck {
         /// The command that carried it.
@@ -194,6 +203,8 @@ impl RawEvent {
             Self::SidecarReady { .. } => "sidecar_ready",
             Self::BeginAck(_) => "begin_ack",
             Self::AnswerAck(_) => "answer_ack",
+            Self::ValidationAck(_) => "validation_ack",
+            Self::ValidationResult { .. } => "validation_result",
             Self::MessageAck { .. } => "message_ack",
             Self::CommandRefused { .. } => "command_refused",
             Self::TurnStarted { .. } => "turn_started",

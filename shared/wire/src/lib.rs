@@ -11,6 +11,7 @@
 //! are ignored so that either side may be newer than the other.
 
 pub mod command;
+pub mod coverage;
 pub mod envelope;
 pub mod event;
 pub mod gateway;

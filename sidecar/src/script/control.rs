@@ -55,7 +55,8 @@ impl Player {
                 self.config = *config;
                 reply.done().await?;
                 let summary = format!("now with the model {}", self.config.model_id);
-                let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
+                let detail = Some(self.configuration().into());
+                let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail };
                 Ok(self.events.emit(notice).await?)
             }
             AgentCommand::Answer(request, answers, reply) => {

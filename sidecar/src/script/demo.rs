@@ -31,6 +31,7 @@ pub(super) fn script() -> ScriptFile {
     };
     let turn = Turn { steps, output: Some(output) };
     ScriptFile {
+        continuations: Vec::new(),
         model: None,
         steps: vec![Step::Turn(turn)],
         on_message: Some(vec![
@@ -46,6 +47,12 @@ pub(super) fn script() -> ScriptFile {
 /// The turn of a message when a script does not say what happens.
 pub(super) fn reaction() -> Vec<Step> {
     vec![say("You said: {{message}}"), usage()]
+}
+
+/// What goes on with the work when a script does not say what happens.
+pub(super) fn continuation() -> Vec<Step> {
+    let steps = vec![say("I go on where the session before me ended. {{handoff}}"), usage()];
+    vec![Step::Turn(Turn { steps, output: None })]
 }
 
 fn say(text: &str) -> Step {

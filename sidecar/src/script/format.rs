@@ -17,6 +17,10 @@ pub struct ScriptFile {
     pub model: Option<String>,
     /// What is played, in order.
     pub steps: Vec<Step>,
+    /// What the sessions play that go on with the work when a context is full: the first continuation the first list, and
+    /// so on. Beyond the lists a continuation plays one turn that reads the handoff document out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continuations: Vec<Vec<Step>>,
     /// What each turn plays that a message starts after the steps are over. Absent: it quotes the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_message: Option<Vec<Step>>,
@@ -35,7 +39,7 @@ fn default_on_steer() -> String {
 pub enum Step {
     /// A turn: `turn_started`, its steps, `turn_completed`.
     Turn(Turn),
-    /// The agent says something. `{{message}}` and `{{objective}}` are replaced.
+    /// The agent says something. `{{message}}`, `{{objective}}`, `{{handoff}}` and `{{configuration}}` are replaced.
     Say(String),
     /// The agent thinks aloud.
     Think(String),
@@ -61,6 +65,8 @@ pub enum Step {
     ContextExhausted {},
     /// A handoff document.
     Handoff(HandoffDocument),
+    /// The agent hands its work on although it has room left.
+    HandOver(HandOver),
     /// Any raw event.
     Raw(Box<RawEvent>),
     /// The agent's conversation ends.
@@ -213,6 +219,17 @@ pub struct Plan {
     /// The documents that are shown one after the other as long as the owner rejects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
+}
+
+/// A handoff of the agent's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HandOver {
+    /// Why.
+    pub reason: String,
+    /// What was done and what remains.
+    #[serde(flatten)]
+    pub document: HandoffDocument,
 }
 
 /// A piece of a log.

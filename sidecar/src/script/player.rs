@@ -322,6 +322,10 @@ impl Player {
         Ok(())
     }
 
+    fn handoff_text(&self) -> String {
+        self.config.handoff.as_ref().map_or_else(String::new, |handoff| handoff.document.to_text())
+    }
+
     pub(super) fn turn_id(&self) -> Option<TurnId> {
         self.turn.as_ref().map(|turn| turn.id.clone())
     }
@@ -347,8 +351,25 @@ impl Player {
         {
             *text = text
                 .replace("{{message}}", &self.last_message)
-                .replace("{{objective}}", &self.config.objective);
+                .replace("{{objective}}", &self.config.objective)
+                .replace("{{handoff}}", &self.handoff_text())
+                .replace("{{configuration}}", &self.configuration());
         }
+    }
+
+    /// What it was configured with last, as a script can say it: names of tools and subagents, and the system prompt.
+    pub(super) fn configuration(&self) -> String {
+        let config = &self.config;
+        let tools: Vec<_> = config.custom_tools.iter().map(|tool| tool.name.as_str()).collect();
+        let subagents: Vec<_> = config.sub_agents.iter().map(|agent| agent.name.as_str()).collect();
+        format!(
+            "model: {}\nallowed tools: {}\ncustom tools: {}\nsubagents: {}\n\n{}",
+            config.model_id,
+            config.allowed_tools.join(", "),
+            tools.join(", "),
+            subagents.join(", "),
+            config.composed_system_prompt
+        )
     }
 
     pub(super) fn outgoing(&self, body: Body, turn: Option<&TurnId>) -> Result<Outgoing, SpoolError> {

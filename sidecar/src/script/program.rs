@@ -169,6 +169,10 @@ impl Compiler<'_> {
             }),
             Step::ContextExhausted {} => self.emit(RawEvent::ContextExhausted {}),
             Step::Handoff(document) => self.emit(RawEvent::HandoffDocument(document.clone())),
+            Step::HandOver(over) => self.emit(RawEvent::VoluntaryHandoff {
+                reason: over.reason.clone(),
+                document: over.document.clone(),
+            }),
             Step::Raw(event) => self.emit((**event).clone()),
             Step::End(end) => self.program.push(Instruction::End(session_end(end))),
             Step::Wait(ms) => self.program.push(Instruction::Wait(Duration::from_millis(*ms))),

@@ -56,7 +56,7 @@ impl Source {
             given => AdapterOptions::deserialize(given).map_err(configuration)?,
         };
         let speed = options.speed.filter(|s| s.is_finite() && *s >= 0.0).unwrap_or(1.0);
-        if let Some(path) = options.recording {
+        if let Some(path) = options.recording.filter(|_| config.handoff.is_none()) {
             let bytes = std::fs::read_to_string(&path)
                 .map_err(|e| configuration(format!("{}: {e}", path.display())))?;
             let recording = Recording::parse(&bytes).map_err(configuration)?;
@@ -69,7 +69,7 @@ impl Source {
                 fingerprint,
             });
         }
-        let script = match (options.script, options.script_file) {
+        let mut script = match (options.script, options.script_file) {
             (Some(script), _) => script,
             (None, Some(path)) => {
                 let bytes =
@@ -79,6 +79,9 @@ impl Source {
             }
             (None, None) => demo::script(),
         };
+        if let Some(handoff) = &config.handoff {
+            script.steps = continuation(&script, handoff.position);
+        }
         let fingerprint = sha256_hex(&serde_json::to_vec(&script).map_err(configuration)?);
         Ok(Self { script, recording: None, speed, fingerprint })
     }
@@ -97,6 +100,12 @@ impl Source {
         let steps: &[Step] = self.script.on_message.as_deref().unwrap_or(&quoting);
         compile(steps, prefix).map_err(configuration)
     }
+}
+
+/// What the session at `position` of its chain plays, from 2: never the beginning again, which would hand over for ever.
+fn continuation(script: &ScriptFile, position: u32) -> Vec<Step> {
+    let at = usize::try_from(position.saturating_sub(2)).unwrap_or(usize::MAX);
+    script.continuations.get(at).cloned().unwrap_or_else(demo::continuation)
 }
 
 impl Recorded {

@@ -34,10 +34,11 @@ impl Answers {
             | RawEvent::StopAck(ack)
             | RawEvent::ReloadConfigAck(ack)
             | RawEvent::BeginAck(ack)
-            | RawEvent::AnswerAck(ack) => Self::Command(ack.command_id),
-            RawEvent::MessageAck { command_id, .. } | RawEvent::CommandRefused { command_id, .. } => {
-                Self::Command(*command_id)
-            }
+            | RawEvent::AnswerAck(ack)
+            | RawEvent::ValidationAck(ack) => Self::Command(ack.command_id),
+            RawEvent::MessageAck { command_id, .. }
+            | RawEvent::CommandRefused { command_id, .. }
+            | RawEvent::ValidationResult { command_id, .. } => Self::Command(*command_id),
             RawEvent::TurnStarted { turn_id, message_id } => Self::Turn(turn_id.clone(), *message_id),
             RawEvent::TurnCompleted { turn_id, .. } => Self::TurnOver(turn_id.clone()),
             _ => Self::Nothing,

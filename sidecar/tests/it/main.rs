@@ -16,3 +16,4 @@ mod schema;
 mod sidecar;
 mod sqs;
 mod steering;
+mod validation;

@@ -149,10 +149,14 @@ pub(crate) fn config(options: Value) -> AgentSessionConfig {
         model_id: "model-1".into(),
         composed_system_prompt: String::new(),
         allowed_tools: vec![],
+        custom_tools: vec![],
+        sub_agents: vec![],
         working_directory: "/tmp".into(),
         objective: "write a poem".into(),
         plan_approval_required: true,
         context_warn_at_percent: 80,
+        context_policy: pilothouse_domain::value::ContextPolicy::default(),
+        handoff: None,
         adapter_options: options,
     }
 }

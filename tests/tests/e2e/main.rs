@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bodies;
+mod chains;
 mod dead_letters;
 mod delivery;
 mod docs;

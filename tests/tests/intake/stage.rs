@@ -30,8 +30,11 @@ use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::launch::LaunchRequest;
 use pilothouse_wire::{Envelope, RawEvent, RootSecret, Signed};
 
+use crate::meddling::Meddling;
+
 pub(crate) struct Stage {
     pub(crate) app: App,
+    pub(crate) table: Meddling,
     ahead: Arc<AtomicU64>,
     _data: tempfile::TempDir,
 }
@@ -48,8 +51,9 @@ impl Stage {
         let db = Database::open(&file, &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
         let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await.unwrap();
         queues::create(&broker).await.unwrap();
+        let table = Meddling::new(SqliteTable::new(db, Arc::clone(&clock)));
         let app = App::new(Parts {
-            store: Store::new(Arc::new(SqliteTable::new(db, Arc::clone(&clock)))),
+            store: Store::new(Arc::new(table.clone())),
             blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
             broker: Arc::new(broker),
             runtime: Arc::new(LostProcess),
@@ -60,13 +64,25 @@ impl Stage {
             wakes: Arc::new(NoWakes),
             fleet: None,
         });
-        Self { app, ahead, _data: data }
+        Self { app, table, ahead, _data: data }
     }
 
     /// Jumps to where nothing was heard of any run for too long.
     pub(crate) fn silent_for_too_long(&self) {
-        let by = self.app.deadlines.silent + Duration::from_secs(1);
+        self.later(self.app.deadlines.silent + Duration::from_secs(1));
+    }
+
+    /// Jumps ahead by so much.
+    pub(crate) fn later(&self, by: Duration) {
         self.ahead.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// An event of the agent arrives.
+    pub(crate) async fn hears(&self, id: AgentSessionId, run: RunId, sequence: u64, event: RawEvent) {
+        let message = self.message(id, run, sequence, event);
+        self.app.broker.send(&queues::events(), vec![message]).await.unwrap();
+        let batch = self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
+        intake::handle(&self.app, batch).await.unwrap();
     }
 
     /// A session whose agent has begun the turn `t-1`: two events of its run are applied.

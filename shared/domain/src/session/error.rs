@@ -1,8 +1,8 @@
 //! Why a session refuses (ruling 5: each has a stable code and a sentence that says what to do).
 
-use crate::Usd;
 use crate::session::{AgentSessionStatus, Operation};
 use crate::value::InvalidBudget;
+use crate::{AgentSessionId, Usd};
 
 /// A refusal. The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +63,24 @@ pub enum SessionError {
         /// What: `pause`.
         what: &'static str,
     },
+    /// Its work goes on in another session (ruling 35).
+    #[error("the work of this session goes on in session {continuation}; do it there")]
+    Continued {
+        /// That session.
+        continuation: AgentSessionId,
+    },
+    /// More skills than a session may have.
+    #[error("a session can have at most {max} skills")]
+    TooManySkills {
+        /// The most.
+        max: usize,
+    },
+    /// The skill is none of the session's.
+    #[error("this skill is not enabled on the session")]
+    SkillNotEnabled,
+    /// The configuration is being loaded.
+    #[error("a reload is under way; wait until it is confirmed")]
+    ReloadUnderWay,
     /// The acknowledgement names no outstanding command of the current run (ruling 11).
     #[error("the acknowledgement does not belong to the outstanding command")]
     StaleAck,
@@ -76,12 +94,18 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
         }
         (Operation::RequestPause | Operation::RequestInterrupt, S::Idle) => ": no turn is running",
         (Operation::RequestPause, S::Paused) => ": it is suspended already",
+        (Operation::EnableSkill | Operation::DisableSkill | Operation::RequestReload, _) => {
+            "; skills change while it is Idle or Interrupted"
+        }
         (Operation::RequestResume, _) => "; only a Paused session resumes",
         (Operation::Retry, _) => "; only a Failed session can be retried",
         (Operation::ApproveOutput | Operation::RejectOutput | Operation::Close, S::Running) => {
             ": wait until its turn is over"
         }
         (Operation::AcceptMessage, S::Failed) => "; retry it first",
+        (Operation::RequestCancel, S::ContextExhausted) => {
+            ": a session that goes on with its work is about to begin; cancel that one, or the chain"
+        }
         (Operation::AcceptMessage, S::ContextExhausted) => ": its context window is full",
         _ => "",
     }
@@ -103,6 +127,10 @@ impl SessionError {
             Self::WrongKindOfRequest { .. } => "wrong-request",
             Self::RetriesExhausted { .. } => "retries-exhausted",
             Self::NotCapable { .. } => "not-supported",
+            Self::Continued { .. } => "continued",
+            Self::TooManySkills { .. } => "too-many-skills",
+            Self::SkillNotEnabled => "skill-not-enabled",
+            Self::ReloadUnderWay => "reload-under-way",
             Self::StaleAck => "stale-ack",
         }
     }

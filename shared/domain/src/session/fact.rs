@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
-use crate::value::{Capabilities, ContextWindowSnapshot, Question, SessionOutput, SessionTask, TokenUsage};
+use crate::value::{
+    Capabilities, ContextWindowSnapshot, CriterionResult, HandoffDocument, Question, SessionOutput,
+    SessionTask, TokenUsage,
+};
 use crate::{CommandId, MessageId, MeterId, SubAgentId, ToolCallId, TurnId, Usd};
 
 /// One fact.
@@ -66,7 +69,7 @@ pub enum AgentFact {
     /// The window is full.
     ContextExhausted,
     /// The document for the continuation.
-    HandoffWritten,
+    HandoffWritten(Box<HandoffDocument>),
     /// The agent hands over by itself.
     HandedOver {
         /// Why.
@@ -124,6 +127,13 @@ pub enum AgentFact {
         /// A sentence for a person.
         message: String,
     },
+    /// The sidecar has checked the criteria, or broke that off: then results are missing.
+    Validated {
+        /// The command that ordered it.
+        command: CommandId,
+        /// How each criterion did, in order.
+        results: Vec<CriterionResult>,
+    },
     /// A message is about to be given to the agent.
     MessageInjecting(MessageId),
     /// The agent has a message.
@@ -147,7 +157,7 @@ impl AgentFact {
             Self::Used(_) => "Usage",
             Self::ContextNearingLimit { .. } => "A warning about the context window",
             Self::ContextExhausted => "The full context window",
-            Self::HandoffWritten => "A handoff document",
+            Self::HandoffWritten(_) => "A handoff document",
             Self::HandedOver { .. } => "A handoff",
             Self::Said { .. } => "A message",
             Self::ToolStarted { .. } => "A tool call",
@@ -157,6 +167,7 @@ impl AgentFact {
             Self::CommandReceived(_) | Self::CommandDone(..) | Self::CommandRefused { .. } => {
                 "An acknowledgement"
             }
+            Self::Validated { .. } => "The result of a validation",
             Self::MessageInjecting(_) | Self::MessageInjected(_) => "The delivery of a message",
             Self::Noted => "A notice",
         }

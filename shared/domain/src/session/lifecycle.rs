@@ -67,7 +67,9 @@ impl AgentSession {
             budget: new.budget,
             metrics: SessionMetrics::default(),
             meters: BTreeMap::new(),
-            auto_continue: new.auto_continue,
+            auto_continue: new
+                .auto_continue
+                .map(|auto| AutoContinueConfig { current_continuation_count: 0, ..auto }),
             task_list: None,
             plan: None,
             api_key_hash: None,
@@ -91,7 +93,16 @@ impl AgentSession {
             cancel_accepted: false,
             after_stop: None,
             fruitless_runs: 0,
+            reload: None,
+            config_changed: false,
+            consolidates: None,
             open_tool_calls: BTreeMap::new(),
+            between_turns: None,
+            unheard_answers: Vec::new(),
+            handoff_document: None,
+            document_awaited_until: None,
+            continues: None,
+            continuation: None,
             control_version: 1,
             journal_sequence: 0,
         };
@@ -103,7 +114,8 @@ impl AgentSession {
         if self.run.is_some() {
             return None;
         }
-        let cause = self.slot_wanted.take()?;
+        let cause = self.slot_wanted()?;
+        self.slot_wanted = None;
         self.runs += 1;
         let id = cx.run_id();
         self.run = Some(Run {
@@ -135,7 +147,7 @@ impl AgentSession {
         }])
     }
 
-    fn outstanding_for(command: Option<CommandRef>, cx: &mut Occasion<'_>) -> Outstanding {
+    pub(super) fn outstanding_for(command: Option<CommandRef>, cx: &mut Occasion<'_>) -> Outstanding {
         Outstanding {
             command_id: command.map_or_else(|| cx.command_id(), |c| c.command_id),
             attempt: command.map_or(0, |c| c.attempt),
@@ -152,6 +164,8 @@ impl AgentSession {
         let command = self.command(cx);
         let outstanding = Self::outstanding_for(command, cx);
         self.transition(Operation::RequestInterrupt, State::Interrupting { outstanding })?;
+        self.hand_back_end();
+        self.unheard_answers.clear();
         let mut events = vec![DomainEvent::InterruptRequested { command }];
         events.extend(self.close_all_requests());
         if self.run.is_none() {
@@ -169,6 +183,7 @@ impl AgentSession {
         } else {
             self.transition(Operation::ConfirmInterrupted, State::Interrupted)?;
             self.turn = None;
+            self.between_turns = None;
         }
         let mut events = vec![DomainEvent::Interrupted {}];
         events.extend(self.close_all_requests());
@@ -184,6 +199,7 @@ impl AgentSession {
         let command = self.command(cx);
         let outstanding = Self::outstanding_for(command, cx);
         self.transition(Operation::RequestPause, State::Pausing { outstanding })?;
+        self.hand_back_end();
         Ok(vec![DomainEvent::PauseRequested { command }])
     }
 
@@ -225,7 +241,9 @@ impl AgentSession {
             let command = self.command(cx);
             let outstanding = Self::outstanding_for(command, cx);
             self.transition(Operation::RequestCancel, State::Cancelling { outstanding })?;
+            self.hand_back_end();
             self.slot_wanted = None;
+            self.reload = None;
             events.push(DomainEvent::CancelRequested { command });
             events.extend(self.close_all_requests());
             // No agent began: there is nothing to wait for. A run that is being ended already resolves this.
@@ -339,6 +357,9 @@ impl AgentSession {
         cx: &Occasion<'_>,
     ) -> Result<Events, SessionError> {
         self.check(Operation::Retry)?;
+        if let Some(continuation) = self.continuation {
+            return Err(SessionError::Continued { continuation });
+        }
         self.ensure_budget()?;
         if self.retry_count >= self.settings.max_retries {
             return Err(SessionError::RetriesExhausted { max: self.settings.max_retries });
@@ -367,7 +388,12 @@ impl AgentSession {
         self.check(Operation::ChangeBudget)?;
         self.budget.change(cap, warn_at_percent.unwrap_or_else(|| self.budget.warn_at_percent()))?;
         self.touch_control();
-        Ok(vec![DomainEvent::BudgetChanged { cap_usd: cap }])
+        let mut events = vec![DomainEvent::BudgetChanged { cap_usd: cap }];
+        if self.status() == AgentSessionStatus::Queued && self.run.is_none() {
+            // It may have waited for nothing else.
+            events.extend(self.slot_wanted.map(|cause| DomainEvent::SlotWanted { cause }));
+        }
+        Ok(events)
     }
 
     /// What every end has in common.
@@ -376,7 +402,10 @@ impl AgentSession {
         self.turn = None;
         self.slot_wanted = None;
         self.cancel_accepted = false;
+        self.reload = None;
         self.hibernated = false;
+        self.between_turns = None;
+        self.unheard_answers.clear();
     }
 
     /// Orders the end of the run of a session that needs it no more; nothing when that was done or there is none.
@@ -419,8 +448,15 @@ impl AgentSession {
         use AgentSessionStatus as S;
         match (kind, self.status()) {
             // The stop that follows a terminal status has nothing left to confirm.
-            (LifecycleCommand::Begin | LifecycleCommand::Answer, _) => return Ok(Vec::new()),
+            (LifecycleCommand::Begin | LifecycleCommand::Answer | LifecycleCommand::Validate, _) => {
+                return Ok(Vec::new());
+            }
+            (LifecycleCommand::Reload, _) => return self.reload_done(command),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
+            // Nor has the stop of a run that is not needed while its session rests.
+            (LifecycleCommand::Stop, status) if status.survives_its_process() && !self.is_live() => {
+                return Ok(Vec::new());
+            }
             _ => {}
         }
         if self.outstanding().is_none_or(|o| o.command_id != command) {
@@ -447,12 +483,15 @@ impl AgentSession {
         {
             outstanding.received_at.get_or_insert(cx.now);
         }
+        self.reload_received(command, cx.now);
         if let Some(run) = self.run.as_mut().filter(|run| run.begin == Some(command)) {
             run.unheard_begin = None;
         }
         if let Some(message) = self.in_flight.iter_mut().find(|m| m.command_id == command) {
             message.received = true;
         }
+        self.answer_heard(command);
+        self.validation_received(command, cx);
     }
 }
 

@@ -42,6 +42,16 @@ pub enum Due {
     Request,
     /// A run that was told to end.
     Stop,
+    /// No handoff document.
+    Document,
+    /// The acknowledgement of a reload.
+    Reload,
+    /// No `received` for an answer or a decision.
+    Answer,
+    /// No `received` for a validation, or no result of it.
+    Validation,
+    /// Nothing was heard of the session for its idle time.
+    Hibernation,
 }
 
 impl AgentSession {
@@ -81,7 +91,12 @@ impl AgentSession {
             due.extend(
                 self.unheard_message().map(|at| (self.in_flight[at].sent_at + limits.received, Due::Message)),
             );
+            due.extend(self.unheard_answer_since().map(|sent_at| (sent_at + limits.received, Due::Answer)));
+            due.extend(self.validation_due(limits).map(|at| (at, Due::Validation)));
+            due.extend(self.hibernation_due(limits).map(|at| (at, Due::Hibernation)));
         }
+        due.extend(self.document_awaited_until.map(|until| (until, Due::Document)));
+        due.extend(self.reload_due(limits).map(|at| (at, Due::Reload)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
     }
@@ -132,7 +147,7 @@ impl AgentSession {
             }
             // Whether the run is dead is asked anew, for this alone: what was asked for another step does not tell, and
             // what is parked has to count before the end does.
-            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch) {
+            if step > 0 && matches!(due, Due::Received | Due::Silence | Due::Launch | Due::Reload) {
                 break;
             }
             events.extend(match due {
@@ -145,6 +160,14 @@ impl AgentSession {
                 Due::Message => self.on_unheard_message(cx),
                 Due::Request => self.expire_requests(cx)?,
                 Due::Stop => self.order_kill(false, cx),
+                Due::Document => {
+                    self.await_no_document();
+                    Vec::new()
+                }
+                Due::Reload => self.on_reload_due(process, cx),
+                Due::Answer => self.on_unheard_answer(cx),
+                Due::Validation => self.on_validation_due(cx)?,
+                Due::Hibernation => self.hibernate(cx)?,
             });
         }
         Ok(events)
@@ -346,6 +369,7 @@ impl AgentSession {
             status if status.is_terminal() => {}
             _ => {
                 self.hibernated = false;
+                self.config_changed = false;
                 self.touch_control();
             }
         }
@@ -402,9 +426,11 @@ impl AgentSession {
 
         let fulfils = matches!(run.phase, RunPhase::Ending { fulfils_request: true, .. });
         let ordered = matches!(run.phase, RunPhase::Ending { .. });
+        let unasked = self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0);
         let launching = run.phase == RunPhase::Launching || run.begin.is_none();
         // What a stopped agent did, and what it was told, ended with it.
         self.after_stop = None;
+        self.await_no_document();
         let mut events = Vec::new();
         let calls: Vec<_> = std::mem::take(&mut self.open_tool_calls).into_iter().collect();
         events.extend(calls.into_iter().map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {
@@ -419,7 +445,8 @@ impl AgentSession {
         };
         match self.status() {
             S::Cancelling => events.extend(self.confirm_cancelled(cx)?),
-            S::Interrupting if fulfils => {
+            // One that was asked for while the sidecar was being stopped anyway was never sent.
+            S::Interrupting if fulfils || (ordered && self.was_never_sent()) => {
                 let turn_over = self.deferred_turn_end();
                 events.extend(self.confirm_interrupted(turn_over)?);
                 events.extend(self.apply_turn_end_of_interrupt(cx));
@@ -429,11 +456,15 @@ impl AgentSession {
                 events.extend(self.confirm_paused()?);
                 self.hibernated = true;
             }
+            // The resume came while the run was being ended, and was never asked of it: the next run takes it up.
+            S::Resuming if ordered && unasked => self.hibernated = true,
             S::Resuming if fulfils => {
                 self.transition(Operation::AbandonResume, State::Paused)?;
                 events.push(DomainEvent::ResumeAbandoned {});
                 self.hibernated = true;
             }
+            // So is this, and waits for a new run.
+            S::Resuming if ordered && self.was_never_sent() => self.hibernated = true,
             // The run before the retry, which was told to end.
             S::Queued if ordered => {}
             S::Queued => {
@@ -462,11 +493,16 @@ impl AgentSession {
             }
             _ => {}
         }
+        events.extend(self.reloaded_by_end_of_run());
         if !self.hibernated {
             self.turn = None;
         }
         events.push(DomainEvent::RunEnded { run_id, status: self.status(), detail });
         Ok(events)
+    }
+
+    fn was_never_sent(&self) -> bool {
+        self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0)
     }
 
     /// The process died in Running or under a request. What the agent had told before it died counts first (ruling
@@ -486,7 +522,17 @@ impl AgentSession {
         {
             return self.end_conversation(true, &reason, message, output, cx);
         }
-        if !self.deferred_turn_end() {
+        if self.status() == S::Running && self.is_between_turns() {
+            return self.died_between_turns(cx);
+        }
+        if self.status() == S::Running && !self.unheard_answers.is_empty() {
+            // The agent never had the answer that it waited for, which goes as a message (rulings 12, 26).
+            self.transition(Operation::AnswerHibernated, State::Idle)?;
+            self.turn = None;
+            self.hibernated = true;
+            return Ok(Vec::new());
+        }
+        if !self.deferred_turn_end() && !self.is_continuing() && self.unheard_answers.is_empty() {
             return self.fail(Operation::RecordFailure, FailureReason::InfrastructureError, message, cx);
         }
         let mut events = Vec::new();
@@ -533,7 +579,7 @@ impl AgentSession {
         command: CommandId,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
-        if self.outstanding().is_none_or(|o| o.command_id != command) {
+        if self.reload_refused(command) || self.outstanding().is_none_or(|o| o.command_id != command) {
             return Ok(Vec::new());
         }
         match self.status() {

@@ -1,7 +1,8 @@
 //! Usage and budget (S0 8.4 `UpdateMetrics`, rulings 31 and 32).
 
-use super::{AgentSession, MeterTotals, SubAgentSession, UsageReport};
-use crate::{DomainEvent, Events};
+use super::{AgentSession, AgentSessionStatus, MeterTotals, SubAgentSession, UsageReport};
+use crate::value::SpendEffect;
+use crate::{DomainEvent, Events, Usd};
 
 impl AgentSession {
     /// The most models that are listed by name; usage of more is counted under `other`.
@@ -30,20 +31,39 @@ impl AgentSession {
             context_window_usage_percent: self.metrics.context_window.map(|w| w.usage_percent().to_string()),
             turn_count: self.metrics.turn_count,
         }];
-        if effect.warning {
-            events.push(DomainEvent::BudgetWarning {
-                spent_usd: self.budget.estimated_cost_usd(),
-                cap_usd: self.budget.hard_cap_usd(),
-                percent_used: self.budget.percent_used().to_string(),
-            });
-        }
-        if effect.exhausted {
-            events.push(DomainEvent::BudgetExhausted {
-                spent_usd: self.budget.estimated_cost_usd(),
-                cap_usd: self.budget.hard_cap_usd(),
-            });
+        events.extend(self.spend_events(effect));
+        if self.chain_id.is_some() && self.status().is_terminal() && !added.cost.is_zero() {
+            events.push(DomainEvent::LateSpend { total_cost_usd: self.metrics.total_cost_usd });
         }
         events
+    }
+
+    fn spend_events(&self, effect: SpendEffect) -> Events {
+        let (spent_usd, cap_usd) = (self.budget.account_usd(), self.budget.hard_cap_usd());
+        let percent_used = || self.budget.percent_used().to_string();
+        let warning = effect.warning.then(|| DomainEvent::BudgetWarning {
+            spent_usd,
+            cap_usd,
+            percent_used: percent_used(),
+        });
+        let exhausted = effect.exhausted.then_some(DomainEvent::BudgetExhausted { spent_usd, cap_usd });
+        warning.into_iter().chain(exhausted).collect()
+    }
+
+    /// Takes what the sessions before it in its chain spent, all in all (ruling 33). Nothing when it knows.
+    pub fn carry_spend(&mut self, carried_usd: Usd) -> Events {
+        if carried_usd <= self.budget.carried_usd() {
+            return Vec::new();
+        }
+        let effect = self.budget.carry(carried_usd);
+        let mut events = vec![DomainEvent::ChainSpendCounted { carried_usd }];
+        events.extend(self.spend_events(effect));
+        events
+    }
+
+    /// It is Queued and not even its launch can be paid for (ruling 33).
+    pub fn waits_for_budget(&self) -> bool {
+        self.status() == AgentSessionStatus::Queued && self.run.is_none() && self.budget.exhausted()
     }
 
     fn advance_meter(&mut self, report: &UsageReport) -> MeterTotals {

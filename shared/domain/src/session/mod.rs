@@ -6,22 +6,30 @@
 //! | `lifecycle` | start, interrupt, pause, resume, cancel, fail, retry, close, approve, reject |
 //! | `turn` | turns, output, the end of the agent's conversation, context |
 //! | `request` | questions and plans |
+//! | `validation` | going on by itself |
+//! | `hibernation` | sleeping when nothing happens |
 //! | `metering` | usage and budget |
 //! | [`run`] | runs and the order of their envelopes |
 //! | `liveness` | deadlines, dead processes, activity after a stop |
+//! | `handoff` | the document, the chain, what a continuation takes over |
 //! | [`fact`] | what an agent tells |
+//! | `skills` | skills, and hot loading |
 //! | [`subagent`] | the `SubAgentSession` entity |
 
 mod error;
 pub mod fact;
+mod handoff;
+mod hibernation;
 mod lifecycle;
 mod liveness;
 mod metering;
 mod request;
 pub mod run;
+mod skills;
 pub mod status;
 pub mod subagent;
 mod turn;
+mod validation;
 
 use std::collections::BTreeMap;
 
@@ -30,17 +38,19 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SessionError;
 pub use fact::{AgentFact, MeterTotals, UsageReport};
+pub use handoff::Continues;
 pub use lifecycle::{NewSession, Opening};
 pub use liveness::{Due, ProcessState};
-pub use request::{PendingRequest, RequestKind};
+pub(crate) use request::UnheardAnswer;
+pub use request::{Decision, PendingRequest, RequestKind};
 pub use run::{Arrival, Gap, Inbox, PastRun, Run, RunCause, RunPhase, Sender};
 pub use status::{AgentSessionStatus, Operation};
 pub use subagent::{SubAgentSession, SubAgentStatus};
 
 use crate::text::{AdapterName, Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AutoContinueConfig, Capabilities, ExecutionMode, FailureReason, SessionBudget, SessionMetrics,
-    SessionOutput, SessionPlan, SessionTaskList,
+    AutoContinueConfig, Capabilities, ContextPolicy, ExecutionMode, FailureReason, RecordedHandoff,
+    SessionBudget, SessionMetrics, SessionOutput, SessionPlan, SessionTaskList,
 };
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, MessageId, Occasion, OutputId,
@@ -97,7 +107,31 @@ pub struct AgentSession {
     after_stop: Option<AfterStop>,
     #[serde(default)]
     fruitless_runs: u8,
+    #[serde(default)]
+    pub(crate) reload: Option<Outstanding>,
+    #[serde(default)]
+    config_changed: bool,
+    #[serde(default)]
+    consolidates: Option<AgentSkillId>,
     pub(crate) open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    between_turns: Option<validation::BetweenTurns>,
+    /// Answers and decisions that the sidecar does not have yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unheard_answers: Vec<UnheardAnswer>,
+
+    /// The document that it leaves to whoever goes on.
+    #[serde(default)]
+    handoff_document: Option<RecordedHandoff>,
+    /// Until when its agent may write that document, once its context is full.
+    #[serde(default)]
+    document_awaited_until: Option<Timestamp>,
+    /// What it took over from the session before it.
+    #[serde(default)]
+    continues: Option<Continues>,
+    /// The session that goes on with its work.
+    #[serde(default)]
+    continuation: Option<AgentSessionId>,
 
     control_version: u64,
     pub(crate) journal_sequence: u64,
@@ -184,6 +218,8 @@ pub enum LifecycleCommand {
     Begin,
     /// `answer` and `plan_decision`
     Answer,
+    /// `run_validation`
+    Validate,
 }
 
 /// A command whose acknowledgement is awaited.
@@ -305,8 +341,28 @@ pub struct SessionSettings {
     pub default_answer: Option<String>,
     /// How full the context window may get before a warning, in percent. Default: 85.
     pub context_warn_at_percent: u8,
+    /// What is done when the context window fills up (ruling 35). Default: the work is handed over.
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
     /// How often a failed session may be retried. Default: 3 (S0 8.4).
     pub max_retries: u32,
+    /// Seconds after which a session that rests or waits, and of which nothing is heard, hibernates (ruling 22); 0: never.
+    /// Default: 15 minutes.
+    #[serde(default = "SessionSettings::default_idle_timeout")]
+    pub idle_timeout_seconds: u64,
+    /// The same for a Paused session. Default: an hour.
+    #[serde(default = "SessionSettings::default_paused_timeout")]
+    pub paused_timeout_seconds: u64,
+}
+
+impl SessionSettings {
+    const fn default_idle_timeout() -> u64 {
+        15 * 60
+    }
+
+    const fn default_paused_timeout() -> u64 {
+        60 * 60
+    }
 }
 
 impl Default for SessionSettings {
@@ -320,7 +376,10 @@ impl Default for SessionSettings {
             request_timeout_seconds: 24 * 60 * 60,
             default_answer: None,
             context_warn_at_percent: 85,
+            context_policy: ContextPolicy::default(),
             max_retries: 3,
+            idle_timeout_seconds: Self::default_idle_timeout(),
+            paused_timeout_seconds: Self::default_paused_timeout(),
         }
     }
 }
@@ -475,9 +534,9 @@ impl AgentSession {
         &self.past_runs
     }
 
-    /// What a run is wanted for while there is none.
-    pub const fn slot_wanted(&self) -> Option<RunCause> {
-        self.slot_wanted
+    /// What a run is wanted for while there is none. Nothing is while a Queued session has nothing left to spend.
+    pub fn slot_wanted(&self) -> Option<RunCause> {
+        self.slot_wanted.filter(|_| !self.waits_for_budget())
     }
 
     /// The turn under way.
@@ -545,7 +604,13 @@ impl AgentSession {
     /// Refuses an operation that does not fit the status.
     pub fn check(&self, operation: Operation) -> Result<AgentSessionStatus, SessionError> {
         let status = self.status();
-        operation.next(status).ok_or(SessionError::InvalidTransition { operation, status })
+        let refusal = || match self.continuation {
+            Some(continuation) if status == AgentSessionStatus::ContextExhausted => {
+                SessionError::Continued { continuation }
+            }
+            _ => SessionError::InvalidTransition { operation, status },
+        };
+        operation.next(status).ok_or_else(refusal)
     }
 
     /// Moves to `state` if the table says so.

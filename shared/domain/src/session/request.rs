@@ -5,10 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentFact, AgentSession, Operation, SessionError, State};
+use super::{AgentFact, AgentSession, LifecycleCommand, Operation, SessionError, State};
 use crate::text::{Feedback, PlanContent, cut};
 use crate::value::{Answer, FailureReason, PlanStatus, Question, SessionPlan};
-use crate::{CommandRef, DomainEvent, Events, Occasion, Timestamp, ToolCallId};
+use crate::{CommandId, CommandRef, DomainEvent, Events, Occasion, Timestamp, ToolCallId};
 
 /// Something that the agent waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +39,44 @@ pub enum RequestKind {
         /// Which revision of it.
         version: u32,
     },
+}
+
+/// What the owner decided on a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    /// The answers to its questions.
+    Answered(Vec<Answer>),
+    /// The plan may be carried out.
+    Approved,
+    /// The plan is to be revised.
+    Rejected(Feedback),
+}
+
+impl Decision {
+    /// As a message to an agent that does not wait for it any more (ruling 26).
+    pub(crate) fn as_message(&self) -> String {
+        match self {
+            Self::Answered(answers) => {
+                let lines: Vec<_> = answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
+                format!("Answers to your questions.\n{}", lines.join("\n"))
+            }
+            Self::Approved => "Your plan is approved; go on.".to_owned(),
+            Self::Rejected(feedback) => format!("Your plan is rejected; revise it. {feedback}"),
+        }
+    }
+}
+
+/// A decision that was sent to the sidecar, until that has it (ruling 12).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UnheardAnswer {
+    pub(crate) request_id: ToolCallId,
+    pub(crate) decision: Decision,
+    pub(crate) command_id: CommandId,
+    /// Counts its sendings from 1.
+    pub(crate) attempt: u8,
+    pub(crate) sent_at: Timestamp,
 }
 
 /// The most text of one request's questions, in bytes: open requests stand in the session's own item.
@@ -78,6 +116,10 @@ impl AgentSession {
         cx: &Occasion<'_>,
     ) -> Result<Timestamp, SessionError> {
         self.check(operation)?;
+        if self.is_between_turns() {
+            // The turn is over, and nobody waits for anything.
+            return Err(SessionError::InvalidTransition { operation, status: self.status() });
+        }
         let expires_at = cx.now + Duration::from_secs(self.settings.request_timeout_seconds);
         if !self.pending_requests.iter().any(|r| r.id == id)
             && self.pending_requests.len() < Self::MAX_PENDING_REQUESTS
@@ -134,7 +176,8 @@ impl AgentSession {
             return Err(SessionError::AnswersMissing { missing });
         }
         self.ensure_budget()?;
-        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, cx)?;
+        let decision = Decision::Answered(answers.clone());
+        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, decision, cx)?;
         Ok(vec![DomainEvent::InputReceived { request_id: id.clone(), answers, by_default: false, command }])
     }
 
@@ -200,7 +243,7 @@ impl AgentSession {
     pub fn approve_plan(&mut self, id: &ToolCallId, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
         self.ensure_budget()?;
-        let command = self.close_request(Operation::RecordPlanApproved, id, cx)?;
+        let command = self.close_request(Operation::RecordPlanApproved, id, Decision::Approved, cx)?;
         if let Some(plan) = &mut self.plan {
             plan.status = PlanStatus::Approved;
             plan.approved_at = Some(cx.now);
@@ -217,7 +260,8 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         self.ensure_plan_request(id)?;
         self.ensure_budget()?;
-        let command = self.close_request(Operation::RecordPlanRejected, id, cx)?;
+        let decision = Decision::Rejected(feedback.clone());
+        let command = self.close_request(Operation::RecordPlanRejected, id, decision, cx)?;
         if let Some(plan) = &mut self.plan {
             plan.status = PlanStatus::Rejected;
         }
@@ -228,11 +272,17 @@ impl AgentSession {
         &mut self,
         operation: Operation,
         id: &ToolCallId,
+        decision: Decision,
         cx: &mut Occasion<'_>,
     ) -> Result<Option<CommandRef>, SessionError> {
         self.check(operation)?;
         let command = self.command(cx);
         self.pending_requests.retain(|r| r.id != *id);
+        if let Some(CommandRef { command_id, attempt, .. }) = command {
+            let request_id = id.clone();
+            let sent_at = cx.now;
+            self.unheard_answers.push(UnheardAnswer { request_id, decision, command_id, attempt, sent_at });
+        }
         if command.is_none() && self.pending_requests.is_empty() {
             self.transition(Operation::AnswerHibernated, State::Idle)?;
             // The turn that asked ended with its process.
@@ -245,6 +295,7 @@ impl AgentSession {
 
     /// The result of the tool call that asked is there: its request is over.
     pub(crate) fn close_request_of(&mut self, call: &ToolCallId) -> Events {
+        self.unheard_answers.retain(|answer| answer.request_id != *call);
         // One that waits for a lifecycle request is over before it was opened.
         let waited = self.deferred.len();
         self.deferred.retain(|fact| {
@@ -272,6 +323,44 @@ impl AgentSession {
             .collect()
     }
 
+    /// What the owner decided, as long as the sidecar does not have it.
+    pub fn unheard_decision(&self, command: CommandId) -> Option<(&ToolCallId, &Decision)> {
+        let answer = self.unheard_answers.iter().find(|answer| answer.command_id == command)?;
+        Some((&answer.request_id, &answer.decision))
+    }
+
+    /// When the answer that has waited longest for its `received` was sent.
+    pub(crate) fn unheard_answer_since(&self) -> Option<Timestamp> {
+        self.unheard_answers.iter().map(|answer| answer.sent_at).min()
+    }
+
+    /// The sidecar has it, or will not have it.
+    pub(crate) fn answer_heard(&mut self, command: CommandId) {
+        self.unheard_answers.retain(|answer| answer.command_id != command);
+    }
+
+    /// No `received` for an answer: once more, then the process is stopped (ruling 12). The answer goes as a message when
+    /// that has ended.
+    pub(crate) fn on_unheard_answer(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Vec::new() };
+        let Some(oldest) = self.unheard_answers.iter_mut().min_by_key(|answer| answer.sent_at) else {
+            return Vec::new();
+        };
+        if oldest.attempt >= 2 {
+            return self.order_kill(false, cx);
+        }
+        oldest.attempt += 1;
+        oldest.sent_at = cx.now;
+        let command = CommandRef { command_id: oldest.command_id, run_id, attempt: oldest.attempt };
+        vec![DomainEvent::CommandReissued { kind: LifecycleCommand::Answer, command }]
+    }
+
+    /// Decisions that the sidecar never had: its run is over, and they go as messages (ruling 26).
+    pub(crate) fn take_unheard_answers(&mut self) -> Vec<(ToolCallId, Decision)> {
+        let unheard = std::mem::take(&mut self.unheard_answers);
+        unheard.into_iter().map(|answer| (answer.request_id, answer.decision)).collect()
+    }
+
     /// Requests that nobody answered in time: the default answer, or failure (ruling 26).
     pub(crate) fn expire_requests(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         let mut events = Vec::new();
@@ -280,9 +369,13 @@ impl AgentSession {
                 (RequestKind::Question { questions }, Some(default)) if !self.budget.exhausted() => {
                     let answer =
                         |q: &Question| Answer { question: q.question.clone(), answer: default.clone() };
-                    let answers = questions.iter().map(answer).collect();
-                    let command =
-                        self.close_request(Operation::RecordUserQuestionAnswered, &request.id, cx)?;
+                    let answers: Vec<_> = questions.iter().map(answer).collect();
+                    let command = self.close_request(
+                        Operation::RecordUserQuestionAnswered,
+                        &request.id,
+                        Decision::Answered(answers.clone()),
+                        cx,
+                    )?;
                     events.push(DomainEvent::InputReceived {
                         request_id: request.id,
                         answers,

@@ -277,12 +277,10 @@ impl Operation {
                 | Self::CloseRequest,
                 S::WaitingForInput | S::WaitingForApproval,
             ) => S::Running,
-            (Self::AnswerHibernated, S::WaitingForInput | S::WaitingForApproval) => S::Idle,
+            // From Running: the sidecar never had the answer, and its process was stopped (ruling 12).
+            (Self::AnswerHibernated, S::WaitingForInput | S::WaitingForApproval | S::Running) => S::Idle,
 
-            (
-                Self::EnableSkill | Self::DisableSkill | Self::RequestReload | Self::ConfirmReloaded,
-                S::Idle | S::Interrupted,
-            ) => from,
+            (Self::EnableSkill | Self::DisableSkill | Self::RequestReload, S::Idle | S::Interrupted) => from,
 
             (Self::ApproveOutput | Self::Close, S::Idle) => S::Completed,
             (Self::RejectOutput, S::Idle) => S::Failed,
@@ -311,7 +309,13 @@ impl Operation {
             (Self::Retry, S::Failed) => S::Queued,
 
             // Facts count in every status (ruling 17).
-            (Self::RecordPlanCreated | Self::UpdateSessionTaskList | Self::UpdateMetrics, _) => from,
+            (
+                Self::RecordPlanCreated
+                | Self::UpdateSessionTaskList
+                | Self::UpdateMetrics
+                | Self::ConfirmReloaded,
+                _,
+            ) => from,
             (Self::ChangeBudget, S::Cancelled | S::Completed | S::ContextExhausted) => return None,
             (Self::ChangeBudget, _) => from,
             (Self::AcceptMessage, _) if !from.is_terminal() => from,

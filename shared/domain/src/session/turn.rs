@@ -6,7 +6,7 @@ use super::{
 };
 use crate::text::cut;
 use crate::value::{FailureReason, SessionOutput, SessionTask, SessionTaskList};
-use crate::{DomainEvent, Events, MessageId, Occasion, TurnId};
+use crate::{DomainEvent, Events, MessageId, Occasion, SessionChainId, TurnId};
 
 impl AgentSession {
     /// A turn began: Idle, Interrupted or Running → Running (ruling 18).
@@ -14,8 +14,11 @@ impl AgentSession {
         &mut self,
         turn: TurnId,
         message: Option<MessageId>,
-        cx: &Occasion<'_>,
+        cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
+        self.check(Operation::StartTurn)?;
+        let mut events = self.abandon_validation("the agent went on by itself", cx)?;
+        self.between_turns = None;
         self.transition(Operation::StartTurn, State::Running)?;
         self.turn = Some(Turn { id: turn.clone(), started_at: cx.now });
         self.hibernated = false;
@@ -26,7 +29,49 @@ impl AgentSession {
         self.fruitless_runs = 0;
         // The agent has these, and its turn has begun.
         self.in_flight.retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
-        Ok(vec![DomainEvent::TurnStarted { turn_id: turn, message_id: message }])
+        events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
+        Ok(events)
+    }
+
+    /// A turn ended by itself: Idle, or Running while its criteria are checked (ruling 36).
+    pub(crate) fn turn_ended(
+        &mut self,
+        turn: TurnId,
+        output: Option<SessionOutput>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
+        let other = self.turn.as_ref().is_some_and(|open| open.id != turn);
+        if other || self.is_between_turns() {
+            // The turn was replaced before its end arrived, or had ended; the open one goes on.
+            let status = self.status();
+            return Err(SessionError::InvalidTransition {
+                operation: Operation::RecordTurnCompleted,
+                status,
+            });
+        }
+        if self.validates() {
+            return Ok(self.hold_end(AgentFact::TurnCompleted { turn, output }));
+        }
+        self.complete_turn(output, cx)
+    }
+
+    /// The agent's conversation ended. Where criteria are checked, its sidecar is still needed (ruling 36).
+    pub(crate) fn conversation_ended(
+        &mut self,
+        is_error: bool,
+        reason: String,
+        message: Option<String>,
+        output: Option<SessionOutput>,
+        cx: &mut Occasion<'_>,
+    ) -> Result<Events, SessionError> {
+        if self.is_continuing() {
+            // No turn failed: the message to go on finds an agent again.
+            return Ok(self.order_stop(cx));
+        }
+        if self.is_validating() || (!is_error && self.validates()) {
+            return Ok(self.hold_end(AgentFact::SessionEnded { is_error, reason, message, output }));
+        }
+        self.end_conversation(is_error, &reason, message, output, cx)
     }
 
     /// `RecordTurnCompleted()` or, with output, `RecordOutput()`: → Idle.
@@ -45,6 +90,7 @@ impl AgentSession {
         let mut events = Vec::new();
         if !was_idle {
             self.turn = None;
+            self.unheard_answers.clear();
             self.in_flight.retain(|m| m.step != InFlightStep::Injected);
             self.metrics.turn_count += 1;
             self.metrics.last_turn_at = Some(cx.now);
@@ -61,7 +107,7 @@ impl AgentSession {
         Ok(events)
     }
 
-    fn record_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> DomainEvent {
+    pub(crate) fn record_output(&mut self, output: SessionOutput, cx: &mut Occasion<'_>) -> DomainEvent {
         let output_id = cx.output_id();
         let event = DomainEvent::OutputReady {
             output_id,
@@ -169,24 +215,35 @@ impl AgentSession {
     }
 
     /// `RecordContextExhausted()`: Running → `ContextExhausted`.
-    pub(crate) fn exhaust_context(&mut self, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn exhaust_context(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::RecordContextExhausted, State::ContextExhausted)?;
-        self.leave_for_good(cx);
-        Ok(vec![DomainEvent::ContextExhausted {}])
+        let chain_id = self.leave_for_good(cx);
+        Ok(vec![DomainEvent::ContextExhausted { chain_id }])
     }
 
     /// `RecordVoluntaryHandoff(…)`: Running → `ContextExhausted`.
-    pub(crate) fn hand_over(&mut self, reason: &str, cx: &Occasion<'_>) -> Result<Events, SessionError> {
+    pub(crate) fn hand_over(&mut self, reason: &str, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
         self.transition(Operation::RecordVoluntaryHandoff, State::ContextExhausted)?;
-        self.leave_for_good(cx);
-        Ok(vec![DomainEvent::VoluntaryHandoff { reason: cut(reason, 1000) }])
+        let chain_id = self.leave_for_good(cx);
+        Ok(vec![DomainEvent::VoluntaryHandoff { reason: cut(reason, 1000), chain_id }])
     }
 
-    fn leave_for_good(&mut self, cx: &Occasion<'_>) {
+    /// Returns the chain that it was part of before.
+    fn leave_for_good(&mut self, cx: &mut Occasion<'_>) -> Option<SessionChainId> {
+        self.count_held_turn(cx);
+        self.between_turns = None;
+        self.unheard_answers.clear();
         // S0 sets `CompletedAt` on Completed, Failed and Cancelled alone: the work goes on in another session.
         self.turn = None;
         self.cancel_accepted = false;
         self.updated_at = cx.now;
+        self.await_document(cx);
+        let before = self.chain_id;
+        // A consolidation that does not fit one context is given up with it; nobody goes on.
+        if self.consolidates.is_none() {
+            self.chain_id.get_or_insert_with(|| cx.chain_id());
+        }
+        before
     }
 
     /// `RecordContextNearingLimit(…)`: a warning, only while Running.

@@ -14,6 +14,9 @@ pub struct SessionBudget {
     warn_at_percent: u8,
     tokens_used: u64,
     estimated_cost_usd: Usd,
+    /// What earlier sessions of the chain spent: a chain has one account (ruling 33).
+    #[serde(default)]
+    carried_usd: Usd,
     warned: bool,
 }
 
@@ -60,8 +63,22 @@ impl SessionBudget {
             warn_at_percent,
             tokens_used: 0,
             estimated_cost_usd: Usd::ZERO,
+            carried_usd: Usd::ZERO,
             warned: false,
         })
+    }
+
+    /// The budget of the session that goes on with the work: cap and threshold stand, and what was spent is spent.
+    #[must_use]
+    pub const fn continued(&self, carried_usd: Usd) -> Self {
+        Self {
+            hard_cap_usd: self.hard_cap_usd,
+            warn_at_percent: self.warn_at_percent,
+            tokens_used: 0,
+            estimated_cost_usd: Usd::ZERO,
+            carried_usd,
+            warned: self.warned,
+        }
     }
 
     /// The cap.
@@ -79,29 +96,39 @@ impl SessionBudget {
         self.tokens_used
     }
 
-    /// Money spent; the same value as the metrics' total.
+    /// Money spent by this session; the same value as the metrics' total.
     pub const fn estimated_cost_usd(&self) -> Usd {
         self.estimated_cost_usd
     }
 
+    /// Money spent by the sessions before it in its chain.
+    pub const fn carried_usd(&self) -> Usd {
+        self.carried_usd
+    }
+
+    /// Money spent of the cap, by this session and those before it (ruling 33).
+    pub fn account_usd(&self) -> Usd {
+        self.carried_usd + self.estimated_cost_usd
+    }
+
     /// Whether the cap is reached.
     pub fn exhausted(&self) -> bool {
-        self.estimated_cost_usd >= self.hard_cap_usd
+        self.account_usd() >= self.hard_cap_usd
     }
 
     /// Spend above the cap (ruling 32).
     pub fn overshoot_usd(&self) -> Usd {
-        self.estimated_cost_usd.excess_over(self.hard_cap_usd)
+        self.account_usd().excess_over(self.hard_cap_usd)
     }
 
     /// What is left of the cap.
     pub fn remaining_usd(&self) -> Usd {
-        self.hard_cap_usd.excess_over(self.estimated_cost_usd)
+        self.hard_cap_usd.excess_over(self.account_usd())
     }
 
     /// Spend in percent of the cap.
     pub fn percent_used(&self) -> Decimal {
-        self.estimated_cost_usd.percent_of(self.hard_cap_usd)
+        self.account_usd().percent_of(self.hard_cap_usd)
     }
 
     /// Counts spend.
@@ -109,6 +136,17 @@ impl SessionBudget {
         let was_exhausted = self.exhausted();
         self.estimated_cost_usd += cost;
         self.tokens_used = self.tokens_used.saturating_add(tokens);
+        self.effect(was_exhausted)
+    }
+
+    /// Takes what the sessions before it spent, all in all; it never shrinks.
+    pub(crate) fn carry(&mut self, carried: Usd) -> SpendEffect {
+        let was_exhausted = self.exhausted();
+        self.carried_usd = self.carried_usd.max(carried);
+        self.effect(was_exhausted)
+    }
+
+    fn effect(&mut self, was_exhausted: bool) -> SpendEffect {
         let warning = !self.warned && self.percent_used() >= Decimal::from(self.warn_at_percent);
         self.warned |= warning;
         SpendEffect { warning, exhausted: !was_exhausted && self.exhausted() }
@@ -117,8 +155,8 @@ impl SessionBudget {
     /// Replaces cap and threshold; the warning fires again when the new threshold is not reached yet.
     pub(crate) fn change(&mut self, cap: Usd, warn_at_percent: u8) -> Result<(), InvalidBudget> {
         Self::new(cap, warn_at_percent)?;
-        if cap <= self.estimated_cost_usd {
-            return Err(InvalidBudget::CapBelowSpend { spent: self.estimated_cost_usd });
+        if cap <= self.account_usd() {
+            return Err(InvalidBudget::CapBelowSpend { spent: self.account_usd() });
         }
         self.hard_cap_usd = cap;
         self.warn_at_percent = warn_at_percent;

@@ -4,24 +4,46 @@ mod activity;
 mod auto_continue;
 mod budget;
 mod capabilities;
+mod handoff;
 mod metrics;
 mod output;
 mod plan;
 mod question;
 mod tasks;
+mod tool;
 
 pub use activity::{ActivityItem, ActivityItemType};
-pub use auto_continue::{AutoContinueConfig, InvalidAutoContinue, ValidationCriterion, ValidationType};
+pub use auto_continue::{
+    AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
+    ValidationType,
+};
+pub(crate) use budget::SpendEffect;
 pub use budget::{InvalidBudget, SessionBudget};
 pub use capabilities::Capabilities;
+pub use handoff::{HandoffDocument, RecordedHandoff, Remembered};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
 pub use question::{Answer, Question, QuestionOption};
 pub use tasks::{SessionTask, SessionTaskList, SessionTaskStatus};
+pub use tool::{
+    InputSchema, InvalidDefinitions, InvalidInputSchema, InvalidServerUri, McpToolDefinition, ServerUri,
+    SkillSubAgentDefinition, check_names, check_tools,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// What is done when a context window fills up (ruling 35).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ContextPolicy {
+    /// The work is handed to a new session with a document; the agent does not compact by itself.
+    #[default]
+    Handoff,
+    /// The agent compacts its own context (S1 6.1).
+    Compact,
+}
 
 /// How a session came to run (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -12,5 +12,6 @@ mod properties;
 mod reference;
 mod scene;
 mod serde;
+mod skill_properties;
 mod transitions;
 mod two_phase;

@@ -16,10 +16,10 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::reference::{Asked, Input, Ledger, Reference};
+use crate::reference::{Asked, Change, Input, Ledger, Reference};
 use crate::scene::{
-    Scene, asks, calls, can_all, completes, ends, message, output, results, said, shows, starts, turn,
-    used_by,
+    Scene, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
+    starts, turn, used_by,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +57,9 @@ enum Owner {
     Answer,
     RejectPlan,
     SubmitOutput,
+    EnableSkill,
+    DisableSkill,
+    Reload,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +83,7 @@ enum Fact {
     NearingLimit,
     Exhausted,
     HandedOver,
+    Written,
     Said,
     ToolStarted,
     ToolEnded,
@@ -90,6 +94,8 @@ enum Fact {
     MessageRefused,
     Injecting,
     Injected,
+    ValidationMet,
+    ValidationFailed,
 }
 
 fn owner() -> impl Strategy<Value = Owner> {
@@ -98,8 +104,9 @@ fn owner() -> impl Strategy<Value = Owner> {
         4 => prop_oneof![Just(O::Interrupt), Just(O::Pause), Just(O::Resume), Just(O::Retry)],
         4 => prop_oneof![Just(O::Steer), Just(O::FollowUp), Just(O::SteerTurn)],
         2 => prop_oneof![Just(O::Answer), Just(O::RejectPlan), Just(O::SubmitOutput)],
-        1 => Just(O::RaiseCap),
+        2 => prop_oneof![Just(O::RaiseCap), Just(O::Resume)],
         2 => prop_oneof![Just(O::Promote), Just(O::Drop), Just(O::Clear), Just(O::Release), Just(O::Move)],
+        2 => prop_oneof![1 => Just(O::EnableSkill), 1 => Just(O::DisableSkill), 2 => Just(O::Reload)],
         1 => prop_oneof![Just(O::Cancel), Just(O::ForceCancel), Just(O::Close), Just(O::Approve), Just(O::Reject)],
     ]
 }
@@ -115,6 +122,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         3 => prop_oneof![2 => Just(F::Used), 1 => Just(F::UsedBySubagent)],
         1 => prop_oneof![Just(F::SubAgentStarted), Just(F::SubAgentEnded)],
         3 => prop_oneof![Just(F::Said), Just(F::ToolStarted), Just(F::ToolEnded)],
+        2 => prop_oneof![1 => Just(F::ValidationMet), 3 => Just(F::ValidationFailed)],
         1 => prop_oneof![
             Just(F::OtherTurnCompleted),
             Just(F::Ended),
@@ -122,6 +130,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             Just(F::NearingLimit),
             Just(F::Exhausted),
             Just(F::HandedOver),
+            Just(F::Written),
         ],
     ]
 }
@@ -160,7 +169,8 @@ struct Life {
     scene: Scene,
     neighbour: AgentSession,
     neighbours_run: Option<RunId>,
-    reference: Reference,
+    /// Sessions that go on by themselves have none: it knows nothing of what is between turns.
+    reference: Option<Reference>,
     calls: u32,
     spent: u32,
     cap: u32,
@@ -168,13 +178,18 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let mut neighbour = serde_json::to_value(Scene::new().conv.session).unwrap();
-        neighbour["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(8))).unwrap();
-        let neighbour = serde_json::from_value(neighbour).unwrap();
         let settings = SessionSettings { max_retries: MAX_RETRIES, ..SessionSettings::default() };
         let mut scene = Scene::with(settings);
         scene.allocate();
-        let reference = Reference::of(&scene, MAX_RETRIES);
+        Self::of(scene)
+    }
+
+    fn of(scene: Scene) -> Self {
+        let mut neighbour = serde_json::to_value(Scene::new().conv.session).unwrap();
+        neighbour["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(8))).unwrap();
+        let neighbour = serde_json::from_value(neighbour).unwrap();
+        let reference =
+            scene.conv.session.auto_continue().is_none().then(|| Reference::of(&scene, MAX_RETRIES));
         Self { scene, neighbour, neighbours_run: None, reference, calls: 0, spent: 0, cap: 1 }
     }
 
@@ -195,7 +210,8 @@ impl Life {
     fn fact(&mut self, fact: Fact, n: u8) -> AgentFact {
         use Fact as F;
         let session = &self.scene.conv.session;
-        let outstanding = session.outstanding().map(|o| o.command_id);
+        let reload = session.reload().map(|o| o.command_id);
+        let outstanding = session.outstanding().map(|o| o.command_id).or(reload);
         let any_command = outstanding.unwrap_or(CommandId::new(Uuid::from_u128(999)));
         let about_messages =
             matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
@@ -243,6 +259,7 @@ impl Life {
             F::NearingLimit => AgentFact::ContextNearingLimit { usage_percent: "85".to_owned() },
             F::Exhausted => AgentFact::ContextExhausted,
             F::HandedOver => AgentFact::HandedOver { reason: String::new() },
+            F::Written => crate::given::chains::written(&format!("part {}", n % 3)),
             F::Said => said(),
             F::ToolStarted => {
                 self.calls += 1;
@@ -255,6 +272,7 @@ impl Life {
                     S::Pausing => C::Pause,
                     S::Resuming => C::Resume,
                     S::Cancelling => C::Stop,
+                    _ if reload.is_some() => C::Reload,
                     _ => C::Interrupt,
                 };
                 AgentFact::CommandDone(kind, any_command)
@@ -270,6 +288,11 @@ impl Life {
                 code: if n.is_multiple_of(2) { "turn-over" } else { "busy" }.to_owned(),
                 message: String::new(),
             },
+            F::ValidationMet | F::ValidationFailed => {
+                let order = &stored(&self.scene)["betweenTurns"]["Validating"]["order"]["commandId"];
+                let command = order.as_str().map_or(any_command, |id| id.parse().unwrap());
+                AgentFact::Validated { command, results: vec![criterion(matches!(fact, F::ValidationMet))] }
+            }
             F::Injecting => AgentFact::MessageInjecting(flying.map_or(message(u128::from(n)), |f| f.0)),
             F::Injected => AgentFact::MessageInjected(flying.map_or(message(u128::from(n)), |f| f.0)),
         }
@@ -288,7 +311,7 @@ impl Life {
             .first()
             .map(|r| (r.id.clone(), matches!(r.kind, RequestKind::Plan { .. })));
         let some_output = before.session.output().map(|o| o.output_id);
-        let expected = self.predict(what, id, request.as_ref().map(|(_, plan)| *plan));
+        let expected = self.predict(what, n, id, request.as_ref().map(|(_, plan)| *plan));
         let turn_now = before.session.turn().map_or_else(|| turn("gone"), |t| t.id.clone());
         let scene = &mut self.scene;
         let refused = match what {
@@ -322,8 +345,13 @@ impl Life {
             },
             O::RejectPlan => scene.reject_plan(request.as_ref().map_or("nothing", |(id, _)| id.as_str())),
             O::SubmitOutput => scene.commit(|c, cx| c.session.submit_output(output(u32::from(n)), cx)),
+            O::EnableSkill => scene.commit(|c, _| c.session.enable_skill(skill(n % 25))),
+            O::DisableSkill => scene.commit(|c, _| c.session.disable_skill(skill(n % 25))),
+            O::Reload => scene.reload(),
         };
-        assert_eq!(refused.err(), expected, "{what:?} while {}", before.session.status());
+        if self.reference.is_some() {
+            assert_eq!(refused.err(), expected, "{what:?} while {}", before.session.status());
+        }
         if refused.is_err() {
             assert_eq!(self.scene.conv, before, "a refusal of {what:?} changed something");
         }
@@ -336,13 +364,13 @@ impl Life {
             O::Clear => Input::Cleared,
             _ => Input::Other,
         };
-        self.reference.step(input, &self.scene);
+        self.follow(input);
     }
 
     /// What the reference model says that the owner is refused.
-    fn predict(&self, what: Owner, id: u128, request: Option<bool>) -> Option<&'static str> {
+    fn predict(&self, what: Owner, n: u8, id: u128, request: Option<bool>) -> Option<&'static str> {
         use Owner as O;
-        let (model, session) = (&self.reference, &self.scene.conv.session);
+        let (Some(model), session) = (&self.reference, &self.scene.conv.session) else { return None };
         let id = message(id);
         match what {
             O::Interrupt => model.refuses(Asked::Interrupt),
@@ -369,6 +397,23 @@ impl Life {
             O::Release => model.mail.refuses_change(id, false, true),
             O::Drop | O::Move => model.mail.refuses_change(id, false, false),
             O::Clear => None,
+            O::EnableSkill => {
+                model.kit.refuses(Change::Enable(skill(n % 25)), &model.walk, model.mail.turn_starts())
+            }
+            O::DisableSkill => {
+                model.kit.refuses(Change::Disable(skill(n % 25)), &model.walk, model.mail.turn_starts())
+            }
+            O::Reload => {
+                let can = session.capabilities().unwrap_or_default();
+                let impossible = session.is_live() && !can.hot_reload && !can.resume_conversation;
+                model.kit.refuses(Change::Reload { impossible }, &model.walk, model.mail.turn_starts())
+            }
+        }
+    }
+
+    fn follow(&mut self, input: Input<'_>) {
+        if let Some(reference) = &mut self.reference {
+            reference.step(input, &self.scene);
         }
     }
 
@@ -386,7 +431,7 @@ impl Life {
         } else {
             Input::Told { fact: &fact, waits: self.scene.outcome == Some(Outcome::Deferred) }
         };
-        self.reference.step(input, &self.scene);
+        self.follow(input);
     }
 
     fn neighbour(&mut self) {
@@ -445,7 +490,7 @@ impl Life {
             Step::Neighbour => self.neighbour(),
         }
         if matches!(step, Step::Clock(..) | Step::Heartbeat(_) | Step::Death(_) | Step::Neighbour) {
-            self.reference.step(Input::Other, &self.scene);
+            self.follow(Input::Other);
         }
         self.check(&before, step);
     }
@@ -463,6 +508,20 @@ impl Life {
             scene.conv.subagents.values().map(|s| s.total_cost_usd).sum::<pilothouse_domain::Usd>();
         assert!(by_subagents <= session.metrics().total_cost_usd);
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
+
+        // The loop.
+        let between = !json["betweenTurns"].is_null();
+        assert!(!session.is_validating() || status == S::Running, "{status} validates");
+        assert!(!between || session.turn().is_none(), "between two turns in one");
+        assert!(
+            !between
+                || matches!(
+                    status,
+                    S::Running | S::Pausing | S::Paused | S::Resuming | S::Interrupting | S::Cancelling
+                )
+        );
+        let auto = session.auto_continue();
+        assert!(auto.is_none_or(|a| a.current_continuation_count <= a.max_continuations));
 
         // Status and what belongs to it.
         assert_eq!(
@@ -499,6 +558,11 @@ impl Life {
             "{} left by {step:?}",
             before.status()
         );
+
+        // An exhausted session has its chain, and its agent may write its document as long as it lives.
+        assert_eq!(session.chain_id().is_some(), status == S::ContextExhausted);
+        let may_write = status == S::ContextExhausted && session.run().is_some();
+        assert!(!session.awaits_document() || may_write, "a document of nobody is awaited");
 
         // What the owner decides by.
         assert!(session.control_version() >= before.control_version());
@@ -545,6 +609,13 @@ impl Life {
         }
         assert!(!matches!(status, S::Completed | S::Cancelled) || open.is_empty(), "{status} with messages");
 
+        // Skills.
+        let skills = session.enabled_skill_ids();
+        assert!(skills.len() <= AgentSession::MAX_SKILLS);
+        assert!(skills.iter().enumerate().all(|(i, id)| !skills[..i].contains(id)), "a skill twice");
+        assert!(session.reload().is_none() || session.run().is_some(), "a reload of nothing");
+        assert!(session.reload().is_none() || !status.is_terminal());
+
         // The slot.
         let lease = scene.pool.leases().get(&session.id()).map(|lease| lease.run_id);
         assert_eq!(lease, session.run().map(|run| run.id), "leases and runs differ");
@@ -568,7 +639,8 @@ impl Life {
         }
         let session = &self.scene.conv.session;
         let rests = session.status().is_terminal()
-            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused);
+            || matches!(session.status(), S::Idle | S::Interrupted | S::Paused)
+            || session.waits_for_budget();
         assert!(rests, "hangs in {}", session.status());
         assert!(
             session.run().is_none() && session.slot_wanted().is_none(),
@@ -594,19 +666,25 @@ fn seed() -> u64 {
 
 #[test]
 fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
+    assert!(live(2700, Life::new) >= STEPS);
+}
+
+/// The same for sessions that go on by themselves (ruling 36).
+#[test]
+fn whatever_happens_the_loop_keeps_the_invariants_and_ends() {
+    live(1000, || Life::of(Scene::looping_launching(3)));
+}
+
+fn live(cases: u32, begin: impl Fn() -> Life) -> u32 {
     let seed = seed();
-    let config = Config {
-        cases: 2700,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(seed),
-        ..Config::default()
-    };
+    let config =
+        Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(seed), ..Config::default() };
     let lives = prop::collection::vec(step(), 1..80);
     let mut reached = std::collections::BTreeMap::<S, u32>::new();
     let mut steps_done = 0;
     let seen = std::cell::RefCell::new((&mut reached, &mut steps_done));
     let result = TestRunner::new(config).run(&lives, |steps| {
-        let mut life = Life::new();
+        let mut life = begin();
         let mut over_for = 0;
         for step in steps {
             life.step(step);
@@ -617,7 +695,7 @@ fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
             // Little happens to who is dead: after some late knocks another life begins.
             over_for = if status.is_terminal() { over_for + 1 } else { 0 };
             if over_for == 8 {
-                std::mem::replace(&mut life, Life::new()).is_left_alone();
+                std::mem::replace(&mut life, begin()).is_left_alone();
                 over_for = 0;
             }
         }
@@ -628,13 +706,13 @@ fn whatever_happens_the_invariants_hold_and_nothing_hangs() {
         // The steps are the smallest ones that fail; the seed finds them again.
         panic!("PILOTHOUSE_SEED={seed}: {failure}");
     }
-    assert!(steps_done >= STEPS, "only {steps_done} steps were checked");
     println!("{steps_done} steps, by status: {reached:?}");
     // A property that never meets a status says nothing of it.
     for status in S::ALL {
         assert!(
-            reached.get(&status).is_some_and(|times| *times > 100),
+            reached.get(&status).is_some_and(|times| *times > cases / 20),
             "{status} was hardly met: {reached:?}"
         );
     }
+    steps_done
 }

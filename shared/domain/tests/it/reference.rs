@@ -3,6 +3,7 @@
 //! where a session has to stand, what its owner is refused, and in which order messages go out. [`crate::properties`]
 //! compares it with the aggregates after each step of a random life.
 
+mod kit;
 mod ledger;
 mod mail;
 mod walk;
@@ -14,6 +15,7 @@ use pilothouse_domain::value::PlanStatus;
 use pilothouse_domain::{DomainEvent as E, SubAgentId, Timestamp};
 
 use crate::scene::Scene;
+pub(crate) use kit::{Change, Kit};
 pub(crate) use ledger::Ledger;
 pub(crate) use mail::Mail;
 pub(crate) use walk::Walk;
@@ -24,6 +26,7 @@ pub(crate) struct Reference {
     pub(crate) walk: Walk,
     pub(crate) mail: Mail,
     pub(crate) ledger: Ledger,
+    pub(crate) kit: Kit,
     pub(crate) retries: u32,
     max_retries: u32,
     pub(crate) reviewable: bool,
@@ -61,6 +64,7 @@ impl Reference {
             walk: Walk::default(),
             mail: Mail::default(),
             ledger: Ledger::with_cap(100),
+            kit: Kit::default(),
             retries: 0,
             max_retries,
             reviewable: false,
@@ -105,11 +109,18 @@ impl Reference {
         self.walk.begin_step();
         for event in &scene.last {
             // What goes out is judged by where the session stands at that moment.
-            self.mail.happened(event, &self.walk, self.run_live, self.ledger.exhausted());
+            self.mail.happened(event, &self.walk, self.can_send());
             self.walk.happened(event);
             self.ledger.happened(event);
+            self.kit.happened(event);
             self.remember(event, scene);
         }
+    }
+
+    /// A sidecar is there, there is money, and between turns no new configuration is being loaded.
+    fn can_send(&self) -> bool {
+        let rests = matches!(self.walk.status, S::Idle | S::Interrupted);
+        self.run_live && !self.ledger.exhausted() && !(rests && self.kit.reloads.is_some())
     }
 
     /// Usage of a subagent that was not seen to start makes it known.
@@ -198,7 +209,9 @@ impl Reference {
         let requests: Vec<_> = session.pending_requests().iter().map(|r| r.id.clone()).collect();
         assert_eq!(requests, self.walk.request_ids(), "open requests");
         self.ledger.compare(scene);
-        self.mail.compare(scene, &self.walk, self.run_live, self.ledger.exhausted());
+        assert_eq!(session.enabled_skill_ids(), self.kit.skills, "skills");
+        assert_eq!(session.reload().is_some(), self.kit.reloads.is_some(), "a reload");
+        self.mail.compare(scene, &self.walk, self.can_send());
     }
 }
 

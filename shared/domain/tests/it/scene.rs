@@ -13,11 +13,12 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
-    Answer, Capabilities, MessagePriority, MessageSource, Question, SessionBudget, SessionOutput, TokenUsage,
+    Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource, Question,
+    SessionBudget, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId, Occasion,
-    OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
+    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId,
+    Occasion, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
 };
 use uuid::Uuid;
 
@@ -92,6 +93,11 @@ pub(crate) fn message(n: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(1_000_000_000 + n))
 }
 
+/// The skill with this number.
+pub(crate) fn skill(n: u8) -> AgentSkillId {
+    AgentSkillId::new(Uuid::from_u128(3_000_000_000 + u128::from(n)))
+}
+
 pub(crate) fn can_all() -> Capabilities {
     Capabilities {
         steer_mid_turn: true,
@@ -141,6 +147,26 @@ pub(crate) fn ends(is_error: bool) -> AgentFact {
     AgentFact::SessionEnded { is_error, reason: "max_turns".to_owned(), message: None, output: None }
 }
 
+/// The result of the validation that was ordered last.
+pub(crate) fn validated(scene: &Scene, passed: bool) -> AgentFact {
+    let ordered = |event: &DomainEvent| match event {
+        DomainEvent::ValidationRequested { command } => Some(command.command_id),
+        _ => None,
+    };
+    let command = scene.last.iter().find_map(ordered).expect("a validation was ordered just now");
+    AgentFact::Validated { command, results: vec![criterion(passed)] }
+}
+
+pub(crate) fn criterion(passed: bool) -> CriterionResult {
+    CriterionResult {
+        kind: ValidationType::TestsPassing,
+        passed,
+        reason: (!passed).then(|| "`make test` failed with exit code 2".to_owned()),
+        output: None,
+        coverage: None,
+    }
+}
+
 pub(crate) fn said() -> AgentFact {
     AgentFact::Said { subagent: None }
 }
@@ -176,6 +202,36 @@ impl Scene {
     }
 
     pub(crate) fn with(settings: SessionSettings) -> Self {
+        Self::created(settings, None)
+    }
+
+    /// Turn `t1` of a session that goes on by itself, at most `max` times, is under way.
+    pub(crate) fn looping(max: u32) -> Self {
+        Self::looping_launching(max).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+    }
+
+    /// The sidecar of a session that goes on by itself, at most `max` times, is being launched.
+    pub(crate) fn looping_launching(max: u32) -> Self {
+        let criterion = ValidationCriterion {
+            kind: ValidationType::TestsPassing,
+            threshold: None,
+            custom_command: Some("make test".to_owned()),
+            coverage_pattern: None,
+        };
+        let auto = AutoContinueConfig {
+            validation_criteria: vec![criterion],
+            max_continuations: max,
+            current_continuation_count: 0,
+            validation_timeout_seconds: 600,
+            is_enabled: true,
+        };
+        auto.check().unwrap();
+        let mut scene = Self::created(SessionSettings::default(), Some(auto));
+        scene.allocate();
+        scene
+    }
+
+    fn created(settings: SessionSettings, auto_continue: Option<AutoContinueConfig>) -> Self {
         let mut ids = Ids(0);
         let now = Timestamp::from_millis(1_795_291_200_000);
         let cx = Occasion::new(now, Deadlines::default(), &mut ids);
@@ -189,7 +245,7 @@ impl Scene {
                 objective: Objective::parse("Make it so").unwrap(),
                 model_id: ModelId::parse("m").unwrap(),
                 budget: SessionBudget::new(usd("1"), 80).unwrap(),
-                auto_continue: None,
+                auto_continue,
                 settings,
             },
             &cx,
@@ -380,6 +436,18 @@ impl Scene {
         self.send(n, MessagePriority::Queued, None)
     }
 
+    pub(crate) fn reload(&mut self) -> Step {
+        self.commit(|c, cx| c.session.request_reload(cx))
+    }
+
+    pub(crate) fn enable(&mut self, n: u8) -> Step {
+        self.commit(|c, _| c.session.enable_skill(skill(n)))
+    }
+
+    pub(crate) fn disable(&mut self, n: u8) -> Step {
+        self.commit(|c, _| c.session.disable_skill(skill(n)))
+    }
+
     pub(crate) fn answer(&mut self, id: &str) -> Step {
         let answers = vec![Answer { question: format!("{id}?"), answer: "yes".to_owned() }];
         self.commit(|conv, cx| conv.answer(&call(id), answers, cx))
@@ -464,6 +532,13 @@ impl Scene {
     pub(crate) fn told_late(mut self, fact: AgentFact) -> Self {
         self.tell_late(fact);
         self
+    }
+
+    /// The validation that was ordered last is over.
+    #[track_caller]
+    pub(crate) fn validates(self, passed: bool) -> Self {
+        let result = validated(&self, passed);
+        self.told(result)
     }
 
     #[track_caller]

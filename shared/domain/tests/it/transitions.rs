@@ -62,11 +62,9 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         | Op::RecordPlanApproved
         | Op::RecordPlanRejected
         | Op::CloseRequest => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running),
-        // Ruling 26: it goes as a message.
-        Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Idle),
-        Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::ConfirmReloaded => {
-            same(&[S::Idle, S::Interrupted])
-        }
+        // Ruling 26: it goes as a message; also one that the sidecar never had (ruling 12).
+        Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval, S::Running], S::Idle),
+        Op::EnableSkill | Op::DisableSkill | Op::RequestReload => same(&[S::Idle, S::Interrupted]),
         Op::ApproveOutput | Op::Close => vec![(S::Idle, S::Completed)],
         Op::RejectOutput => vec![(S::Idle, S::Failed)],
         // S0, and ruling 14.
@@ -99,7 +97,9 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         ),
         Op::Retry => vec![(S::Failed, S::Queued)],
         // Ruling 17.
-        Op::RecordPlanCreated | Op::UpdateSessionTaskList | Op::UpdateMetrics => same(&S::ALL),
+        Op::RecordPlanCreated | Op::UpdateSessionTaskList | Op::UpdateMetrics | Op::ConfirmReloaded => {
+            same(&S::ALL)
+        }
         Op::ChangeBudget => {
             let ended = [S::Cancelled, S::Completed, S::ContextExhausted];
             same(&S::ALL.into_iter().filter(|s| !ended.contains(s)).collect::<Vec<_>>())
@@ -169,6 +169,8 @@ fn commands() -> Vec<(Op, Command)> {
         (Op::Retry, Scene::retry),
         (Op::ChangeBudget, |s| s.raise_cap("9")),
         (Op::AcceptMessage, |s| s.follow_up(1)),
+        (Op::EnableSkill, |s| s.enable(1)),
+        (Op::RequestReload, Scene::reload),
     ]
 }
 

@@ -9,8 +9,6 @@ use rusqlite::OptionalExtension as _;
 use super::{SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
 
-/// The kind of the items that are fed.
-pub(super) const KIND: &str = "journal";
 /// The topic of commits that feed.
 const TOPIC: &str = "feed";
 

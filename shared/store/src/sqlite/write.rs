@@ -4,6 +4,7 @@ use pilothouse_sqlite::Tx;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{feed, topic};
+use crate::layout;
 use crate::table::{Condition, Item, Key, TableError, Write};
 
 /// Checks all conditions, then writes.
@@ -50,7 +51,7 @@ fn holds(tx: &Tx<'_>, key: &Key, condition: Condition, now: i64) -> rusqlite::Re
 
 /// Puts an item, whatever is there.
 pub(super) fn put(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
-    if item.kind == feed::KIND {
+    if layout::is_outbox(&item.kind) {
         feed::announce(tx, item)?;
     }
     let Item { key, kind, version, listing, due, expires_at, body } = item;

@@ -212,7 +212,6 @@ fn facts_that_waited_are_applied_in_their_order() {
             "TurnCompleted",
             "TurnStarted",
             "ContextExhausted",
-            "RunStopOrdered",
         ])
         .then_status(S::ContextExhausted);
 }
@@ -224,7 +223,7 @@ fn a_fact_that_waited_in_vain_says_why() {
         .told(AgentFact::ContextExhausted)
         .told(completes("t1"))
         .told_done(C::Resume)
-        .then_events(&["Resumed", "ContextExhausted", "FactIgnored", "RunStopOrdered"]);
+        .then_events(&["Resumed", "ContextExhausted", "FactIgnored"]);
     Scene::in_status(S::Cancelling).told(asks("q1")).told_done(C::Stop).then_events(&[
         "Cancelled",
         "FactIgnored",

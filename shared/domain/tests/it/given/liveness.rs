@@ -258,6 +258,27 @@ fn missing_envelopes_are_asked_for_three_times_and_then_lost() {
     assert_eq!((inbox.arrival(6), inbox.arrival(9)), (Arrival::Duplicate, Arrival::Next));
 }
 
+/// Its resume was never asked of the process that ends: neither does it fail with it, nor is it lost.
+#[test]
+fn a_resume_while_the_process_is_being_ended_is_taken_up_by_the_next_run() {
+    let scene = Scene::in_status(S::Pausing);
+    let command = scene.outstanding();
+    scene
+        .when(|s| s.clock_with_heartbeats(30))
+        .when(|s| s.clock_with_heartbeats(30))
+        .then_events(&["RunStopOrdered"])
+        .told(AgentFact::CommandDone(C::Pause, command))
+        .then_status(S::Paused)
+        .when(|s| s.resume())
+        .then_status(S::Resuming)
+        .when(|s| s.die(true))
+        .then_event("SlotWanted")
+        .then_status(S::Resuming)
+        .wakes()
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
 #[test]
 fn a_hibernated_session_wakes_for_its_resume() {
     Scene::paused()

@@ -55,8 +55,8 @@ impl Mail {
     }
 
     /// What ruling 29 sends now.
-    fn next(&self, walk: &Walk, live: bool, spent: bool) -> Option<MessageId> {
-        if self.held || !live || spent || self.flying.len() >= 16 {
+    fn next(&self, walk: &Walk, can_send: bool) -> Option<MessageId> {
+        if self.held || !can_send || self.flying.len() >= 16 {
             return None;
         }
         let first = self.letters.iter().find(|l| Self::can_go(l))?;
@@ -108,7 +108,7 @@ impl Mail {
         }
     }
 
-    pub(crate) fn happened(&mut self, event: &E, walk: &Walk, live: bool, spent: bool) {
+    pub(crate) fn happened(&mut self, event: &E, walk: &Walk, can_send: bool) {
         match event {
             E::MessageEnqueued { message_id: id, priority, source, .. } => {
                 assert!(!self.over.contains(id), "{id} is over and comes again");
@@ -129,7 +129,7 @@ impl Mail {
                 self.held = false;
             }
             E::MessageDispatched { message_id: id, command } if command.attempt == 1 => {
-                assert_eq!(Some(*id), self.next(walk, live, spent), "sent out of turn while {}", walk.status);
+                assert_eq!(Some(*id), self.next(walk, can_send), "sent out of turn while {}", walk.status);
                 self.letter(*id).sent = true;
                 self.flying.insert(*id, (command.command_id, false));
             }
@@ -172,7 +172,7 @@ impl Mail {
         }
     }
 
-    pub(crate) fn compare(&self, scene: &Scene, walk: &Walk, live: bool, spent: bool) {
+    pub(crate) fn compare(&self, scene: &Scene, walk: &Walk, can_send: bool) {
         let queue = &scene.conv.queue;
         let open = queue.messages().iter().map(|m| Letter {
             id: m.message_id,
@@ -183,7 +183,7 @@ impl Mail {
         assert_eq!(open.collect::<Vec<_>>(), self.letters, "the queue");
         assert_eq!(queue.is_held(), self.held, "held");
         // What ruling 29 sends at once is sent in the same commit.
-        assert_eq!(self.next(walk, live, spent), None, "a message could go out and does not");
+        assert_eq!(self.next(walk, can_send), None, "a message could go out and does not");
         assert!(scene.conv.closed_messages.iter().all(|m| self.over.contains(&m.message_id)));
         assert_eq!(scene.conv.closed_messages.len(), self.over.len(), "a message is over once");
     }

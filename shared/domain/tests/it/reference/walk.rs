@@ -24,11 +24,20 @@ pub(crate) struct Walk {
     deferred: Vec<Deferred>,
     /// The step confirmed an interrupt: turns that it reports then are over already.
     interrupted: bool,
+    /// An answer went out to the agent that may not have got it (rulings 12 and 26).
+    answered: bool,
 }
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { status: S::Queued, turn: None, requests: Vec::new(), deferred: Vec::new(), interrupted: false }
+        Self {
+            status: S::Queued,
+            turn: None,
+            requests: Vec::new(),
+            deferred: Vec::new(),
+            interrupted: false,
+            answered: false,
+        }
     }
 }
 
@@ -151,9 +160,10 @@ impl Walk {
             | E::PlanApproved { request_id, command }
             | E::PlanRejected { request_id, command, .. } => {
                 self.close(request_id, if command.is_some() { S::Running } else { S::Idle });
+                self.answered |= command.is_some();
             }
             E::RequestClosed { request_id } => self.close(request_id, S::Running),
-            E::ContextExhausted {} | E::VoluntaryHandoff { .. } => {
+            E::ContextExhausted { .. } | E::VoluntaryHandoff { .. } => {
                 self.go(&[S::Running], S::ContextExhausted, event)
             }
             E::Approved { .. } | E::Closed {} => self.go(&[S::Idle], S::Completed, event),
@@ -166,6 +176,12 @@ impl Walk {
             E::Retried { .. } => self.go(&[S::Failed], S::Queued, event),
             // A hibernated session has no turn that could go on; its process has taken it along.
             E::RunEnded { status, .. } => {
+                let unheard = self.answered && matches!(self.status, S::Running | S::Interrupted);
+                if unheard && *status == S::Idle {
+                    // The answer that it never had goes as a message, which begins a turn of its own.
+                    self.go(&[S::Running, S::Interrupted], S::Idle, event);
+                }
+                self.answered = false;
                 assert_eq!(*status, self.status);
                 let kept = matches!(
                     status,

@@ -63,24 +63,6 @@ pub(crate) enum Fault {
     Hibernate,
 }
 
-impl Fault {
-    pub(crate) const ALL: [Self; 13] = [
-        Self::Crash,
-        Self::CutOff,
-        Self::Slow,
-        Self::Lag,
-        Self::Deaf,
-        Self::Stuck,
-        Self::LoseCommand,
-        Self::RepeatCommand,
-        Self::LoseAck,
-        Self::RepeatFact,
-        Self::Reorder,
-        Self::Rebel,
-        Self::Hibernate,
-    ];
-}
-
 /// One step. Numbers are places among the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -175,6 +157,7 @@ fn limits() -> Deadlines {
         launched: ticks(2),
         silent: ticks(3),
         replayed: ticks(1),
+        ..Deadlines::default()
     }
 }
 

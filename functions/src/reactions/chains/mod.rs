@@ -1,0 +1,130 @@
+//! What follows from the events of chains and their sessions (S0 8.10, rulings 30, 33 to 35): an exhausted session is
+//! followed by another, late documents and late spend find who works now, a session that is closed completes its chain,
+//! and a chain that is cancelled takes its sessions along.
+//!
+//! Everything looks at the state as it is now and commits under the versions that it looked at, so that it may run
+//! twice, late, or at the same time elsewhere.
+
+mod account;
+mod documents;
+mod ending;
+mod handing_over;
+
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::{AgentSessionId, DomainEvent, SessionChain};
+use pilothouse_store::{Commit, CommitError, LoadedConversation, LoadedOwned, Store};
+
+use crate::app::App;
+use crate::edge::Problem;
+
+/// How often a lost race is run again.
+const TRIES: u32 = 60;
+
+/// Whether something follows for a chain from an event of a session.
+pub(super) const fn concerns(event: &DomainEvent) -> bool {
+    use DomainEvent as E;
+    matches!(
+        event,
+        E::ContextExhausted { .. }
+            | E::VoluntaryHandoff { .. }
+            | E::HandoffDocumentRecorded { .. }
+            | E::RunEnded { status: AgentSessionStatus::ContextExhausted, .. }
+            | E::LateSpend { .. }
+            | E::Closed {}
+            | E::Approved { .. }
+    )
+}
+
+/// Whether something follows from an event of a chain.
+pub(super) const fn concerns_of_chain(event: &DomainEvent) -> bool {
+    matches!(event, DomainEvent::ChainCancelled { .. })
+}
+
+/// Does what `event` of a session asks for.
+pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
+    use DomainEvent as E;
+    if !concerns(event) {
+        return Ok(());
+    }
+    for attempt in 0..TRIES {
+        let Some(member) = Member::load(app, entry.session_id).await? else { return Ok(()) };
+        let commit = match event {
+            E::LateSpend { .. } => account::count(app, &member.chain.value).await?,
+            E::Closed {} | E::Approved { .. } => ending::complete(app, member)?,
+            _ => next_step(app, member).await?,
+        };
+        if settle(app, commit, attempt).await? {
+            return Ok(());
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Does what `event` of a chain asks for.
+pub(super) async fn react_of_chain(app: &App, event: &DomainEvent) -> Result<(), Problem> {
+    let DomainEvent::ChainCancelled { chain_id } = event else { return Ok(()) };
+    let Some(chain) = app.store.any_owned::<SessionChain>(*chain_id).await? else { return Ok(()) };
+    for chained in chain.value.sessions() {
+        ending::cancel(app, chained.session_id).await?;
+    }
+    Ok(())
+}
+
+/// A session with its chain.
+struct Member {
+    loaded: LoadedConversation,
+    chain: LoadedOwned<SessionChain>,
+}
+
+impl Member {
+    async fn load(app: &App, id: AgentSessionId) -> Result<Option<Self>, Problem> {
+        let Some(loaded) = app.store.conversation(id).await? else { return Ok(None) };
+        let Some(chain_id) = loaded.conversation.session.chain_id() else { return Ok(None) };
+        let chain = app.store.any_owned::<SessionChain>(chain_id).await?;
+        Ok(chain.map(|chain| Self { loaded, chain }))
+    }
+
+    fn id(&self) -> AgentSessionId {
+        self.loaded.conversation.session.id()
+    }
+
+    fn is_current(&self) -> bool {
+        self.chain.value.current_session_id() == self.id()
+    }
+}
+
+/// What is next for a session whose context is full.
+async fn next_step(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
+    let session = &member.loaded.conversation.session;
+    if session.status() != AgentSessionStatus::ContextExhausted {
+        return Ok(None);
+    }
+    if member.chain.value.waits_for_continuation(session) {
+        return handing_over::hand_over(app, member).await;
+    }
+    if !member.is_current() {
+        return documents::give_late(app, member).await;
+    }
+    if member.chain.value.status() == pilothouse_domain::chain::SessionChainStatus::Active {
+        return documents::note(app, member);
+    }
+    ending::abandon(app, member)
+}
+
+fn cause(function: &str) -> Cause {
+    Cause::Reaction { function: function.to_owned() }
+}
+
+/// Commits, if there is anything. Whether it is done; otherwise another change came first.
+async fn settle(app: &App, commit: Option<Commit>, attempt: u32) -> Result<bool, Problem> {
+    let Some(commit) = commit else { return Ok(true) };
+    match app.store.commit(commit).await {
+        Ok(()) => Ok(true),
+        Err(CommitError::Conflict) => {
+            tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            Ok(false)
+        }
+        Err(other) => Err(other.into()),
+    }
+}

@@ -1,0 +1,172 @@
+//! Consolidation: an agent folds pills into the instructions, its owner agrees (S0 8.7 `StartSkillConsolidationCommand`,
+//! `ConsolidateSkillCommand`).
+//!
+//! A consolidation is under way from the start of its session to that session's end. What the session's agent proposes stays
+//! with the skill until then, and is applied when the owner closes or approves the session.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{AgentSkill, SkillError};
+use crate::text::SkillInstructions;
+use crate::{AgentSessionId, DomainEvent, Events, MemoryPillId, Occasion, Timestamp};
+
+/// A consolidation that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Consolidation {
+    /// The session that carries it out.
+    pub session_id: AgentSessionId,
+    /// The pills that it was given: those that were Active at its start.
+    pub pill_ids: Vec<MemoryPillId>,
+    /// Since when.
+    pub started_at: Timestamp,
+    /// What its agent proposes so far; a later proposal replaces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Proposal>,
+}
+
+/// What the agent of a consolidation proposes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Proposal {
+    /// The pills that the new instructions hold.
+    pub pill_ids: Vec<MemoryPillId>,
+    /// The new instructions.
+    pub updated_instructions: SkillInstructions,
+    /// When it was made.
+    pub proposed_at: Timestamp,
+}
+
+impl AgentSkill {
+    /// Begins a consolidation of all Active pills by `session_id`.
+    pub fn start_consolidation(
+        &mut self,
+        session_id: AgentSessionId,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SkillError> {
+        if let Some(consolidation) = &self.consolidation {
+            return Err(SkillError::ConsolidationUnderWay { session_id: consolidation.session_id });
+        }
+        if self.active_pills.is_empty() {
+            return Err(SkillError::NothingToConsolidate);
+        }
+        let pill_ids: Vec<_> = self.active_pills.iter().map(|pill| pill.id).collect();
+        let pill_count = pill_ids.len();
+        self.change(cx, |skill| {
+            skill.consolidation =
+                Some(Consolidation { session_id, pill_ids, started_at: cx.now, proposal: None });
+            Ok(DomainEvent::SkillConsolidationStarted { session_id, pill_count })
+        })
+    }
+
+    /// Keeps what the consolidation's agent proposes. The pills must be among those that it was given, and still Active.
+    pub fn propose_consolidation(
+        &mut self,
+        session_id: AgentSessionId,
+        pill_ids: Vec<MemoryPillId>,
+        updated_instructions: SkillInstructions,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SkillError> {
+        let given = match &self.consolidation {
+            Some(consolidation) if consolidation.session_id == session_id => &consolidation.pill_ids,
+            _ => return Err(SkillError::NotConsolidating { session_id }),
+        };
+        let pill_ids: Vec<_> = pill_ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let foreign: Vec<_> = pill_ids.iter().copied().filter(|id| !given.contains(id)).collect();
+        if !foreign.is_empty() {
+            return Err(SkillError::PillsNotActive { pill_ids: foreign });
+        }
+        self.ensure_active(&pill_ids)?;
+        let same = |proposal: &Proposal| {
+            proposal.pill_ids == pill_ids && proposal.updated_instructions == updated_instructions
+        };
+        if self.consolidation.as_ref().and_then(|c| c.proposal.as_ref()).is_some_and(same) {
+            return Ok(Vec::new());
+        }
+        self.change(cx, |skill| {
+            let pill_count = pill_ids.len();
+            if let Some(consolidation) = &mut skill.consolidation {
+                consolidation.proposal =
+                    Some(Proposal { pill_ids, updated_instructions, proposed_at: cx.now });
+            }
+            Ok(DomainEvent::SkillConsolidationProposed { session_id, pill_count })
+        })
+    }
+
+    /// The consolidation's session is Completed: what it proposed is applied. Pills that the owner dismissed meanwhile stay
+    /// dismissed. Without a proposal, or with none of its pills left, nothing is applied.
+    pub fn finish_consolidation(
+        &mut self,
+        session_id: AgentSessionId,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SkillError> {
+        if self.consolidation.as_ref().is_none_or(|c| c.session_id != session_id) {
+            return Ok(Vec::new());
+        }
+        let Some(proposal) = self.consolidation.as_ref().and_then(|c| c.proposal.clone()) else {
+            return Ok(self.abandon_consolidation(session_id, "the agent proposed nothing", cx));
+        };
+        let still_active = |id: &MemoryPillId| self.active_pills.iter().any(|pill| pill.id == *id);
+        let pill_ids: Vec<_> = proposal.pill_ids.into_iter().filter(still_active).collect();
+        if pill_ids.is_empty() {
+            return Ok(self.abandon_consolidation(session_id, "its pills were dismissed meanwhile", cx));
+        }
+        let events = self.consolidate_memory_pills(&pill_ids, proposal.updated_instructions, cx)?;
+        self.consolidation = None;
+        Ok(events)
+    }
+
+    /// The consolidation's session ended another way: nothing is applied, and another one may begin.
+    pub fn abandon_consolidation(
+        &mut self,
+        session_id: AgentSessionId,
+        reason: &str,
+        cx: &Occasion<'_>,
+    ) -> Events {
+        if self.consolidation.take_if(|c| c.session_id == session_id).is_none() {
+            return Vec::new();
+        }
+        self.updated_at = cx.now;
+        vec![DomainEvent::SkillConsolidationAbandoned { session_id, reason: reason.to_owned() }]
+    }
+
+    /// `ConsolidateMemoryPills(pillIds, updatedInstructions)`: marks the pills as Consolidated, replaces the instructions
+    /// and increments the version by 1.
+    pub fn consolidate_memory_pills(
+        &mut self,
+        pill_ids: &[MemoryPillId],
+        updated_instructions: SkillInstructions,
+        cx: &Occasion<'_>,
+    ) -> Result<Events, SkillError> {
+        let pill_ids: BTreeSet<_> = pill_ids.iter().copied().collect();
+        self.ensure_active(&pill_ids)?;
+        let mut changed = self.clone();
+        for id in &pill_ids {
+            let pill = changed.take_pill(*id)?.consolidated(cx.now);
+            changed.settled.push(pill);
+        }
+        let mut events = changed.update_instructions(updated_instructions, true, cx)?;
+        *self = changed;
+        events.push(DomainEvent::SkillConsolidated {
+            new_version: self.version,
+            consolidated_pill_count: pill_ids.len(),
+        });
+        Ok(events)
+    }
+
+    /// Refuses an empty set of pills, and names those that are not Active.
+    fn ensure_active<'a>(&self, ids: impl IntoIterator<Item = &'a MemoryPillId>) -> Result<(), SkillError> {
+        let mut none = true;
+        let active = |id: &MemoryPillId| self.active_pills.iter().any(|pill| pill.id == *id);
+        let pill_ids: Vec<_> =
+            ids.into_iter().inspect(|_| none = false).filter(|id| !active(id)).copied().collect();
+        match (none, pill_ids.is_empty()) {
+            (true, _) => Err(SkillError::NothingToConsolidate),
+            (false, true) => Ok(()),
+            (false, false) => Err(SkillError::PillsNotActive { pill_ids }),
+        }
+    }
+}

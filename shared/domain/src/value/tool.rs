@@ -1,0 +1,335 @@
+//! Tools and subagents that templates and skills give to a session (S0 8.5).
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::{ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName};
+
+/// What a tool takes: a JSON Schema as text (S0 8.5).
+///
+/// The domain asks for JSON that a schema can be, an object or a boolean, of at most [`InputSchema::MAX`] bytes. Whether it keeps
+/// the meta-schema is checked at the edge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct InputSchema(String);
+
+/// A text that no JSON Schema can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidInputSchema {
+    /// Not JSON at all.
+    #[error("must be a JSON Schema as text: {0}")]
+    NotJson(String),
+    /// JSON of another kind.
+    #[error("must be a JSON Schema as text: a JSON object, or `true` or `false`")]
+    NotASchema,
+    /// Larger than a tool's description can be.
+    #[error("must have at most {max} bytes, but has {actual}")]
+    TooLarge {
+        /// The most bytes.
+        max: usize,
+        /// What was given.
+        actual: usize,
+    },
+}
+
+impl InputSchema {
+    /// The most bytes.
+    pub const MAX: usize = 16 * 1024;
+
+    /// Takes the text of a schema.
+    pub fn parse(text: impl Into<String>) -> Result<Self, InvalidInputSchema> {
+        let text = text.into();
+        if text.len() > Self::MAX {
+            return Err(InvalidInputSchema::TooLarge { max: Self::MAX, actual: text.len() });
+        }
+        match serde_json::from_str::<serde_json::Value>(&text) {
+            Ok(serde_json::Value::Object(_) | serde_json::Value::Bool(_)) => Ok(Self(text)),
+            Ok(_) => Err(InvalidInputSchema::NotASchema),
+            Err(e) => Err(InvalidInputSchema::NotJson(e.to_string())),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where a tool's MCP server is: an absolute URI (S0 8.5). Its scheme says which transport: `http`, `https`, `sse`, `stdio`, …
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ServerUri(String);
+
+/// A text that is not an absolute URI.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidServerUri {
+    /// Too long to be one.
+    #[error("must have at most {max} characters")]
+    TooLong {
+        /// The most characters.
+        max: usize,
+    },
+    /// No scheme, or nothing after it.
+    #[error("must be an absolute URI, like https://tools.example.com/mcp")]
+    NotAbsolute,
+    /// A web address without its server.
+    #[error("must name a server, like https://tools.example.com/mcp")]
+    NoHost,
+    /// A character that must be escaped.
+    #[error("must not contain `{0}`; escape it with %")]
+    Character(char),
+}
+
+impl ServerUri {
+    /// The most characters.
+    pub const MAX: usize = 2000;
+
+    /// Takes an absolute URI (RFC 3986, `scheme:` and more).
+    pub fn parse(text: impl Into<String>) -> Result<Self, InvalidServerUri> {
+        let text = text.into();
+        if text.chars().count() > Self::MAX {
+            return Err(InvalidServerUri::TooLong { max: Self::MAX });
+        }
+        let (scheme, rest) = text.split_once(':').ok_or(InvalidServerUri::NotAbsolute)?;
+        if !is_scheme(scheme) || rest.is_empty() {
+            return Err(InvalidServerUri::NotAbsolute);
+        }
+        if let Some(c) = rest.chars().find(|c| !is_uri_character(*c)) {
+            return Err(InvalidServerUri::Character(c));
+        }
+        if let Some(at) = misplaced_percent(rest) {
+            return Err(InvalidServerUri::Character(at));
+        }
+        let needs_host = ["http", "https", "ws", "wss", "sse"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
+        if needs_host && host(rest).is_none() {
+            return Err(InvalidServerUri::NoHost);
+        }
+        Ok(Self(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its scheme, as it was written.
+    pub fn scheme(&self) -> &str {
+        self.0.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+}
+
+fn is_scheme(s: &str) -> bool {
+    s.starts_with(|c: char| c.is_ascii_alphabetic())
+        && s.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+}
+
+fn is_uri_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c)
+}
+
+/// A `%` that two hexadecimal digits do not follow.
+fn misplaced_percent(rest: &str) -> Option<char> {
+    let hex = |s: &str| s.len() >= 2 && s.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    rest.split('%').skip(1).any(|after| !hex(after)).then_some('%')
+}
+
+/// The server of `//user@host:port/path`.
+fn host(rest: &str) -> Option<&str> {
+    let authority = rest.strip_prefix("//")?.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let host = if host.starts_with('[') { host } else { host.split(':').next()? };
+    (!host.is_empty()).then_some(host)
+}
+
+macro_rules! text_like {
+    ($name:ident, $error:ident, $schema:tt) => {
+        impl TryFrom<String> for $name {
+            type Error = $error;
+            fn try_from(s: String) -> Result<Self, $error> {
+                Self::parse(s)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(text: $name) -> Self {
+                text.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+
+text_like!(InputSchema, InvalidInputSchema, {
+    "type": "string", "maxLength": 16384, "contentMediaType": "application/schema+json"
+});
+text_like!(ServerUri, InvalidServerUri, { "type": "string", "format": "uri", "maxLength": 2000 });
+
+/// A tool of an MCP server (S0 8.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpToolDefinition {
+    /// Its name, unique within its template, skill or subagent.
+    pub name: ToolName,
+    /// What it does, for the agent.
+    pub description: ToolDescription,
+    /// What it takes: a JSON Schema as text.
+    pub input_schema: InputSchema,
+    /// Where its server is.
+    pub server_uri: ServerUri,
+}
+
+impl McpToolDefinition {
+    /// The most tools of a template or of a skill.
+    pub const MAX_TOOLS: usize = 50;
+}
+
+/// A subagent that a skill brings along (S0 8.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SkillSubAgentDefinition {
+    /// What the agent calls it by: `test-runner`. Unique within its skill.
+    pub name: SubAgentName,
+    /// What it is for.
+    pub description: ToolDescription,
+    /// Its model.
+    pub model_id: ModelId,
+    /// What its system prompt adds.
+    pub instructions: SkillInstructions,
+    /// Its tools; at most [`SkillSubAgentDefinition::MAX_TOOLS`], each name once.
+    #[serde(default)]
+    pub tool_definitions: Vec<McpToolDefinition>,
+}
+
+/// A list of definitions that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDefinitions {
+    /// Names that stand there twice.
+    #[error("{what} names must be unique; these stand there more than once: {}", .names.join(", "))]
+    Duplicates {
+        /// Of what: `tool`, `subagent`.
+        what: &'static str,
+        /// The names, each once.
+        names: Vec<String>,
+    },
+    /// Too many of them.
+    #[error("there can be at most {max} {what}s, but there are {actual}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The most.
+        max: usize,
+        /// How many there are.
+        actual: usize,
+    },
+}
+
+/// Refuses a list of `what` that is too long or in which a name stands twice.
+pub fn check_names<'a>(
+    what: &'static str,
+    max: usize,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), InvalidDefinitions> {
+    let names: Vec<_> = names.collect();
+    if names.len() > max {
+        return Err(InvalidDefinitions::TooMany { what, max, actual: names.len() });
+    }
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<_> = names.into_iter().filter(|name| !seen.insert(*name)).collect();
+    if twice.is_empty() {
+        return Ok(());
+    }
+    Err(InvalidDefinitions::Duplicates { what, names: twice.into_iter().map(str::to_owned).collect() })
+}
+
+/// Refuses tools of a template or skill that are too many or bear the same name (S0 8.4).
+pub fn check_tools(tools: &[McpToolDefinition]) -> Result<(), InvalidDefinitions> {
+    check_names("tool", McpToolDefinition::MAX_TOOLS, tools.iter().map(|t| t.name.as_str()))
+}
+
+impl SkillSubAgentDefinition {
+    /// The most subagents of a skill.
+    pub const MAX_SUB_AGENTS: usize = 20;
+    /// The most tools of one subagent.
+    pub const MAX_TOOLS: usize = 20;
+
+    /// Refuses tools that are too many or bear the same name.
+    pub fn check(&self) -> Result<(), InvalidDefinitions> {
+        let names = self.tool_definitions.iter().map(|t| t.name.as_str());
+        check_names("tool", Self::MAX_TOOLS, names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_json_that_a_schema_can_be() {
+        assert!(InputSchema::parse(r#"{"type":"object"}"#).is_ok());
+        assert!(InputSchema::parse("true").is_ok());
+        assert_eq!(InputSchema::parse("[]"), Err(InvalidInputSchema::NotASchema));
+        assert!(matches!(InputSchema::parse(""), Err(InvalidInputSchema::NotJson(_))));
+        assert!(matches!(InputSchema::parse("{"), Err(InvalidInputSchema::NotJson(_))));
+        let large = format!(r#"{{"title":"{}"}}"#, "x".repeat(InputSchema::MAX));
+        assert!(matches!(InputSchema::parse(large), Err(InvalidInputSchema::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_server_has_an_absolute_uri() {
+        for good in [
+            "https://tools.example.com/mcp",
+            "http://[::1]:8080/",
+            "HTTP://user@localhost:1/?a=b#c",
+            "stdio:///usr/bin/server?arg=x%20y",
+            "urn:mcp:tools",
+        ] {
+            assert_eq!(ServerUri::parse(good).map(String::from), Ok(good.to_owned()));
+        }
+        for (bad, why) in [
+            ("tools.example.com/mcp", InvalidServerUri::NotAbsolute),
+            ("/mcp", InvalidServerUri::NotAbsolute),
+            ("", InvalidServerUri::NotAbsolute),
+            ("https:", InvalidServerUri::NotAbsolute),
+            ("1x:y", InvalidServerUri::NotAbsolute),
+            ("https:///mcp", InvalidServerUri::NoHost),
+            ("https:tools", InvalidServerUri::NoHost),
+            ("https://:80/", InvalidServerUri::NoHost),
+            ("https://tools.example.com/a b", InvalidServerUri::Character(' ')),
+            ("https://tools.example.com/%4", InvalidServerUri::Character('%')),
+            ("https://tools.example.com/<>", InvalidServerUri::Character('<')),
+        ] {
+            assert_eq!(ServerUri::parse(bad), Err(why), "{bad}");
+        }
+        assert!(ServerUri::parse(format!("x:{}", "y".repeat(2000))).is_err());
+    }
+
+    #[test]
+    fn every_name_that_stands_there_twice_is_named_once() {
+        let names = ["a", "b", "a", "c", "b", "a"];
+        assert_eq!(
+            check_names("tool", 9, names.into_iter()),
+            Err(InvalidDefinitions::Duplicates { what: "tool", names: vec!["a".into(), "b".into()] })
+        );
+        assert!(check_names("tool", 9, ["a", "A"].into_iter()).is_ok());
+        assert!(matches!(
+            check_names("tool", 2, ["a", "b", "c"].into_iter()),
+            Err(InvalidDefinitions::TooMany { max: 2, actual: 3, .. })
+        ));
+    }
+}

@@ -1,0 +1,396 @@
+//! Going on by itself (S0 8.5, 8.10; ruling 36).
+
+use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState,
+};
+use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource};
+use pilothouse_domain::{CommandId, DomainEvent};
+use uuid::Uuid;
+
+use crate::scene::{Scene, asks, completes, criterion, ends, output, starts, starts_with, turn, used};
+
+fn count(scene: &Scene) -> u32 {
+    scene.conv.session.auto_continue().unwrap().current_continuation_count
+}
+
+fn validating(scene: &Scene) -> bool {
+    scene.conv.session.is_validating()
+}
+
+fn pending_review(scene: &Scene) -> bool {
+    scene.conv.session.has_pending_review()
+}
+
+fn turns(scene: &Scene) -> u32 {
+    scene.conv.session.metrics().turn_count
+}
+
+fn completes_with(id: &str, files: u32) -> AgentFact {
+    AgentFact::TurnCompleted { turn: turn(id), output: Some(output(files)) }
+}
+
+/// Why the loop ended in the latest step.
+fn end(scene: &Scene) -> Option<AutoContinueEnd> {
+    scene.last.iter().find_map(|event| match event {
+        DomainEvent::AutoContinueStopped { cause, .. } => Some(*cause),
+        _ => None,
+    })
+}
+
+/// What goes on: the message that the latest step sent, as the agent takes it into turn `id`.
+fn goes_on(scene: Scene, id: &str) -> Scene {
+    let message = scene.last.iter().find_map(|event| match event {
+        DomainEvent::MessageDispatched { message_id, .. } => Some(*message_id),
+        _ => None,
+    });
+    let message = message.expect("a message was sent");
+    scene
+        .told(AgentFact::MessageInjecting(message))
+        .told(AgentFact::TurnStarted { turn: turn(id), message: Some(message) })
+        .told(AgentFact::MessageInjected(message))
+}
+
+#[test]
+fn a_turn_ends_when_its_criteria_are_met() {
+    Scene::looping(5)
+        .told(completes_with("t1", 3))
+        .then_events(&["ValidationRequested"])
+        .then_status(S::Running)
+        .then(validating, &true)
+        .then(turns, &0)
+        .refuses("invalid-transition", Scene::close)
+        .validates(true)
+        .then_events(&["ValidationPassed", "OutputReady"])
+        .then_status(S::Idle)
+        .then(validating, &false)
+        .then(pending_review, &true)
+        .then(turns, &1)
+        .then(count, &0);
+}
+
+#[test]
+fn criteria_that_are_not_met_start_the_next_turn() {
+    let scene = Scene::looping(5)
+        .told(completes("t1"))
+        .validates(false)
+        .then_events(&["ValidationFailed", "MessageEnqueued", "MessageDispatched"])
+        .then_status(S::Running)
+        .then(count, &1);
+    let message = &scene.conv.queue.messages()[0];
+    assert_eq!((message.source, message.priority), (MessageSource::System, MessagePriority::Immediate));
+    assert_eq!(
+        message.content.as_str(),
+        "Validation failed: TestsPassing: `make test` failed with exit code 2. Continue working."
+    );
+    goes_on(scene, "t2")
+        .then_status(S::Running)
+        .then(|s| s.conv.session.turn().map(|t| t.id.clone()), &Some(turn("t2")))
+        .then_queue(&[], &[])
+        .told(completes("t2"))
+        .then_events(&["ValidationRequested"])
+        .validates(true)
+        .then_status(S::Idle)
+        .then(turns, &2)
+        .then(count, &1);
+}
+
+/// What a turn brings that does not meet the criteria waits for the one that does.
+#[test]
+fn output_is_for_review_when_the_criteria_are_met() {
+    let scene = Scene::looping(5).told(completes_with("t1", 3)).validates(false).then(pending_review, &false);
+    goes_on(scene, "t2")
+        .told(completes("t2"))
+        .validates(true)
+        .then_event("OutputReady")
+        .then(|s| s.conv.session.output().unwrap().output.files_changed, &3)
+        .then(pending_review, &true);
+}
+
+#[test]
+fn it_goes_on_as_often_as_it_may_and_tells_its_owner() {
+    let scene = Scene::looping(1).told(completes("t1")).validates(false);
+    goes_on(scene, "t2")
+        .told(completes_with("t2", 4))
+        .validates(false)
+        .then_events(&["AutoContinueStopped", "TurnCompleted"])
+        .then(end, &Some(AutoContinueEnd::MaxContinuations))
+        .then_status(S::Idle)
+        .then(pending_review, &false)
+        .then(|s| s.conv.session.output().unwrap().output.files_changed, &4)
+        .then(count, &1)
+        .when(Scene::close)
+        .then_status(S::Completed);
+}
+
+#[test]
+fn a_retry_counts_anew() {
+    let scene = Scene::looping(1).told(completes("t1")).validates(false);
+    goes_on(scene, "t2")
+        .told(ends(true))
+        .then_status(S::Failed)
+        .when(|s| s.die(true))
+        .when(Scene::retry)
+        .then(count, &0)
+        .wakes()
+        .told(starts("t3"))
+        .told(completes("t3"))
+        .validates(false)
+        .then_event("ValidationFailed")
+        .then(count, &1);
+}
+
+/// The owner's word goes first; the turn that it begins is validated at its end.
+#[test]
+fn a_message_goes_before_the_validation() {
+    Scene::looping(5)
+        .when(|s| s.follow_up(1))
+        .told(completes("t1"))
+        .then_events(&["ValidationAbandoned", "TurnCompleted", "MessageDispatched"])
+        .then_status(S::Idle)
+        .told(starts_with("t2", 1))
+        .told(completes("t2"))
+        .then_events(&["ValidationRequested"]);
+    let scene = Scene::looping(5).told(completes_with("t1", 1));
+    let result = crate::scene::validated(&scene, false);
+    scene
+        .when(|s| s.steer(1))
+        .then_events(&["MessageEnqueued", "ValidationAbandoned", "OutputReady", "MessageDispatched"])
+        .then_status(S::Idle)
+        .refuses("turn-starting", |s| s.approve(s.output_id()))
+        .told(result)
+        .then_ignored("stale-ack")
+        .then(count, &0)
+        .told(starts_with("t2", 1))
+        .then_status(S::Running);
+}
+
+#[test]
+fn only_the_ordered_validation_counts() {
+    let stale = AgentFact::Validated {
+        command: CommandId::new(Uuid::from_u128(99_999)),
+        results: vec![criterion(true)],
+    };
+    Scene::looping(5)
+        .told(stale.clone())
+        .then_ignored("stale-ack")
+        .told(completes("t1"))
+        .told(stale)
+        .then_ignored("stale-ack")
+        .then(validating, &true)
+        .told(completes("t1"))
+        .then_ignored("RecordTurnCompleted does not apply while Running")
+        .told(asks("q1"))
+        .then_ignored("RecordUserQuestionAsked does not apply while Running")
+        .then(validating, &true);
+}
+
+/// The turn had ended by itself (ruling 17): an interrupt ends the loop, and the turn counts.
+#[test]
+fn an_interrupt_ends_the_validation() {
+    let scene = Scene::looping(5).told(completes_with("t1", 2));
+    let late = crate::scene::validated(&scene, false);
+    scene
+        .when(Scene::interrupt)
+        .then_status(S::Interrupting)
+        .told(late)
+        .then_ignored("stale-ack")
+        .told_done(Command::Interrupt)
+        .then_status(S::Idle)
+        .then_event("OutputReady")
+        .then(turns, &1)
+        .then(count, &0);
+}
+
+/// Suspended while its criteria are checked, they are checked anew when it goes on.
+#[test]
+fn a_pause_puts_the_validation_off() {
+    Scene::looping(5)
+        .told(completes("t1"))
+        .when(Scene::pause)
+        .told_done(Command::Pause)
+        .then_status(S::Paused)
+        .then(validating, &false)
+        .when(Scene::resume)
+        .told_done(Command::Resume)
+        .then_event("ValidationRequested")
+        .then_status(S::Running)
+        .validates(true)
+        .then_status(S::Idle);
+}
+
+#[test]
+fn a_cancellation_ends_the_validation() {
+    Scene::looping(5)
+        .told(completes("t1"))
+        .when(Scene::cancel)
+        .told_done(Command::Stop)
+        .then_status(S::Cancelled)
+        .then(validating, &false);
+}
+
+/// The turn was over: its session did not fail with the sidecar (rulings 14, 17), and its owner is told.
+#[test]
+fn a_sidecar_that_dies_while_it_validates_fails_nothing() {
+    Scene::looping(5)
+        .told(completes_with("t1", 1))
+        .when(|s| s.die(true))
+        .then_hibernated(S::Idle)
+        .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
+        .then(pending_review, &true)
+        .when(|s| s.follow_up(1))
+        .then_event("SlotWanted")
+        .wakes()
+        .then_event("MessageDispatched");
+}
+
+/// The message to go on survives the sidecar that should have taken it.
+#[test]
+fn a_sidecar_that_dies_before_it_goes_on_is_followed_by_another() {
+    Scene::looping(5)
+        .told(completes("t1"))
+        .validates(false)
+        .then_status(S::Running)
+        .when(|s| s.die(true))
+        .then_status(S::Idle)
+        .then_event("SlotWanted")
+        .wakes()
+        .then_event("MessageDispatched");
+}
+
+/// An agent that ends with its turn leaves a sidecar that can still check; going on takes a new run.
+#[test]
+fn an_agent_that_ended_is_validated_too() {
+    Scene::looping(5)
+        .told(completes_with("t1", 1))
+        .told(ends(false))
+        .then(validating, &true)
+        .then(|s| s.conv.session.is_live(), &true);
+    Scene::looping(5)
+        .told(ends(false))
+        .then_events(&["ValidationRequested"])
+        .validates(true)
+        .then_events(&["ValidationPassed", "TurnCompleted", "RunStopOrdered"])
+        .then_status(S::Idle);
+    Scene::looping(5)
+        .told(ends(false))
+        .validates(false)
+        .then_events(&["ValidationFailed", "RunStopOrdered", "MessageEnqueued"])
+        .when(|s| s.die(true))
+        .then_event("SlotWanted")
+        .wakes()
+        .then_event("MessageDispatched");
+}
+
+/// An error of an agent whose turn was over fails no turn.
+#[test]
+fn an_error_after_the_turn_does_not_end_the_loop() {
+    let scene = Scene::looping(5).told(completes("t1"));
+    let result = crate::scene::validated(&scene, true);
+    scene
+        .told(ends(true))
+        .then_status(S::Running)
+        .told(result)
+        .then_status(S::Idle)
+        .then_event("RunStopOrdered");
+}
+
+#[test]
+fn a_spent_budget_ends_the_loop() {
+    let scene = Scene::looping(5).told(completes("t1"));
+    let result = crate::scene::validated(&scene, false);
+    scene
+        .told(used("1"))
+        .then(end, &Some(AutoContinueEnd::BudgetExhausted))
+        .then_status(S::Idle)
+        .told(result)
+        .then_ignored("stale-ack");
+}
+
+/// Nothing hangs: a command that is not received goes out once more, then the process is stopped (ruling 12).
+#[test]
+fn a_validation_that_is_not_received_is_ordered_once_more_then_the_process_is_stopped() {
+    Scene::looping(5)
+        .told(completes("t1"))
+        .when(|s| s.clock_with_heartbeats(30))
+        .then_events(&["CommandReissued"])
+        .when(|s| s.clock_with_heartbeats(30))
+        .then_events(&["RunStopOrdered"])
+        .when(|s| s.die(true))
+        .then_hibernated(S::Idle)
+        .then(end, &Some(AutoContinueEnd::ValidationUnavailable));
+}
+
+/// The sidecar keeps the limit itself; here it has a minute more.
+#[test]
+fn a_validation_without_a_result_ends_the_loop() {
+    let scene = Scene::looping(5).told(completes("t1"));
+    let AgentFact::Validated { command, .. } = crate::scene::validated(&scene, true) else { panic!() };
+    scene
+        .told(AgentFact::CommandReceived(command))
+        .when(|s| s.clock_with_heartbeats(659))
+        .then(validating, &true)
+        .when(|s| s.clock_with_heartbeats(1))
+        .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
+        .then_status(S::Idle)
+        .then(|s| s.conv.session.is_live(), &true);
+}
+
+/// A sidecar that breaks it off, or does not know how to, does not pass anything.
+#[test]
+fn a_broken_off_validation_passes_nothing() {
+    let ordered = |scene: &Scene| match crate::scene::validated(scene, true) {
+        AgentFact::Validated { command, .. } => command,
+        _ => panic!(),
+    };
+    let scene = Scene::looping(5).told(completes("t1"));
+    let command = ordered(&scene);
+    scene
+        .told(AgentFact::Validated { command, results: Vec::new() })
+        .then_taken(Outcome::Applied)
+        .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
+        .then_status(S::Idle);
+    let scene = Scene::looping(5).told(completes("t1"));
+    let command = ordered(&scene);
+    let refusal =
+        AgentFact::CommandRefused { command, code: "invalid".to_owned(), message: "What?".to_owned() };
+    scene.told(refusal).then(end, &Some(AutoContinueEnd::ValidationUnavailable)).then_status(S::Idle);
+}
+
+/// A message to go on that the agent does not take leaves nothing waiting.
+#[test]
+fn a_refused_message_to_go_on_rests() {
+    let scene = Scene::looping(5).told(completes("t1")).validates(false);
+    let command = scene.last.iter().find_map(|event| match event {
+        DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
+        _ => None,
+    });
+    let refusal = AgentFact::CommandRefused {
+        command: command.unwrap(),
+        code: "not-supported".to_owned(),
+        message: "No".to_owned(),
+    };
+    scene.told(refusal).then(end, &Some(AutoContinueEnd::NotDelivered)).then_status(S::Idle);
+}
+
+/// A turn that the agent begins by itself is the one that is validated.
+#[test]
+fn an_agent_that_goes_on_by_itself_is_validated_later() {
+    Scene::looping(5)
+        .told(completes("t1"))
+        .told(starts("t2"))
+        .then_events(&["ValidationAbandoned", "TurnCompleted", "TurnStarted"])
+        .then_status(S::Running)
+        .told(completes("t2"))
+        .then_events(&["ValidationRequested"]);
+}
+
+/// Restarts change nothing: the whole loop stands in the session.
+#[test]
+fn a_validation_survives_being_stored() {
+    let scene = Scene::looping(5).told(completes_with("t1", 1)).told(ends(false));
+    let stored = serde_json::to_string(&scene.conv.session).unwrap();
+    let loaded: pilothouse_domain::AgentSession = serde_json::from_str(&stored).unwrap();
+    assert_eq!(loaded, scene.conv.session);
+    let _ = ProcessState::Alive;
+}

@@ -1,0 +1,424 @@
+//! Chains: exhaustion, documents, handovers, one account (S0 8.4, rulings 30, 33 to 35).
+
+use pilothouse_domain::chain::{ChainError, ChainOperation as Op, HandedOver, SessionChainStatus as C};
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError};
+use pilothouse_domain::value::{
+    HandoffDocument, RecordedHandoff, Remembered, SessionTask, SessionTaskStatus,
+};
+use pilothouse_domain::{AgentSessionId, Deadlines, DomainEvent, Occasion, SessionChain, Usd};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::scene::{Ids, Scene, ends, starts, usd, used};
+
+pub(crate) fn written(words: &str) -> AgentFact {
+    AgentFact::HandoffWritten(Box::new(document(words)))
+}
+
+fn document(words: &str) -> HandoffDocument {
+    HandoffDocument::of_agent(words, "the rest", None)
+}
+
+fn session(n: u128) -> AgentSessionId {
+    AgentSessionId::new(Uuid::from_u128(n))
+}
+
+/// The chain that the latest step of a scene began.
+fn begun(scene: &Scene) -> SessionChain {
+    SessionChain::begun_by(&scene.last, &scene.conv.session, scene.now).expect("a chain begins").0
+}
+
+fn recorded(scene: &Scene) -> RecordedHandoff {
+    scene.conv.session.handoff_document().expect("a document").clone()
+}
+
+/// Exhausted, with its document, and its run over.
+fn over() -> (Scene, SessionChain) {
+    let scene = Scene::running().told(AgentFact::ContextExhausted);
+    let chain = begun(&scene);
+    let mut scene = scene.told(written("half"));
+    scene.die(true).unwrap();
+    (scene, chain)
+}
+
+fn hand_over(scene: &mut Scene, chain: &mut SessionChain) -> HandedOver {
+    let document = recorded(scene);
+    // Counted ids come close to that of the scene's session.
+    scene.ids.0 = scene.ids.0.max(1_000);
+    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
+    chain.hand_over(&mut scene.conv, &document, &mut cx).unwrap()
+}
+
+#[test]
+fn the_first_exhaustion_begins_a_chain_and_a_later_one_does_not() {
+    let scene = Scene::running().told(AgentFact::ContextExhausted);
+    let chain = begun(&scene);
+    assert_eq!(Some(chain.id()), scene.conv.session.chain_id());
+    assert_eq!(chain.current_session_id(), scene.conv.session.id());
+    assert_eq!((chain.len(), chain.handoffs().len(), chain.status()), (1, 0, C::Active));
+
+    let (mut scene, mut chain) = over();
+    let mut next = hand_over(&mut scene, &mut chain).continuation;
+    let mut pool = SessionPool::default();
+    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
+    pool.allocate(&mut next.session, &mut cx).unwrap();
+    scene.conv = next;
+    let scene = scene.told(AgentFact::SidecarReady(crate::scene::can_all())).told(starts("t1"));
+    let scene = scene.told(AgentFact::ContextExhausted);
+    assert_eq!(scene.conv.session.chain_id(), Some(chain.id()));
+    assert_eq!(SessionChain::begun_by(&scene.last, &scene.conv.session, scene.now), None);
+}
+
+/// The agent gets the time to write its document, but not for ever; `session_end` ends the waiting (ruling 34).
+#[test]
+fn an_exhausted_agent_is_stopped_when_its_document_is_there_or_does_not_come() {
+    let stopped =
+        |scene: &Scene| scene.last.iter().any(|event| matches!(event, DomainEvent::RunStopOrdered { .. }));
+    let waiting = Scene::running().told(AgentFact::ContextExhausted);
+    assert!(!stopped(&waiting) && waiting.conv.session.awaits_document());
+    assert!(stopped(&waiting.clone().told(written("half"))));
+    assert!(stopped(&waiting.clone().told(ends(true))), "an end in an error is an end");
+    let mut late = waiting;
+    late.clock_with_heartbeats(119).unwrap();
+    assert!(!stopped(&late) && late.conv.session.awaits_document());
+    late.clock_with_heartbeats(2).unwrap();
+    assert!(stopped(&late));
+    // A document that came before leaves nothing to wait for.
+    assert!(stopped(&Scene::running().told(written("half")).told(AgentFact::ContextExhausted)));
+}
+
+/// The API call and the raw event of one handoff count once, in either order (ruling 34).
+#[test]
+fn a_handoff_that_is_told_twice_counts_once() {
+    let over = || AgentFact::HandedOver { reason: "full".to_owned() };
+    let mut scene = Scene::running();
+    scene
+        .commit::<SessionError>(|conv, cx| {
+            let mut events = conv.observe(over(), "hash", cx).events;
+            events.extend(conv.observe(written("half"), "hash", cx).events);
+            Ok(events)
+        })
+        .unwrap();
+    assert_eq!(scene.conv.session.status(), S::ContextExhausted);
+    let first = recorded(&scene);
+    let scene = scene.told(over()).told(written("half"));
+    assert_eq!(recorded(&scene), first);
+    assert!(scene.last.is_empty());
+}
+
+#[test]
+fn the_agents_own_document_replaces_a_synthesized_one_and_never_the_other_way_round() {
+    let mut scene = Scene::running().told(AgentFact::ContextExhausted);
+    let synthesized = HandoffDocument::synthesized(Remembered {
+        session: &scene.conv.session,
+        last_words: &["I read the tests.".to_owned()],
+    });
+    scene
+        .commit::<SessionError>(|conv, cx| Ok(conv.session.record_handoff(synthesized.clone(), cx)))
+        .unwrap();
+    assert!(recorded(&scene).document.summary.as_str().contains("I read the tests."));
+    let mut scene = scene.told(written("half"));
+    assert_eq!(recorded(&scene).document, document("half"));
+    scene.commit::<SessionError>(|conv, cx| Ok(conv.session.record_handoff(synthesized, cx))).unwrap();
+    assert_eq!(recorded(&scene).document, document("half"));
+}
+
+#[test]
+fn a_synthesized_document_has_the_tasks_and_fits_whatever_was_said() {
+    let task = |id: &str, status| SessionTask {
+        id: id.to_owned(),
+        subject: format!("task {id} {}", "x".repeat(400)),
+        status,
+        active_form: None,
+        updated_at: Scene::new().now,
+    };
+    let tasks: Vec<_> = (0..100).map(|n| task(&n.to_string(), SessionTaskStatus::Pending)).collect();
+    let scene = Scene::running().told(AgentFact::TasksReplaced(tasks));
+    let words = vec!["ä\0".repeat(5000); 9];
+    let document =
+        HandoffDocument::synthesized(Remembered { session: &scene.conv.session, last_words: &words });
+    assert!(document.synthesized && document.remaining_work.as_str().contains("task 0"));
+    assert!(document.remaining_work.as_str().chars().count() <= 4000);
+    assert!(document.summary.as_str().chars().count() <= 4000);
+}
+
+/// Everything that is carried over (ruling 34), and the messages that wait, in their order (ruling 30).
+#[test]
+fn the_continuation_has_what_its_predecessor_had() {
+    let scene = Scene::running()
+        .when(|s| s.follow_up(1))
+        .when(|s| s.follow_up(2))
+        .told(used("0.4"))
+        .told(AgentFact::ContextExhausted);
+    let mut chain = begun(&scene);
+    let mut scene = scene.told(written("half"));
+    scene.die(true).unwrap();
+    assert!(chain.waits_for_continuation(&scene.conv.session));
+    let before = scene.conv.clone();
+    let handed = hand_over(&mut scene, &mut chain);
+
+    let next = &handed.continuation;
+    assert_eq!(next.queue, before.queue);
+    assert!(scene.conv.queue.messages().is_empty());
+    let (old, new) = (&scene.conv.session, &next.session);
+    assert_eq!((old.continuation(), new.status()), (Some(new.id()), S::Queued));
+    assert_eq!(new.working_directory(), old.working_directory());
+    assert_eq!(new.settings(), old.settings());
+    assert_eq!(new.objective(), chain.original_objective());
+    assert_eq!(new.continues().unwrap().document.as_ref(), old.handoff_document());
+    assert_eq!((new.budget().carried_usd(), new.budget().estimated_cost_usd()), (usd("0.4"), Usd::ZERO));
+    assert_eq!(new.budget().remaining_usd(), usd("0.6"));
+    let handoff = chain.handoff_from(old.id()).unwrap();
+    assert_eq!((handoff.id, handoff.to_session_id), (recorded(&scene).id, Some(new.id())));
+    // Done once: nothing waits any more.
+    assert!(!chain.waits_for_continuation(&scene.conv.session));
+    // What would change it now is refused with the name of who goes on.
+    let refused = scene.conv.session.check(pilothouse_domain::session::Operation::RequestCancel);
+    assert_eq!(refused, Err(SessionError::Continued { continuation: new.id() }));
+}
+
+/// A message that the agent may or may not have got stays marked so (ruling 30).
+#[test]
+fn unacknowledged_messages_move_and_uncertain_ones_stay_uncertain() {
+    let scene = Scene::running().when(|s| s.steer(1));
+    let scene = scene.told(AgentFact::ContextExhausted);
+    let mut chain = begun(&scene);
+    let mut scene = scene.told(written("half"));
+    scene.die(false).unwrap();
+    let handed = hand_over(&mut scene, &mut chain);
+    let [message] = handed.continuation.queue.messages() else { panic!("one message") };
+    assert!(message.delivery_uncertain && !message.sent);
+}
+
+/// A handoff takes the slot along, also past who waits in line (ruling 21).
+#[test]
+fn the_slot_goes_to_the_continuation() {
+    let (mut scene, mut chain) = over();
+    let mut pool = SessionPool::default();
+    pool.configure(1).unwrap();
+    let mut ids = Ids(50_000);
+    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut ids);
+    let mut other = Scene::new().conv.session;
+    let from = other.id();
+    pool.allocate(&mut other, &mut cx).unwrap();
+    let mut handed = hand_over(&mut scene, &mut chain);
+    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut ids);
+    let (allocation, _) = pool.transfer(from, &mut handed.continuation.session, &mut cx).unwrap();
+    assert!(matches!(allocation, Allocation::Allocated(_)));
+    assert_eq!(pool.leases().keys().copied().collect::<Vec<_>>(), [handed.continuation.session.id()]);
+    let again = pool.transfer(from, &mut handed.continuation.session, &mut cx).unwrap();
+    assert_eq!(again, (Allocation::NotWanted, Vec::new()));
+}
+
+/// Nothing left: the continuation stays Queued until the cap is raised (ruling 33).
+#[test]
+fn a_continuation_that_cannot_be_paid_for_waits_for_the_cap() {
+    let scene = Scene::running().told(AgentFact::ContextExhausted);
+    let mut chain = begun(&scene);
+    let mut scene = scene.told(written("half")).told(used("1.2"));
+    scene.die(true).unwrap();
+    let mut next = hand_over(&mut scene, &mut chain).continuation.session;
+    let mut pool = SessionPool::default();
+    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
+    assert!(next.waits_for_budget());
+    assert_eq!(pool.allocate(&mut next, &mut cx).unwrap(), (Allocation::NotWanted, Vec::new()));
+    assert_eq!(next.change_budget(usd("1.2"), None).unwrap_err().code(), "cap-below-spend");
+    let events = next.change_budget(usd("2"), None).unwrap();
+    assert!(events.iter().any(|event| matches!(event, DomainEvent::SlotWanted { .. })));
+    assert!(matches!(pool.allocate(&mut next, &mut cx).unwrap().0, Allocation::Allocated(_)));
+}
+
+/// Late spend counts once, however often it is counted (ruling 33).
+#[test]
+fn late_spend_counts_and_never_twice() {
+    let (mut scene, mut chain) = over();
+    let mut next = hand_over(&mut scene, &mut chain).continuation.session;
+    scene.tell_late(used("0.9"));
+    assert!(scene.last.contains(&DomainEvent::LateSpend { total_cost_usd: usd("0.9") }));
+    let events = next.carry_spend(usd("0.9"));
+    assert!(events.iter().any(|event| matches!(event, DomainEvent::BudgetWarning { .. })));
+    assert_eq!(next.carry_spend(usd("0.9")), Vec::new());
+    assert_eq!(next.carry_spend(usd("0.5")), Vec::new(), "what is counted is not taken back");
+    assert_eq!(next.budget().account_usd(), usd("0.9"));
+}
+
+/// Until the continuation has begun the late document replaces the one that was given; then it is said to it (ruling 34).
+#[test]
+fn a_late_document_replaces_or_is_said() {
+    let (mut scene, mut chain) = over();
+    let from = scene.conv.session.id();
+    let mut next = hand_over(&mut scene, &mut chain).continuation;
+    let scene = scene.told(written("more"));
+    let late = recorded(&scene);
+    assert_eq!(chain.correct_document(from, &late).len(), 1);
+    assert_eq!(chain.correct_document(from, &late), Vec::new(), "the same one once more");
+
+    let mut ids = Ids(70_000);
+    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut ids);
+    next.take_late_document(from, &late, &mut cx);
+    assert_eq!(next.session.continues().unwrap().document, Some(late));
+    assert!(next.queue.messages().is_empty());
+
+    // The same with a session that runs: it is said, however long it is.
+    let mut begun = Scene::running();
+    let long = RecordedHandoff {
+        document: HandoffDocument::of_agent(&"a".repeat(4000), &"b".repeat(4000), None),
+        ..recorded(&scene)
+    };
+    begun.commit::<SessionError>(|conv, cx| Ok(conv.take_late_document(from, &long, cx))).unwrap();
+    let said: String = begun.conv.queue.messages().iter().map(|m| m.content.as_str()).collect();
+    assert!(said.contains(&"a".repeat(4000)) && said.contains(&"b".repeat(4000)), "nothing is cut");
+}
+
+/// The whole table: Completed and Cancelled take nothing any more.
+#[test]
+fn a_chain_that_is_over_stays_so() {
+    for from in C::ALL {
+        for operation in Op::ALL {
+            let to = match (from, operation) {
+                (C::Active, Op::InitiateHandoff | Op::AttachSession) => Some(C::Active),
+                (C::Active, Op::Complete) => Some(C::Completed),
+                (C::Active, Op::Cancel) => Some(C::Cancelled),
+                (C::Completed | C::Cancelled, _) => None,
+            };
+            assert_eq!(operation.next(from), to, "{operation:?} from {from}");
+        }
+    }
+    let (scene, chain) = over();
+    let document = recorded(&scene);
+    for end in [
+        |chain: &mut SessionChain, now| chain.complete(S::Idle, Usd::ZERO, now),
+        |chain: &mut SessionChain, now| chain.cancel(now),
+    ] {
+        let mut chain = chain.clone();
+        end(&mut chain, scene.now).unwrap();
+        let ended = chain.clone();
+        let over = ChainError::NotActive { status: chain.status() };
+        assert_eq!(chain.initiate_handoff(scene.conv.session.id(), &document), Err(over.clone()));
+        assert_eq!(chain.attach_session(session(1), scene.now), Err(over.clone()));
+        assert_eq!(chain.complete(S::Idle, Usd::ZERO, scene.now), Err(over.clone()));
+        assert_eq!(chain.cancel(scene.now), Err(over));
+        assert_eq!(chain, ended, "a refusal changes nothing");
+        assert!(!chain.waits_for_continuation(&scene.conv.session));
+    }
+}
+
+#[test]
+fn a_chain_is_completed_when_its_current_session_rests_or_is_completed() {
+    let (scene, chain) = over();
+    for status in S::ALL {
+        let mut chain = chain.clone();
+        let result = chain.complete(status, usd("1"), scene.now);
+        if matches!(status, S::Idle | S::Completed) {
+            assert!(result.is_ok() && chain.completed_at() == Some(scene.now), "{status}");
+        } else {
+            assert_eq!(result.unwrap_err().code(), "chain-busy", "{status}");
+            assert_eq!((chain.status(), chain.completed_at()), (C::Active, None));
+        }
+    }
+}
+
+/// Its owner attaches a session when the current one is over, and no continuation is on its way by itself.
+#[test]
+fn an_owner_attaches_a_session_when_the_current_one_is_over() {
+    let (_, chain) = over();
+    for status in S::ALL {
+        let scene = Scene::in_status(status);
+        let open = matches!(status, S::Cancelled | S::Completed | S::Failed);
+        assert_eq!(chain.ensure_open(&scene.conv.session).is_ok(), open, "{status}");
+    }
+    let mut failed = Scene::in_status(S::Failed);
+    let mut chain = SessionChain::create(
+        chain.id(),
+        failed.conv.session.owner_id().clone(),
+        failed.conv.session.objective().clone(),
+        failed.conv.session.id(),
+        failed.now,
+    )
+    .0;
+    let mut new: Conversation = Scene::new().conv;
+    let mut ids = Ids(90_000);
+    let cx = Occasion::new(failed.now, Deadlines::default(), &mut ids);
+    let (mut first, _) = (failed.conv.session.clone(), ());
+    // Sessions of scenes share an id.
+    let refused = chain.admit(&mut new.session, &mut first, &cx).unwrap_err();
+    assert_eq!(refused.code(), "already-in-chain");
+    failed.conv.session.hand_on(chain.id(), session(2), Vec::new());
+    assert_eq!(failed.retry().unwrap_err(), "continued", "two sessions must not work on one account");
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Write,
+    Correct(u8),
+    Attach,
+    Complete(bool),
+    Cancel,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Write),
+        2 => any::<u8>().prop_map(Step::Correct),
+        4 => Just(Step::Attach),
+        1 => any::<bool>().prop_map(Step::Complete),
+        1 => Just(Step::Cancel),
+    ]
+}
+
+proptest! {
+    /// Whatever is done to a chain, the invariants of S0 8.4 hold.
+    #[test]
+    fn the_invariants_hold(steps in proptest::collection::vec(step(), 0..60)) {
+        let (scene, mut chain) = over();
+        let mut document = recorded(&scene);
+        let mut fresh = 1_000_u128;
+        for step in steps {
+            fresh += 1;
+            document.id = pilothouse_domain::HandoffDocumentId::new(Uuid::from_u128(fresh));
+            let before = chain.clone();
+            let current = chain.current_session_id();
+            let result = match step {
+                Step::Write => chain.initiate_handoff(current, &document),
+                Step::Correct(n) => {
+                    let at = usize::from(n) % chain.len();
+                    let from = chain.sessions().nth(at).unwrap().session_id;
+                    Ok(chain.correct_document(from, &document))
+                }
+                Step::Attach => chain.attach_session(session(fresh), scene.now),
+                Step::Complete(idle) => {
+                    chain.complete(if idle { S::Idle } else { S::Running }, Usd::ZERO, scene.now)
+                }
+                Step::Cancel => chain.cancel(scene.now),
+            };
+            if result.is_err() {
+                prop_assert_eq!(&chain, &before);
+            }
+            check(&chain);
+        }
+    }
+}
+
+fn check(chain: &SessionChain) {
+    let sessions: Vec<_> = chain.sessions().collect();
+    for (at, chained) in sessions.iter().enumerate() {
+        assert_eq!(usize::try_from(chained.position).unwrap(), at + 1, "positions are contiguous");
+    }
+    assert_eq!(chain.current_session_id(), sessions.last().unwrap().session_id);
+    let position = |id| sessions.iter().find(|s| s.session_id == id).map(|s| s.position);
+    for handoff in chain.handoffs() {
+        let from = position(handoff.from_session_id).expect("it is of the chain");
+        match handoff.to_session_id {
+            Some(to) => assert_eq!(position(to), Some(from + 1), "adjacent"),
+            None => {
+                assert_eq!(handoff.from_session_id, chain.current_session_id(), "only the last one waits")
+            }
+        }
+    }
+    assert_eq!(chain.completed_at().is_some(), chain.status() != C::Active);
+    assert!(chain.handoffs().len() <= chain.len());
+    let stored = serde_json::to_string(chain).unwrap();
+    assert_eq!(serde_json::from_str::<SessionChain>(&stored).unwrap(), *chain);
+}

@@ -1,0 +1,158 @@
+//! What template, skills and session make together (S0 design note "Skill composition semantics", ruling 38).
+
+use pilothouse_domain::AgentSkillId;
+use pilothouse_domain::composition::{
+    Composition, HANDOFF_INSTRUCTION, SkillPart, TemplatePart, compose, compose_what_fits,
+    consolidation_prompt,
+};
+use pilothouse_domain::value::{McpToolDefinition, ServerUri, SkillSubAgentDefinition};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::skills::{SkillScene, sub_agent, tool};
+
+fn at(tool: McpToolDefinition, server: &str) -> McpToolDefinition {
+    McpToolDefinition { server_uri: ServerUri::parse(server).unwrap(), ..tool }
+}
+
+fn skill<'a>(
+    n: u128,
+    name: &'a str,
+    instructions: &'a str,
+    tools: &'a [McpToolDefinition],
+    sub_agents: &'a [SkillSubAgentDefinition],
+) -> SkillPart<'a> {
+    SkillPart { id: AgentSkillId::new(Uuid::from_u128(n)), name, instructions, tools, sub_agents }
+}
+
+fn places(composition: &Composition, parts: &[&str]) {
+    let places: Vec<_> = parts.iter().map(|part| composition.system_prompt.find(part).unwrap()).collect();
+    assert!(places.is_sorted(), "{parts:?} stand in another order: {places:?}");
+}
+
+#[test]
+fn every_prompt_ends_with_the_handoff_instruction() {
+    let bare = compose(None, &[], &[]);
+    assert_eq!(bare.system_prompt, HANDOFF_INSTRUCTION);
+    assert!(bare.allowed_tools.is_empty() && bare.custom_tools.is_empty() && bare.sub_agents.is_empty());
+    let template = TemplatePart { system_prompt: Some("  "), ..TemplatePart::default() };
+    assert_eq!(compose(Some(template), &[], &[]).system_prompt, HANDOFF_INSTRUCTION);
+}
+
+#[test]
+fn the_template_comes_first_then_the_skills_in_order() {
+    let template = TemplatePart { system_prompt: Some("You are careful."), ..TemplatePart::default() };
+    let skills = [skill(2, "second", "Do B.", &[], &[]), skill(1, "first", "", &[], &[])];
+    let composed = compose(Some(template), &skills, &[]);
+    places(
+        &composed,
+        &["You are careful.", "# Skill: second", "Do B.", "# Skill: first", HANDOFF_INSTRUCTION],
+    );
+    // By its id an agent records what it learns.
+    assert!(composed.system_prompt.contains(&skills[1].id.to_string()));
+}
+
+#[test]
+fn of_two_with_the_same_name_the_first_wins() {
+    let of_template = [at(tool("search"), "https://template/")];
+    let of_first = [at(tool("search"), "https://first/"), at(tool("build"), "https://first/")];
+    let of_second = [at(tool("build"), "https://second/"), at(tool("lint"), "https://second/")];
+    let (runner, other) =
+        ([sub_agent("runner", &["a"])], [sub_agent("runner", &[]), sub_agent("judge", &[])]);
+    let skills = [skill(1, "first", "", &of_first, &runner), skill(2, "second", "", &of_second, &other)];
+    let allowed = ["Read".to_owned(), "build".to_owned()];
+    let template =
+        TemplatePart { allowed_tools: &allowed, custom_tools: &of_template, ..TemplatePart::default() };
+    let composed = compose(Some(template), &skills, &["Read".to_owned(), "Bash".to_owned()]);
+    let tools: Vec<_> =
+        composed.custom_tools.iter().map(|t| (t.name.as_str(), t.server_uri.as_str())).collect();
+    assert_eq!(
+        tools,
+        [("search", "https://template/"), ("build", "https://first/"), ("lint", "https://second/")]
+    );
+    assert_eq!(composed.allowed_tools, ["Read", "build", "Bash", "search", "lint"]);
+    assert_eq!(composed.sub_agents, [runner[0].clone(), other[1].clone()]);
+}
+
+#[test]
+fn where_nobody_names_tools_the_adapter_keeps_its_own() {
+    let tools = [tool("search")];
+    let composed = compose(None, &[skill(1, "s", "", &tools, &[])], &[]);
+    assert!(composed.allowed_tools.is_empty());
+    assert_eq!(composed.custom_tools, tools);
+}
+
+#[test]
+fn what_does_not_fit_is_left_out_and_named() {
+    let large = "x".repeat(60 * 1024);
+    let skills = [
+        skill(1, "first", &large, &[], &[]),
+        skill(2, "second", &large, &[], &[]),
+        skill(3, "third", &large, &[], &[]),
+        skill(4, "fourth", "small", &[], &[]),
+    ];
+    let (composed, left_out) = compose_what_fits(None, &skills, &[]);
+    assert_eq!(left_out, [skills[2]]);
+    assert!(composed.bytes() <= Composition::MAX_BYTES + 1024);
+    assert!(composed.system_prompt.contains("The skill third could not be loaded"));
+    places(&composed, &["# Skill: first", "# Skill: second", "# Skill: fourth"]);
+    let (composed, left_out) = compose_what_fits(None, &skills[..2], &[]);
+    assert!(left_out.is_empty());
+    assert_eq!(composed, compose(None, &skills[..2], &[]));
+}
+
+/// Whatever a skill holds, its consolidation fits a command.
+#[test]
+fn a_full_skill_fits_a_command() {
+    let heavy = "\u{1}".repeat(2000);
+    let mut scene = SkillScene::created();
+    while scene.last.is_ok() {
+        scene = scene.learns(&heavy);
+    }
+    let prompt = consolidation_prompt(&scene.skill, scene.skill.active_pills());
+    let template = TemplatePart { system_prompt: Some(&prompt), ..TemplatePart::default() };
+    assert!(compose(Some(template), &[], &[]).bytes() <= Composition::MAX_BYTES);
+}
+
+#[test]
+fn a_consolidation_gets_the_instructions_and_the_pills() {
+    let scene = SkillScene::with_pills(2);
+    let prompt = consolidation_prompt(&scene.skill, scene.skill.active_pills());
+    for part in ["Skill Improvement", "Test first.", "lesson 0", "lesson 1"] {
+        assert!(prompt.contains(part), "{part}");
+    }
+    for id in scene.pills() {
+        assert!(prompt.contains(&id.to_string()));
+    }
+    assert!(prompt.contains(&format!("/api/agent/skills/{}/consolidation", scene.skill.id())));
+}
+
+proptest! {
+    /// Union by name: nothing twice, nothing lost, and each is the first of its name.
+    #[test]
+    fn names_are_united_and_the_first_wins(
+        template in prop::collection::vec(0..6_u8, 0..6),
+        skills in prop::collection::vec(prop::collection::vec(0..6_u8, 0..6), 0..5),
+        session in prop::collection::vec(0..9_u8, 0..4),
+    ) {
+        let make = |owner: usize, names: &[u8]| -> Vec<_> {
+            names.iter().map(|n| at(tool(&format!("t{n}")), &format!("https://owner-{owner}/"))).collect()
+        };
+        let of_template = make(0, &template);
+        let of_skills: Vec<_> = skills.iter().enumerate().map(|(i, names)| make(i + 1, names)).collect();
+        let parts: Vec<_> = of_skills.iter().map(|tools| skill(1, "s", "", tools, &[])).collect();
+        let session: Vec<_> = session.iter().map(|n| format!("t{n}")).collect();
+        let template = TemplatePart { custom_tools: &of_template, ..TemplatePart::default() };
+        let composed = compose(Some(template), &parts, &session);
+        let all: Vec<_> = of_template.iter().chain(of_skills.iter().flatten()).collect();
+        for tool in &composed.custom_tools {
+            prop_assert_eq!(Some(tool), all.iter().find(|t| t.name == tool.name).copied());
+            prop_assert_eq!(composed.custom_tools.iter().filter(|t| t.name == tool.name).count(), 1);
+            prop_assert!(session.is_empty() || composed.allowed_tools.contains(&tool.name.as_str().to_owned()));
+        }
+        for tool in all {
+            prop_assert!(composed.custom_tools.iter().any(|t| t.name == tool.name));
+        }
+        prop_assert_eq!(composed.allowed_tools.is_empty(), session.is_empty());
+    }
+}

@@ -1,0 +1,193 @@
+//! Skills of a session and hot loading (S0 8.4; rulings 12, 25, 29).
+
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
+use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::{AgentSession, CommandId};
+
+use crate::scene::{Scene, can_all, skill, starts};
+
+fn reload(scene: &Scene) -> CommandId {
+    scene.conv.session.reload().unwrap().command_id
+}
+
+fn reloaded(scene: Scene) -> Scene {
+    let command = reload(&scene);
+    scene.told(AgentFact::CommandDone(C::Reload, command))
+}
+
+/// An Idle session whose adapter can do what `can` says.
+fn idle_with(can: Capabilities) -> Scene {
+    Scene::launching()
+        .told(AgentFact::SidecarReady(can))
+        .told(starts("t1"))
+        .told(crate::scene::completes("t1"))
+}
+
+#[test]
+fn skills_keep_their_order_and_stand_there_once() {
+    let scene = Scene::idle()
+        .when(|s| s.enable(2))
+        .then_events(&["SkillEnabled"])
+        .when(|s| s.enable(1))
+        .when(|s| s.enable(2))
+        .then_events(&[])
+        .then(|s| s.conv.session.enabled_skill_ids().to_vec(), &vec![skill(2), skill(1)])
+        .then(|s| s.conv.session.config_changed(), &true)
+        .when(|s| s.disable(2))
+        .then_events(&["SkillDisabled"])
+        .refuses("skill-not-enabled", |s| s.disable(2));
+    assert_eq!(scene.conv.session.enabled_skill_ids(), [skill(1)]);
+}
+
+#[test]
+fn a_session_has_a_bounded_number_of_skills() {
+    let mut scene = Scene::idle();
+    for n in 0..20 {
+        scene = scene.when(|s| s.enable(n));
+    }
+    scene.refuses("too-many-skills", |s| s.enable(20)).when(|s| s.enable(3));
+    let mut session = Scene::new().conv.session;
+    let many: Vec<_> = (0..21).map(skill).collect();
+    assert_eq!(session.equip(&many).unwrap_err().code(), "too-many-skills");
+    assert!(session.equip(&[skill(1), skill(0), skill(1)]).is_ok());
+    assert_eq!(session.enabled_skill_ids(), [skill(1), skill(0)]);
+    assert_eq!(AgentSession::MAX_SKILLS, 20);
+}
+
+#[test]
+fn a_reload_is_confirmed_by_its_own_acknowledgement() {
+    let scene = Scene::idle()
+        .when(|s| s.enable(1))
+        .when(Scene::reload)
+        .then_events(&["ReloadRequested"])
+        .then_status(S::Idle)
+        .refuses("reload-under-way", Scene::reload)
+        .refuses("reload-under-way", |s| s.enable(2))
+        .refuses("reload-under-way", |s| s.disable(1))
+        .told(AgentFact::CommandDone(C::Reload, CommandId::new(uuid::Uuid::from_u128(1))))
+        .then_ignored("stale-ack");
+    let scene = reloaded(scene)
+        .then_events(&["Reloaded"])
+        .then(|s| s.conv.session.config_changed(), &false)
+        .then(|s| s.conv.session.reload().is_none(), &true);
+    // Interrupted sessions are reloaded alike.
+    reloaded(Scene::interrupted().when(Scene::reload)).then_status(S::Interrupted);
+    drop(scene);
+}
+
+#[test]
+fn a_message_waits_for_the_reload() {
+    let scene = Scene::idle()
+        .when(Scene::reload)
+        .when(|s| s.follow_up(1))
+        .then_queue(&[1], &[])
+        .then_no_event("MessageDispatched");
+    reloaded(scene).then_event("MessageDispatched").then_queue(&[1], &[1]);
+}
+
+#[test]
+fn nothing_is_reloaded_while_a_turn_is_about_to_begin() {
+    Scene::idle()
+        .when(|s| s.follow_up(1))
+        .refuses("turn-starting", Scene::reload)
+        .refuses("turn-starting", |s| s.enable(1))
+        .refuses("turn-starting", |s| s.disable(1));
+}
+
+#[test]
+fn without_a_sidecar_it_is_confirmed_at_once() {
+    Scene::idle()
+        .when(|s| s.enable(1))
+        .when(|s| s.die(true))
+        .then_hibernated(S::Idle)
+        .when(Scene::reload)
+        .then_events(&["ReloadRequested", "Reloaded"])
+        .then(|s| s.conv.session.config_changed(), &false);
+}
+
+#[test]
+fn the_end_of_the_process_fulfils_it() {
+    Scene::idle()
+        .when(Scene::reload)
+        .when(|s| s.follow_up(1))
+        .when(|s| s.die(true))
+        .then_event("Reloaded")
+        .then_event("SlotWanted")
+        .then(|s| s.conv.session.reload().is_none(), &true);
+}
+
+#[test]
+fn an_adapter_that_cannot_reload_is_ended_and_goes_on_with_the_next_run() {
+    let can = Capabilities { hot_reload: false, ..can_all() };
+    idle_with(can)
+        .when(Scene::reload)
+        .then_events(&["ReloadRequested", "RunStopOrdered"])
+        .refuses("reload-under-way", Scene::reload)
+        .when(|s| s.die(true))
+        .then_event("Reloaded")
+        .then_hibernated(S::Idle);
+    let can = Capabilities { hot_reload: false, resume_conversation: false, ..can_all() };
+    idle_with(can).refuses("not-supported", Scene::reload);
+}
+
+#[test]
+fn a_reload_that_is_not_heard_is_sent_once_more_then_the_process_is_stopped() {
+    Scene::idle()
+        .when(Scene::reload)
+        .when(|s| s.clock(31, ProcessState::Alive))
+        .then_events(&["CommandReissued"])
+        .when(|s| s.clock(31, ProcessState::Alive))
+        .then_events(&["RunStopOrdered"])
+        .when(|s| s.die(true))
+        .then_event("Reloaded")
+        .then_hibernated(S::Idle);
+}
+
+#[test]
+fn a_reload_that_is_not_done_in_time_ends_the_process() {
+    let scene = Scene::idle().when(Scene::reload);
+    let command = reload(&scene);
+    scene
+        .told(AgentFact::CommandReceived(command))
+        .when(|s| s.clock_with_heartbeats(110))
+        .then_no_event("RunStopOrdered")
+        .when(|s| s.clock_with_heartbeats(15))
+        .then_event("RunStopOrdered");
+}
+
+#[test]
+fn a_refused_reload_leaves_the_old_configuration_in_force() {
+    let scene = Scene::idle().when(|s| s.enable(1)).when(Scene::reload).when(|s| s.follow_up(1));
+    let command = reload(&scene);
+    scene
+        .told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: String::new() })
+        .then_event("CommandRefused")
+        .then_no_event("Reloaded")
+        .then(|s| s.conv.session.config_changed(), &true)
+        // What waited goes out.
+        .then_queue(&[1], &[1]);
+}
+
+#[test]
+fn a_turn_that_the_agent_begins_by_itself_is_no_obstacle() {
+    let scene = Scene::idle().when(Scene::reload).told(starts("t9")).then_status(S::Running);
+    reloaded(scene).then_events(&["Reloaded"]).then_status(S::Running);
+    // And is not ended for a late reload.
+    let scene = Scene::idle().when(Scene::reload).told(starts("t9"));
+    let command = reload(&scene);
+    scene
+        .told(AgentFact::CommandReceived(command))
+        .when(|s| s.clock_with_heartbeats(125))
+        .then_no_event("RunStopOrdered")
+        .then_status(S::Running);
+}
+
+#[test]
+fn the_end_of_the_session_ends_the_reload() {
+    for end in [Scene::close, Scene::cancel] {
+        let scene = Scene::idle().when(Scene::reload);
+        let command = reload(&scene);
+        let scene = scene.when(end).then(|s| s.conv.session.reload().is_none(), &true);
+        scene.told(AgentFact::CommandDone(C::Reload, command)).then_ignored("stale-ack");
+    }
+}

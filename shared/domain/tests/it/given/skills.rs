@@ -1,0 +1,332 @@
+//! Skills: what may be done with one, and what follows (S0 8.4 `AgentSkill`, `MemoryPill`).
+
+use pilothouse_domain::skill::{MemoryPillCategory as Category, MemoryPillStatus, NewSkill, SkillError};
+use pilothouse_domain::text::{MemoryPillContent, SkillDescription, SkillInstructions, SkillName};
+use pilothouse_domain::value::{McpToolDefinition, SkillSubAgentDefinition};
+use pilothouse_domain::{
+    AgentSessionId, AgentSkill, AgentSkillId, Deadlines, Events, MemoryPillId, Occasion, Timestamp, UserId,
+};
+use serde_json::{from_value, json};
+use uuid::Uuid;
+
+use crate::scene::Ids;
+
+pub(crate) fn session(n: u128) -> AgentSessionId {
+    AgentSessionId::new(Uuid::from_u128(7_000_000 + n))
+}
+
+pub(crate) fn tool(name: &str) -> McpToolDefinition {
+    from_value(json!({
+        "name": name,
+        "description": "Does it",
+        "inputSchema": r#"{"type":"object"}"#,
+        "serverUri": "https://tools.example.com/mcp",
+    }))
+    .unwrap()
+}
+
+pub(crate) fn sub_agent(name: &str, tools: &[&str]) -> SkillSubAgentDefinition {
+    let tools: Vec<_> = tools.iter().map(|name| tool(name)).collect();
+    from_value(json!({
+        "name": name, "description": "Runs it", "modelId": "m", "instructions": "", "toolDefinitions": tools,
+    }))
+    .unwrap()
+}
+
+pub(crate) fn instructions(s: &str) -> SkillInstructions {
+    SkillInstructions::parse(s).unwrap()
+}
+
+fn new_skill() -> NewSkill {
+    NewSkill {
+        id: AgentSkillId::new(Uuid::from_u128(1)),
+        owner_id: UserId::parse("owner").unwrap(),
+        name: SkillName::parse("testing").unwrap(),
+        description: SkillDescription::parse("How we test").unwrap(),
+        instructions: instructions("Test first."),
+        tool_definitions: vec![tool("run_tests")],
+        sub_agent_definitions: vec![],
+    }
+}
+
+/// A skill, driven as the functions drive it.
+#[derive(Debug, Clone)]
+pub(crate) struct SkillScene {
+    pub(crate) skill: AgentSkill,
+    pub(crate) now: Timestamp,
+    pub(crate) ids: Ids,
+    pub(crate) last: Result<Vec<&'static str>, &'static str>,
+}
+
+impl SkillScene {
+    pub(crate) fn created() -> Self {
+        let (now, mut ids) = (Timestamp::from_millis(1_000), Ids(100));
+        let cx = Occasion::new(now, Deadlines::default(), &mut ids);
+        let (skill, events) = AgentSkill::create(new_skill(), &cx).unwrap();
+        assert_eq!(names(&events), ["AgentSkillCreatedEvent"]);
+        Self { skill, now, ids, last: Ok(vec![]) }
+    }
+
+    pub(crate) fn with_pills(n: usize) -> Self {
+        (0..n).fold(Self::created(), |scene, i| {
+            scene.learns(&format!("lesson {i}")).then(&["MemoryPillRecordedEvent"])
+        })
+    }
+
+    /// One commit. A refusal has changed nothing; a change without events neither.
+    pub(crate) fn when(
+        mut self,
+        what: impl FnOnce(&mut AgentSkill, &mut Occasion<'_>) -> Result<Events, SkillError>,
+    ) -> Self {
+        self.now = self.now + std::time::Duration::from_secs(1);
+        let mut cx = Occasion::new(self.now, Deadlines::default(), &mut self.ids);
+        let before = self.skill.clone();
+        let done = what(&mut self.skill, &mut cx);
+        self.last = match &done {
+            Ok(events) => Ok(names(events)),
+            Err(refusal) => Err(refusal.code()),
+        };
+        if done.is_err() || self.last.as_deref() == Ok(&[]) {
+            assert_eq!(self.skill, before, "{:?} changed something", self.last);
+        } else {
+            assert_eq!(self.skill.updated_at(), self.now);
+        }
+        self
+    }
+
+    pub(crate) fn learns(self, what: &str) -> Self {
+        let content = MemoryPillContent::parse(what).unwrap();
+        self.when(|s, cx| Ok(s.record_memory_pill(session(1), content, Category::Tip, cx)?.1))
+    }
+
+    #[track_caller]
+    pub(crate) fn then(self, events: &[&str]) -> Self {
+        assert_eq!(self.last.as_deref(), Ok(events));
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(self, code: &str) -> Self {
+        assert_eq!(self.last, Err(code));
+        self
+    }
+
+    pub(crate) fn pill(&self, at: usize) -> MemoryPillId {
+        self.skill.active_pills()[at].id
+    }
+
+    pub(crate) fn pills(&self) -> Vec<MemoryPillId> {
+        self.skill.active_pills().iter().map(|pill| pill.id).collect()
+    }
+}
+
+fn names(events: &Events) -> Vec<&'static str> {
+    events.iter().map(pilothouse_domain::DomainEvent::name).collect()
+}
+
+#[test]
+fn a_new_skill_is_active_and_of_version_1() {
+    let skill = SkillScene::created().skill;
+    assert!(skill.is_active() && skill.version() == 1 && skill.active_pills().is_empty());
+}
+
+#[test]
+fn names_of_tools_and_subagents_are_unique_within_the_skill() {
+    let mut new = new_skill();
+    new.tool_definitions.push(tool("run_tests"));
+    let mut ids = Ids(1);
+    let cx = Occasion::new(Timestamp::from_millis(0), Deadlines::default(), &mut ids);
+    assert_eq!(AgentSkill::create(new, &cx).unwrap_err().code(), "name-taken");
+
+    let mut other = tool("run_tests");
+    other.description = tool("x").description;
+    other.server_uri = pilothouse_domain::value::ServerUri::parse("https://other.example.com/").unwrap();
+    SkillScene::created()
+        .when(|s, cx| s.add_tool_definition(tool("lint"), cx))
+        .then(&["AgentSkillUpdatedEvent"])
+        // The same again is no second one.
+        .when(|s, cx| s.add_tool_definition(tool("lint"), cx))
+        .then(&[])
+        .when(|s, cx| s.add_tool_definition(other, cx))
+        .refused("name-taken")
+        .when(|s, cx| s.remove_tool_definition("lint", cx))
+        .then(&["AgentSkillUpdatedEvent"])
+        .when(|s, cx| s.remove_tool_definition("lint", cx))
+        .refused("not-found")
+        .when(|s, cx| s.add_sub_agent_definition(sub_agent("runner", &["a", "b"]), cx))
+        .then(&["AgentSkillUpdatedEvent"])
+        .when(|s, cx| s.add_sub_agent_definition(sub_agent("runner", &["a"]), cx))
+        .refused("name-taken")
+        .when(|s, cx| s.add_sub_agent_definition(sub_agent("other", &["a", "a"]), cx))
+        .refused("name-taken")
+        .when(|s, cx| s.remove_sub_agent_definition("runner", cx))
+        .then(&["AgentSkillUpdatedEvent"])
+        .when(|s, cx| s.remove_sub_agent_definition("runner", cx))
+        .refused("not-found");
+}
+
+#[test]
+fn only_a_consolidation_moves_the_version() {
+    let scene = SkillScene::with_pills(2)
+        .when(|s, cx| s.update_instructions(instructions("Test much."), false, cx))
+        .then(&["AgentSkillInstructionsUpdatedEvent"])
+        .when(|s, cx| s.update_instructions(instructions("Test much."), false, cx))
+        .then(&[])
+        .when(|s, cx| s.update(Some(SkillName::parse("tests").unwrap()), None, cx))
+        .then(&["AgentSkillUpdatedEvent"])
+        .when(|s, cx| s.update(None, None, cx))
+        .then(&[]);
+    assert_eq!(scene.skill.version(), 1);
+    let pills = scene.pills();
+    let scene = scene
+        .when(|s, cx| s.consolidate_memory_pills(&pills[..1], instructions("Both."), cx))
+        .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"]);
+    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (2, "Both."));
+    assert_eq!(scene.pills(), pills[1..]);
+    let settled = &scene.skill.settled_pills()[0];
+    assert_eq!((settled.id, settled.status), (pills[0], MemoryPillStatus::Consolidated));
+    assert_eq!(settled.consolidated_at, Some(scene.now));
+    // The same instructions again are a consolidation, too: they hold another pill.
+    let scene = scene.when(|s, cx| s.consolidate_memory_pills(&pills[1..], instructions("Both."), cx));
+    assert_eq!(scene.skill.version(), 3);
+}
+
+#[test]
+fn only_active_pills_are_consolidated_or_dismissed() {
+    let scene = SkillScene::with_pills(3);
+    let [first, second, third] = [scene.pill(0), scene.pill(1), scene.pill(2)];
+    let scene = scene
+        .when(|s, cx| s.dismiss_memory_pill(first, cx))
+        .then(&["MemoryPillDismissedEvent"])
+        .when(|s, cx| s.dismiss_memory_pill(first, cx))
+        .refused("pill-not-active")
+        .when(|s, cx| s.consolidate_memory_pills(&[first, second], instructions("x"), cx))
+        .refused("pill-not-active")
+        .when(|s, cx| s.consolidate_memory_pills(&[], instructions("x"), cx))
+        .refused("nothing-to-consolidate")
+        // A pill that is named twice is one pill.
+        .when(|s, cx| s.consolidate_memory_pills(&[second, second], instructions("x"), cx))
+        .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"])
+        .when(|s, cx| s.dismiss_memory_pill(second, cx))
+        .refused("pill-not-active");
+    assert_eq!(scene.pills(), [third]);
+    let settled: Vec<_> = scene.skill.settled_pills().iter().map(|p| (p.id, p.status)).collect();
+    assert_eq!(settled, [(first, MemoryPillStatus::Dismissed), (second, MemoryPillStatus::Consolidated)]);
+}
+
+#[test]
+fn activating_twice_is_once() {
+    SkillScene::created()
+        .when(|s, cx| Ok(s.activate(cx)))
+        .then(&[])
+        .when(|s, cx| Ok(s.deactivate(cx)))
+        .then(&["AgentSkillDeactivatedEvent"])
+        .when(|s, cx| Ok(s.deactivate(cx)))
+        .then(&[])
+        // Sessions that have it still learn.
+        .learns("something")
+        .then(&["MemoryPillRecordedEvent"])
+        .when(|s, cx| Ok(s.activate(cx)))
+        .then(&["AgentSkillActivatedEvent"]);
+}
+
+#[test]
+fn pills_are_bounded_in_number_and_the_skill_in_size() {
+    let scene =
+        SkillScene::with_pills(AgentSkill::MAX_ACTIVE_PILLS).learns("one more").refused("too-many-pills");
+    let first = scene.pill(0);
+    scene
+        .when(|s, cx| s.dismiss_memory_pill(first, cx))
+        .learns("one more")
+        .then(&["MemoryPillRecordedEvent"]);
+
+    // Characters that JSON escapes take six bytes each.
+    let heavy = "\u{1}".repeat(MemoryPillContent::MAX);
+    let scene = (0..10)
+        .fold(SkillScene::created(), |scene, _| scene.learns(&heavy))
+        .then(&["MemoryPillRecordedEvent"]);
+    let scene = scene.learns(&heavy).refused("skill-full");
+    assert!(serde_json::to_vec(&scene.skill).unwrap().len() <= AgentSkill::MAX_BYTES);
+}
+
+#[test]
+fn a_consolidation_is_proposed_by_its_agent_and_applied_at_its_end() {
+    let scene = SkillScene::with_pills(3);
+    let pills = scene.pills();
+    let scene = scene
+        .when(|s, cx| s.start_consolidation(session(9), cx))
+        .then(&["SkillConsolidationStartedEvent"])
+        .when(|s, cx| s.start_consolidation(session(10), cx))
+        .refused("consolidation-under-way")
+        .when(|s, cx| s.update_instructions(instructions("mine"), false, cx))
+        .refused("consolidation-under-way")
+        .learns("meanwhile")
+        .then(&["MemoryPillRecordedEvent"]);
+    let late = scene.pill(3);
+    let propose = |ids: Vec<_>, text: &str| {
+        let text = instructions(text);
+        move |s: &mut AgentSkill, cx: &mut Occasion<'_>| s.propose_consolidation(session(9), ids, text, cx)
+    };
+    let scene = scene
+        .when(|s, cx| s.propose_consolidation(session(8), pills.clone(), instructions("x"), cx))
+        .refused("not-consolidating")
+        .when(propose(vec![], "x"))
+        .refused("nothing-to-consolidate")
+        // It was not given this one.
+        .when(propose(vec![pills[0], late], "x"))
+        .refused("pill-not-active")
+        .when(propose(pills.clone(), "draft"))
+        .then(&["SkillConsolidationProposedEvent"])
+        .when(propose(pills.clone(), "draft"))
+        .then(&[])
+        .when(propose(pills[..2].to_vec(), "final"))
+        .then(&["SkillConsolidationProposedEvent"]);
+    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (1, "Test first."));
+    let scene = scene
+        .when(|s, cx| s.dismiss_memory_pill(pills[1], cx))
+        .then(&["MemoryPillDismissedEvent"])
+        .when(|s, cx| s.finish_consolidation(session(8), cx))
+        .then(&[])
+        .when(|s, cx| s.finish_consolidation(session(9), cx))
+        .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"])
+        // At least once: the second time changes nothing.
+        .when(|s, cx| s.finish_consolidation(session(9), cx))
+        .then(&[]);
+    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (2, "final"));
+    assert_eq!(scene.pills(), [pills[2], late]);
+    assert!(scene.skill.consolidation().is_none());
+}
+
+#[test]
+fn a_consolidation_without_result_changes_nothing_and_makes_room_for_the_next() {
+    let scene = SkillScene::created()
+        .when(|s, cx| s.start_consolidation(session(9), cx))
+        .refused("nothing-to-consolidate")
+        .learns("a")
+        .when(|s, cx| s.start_consolidation(session(9), cx))
+        .when(|s, cx| s.finish_consolidation(session(9), cx))
+        .then(&["SkillConsolidationAbandonedEvent"])
+        .when(|s, cx| s.start_consolidation(session(10), cx))
+        .when(|s, cx| Ok(s.abandon_consolidation(session(9), "late word of the first", cx)))
+        .then(&[])
+        .when(|s, cx| Ok(s.abandon_consolidation(session(10), "cancelled", cx)))
+        .then(&["SkillConsolidationAbandonedEvent"]);
+    let pills = scene.pills();
+    // All its pills are dismissed: nothing to apply.
+    let scene = scene
+        .when(|s, cx| s.start_consolidation(session(11), cx))
+        .when(|s, cx| s.propose_consolidation(session(11), pills.clone(), instructions("x"), cx))
+        .when(|s, cx| s.dismiss_memory_pill(pills[0], cx))
+        .when(|s, cx| s.finish_consolidation(session(11), cx))
+        .then(&["SkillConsolidationAbandonedEvent"]);
+    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (1, "Test first."));
+}
+
+#[test]
+fn what_left_is_not_stored_with_the_skill() {
+    let scene = SkillScene::with_pills(1);
+    let pill = scene.pill(0);
+    let scene = scene.when(|s, cx| s.dismiss_memory_pill(pill, cx));
+    let back: AgentSkill = serde_json::from_slice(&serde_json::to_vec(&scene.skill).unwrap()).unwrap();
+    assert!(back.settled_pills().is_empty() && back.active_pills().is_empty());
+}

@@ -1,0 +1,131 @@
+//! Random lives of a skill: whatever its owner and agents do, the invariants of S0 8.4 hold after each step.
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::skill::{MemoryPillCategory, MemoryPillStatus};
+use pilothouse_domain::text::MemoryPillContent;
+use pilothouse_domain::{AgentSkill, MemoryPillId};
+use proptest::prelude::*;
+
+use crate::given::skills::{SkillScene, instructions, session, sub_agent, tool};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Learn(u16),
+    Dismiss(u8),
+    Consolidate(Vec<u8>),
+    Start(u8),
+    Propose(u8, Vec<u8>),
+    Finish(u8),
+    Abandon(u8),
+    Instruct(u8),
+    AddTool(u8),
+    RemoveTool(u8),
+    AddSubAgent(u8),
+    Activate(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let some = || prop::collection::vec(0..12_u8, 0..4);
+    prop_oneof![
+        5 => (1..900_u16).prop_map(Step::Learn),
+        2 => (0..12_u8).prop_map(Step::Dismiss),
+        1 => some().prop_map(Step::Consolidate),
+        2 => (0..2_u8).prop_map(Step::Start),
+        3 => ((0..2_u8), some()).prop_map(|(s, p)| Step::Propose(s, p)),
+        1 => (0..2_u8).prop_map(Step::Finish),
+        1 => (0..2_u8).prop_map(Step::Abandon),
+        1 => (0..4_u8).prop_map(Step::Instruct),
+        1 => (0..70_u8).prop_map(Step::AddTool),
+        1 => (0..70_u8).prop_map(Step::RemoveTool),
+        1 => (0..4_u8).prop_map(Step::AddSubAgent),
+        1 => any::<bool>().prop_map(Step::Activate),
+    ]
+}
+
+/// Every pill ever recorded, and where it stands by what was seen.
+type Seen = BTreeMap<MemoryPillId, MemoryPillStatus>;
+
+fn take(scene: SkillScene, seen: &Seen, step: Step) -> SkillScene {
+    let known: Vec<_> = seen.keys().copied().collect();
+    let pick = |n: u8| known.get(usize::from(n) % known.len().max(1)).copied();
+    let picked = |ns: Vec<u8>| -> Vec<_> { ns.into_iter().filter_map(pick).collect() };
+    match step {
+        Step::Learn(n) => scene.when(|s, cx| {
+            let content = MemoryPillContent::parse("\u{1}".repeat(n.into())).unwrap();
+            Ok(s.record_memory_pill(session(1), content, MemoryPillCategory::Tip, cx)?.1)
+        }),
+        Step::Dismiss(n) => match pick(n) {
+            Some(id) => scene.when(|s, cx| s.dismiss_memory_pill(id, cx)),
+            None => scene,
+        },
+        Step::Consolidate(ns) => {
+            let ids = picked(ns);
+            scene.when(|s, cx| s.consolidate_memory_pills(&ids, instructions("by hand"), cx))
+        }
+        Step::Start(n) => scene.when(|s, cx| s.start_consolidation(session(n.into()), cx)),
+        Step::Propose(n, ns) => {
+            let (ids, text) = (picked(ns), instructions(&"x".repeat(20_000)));
+            scene.when(|s, cx| s.propose_consolidation(session(n.into()), ids, text, cx))
+        }
+        Step::Finish(n) => scene.when(|s, cx| s.finish_consolidation(session(n.into()), cx)),
+        Step::Abandon(n) => scene.when(|s, cx| Ok(s.abandon_consolidation(session(n.into()), "over", cx))),
+        Step::Instruct(n) => {
+            scene.when(|s, cx| s.update_instructions(instructions(&"i".repeat(n.into())), false, cx))
+        }
+        Step::AddTool(n) => scene.when(|s, cx| s.add_tool_definition(tool(&format!("t{n}")), cx)),
+        Step::RemoveTool(n) => scene.when(|s, cx| s.remove_tool_definition(&format!("t{n}"), cx)),
+        Step::AddSubAgent(n) => {
+            scene.when(|s, cx| s.add_sub_agent_definition(sub_agent(&format!("a{n}"), &["t"]), cx))
+        }
+        Step::Activate(on) => scene.when(|s, cx| Ok(if on { s.activate(cx) } else { s.deactivate(cx) })),
+    }
+}
+
+fn invariants(before: &AgentSkill, scene: &SkillScene, seen: &mut Seen) {
+    let skill = &scene.skill;
+    let consolidated = scene.last.as_ref().is_ok_and(|events| events.contains(&"SkillConsolidatedEvent"));
+    assert_eq!(skill.version(), before.version() + u32::from(consolidated), "the version moved by itself");
+    assert!(skill.active_pills().len() <= AgentSkill::MAX_ACTIVE_PILLS);
+    assert!(serde_json::to_vec(skill).unwrap().len() <= AgentSkill::MAX_BYTES);
+    assert!(skill.active_pills().iter().all(|pill| pill.status == MemoryPillStatus::Active));
+
+    // A pill is in one place, and what is terminal stays.
+    let mut now = Seen::new();
+    for pill in skill.active_pills().iter().chain(skill.settled_pills()) {
+        assert!(now.insert(pill.id, pill.status).is_none(), "a pill stands twice");
+        assert_eq!(pill.consolidated_at.is_some(), pill.status == MemoryPillStatus::Consolidated);
+    }
+    for (id, status) in seen.iter() {
+        let after = now.get(id).expect("a pill is lost");
+        assert!(status == after || *status == MemoryPillStatus::Active, "{status:?} became {after:?}");
+    }
+    *seen = now;
+
+    let names: Vec<_> = skill.tool_definitions().iter().map(|t| t.name.as_str()).collect();
+    assert!(names.iter().enumerate().all(|(i, name)| !names[..i].contains(name)));
+    if let Some(consolidation) = skill.consolidation()
+        && let Some(proposal) = &consolidation.proposal
+    {
+        assert!(!proposal.pill_ids.is_empty());
+        assert!(proposal.pill_ids.iter().all(|id| consolidation.pill_ids.contains(id)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_to_a_skill_its_invariants_hold(steps in prop::collection::vec(step(), 1..60)) {
+        let (mut scene, mut seen) = (SkillScene::created(), Seen::new());
+        for step in steps {
+            let before = scene.skill.clone();
+            scene = take(scene, &seen, step);
+            invariants(&before, &scene, &mut seen);
+        }
+        // Whatever is under way can be ended.
+        if let Some(session) = scene.skill.consolidation().map(|c| c.session_id) {
+            let scene = scene.when(|s, cx| s.finish_consolidation(session, cx));
+            prop_assert!(scene.last.is_ok() && scene.skill.consolidation().is_none());
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Checks the criteria of a session that goes on by itself (S0 8.5, 8.10; ruling 36): each is a command in the working
+//! directory, run by a shell.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`command`](self) | runs one command with a limit, and ends it with everything that it started |
+//! | [`guard`] | stands between the sidecar and such a command, so that none outlives its sidecar |
+//! | [`output`](self) | keeps what a command prints, within bounds |
+
+mod command;
+pub mod guard;
+mod output;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pilothouse_domain::CommandId;
+use pilothouse_domain::text::cut;
+use pilothouse_domain::value::{CriterionResult, ValidationCriterion, ValidationType};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::coverage::CoveragePattern;
+use rust_decimal::Decimal;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use command::{How, Printed};
+
+/// The most characters of a command that a reason names.
+const MOST_COMMAND: usize = 200;
+
+/// A validation that runs. Dropped, it is broken off.
+pub(crate) struct Validation {
+    command_id: CommandId,
+    task: JoinHandle<Vec<CriterionResult>>,
+}
+
+impl Validation {
+    /// Begins to check `criteria` in `folder`.
+    pub(crate) fn begin(
+        command_id: CommandId,
+        criteria: Vec<ValidationCriterion>,
+        limit: Duration,
+        folder: PathBuf,
+    ) -> Self {
+        Self { command_id, task: tokio::spawn(check(criteria, limit, folder)) }
+    }
+
+    /// Returns when it is over. May be cancelled.
+    pub(crate) async fn ended(&mut self) -> RawEvent {
+        let results = (&mut self.task).await.unwrap_or_default();
+        RawEvent::ValidationResult { command_id: self.command_id, results }
+    }
+
+    /// The command that ordered it.
+    pub(crate) const fn command_id(&self) -> CommandId {
+        self.command_id
+    }
+
+    /// Breaks it off. When this returns, what it ran is killed.
+    pub(crate) async fn break_off(mut self) -> RawEvent {
+        self.task.abort();
+        // It may have been over just now; then its results stand.
+        self.ended().await
+    }
+}
+
+impl Drop for Validation {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Checks one criterion after the other; together they have `limit`.
+async fn check(criteria: Vec<ValidationCriterion>, limit: Duration, folder: PathBuf) -> Vec<CriterionResult> {
+    let deadline = Instant::now() + limit;
+    let mut results = Vec::with_capacity(criteria.len());
+    for criterion in criteria {
+        let command = criterion.custom_command.clone().unwrap_or_default();
+        let printed = command::run(&command, &folder, deadline).await;
+        results.push(judge(&criterion, &cut(&command, MOST_COMMAND), printed, limit));
+    }
+    results
+}
+
+fn judge(
+    criterion: &ValidationCriterion,
+    command: &str,
+    printed: Printed,
+    limit: Duration,
+) -> CriterionResult {
+    let last_line = printed.last_line().map(|line| format!(": {line}")).unwrap_or_default();
+    let mut coverage = None;
+    let reason = match printed.how {
+        How::Exited(0) if criterion.kind == ValidationType::CoverageThreshold => {
+            let threshold = criterion.threshold.unwrap_or(Decimal::ONE_HUNDRED);
+            match find_coverage(criterion, &printed.text) {
+                Ok(found) => {
+                    coverage = found;
+                    not_covered(found, threshold, command)
+                }
+                Err(error) => Some(error),
+            }
+        }
+        How::Exited(0) => None,
+        How::Exited(code) => Some(format!("`{command}` failed with exit code {code}{last_line}")),
+        How::Signalled(signal) => Some(format!("`{command}` was ended by signal {signal}{last_line}")),
+        How::TookTooLong => {
+            let seconds = limit.as_secs();
+            Some(format!("`{command}` did not end within the {seconds} seconds that there are{last_line}"))
+        }
+        How::NotRun(error) => Some(format!("`{command}` could not be run: {error}")),
+    };
+    let output = (!printed.excerpt.is_empty()).then_some(printed.excerpt);
+    CriterionResult { kind: criterion.kind, passed: reason.is_none(), reason, output, coverage }
+}
+
+fn find_coverage(criterion: &ValidationCriterion, text: &str) -> Result<Option<Decimal>, String> {
+    let pattern = CoveragePattern::new(criterion.coverage_pattern.as_deref()).map_err(|e| e.to_string())?;
+    Ok(pattern.find(text))
+}
+
+fn not_covered(found: Option<Decimal>, threshold: Decimal, command: &str) -> Option<String> {
+    match found {
+        Some(coverage) if coverage >= threshold => None,
+        Some(coverage) => Some(format!("coverage is {coverage}%, below {threshold}%")),
+        None => Some(format!("no coverage was found in the output of `{command}`")),
+    }
+}

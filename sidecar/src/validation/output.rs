@@ -1,0 +1,98 @@
+//! What a command prints, within bounds: its beginning and its end.
+
+use std::collections::VecDeque;
+
+/// Bytes that are kept of the beginning and of the end, to read coverage in.
+const HEAD: usize = 32 * 1024;
+const TAIL: usize = 96 * 1024;
+/// Characters of the excerpt that is reported.
+const EXCERPT_HEAD: usize = 1000;
+const EXCERPT_TAIL: usize = 2000;
+
+/// Keeps the beginning and the end of what is written to it.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    left_out: bool,
+}
+
+impl Kept {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(first);
+        self.tail.extend(rest);
+        let excess = self.tail.len().saturating_sub(TAIL);
+        self.left_out |= excess > 0;
+        self.tail.drain(..excess);
+    }
+
+    /// What was kept, as text.
+    pub(super) fn text(self) -> String {
+        let Self { mut head, tail, left_out } = self;
+        if left_out {
+            head.extend_from_slice("\n[…]\n".as_bytes());
+        }
+        head.extend(tail);
+        plain(&String::from_utf8_lossy(&head))
+    }
+}
+
+/// Text without the codes that colour a terminal, and without what is neither seen nor a space.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\u{1b}' if characters.peek() == Some(&'[') => {
+                // Up to the letter that ends the code.
+                characters.by_ref().skip(1).find(|c| ('@'..='~').contains(c));
+            }
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The beginning and the end of a text.
+pub(super) fn excerpt(text: &str) -> String {
+    let text = text.trim();
+    let length = text.chars().count();
+    if length <= EXCERPT_HEAD + EXCERPT_TAIL {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(EXCERPT_HEAD).collect();
+    let tail: String = text.chars().skip(length - EXCERPT_TAIL).collect();
+    format!("{head}\n[…]\n{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_and_the_end_are_kept() {
+        let mut kept = Kept::default();
+        kept.push(b"first\n");
+        for n in 0..100_000 {
+            kept.push(format!("line {n}\n").as_bytes());
+        }
+        kept.push(b"last\n");
+        let text = kept.text();
+        assert!(text.len() < HEAD + TAIL + 100, "{}", text.len());
+        assert!(text.starts_with("first\n") && text.ends_with("last\n") && text.contains("[…]"));
+        let short = excerpt(&text);
+        assert!(short.chars().count() < EXCERPT_HEAD + EXCERPT_TAIL + 10);
+        assert!(short.starts_with("first") && short.ends_with("last"));
+    }
+
+    #[test]
+    fn colours_and_control_characters_are_left_out() {
+        let mut kept = Kept::default();
+        kept.push("\u{1b}[1;31mred\u{1b}[0m\r\n\u{0}\u{7}plain\té".as_bytes());
+        assert_eq!(kept.text(), "red\nplain\té");
+    }
+}

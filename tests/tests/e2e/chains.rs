@@ -1,0 +1,344 @@
+//! Chains of sessions (S0 8.4, 8.10, rulings 30, 33 to 35).
+
+use pilothouse_tests::{Api, PATIENCE, Session};
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, short, turn, until_told};
+use crate::server::{Server, started, work};
+
+/// A turn that ends with a full context, and a document.
+fn exhausts(words: &str) -> Value {
+    turn(&[say(words), json!({ "contextExhausted": {} }), document(words)])
+}
+
+fn document(words: &str) -> Value {
+    json!({ "handoff": { "summary": format!("{words} was done."), "remainingWork": format!("What follows {words}.") } })
+}
+
+/// The session that goes on with the work of `session`, once it is there.
+async fn continuation(session: &Session) -> Session {
+    let view = session.until("a continuation", |view| view["continuation"].is_string()).await;
+    session.api.session(view["continuation"].as_str().unwrap())
+}
+
+async fn chain(api: &Api, id: &Value) -> Value {
+    api.get(&format!("/api/agents/chains/{}", id.as_str().unwrap())).await.expect(200).body
+}
+
+/// The chain of `session` once `condition` holds.
+async fn until_chain(session: &Session, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    let id = session.view().await["chainId"].clone();
+    session
+        .until_within(PATIENCE, what, async || {
+            let view = chain(&session.api, &id).await;
+            condition(&view).then_some(view)
+        })
+        .await
+}
+
+/// A full context with a document: a second session goes on, with everything that was carried over (ruling 34).
+#[tokio::test]
+async fn a_full_context_is_followed_by_a_session_that_has_the_document() {
+    let server = Server::start(1).await;
+    let script = json!({
+        "steps": [exhausts("Part one")],
+        "continuations": [[turn(&[say("Had: {{handoff}}"), say("For: {{objective}}")])]],
+    });
+    let mut body = work(&server, &script);
+    body["labels"] = json!({ "team": "blue" });
+    let first = Session::start(&server.api(), body).await;
+    let second = continuation(&first).await;
+    let view = second.until_status("Idle").await;
+    assert_eq!(
+        second.said().await,
+        [
+            "Had: What was done:\nPart one was done.\n\nWhat remains:\nWhat follows Part one.",
+            "For: Keep the promise of this test"
+        ]
+    );
+    let before = first.view().await;
+    assert_eq!(before["status"], "ContextExhausted");
+    for same in ["workingDirectory", "objective", "adapter", "labels", "chainId", "modelId", "name"] {
+        assert_eq!(view[same], before[same], "{same}");
+    }
+    assert_eq!(view["continues"], first.id.as_str());
+
+    let chain = chain(&server.api(), &view["chainId"]).await;
+    assert_eq!((&chain["status"], &chain["sessionCount"]), (&json!("Active"), &json!(2)));
+    assert_eq!(chain["currentSessionId"], second.id.as_str());
+    let handoff = &chain["handoffDocuments"][0];
+    assert_eq!((&handoff["fromSessionId"], &handoff["toSessionId"]), (&json!(first.id), &json!(second.id)));
+    assert_eq!((&handoff["summary"], &handoff["synthesized"]), (&json!("Part one was done."), &json!(false)));
+
+    // What can only be done there is refused here, with the name of who goes on.
+    let refused = first.post("/cancel", json!({})).await.refused(409, "continued");
+    assert_eq!(refused.body["continuation"], second.id.as_str());
+    // Closing the current session completes the chain (ruling 35).
+    second.post("/close", json!({})).await.expect(200);
+    until_chain(&second, "the end of the chain", |view| view["status"] == "Completed").await;
+}
+
+fn spends(usd: &str) -> Value {
+    json!({ "usage": { "costUsd": usd, "tokens": { "inputTokens": 100 } } })
+}
+
+/// The session at this place of the chain that `first` begins.
+async fn at(first: &Session, position: usize) -> Session {
+    let mut session = first.clone();
+    for _ in 1..position {
+        session = continuation(&session).await;
+    }
+    session
+}
+
+/// A chain of five sessions: a document after the exhaustion, one before it, a handoff of the agent's own, one whose sidecar
+/// is killed before it writes anything, and one that does the rest. The server is killed at every step.
+#[tokio::test]
+async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
+    let mut server = Server::start(1).await;
+    let full = || json!({ "contextExhausted": {} });
+    let plays = json!({
+        "steps": [turn(&[say("one"), spends("0.1"), json!({ "waitForMessage": {} }), full(), document("one")])],
+        "continuations": [
+            [turn(&[say("two"), spends("0.2"), document("two"), full()])],
+            [turn(&[say("three"), spends("0.3"), json!({ "handOver": {
+                "reason": "my context is polluted", "summary": "three was done.", "remainingWork": "four",
+            } })])],
+            [turn(&[say("four"), spends("0.4"), full(), json!({ "wait": 600_000 })])],
+            [turn(&[say("five: {{handoff}}"), spends("0.5")])],
+        ],
+        "onMessage": [say("Heard: {{message}}")],
+    });
+    let first = started(&server, &plays).await;
+    first.until_said("one").await;
+    for later in ["first", "second"] {
+        first.say(later, "Queued").await;
+    }
+    let third = json!({ "content": "third", "messageId": uuid::Uuid::now_v7() });
+    first.post("/messages/queue", third.clone()).await.expect(201);
+    server.restart().await;
+    first.say("go on", "Immediate").await;
+    for position in 1..=3 {
+        at(&first, position).await.until_status("ContextExhausted").await;
+        server.restart().await;
+    }
+    let fourth = at(&first, 4).await;
+    fourth.until_status("ContextExhausted").await;
+    let run = fourth.view().await["currentRun"]["id"].clone();
+    server.restart().await;
+    for sidecar in server.sidecars().iter().filter(|sidecar| run == sidecar.run.as_str()) {
+        sidecar.kill9();
+    }
+    let fifth = at(&first, 5).await;
+    server.restart().await;
+    let view =
+        fifth.until("all turns", |view| view["status"] == "Idle" && view["metrics"]["turnCount"] == 4).await;
+
+    // Every message once, in its order, and only to the last session.
+    let said = fifth.said().await;
+    assert!(said[0].starts_with("five: ") && said[0].contains("- four"), "{said:?}");
+    assert_eq!(said[1..], ["Heard: first", "Heard: second", "Heard: third"]);
+    // Sent again, to whichever session it was, it is known and not said again (ruling 28).
+    for session in [&first, &fifth] {
+        let known = session.post("/messages/queue", third.clone()).await.expect(201).body;
+        assert_eq!(known["message"]["status"], "Delivered");
+    }
+    first.post("/messages/queue", json!({ "content": "new" })).await.refused(409, "continued");
+    // Every session once.
+    let chain = chain(&server.api(), &view["chainId"]).await;
+    let sessions = chain["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 5, "{chain:#}");
+    let costs: Vec<_> = sessions.iter().map(|it| it["totalCostUsd"].as_str().unwrap()).collect();
+    assert_eq!(costs, ["0.1", "0.2", "0.3", "0.4", "0.5"]);
+    let synthesized: Vec<_> =
+        chain["handoffDocuments"].as_array().unwrap().iter().map(|it| it["synthesized"].clone()).collect();
+    assert_eq!(synthesized, [false, false, false, true]);
+    // One account (ruling 33).
+    assert_eq!(chain["totalCostUsd"], "1.5");
+    let budget = &view["budget"];
+    assert_eq!(
+        (&budget["carriedUsd"], &budget["estimatedCostUsd"], &budget["remainingUsd"]),
+        (&json!("1"), &json!("0.5"), &json!("3.5"))
+    );
+    let pool = server.api().get("/api/agents/pool").await.expect(200).body;
+    assert_eq!(pool["activeCount"], 1, "one slot for the whole chain: {pool}");
+}
+
+/// The agent hands over through its API; the raw event that follows counts no second time (ruling 34).
+#[tokio::test]
+async fn an_agent_hands_over_through_its_api_and_it_counts_once() {
+    let server = Server::start(1).await;
+    let first = started(&server, &until_told()).await;
+    first.until_said("Working.").await;
+    let agent = server.api_with(Some(first.api_key().to_owned()));
+    let path = format!("/api/agent/sessions/{}/handoff", first.id);
+    let wrong = agent.post(&path, json!({ "reason": "", "summary": "x".repeat(4001), "more": 1 })).await;
+    wrong.refused(422, "validation-failed");
+    assert_eq!(first.view().await["status"], "Running", "bad input changes nothing");
+
+    let document = json!({ "reason": "polluted", "summary": "Half.", "remainingWork": "Half.", "keyDecisions": "None." });
+    let answer = agent.post(&path, document.clone()).await.expect(202);
+    assert_eq!(answer.body["status"], "ContextExhausted");
+    let second = continuation(&first).await;
+    second.until_status("Idle").await;
+    assert!(second.said().await[0].contains("Half.\n\nKey decisions:\nNone."));
+    // Its run is over: nobody has that key any more.
+    agent.post(&path, document).await.refused(401, "unauthenticated");
+    let chain = chain(&server.api(), &first.view().await["chainId"]).await;
+    assert_eq!((&chain["sessionCount"], &chain["handoffDocuments"][1]), (&json!(2), &Value::Null));
+}
+
+/// Nothing left of the chain's account: the continuation waits until the cap is raised (ruling 33).
+#[tokio::test]
+async fn a_continuation_waits_until_the_chain_has_money_again() {
+    let server = Server::start(1).await;
+    let plays = json!({
+        "steps": [turn(&[json!({ "contextExhausted": {} }), spends("2"), document("all")])],
+        "continuations": [[turn(&[say("paid"), spends("0.25")])]],
+    });
+    let mut body = work(&server, &plays);
+    body["budgetCapUsd"] = json!("1.5");
+    let first = Session::start(&server.api(), body).await;
+    let second = continuation(&first).await;
+    let view = second.view().await;
+    assert_eq!((&view["status"], &view["queuedReason"]), (&json!("Queued"), &json!("budget-exhausted")));
+    assert_eq!(
+        (&view["budget"]["carriedUsd"], &view["budget"]["overshootUsd"]),
+        (&json!("2"), &json!("0.5"))
+    );
+    second.patch("/budget", json!({ "capUsd": "2" })).await.refused(422, "cap-below-spend");
+    first.patch("/budget", json!({ "capUsd": "9" })).await.refused(409, "continued");
+    second.patch("/budget", json!({ "capUsd": "2.5" })).await.expect(200);
+    let view = second.until_status("Idle").await;
+    assert_eq!(second.said().await, ["paid"]);
+    assert_eq!(view["budget"]["remainingUsd"], "0.25");
+}
+
+/// The list and the detail of chains, for their owner alone (S0 8.9).
+#[tokio::test]
+async fn chains_are_listed_and_shown_to_their_owner_alone() {
+    let server = Server::start(1).await;
+    let plays = script(&[exhausts("Part one")]);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let first = started(&server, &plays).await;
+        continuation(&first).await.until_status("Idle").await;
+        ids.push(first.view().await["chainId"].as_str().unwrap().to_owned());
+    }
+    ids.reverse();
+    let api = server.api();
+    let listed = api.all("/api/agents/chains").await;
+    let of = |page: &[Value]| page.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(of(&listed), ids, "latest first");
+    let page = api.get("/api/agents/chains?limit=2").await.expect(200).body;
+    assert_eq!(of(page["items"].as_array().unwrap()), ids[..2]);
+    let cursor = page["nextCursor"].as_str().unwrap();
+    let rest = api.get(&format!("/api/agents/chains?limit=2&cursor={cursor}")).await.expect(200).body;
+    assert_eq!(of(rest["items"].as_array().unwrap()), ids[2..]);
+
+    api.post(&format!("/api/agents/chains/{}/cancel", ids[0]), json!({})).await.expect(200);
+    let cancelled = api.get("/api/agents/chains?status=Cancelled").await.expect(200).body;
+    assert_eq!(of(cancelled["items"].as_array().unwrap()), ids[..1]);
+    api.get("/api/agents/chains?status=Asleep").await.refused(422, "validation-failed");
+
+    let client = server.client();
+    let found = client.resolve_chain(&ids[1][ids[1].len() - 12..]).await.unwrap();
+    assert_eq!(client.chain(found).await.unwrap().sessions.len(), 2);
+
+    let other = server.api_of("somebody-else");
+    assert_eq!(other.all("/api/agents/chains").await, Vec::<Value>::new());
+    for (method, path) in [("GET", ""), ("POST", "/complete"), ("POST", "/cancel")] {
+        let path = format!("/api/agents/chains/{}{path}", ids[1]);
+        let reply = if method == "GET" { other.get(&path).await } else { other.post(&path, json!({})).await };
+        reply.refused(404, "not-found");
+    }
+    api.get("/api/agents/chains/nonsense").await.refused(404, "not-found");
+}
+
+/// Completing closes a current session that rests, not one with output to review; cancelling ends all that is not over
+/// (ruling 35).
+#[tokio::test]
+async fn chains_are_completed_and_cancelled_with_their_sessions() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let post = async |id: &Value, what: &str| {
+        api.post(&format!("/api/agents/chains/{}/{what}", id.as_str().unwrap()), json!({})).await
+    };
+    let reviewed = json!({ "turn": { "steps": [say("Done.")], "output": { "filesChanged": 1 } } });
+    let plays = json!({ "steps": [exhausts("Part one")], "continuations": [[reviewed]] });
+    let second = continuation(&started(&server, &plays).await).await;
+    let view = second.until_status("Idle").await;
+    post(&view["chainId"], "complete").await.refused(409, "review-pending");
+    assert_eq!(chain(&api, &view["chainId"]).await["status"], "Active");
+    let output = json!({ "outputId": view["output"]["outputId"] });
+    second.post("/approve", output).await.expect(200);
+    until_chain(&second, "the end of the chain", |it| it["status"] == "Completed").await;
+    post(&view["chainId"], "complete").await.refused(409, "chain-over");
+    post(&view["chainId"], "cancel").await.refused(409, "chain-over");
+
+    let plays = json!({ "steps": [exhausts("Part one")], "continuations": [[turn(&[say("Done.")])]] });
+    let second = continuation(&started(&server, &plays).await).await;
+    let view = second.until_status("Idle").await;
+    let completed = post(&view["chainId"], "complete").await.expect(200).body;
+    assert_eq!(
+        (&completed["status"], &completed["sessions"][1]["status"]),
+        (&json!("Completed"), &json!("Completed"))
+    );
+    assert_eq!(second.view().await["status"], "Completed");
+
+    let busy = json!({ "steps": [exhausts("Part one")], "continuations": [[turn(&[say("Busy."), json!({ "wait": 600_000 })])]] });
+    let first = started(&server, &busy).await;
+    let second = continuation(&first).await;
+    second.until_said("Busy.").await;
+    let id = second.view().await["chainId"].clone();
+    post(&id, "complete").await.refused(409, "chain-busy");
+    post(&id, "cancel").await.expect(200);
+    second.until_status("Cancelled").await;
+    assert_eq!(first.view().await["status"], "ContextExhausted");
+}
+
+/// Its owner goes on with a chain whose current session is over, on the chain's account; otherwise the start says why not.
+#[tokio::test]
+async fn an_owner_attaches_a_session_to_a_chain_of_theirs() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let plays = json!({
+        "steps": [turn(&[spends("1"), json!({ "contextExhausted": {} }), document("half")])],
+        "continuations": [[turn(&[say("Done."), spends("0.5")])]],
+    });
+    let second = continuation(&started(&server, &plays).await).await;
+    let id = second.until_status("Idle").await["chainId"].clone();
+    let attach = |chain: &Value, cap: &str| {
+        let mut body = work(&server, &short());
+        body["chainId"] = chain.clone();
+        body["budgetCapUsd"] = json!(cap);
+        body
+    };
+    let start = async |body: Value| api.post("/api/agents/sessions", body).await;
+    start(attach(&id, "5")).await.refused(409, "chain-busy");
+    second.post("/cancel", json!({})).await;
+    second.until_status("Cancelled").await;
+    assert_eq!(
+        start(attach(&id, "1.5")).await.refused(422, "validation-failed").violated(),
+        ["budgetCapUsd"]
+    );
+    assert_eq!(
+        start(attach(&json!(second.id), "5")).await.refused(422, "validation-failed").violated(),
+        ["chainId"]
+    );
+    assert_eq!(chain(&api, &id).await["sessionCount"], 2, "refusals change nothing");
+
+    let third = Session::start(&api, attach(&id, "5")).await;
+    let view = third.until_status("Idle").await;
+    assert_eq!((&view["chainId"], &view["continues"]), (&id, &json!(second.id)));
+    assert_eq!(
+        (&view["budget"]["carriedUsd"], &view["budget"]["remainingUsd"]),
+        (&json!("1.5"), &json!("3.5"))
+    );
+    let chain = chain(&api, &id).await;
+    assert_eq!(
+        (&chain["currentSessionId"], &chain["sessions"][2]["position"]),
+        (&json!(third.id), &json!(3))
+    );
+    assert_eq!(second.view().await["continuation"], third.id.as_str());
+}
