@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     answer, budget, chain, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records,
-    review, run, show, steer, token, up, watch, worker,
+    review, run, show, skill, steer, telling, template, token, up, watch, worker,
 };
 use crate::profile::Profile;
 
@@ -112,6 +112,10 @@ pub enum Command {
     Logs(records::Logs),
     Messages(records::Messages),
     Tools(records::Tools),
+    Tasks(telling::Tasks),
+    Notifications(telling::Notifications),
+    Replay(telling::Replay),
+    Export(telling::Export),
 
     Steer(steer::Steer),
     #[command(subcommand)]
@@ -133,6 +137,10 @@ pub enum Command {
     Budget(budget::Budget),
     #[command(subcommand)]
     Pool(pool::Pool),
+    #[command(subcommand)]
+    Template(template::Template),
+    #[command(subcommand)]
+    Skill(skill::Skill),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
 
@@ -181,6 +189,11 @@ mod tests {
             "logs @last --limit 5",
             "messages @last --subagent a1",
             "tools @last",
+            "tasks @last",
+            "notifications --unread --limit 5",
+            "notifications --read",
+            "replay @last --from 7 --run 2 --limit 10",
+            "export @last --out session.json",
             "steer @last look left",
             "steer --last look left",
             "queue list @last",
@@ -213,6 +226,26 @@ mod tests {
             "budget set @last 10 --warn-at 90",
             "pool show",
             "pool set 4",
+            "run objective --template triage",
+            "template ls --active",
+            "template show triage",
+            "template create --file t.json --name n --model m --allow Read --allow Bash --skill s --budget 2",
+            "template schedule triage @daily objective --zone Europe/Berlin --dir . --off",
+            "template unschedule triage",
+            "template activate triage",
+            "template deactivate triage",
+            "template start triage objective --dir . --budget 1 --detach",
+            "skill list --inactive",
+            "skill show testing",
+            "skill create testing -d HowWeTest -i TestFirst",
+            "skill edit testing --name tests --file -",
+            "skill activate testing",
+            "skill deactivate testing",
+            "skill pills testing --status Active",
+            "skill dismiss testing 0197b1c0-1111-7000-8000-00000000aaaa",
+            "skill consolidate testing --dir . --budget 1 --adapter claude",
+            "skill enable @last testing --no-reload",
+            "skill disable @last testing",
             "completions bash",
             "--profile aws --url https://x/y --ws-url wss://x/live --token-file t ps",
             "ps --profile aws --deployment d.json --issuer https://i --audience a",
@@ -234,6 +267,8 @@ mod tests {
             "token --ttl soon",
             "watch @last --until doomsday",
             "pool set 0",
+            "skill pills testing --status Old",
+            "skill create testing",
             "answers",
             "ps --profile azure",
             "ps --token t --token-file f",

@@ -66,7 +66,10 @@ impl CliError {
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_not_found() => Exit::NotFound,
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_no_access() => Exit::NoAccess,
             Self::Resolve(
-                ResolveError::NoneLike(_) | ResolveError::NoChainLike(_) | ResolveError::NoneAtAll,
+                ResolveError::NoneLike(_)
+                | ResolveError::NoTemplate(_)
+                | ResolveError::NoChainLike(_)
+                | ResolveError::NoneAtAll,
             )
             | Self::NotFound(_) => Exit::NotFound,
             Self::Usage(_)

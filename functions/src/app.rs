@@ -14,6 +14,7 @@ use pilothouse_wire::launch::Entrance;
 use uuid::Uuid;
 
 use crate::edge::{Keyring, Problem};
+use crate::outside::Outside;
 use crate::stream::Wakes;
 
 /// The target of events that count something, at the level TRACE: `commands`, `conflicts`, `events_applied`,
@@ -42,6 +43,8 @@ pub struct Parts {
     pub wakes: Arc<dyn Wakes>,
     /// What those are served with that run sidecars elsewhere; none: nobody does.
     pub fleet: Option<Fleet>,
+    /// The ways outside: a bus, a topic, endpoints of owners.
+    pub outside: Outside,
 }
 
 /// What workers and sidecars elsewhere are served with.

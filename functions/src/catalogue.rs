@@ -28,8 +28,8 @@ use crate::api;
 use crate::app::App;
 use crate::edge::Problem;
 use crate::{
-    agent, chains, gateway, messages, openapi, operations, pool, records, requests, sessions, skills, stream,
-    trace, workers,
+    agent, chains, gateway, messages, notifications, openapi, operations, pool, records, requests, sessions,
+    skills, stream, telling, templates, trace, webhooks, workers,
 };
 
 /// The name of the function that a request is for.
@@ -153,10 +153,14 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
-    use api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
+    use api::records::{ActivityView, LogChunkView, MessageView, RawEventView, ToolCallView};
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
     use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
+    use api::templates::{EventAnswer, TemplateSummary, TemplateView};
     use api::workers::WorkerView;
+    use pilothouse_domain::agent_api::{AgentLearning, AgentTask};
+    use pilothouse_domain::announcement::Notification;
+    use pilothouse_domain::webhook::{Delivery, Webhook};
     use pilothouse_wire::worker::{
         ClaimAnswer, ClaimRun, Heartbeat, HeartbeatAnswer, ReportExit, TakeOrders, TakenOrders,
     };
@@ -165,7 +169,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<SessionSummary>, sessions::list::handle;
         "sessions-start" Owner POST "/api/agents/sessions" "Start a session" COMMAND_WITH_KEY,
             in sessions::start::StartSession, [201, 202] -> StartedSession, sessions::start::handle;
-        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "from", "to"]; "Sessions of a range of time" QUERY,
+        "sessions-history" Owner GET "/api/agents/sessions/history" ? &["limit", "cursor", "dateFrom", "dateTo"]; "Sessions of a range of time" QUERY,
             [200] -> api::Page<SessionSummary>, sessions::history::handle;
         "sessions-get" Owner GET "/api/agents/sessions/{id}" "A session in full" QUERY,
             [200] -> SessionView, sessions::get::handle;
@@ -261,13 +265,73 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> pilothouse_domain::value::SessionPlan, records::plan::handle;
         "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut" BLOB,
             [200], records::blob::handle;
+        "records-events" Owner GET "/api/agents/sessions/{id}/events" ? &["limit", "cursor", "from", "run"]; "The raw events of a session, from any sequence" QUERY,
+            [200] -> api::Page<RawEventView>, records::events::handle;
+        "records-export" Owner GET "/api/agents/sessions/{id}/export" "A session as one document" EXPORT,
+            [200, 303] -> api::export::SessionExport, records::export::handle;
+        "records-tasks" Owner GET "/api/agents/sessions/{id}/tasks" ? PAGE; "Tasks that the agent created" QUERY,
+            [200] -> api::Page<AgentTask>, records::tasks::handle;
+        "records-learnings" Owner GET "/api/agents/learnings" ? &["limit", "cursor", "kind", "sessionId"]; "What agents learned about people and communication" QUERY,
+            [200] -> api::Page<AgentLearning>, records::learnings::handle;
         "stream-connect" Owner GET "/ws/agents/sessions/{id}/stream" ? &["after"]; "Follow a session live (WebSocket)" EMBEDDED,
             [101], stream::connect::handle;
+
+        "templates-list" Owner GET "/api/agents/templates" ? &["limit", "cursor", "isActive"]; "List templates, newest first" QUERY,
+            [200] -> api::Page<TemplateSummary>, templates::list::handle;
+        "templates-create" Owner POST "/api/agents/templates" "Create a template" COMMAND,
+            in templates::create::CreateTemplate, [201] -> TemplateView, templates::create::handle;
+        "templates-get" Owner GET "/api/agents/templates/{id}" "A template in full" QUERY,
+            [200] -> TemplateView, templates::get::handle;
+        "templates-update" Owner PUT "/api/agents/templates/{id}" "Change fields of a template" COMMAND,
+            in templates::update::UpdateTemplate, [200] -> TemplateView, templates::update::handle;
+        "templates-add-rule" Owner POST "/api/agents/templates/{id}/rules" "Add a classification rule" COMMAND,
+            in templates::input::RuleInput, [201] -> TemplateView, templates::add_rule::handle;
+        "templates-remove-rule" Owner DELETE "/api/agents/templates/{id}/rules/{ruleId}" "Remove a classification rule" COMMAND,
+            [200] -> TemplateView, templates::remove_rule::handle;
+        "templates-add-tool" Owner POST "/api/agents/templates/{id}/tools" "Add an MCP custom tool definition" COMMAND,
+            in skills::definitions::ToolInput, [201] -> TemplateView, templates::add_tool::handle;
+        "templates-remove-tool" Owner DELETE "/api/agents/templates/{id}/tools/{toolName}" "Remove an MCP custom tool definition" COMMAND,
+            [200] -> TemplateView, templates::remove_tool::handle;
+        "templates-add-skill" Owner POST "/api/agents/templates/{id}/skills/{skillId}" "Add a skill to a template's defaults" COMMAND,
+            [200] -> TemplateView, templates::add_skill::handle;
+        "templates-remove-skill" Owner DELETE "/api/agents/templates/{id}/skills/{skillId}" "Remove a skill from a template's defaults" COMMAND,
+            [200] -> TemplateView, templates::remove_skill::handle;
+        "templates-set-schedule" Owner PUT "/api/agents/templates/{id}/schedule" "Say when a template starts sessions by itself" COMMAND,
+            in templates::input::ScheduleInput, [200] -> TemplateView, templates::set_schedule::handle;
+        "templates-clear-schedule" Owner DELETE "/api/agents/templates/{id}/schedule" "Have a template start no sessions by itself" COMMAND,
+            [200] -> TemplateView, templates::clear_schedule::handle;
+        "templates-deactivate" Owner POST "/api/agents/templates/{id}/deactivate" "Start no sessions from a template" COMMAND,
+            [200] -> TemplateView, templates::deactivate::handle;
+        "templates-activate" Owner POST "/api/agents/templates/{id}/activate" "Start sessions from a template again" COMMAND,
+            [200] -> TemplateView, templates::activate::handle;
+        "templates-events" Owner POST "/api/agents/templates/{id}/events" "Classify an event, and start a session for it" COMMAND_WITH_KEY,
+            in templates::classify::Event, [200, 201, 202] -> EventAnswer, templates::classify::handle;
 
         "pool-get" Owner GET "/api/agents/pool" "How full the pool is" QUERY,
             [200] -> PoolView, pool::get::handle;
         "pool-configure" Owner PATCH "/api/agents/pool" "Change the number of slots" COMMAND,
             in pool::configure::ConfigurePool, [200] -> PoolView, pool::configure::handle;
+
+        "events-list" Owner GET "/api/events" ? &["limit", "after"]; "What other contexts are told, in order" QUERY,
+            [200] -> api::telling::AnnouncementPage, telling::list::handle;
+        "notifications-list" Owner GET "/api/notifications" ? &["limit", "cursor", "unread"]; "What you were notified of, newest first" QUERY,
+            [200] -> api::Page<Notification>, notifications::list::handle;
+        "notifications-read" Owner POST "/api/notifications/{id}/read" "Mark a notification as read" COMMAND,
+            [200] -> Notification, notifications::read::handle;
+        "notifications-read-all" Owner POST "/api/notifications/read" "Mark all notifications as read" COMMAND,
+            [200] -> api::telling::ReadNotifications, notifications::read_all::handle;
+        "notifications-stream" Owner GET "/ws/notifications" ? &["after"]; "Notifications as they come (WebSocket)" EMBEDDED,
+            [101], notifications::stream::handle;
+        "webhooks-list" Owner GET "/api/webhooks" "Your endpoints that are told of events" QUERY,
+            [200] -> api::telling::WebhooksView, webhooks::list::handle;
+        "webhooks-register" Owner POST "/api/webhooks" "Have an endpoint told of events" COMMAND_WITH_KEY,
+            in webhooks::register::RegisterWebhook, [201] -> api::telling::RegisteredWebhook, webhooks::register::handle;
+        "webhooks-remove" Owner DELETE "/api/webhooks/{id}" "Forget an endpoint" COMMAND,
+            [204], webhooks::remove::handle;
+        "webhooks-enable" Owner POST "/api/webhooks/{id}/enable" "Take up an endpoint again that was given up" COMMAND,
+            [200] -> Webhook, webhooks::enable::handle;
+        "webhooks-deliveries" Owner GET "/api/webhooks/{id}/deliveries" ? PAGE; "What became of telling an endpoint" QUERY,
+            [200] -> api::Page<Delivery>, webhooks::deliveries::handle;
 
         "chains-list" Owner GET "/api/agents/chains" ? &["limit", "cursor", "status"]; "List chains of sessions, newest first" QUERY,
             [200] -> api::Page<ChainSummary>, chains::list::handle;
@@ -288,6 +352,11 @@ pub fn http_functions() -> Vec<HttpFunction> {
             in agent::memory_pill::RecordMemoryPill, [201] -> RecordedPill, agent::memory_pill::handle;
         "agent-consolidation" Agent POST "/api/agent/skills/{skillId}/consolidation" "The agent hands in a skill's new instructions" AGENT,
             in agent::consolidation::ProposeConsolidation, [202] -> ProposedConsolidation, agent::consolidation::handle;
+
+        "agent-create-task" Agent POST "/api/agent/tasks" "The agent creates a follow-up task" AGENT,
+            in agent::task::CreateTask, [201] -> api::agent::CreatedTask, agent::task::handle;
+        "agent-record-learning" Agent POST "/api/agent/learnings" "The agent keeps what it learned about people or communication" AGENT,
+            in agent::learning::RecordLearning, [201] -> api::agent::RecordedLearning, agent::learning::handle;
 
         "gateway-send-events" Sidecar POST "/internal/gateway/events" "Put events of a run on the events queue" EMBEDDED,
             [200], gateway::send_events::handle;
@@ -344,6 +413,18 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
         triggers: &[Trigger::Queue(REACTIONS)],
         summary: "Send commands, launch runs, hand on slots",
         needs: REACT,
+    },
+    EventFunction {
+        name: "announce",
+        triggers: &[Trigger::Queue(ANNOUNCEMENTS)],
+        summary: "Tell owners, other contexts and webhooks what happened",
+        needs: ANNOUNCE,
+    },
+    EventFunction {
+        name: "deliver",
+        triggers: &[Trigger::Queue(WEBHOOKS)],
+        summary: "Tell one webhook of one event",
+        needs: DELIVER,
     },
     EventFunction {
         name: "clock",

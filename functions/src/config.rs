@@ -6,7 +6,7 @@ use pilothouse_domain::composition::{
 };
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
-use pilothouse_domain::{AgentSkill, AgentSkillId, UserId};
+use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, UserId};
 use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
 use crate::api::Violation;
@@ -21,8 +21,14 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     let settings = session.settings();
     let skills = skills_of(app, session.owner_id(), session.enabled_skill_ids()).await?;
     let brief = consolidation_brief(app, session).await?;
-    let template =
-        brief.as_deref().map(|brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() });
+    let template = template_of(app, session).await?;
+    let given = template.as_ref().map(TemplatePart::from).map(|part| match &settings.allowed_tools[..] {
+        [] => part,
+        // What a start says stands in place of what its template says.
+        _ => TemplatePart { allowed_tools: &[], ..part },
+    });
+    let asked = |brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() };
+    let template = brief.as_deref().map(asked).or(given);
     let (composition, left_out) = compose_what_fits(template, &parts(&skills), &settings.allowed_tools);
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
@@ -46,6 +52,12 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
 
 fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {
     skills.iter().map(Into::into).collect()
+}
+
+/// The template of a session, as it is now. One that was deactivated since stays in force for those that have it.
+async fn template_of(app: &App, session: &AgentSession) -> Result<Option<AgentTemplate>, Problem> {
+    let Some(id) = session.template_id() else { return Ok(None) };
+    Ok(app.store.owned::<AgentTemplate>(session.owner_id(), id).await?.map(|loaded| loaded.value))
 }
 
 /// The skills of a session, in its order. One that was deactivated since stays in force for those that have it.
@@ -72,19 +84,20 @@ async fn consolidation_brief(app: &App, session: &AgentSession) -> Result<Option
     Ok(Some(consolidation_prompt(skill, &pills)))
 }
 
-/// The skills that a session is to start with, in their order.
+/// The skills that a session is to start with, in their order; `field` of the input names them.
 ///
 /// # Errors
 /// [`Problem::Invalid`] names every one that is not the owner's, or is deactivated, and says when they are too large together.
 pub async fn skills_to_start_with(
     app: &App,
     owner: &UserId,
+    field: &str,
     ids: &[AgentSkillId],
     session_tools: &[String],
 ) -> Result<Vec<AgentSkill>, Problem> {
     if ids.len() > AgentSession::MAX_SKILLS {
         let most = SessionError::TooManySkills { max: AgentSession::MAX_SKILLS };
-        return Err(Problem::invalid("skillIds", most));
+        return Err(Problem::invalid(field, most));
     }
     let (mut skills, mut wrong) = (Vec::with_capacity(ids.len()), Vec::new());
     for (at, id) in ids.iter().enumerate() {
@@ -95,11 +108,9 @@ pub async fn skills_to_start_with(
         }
     }
     if wrong.is_empty() {
-        return ensure_fits(&skills, session_tools)
-            .map(|()| skills)
-            .map_err(|e| Problem::invalid("skillIds", e));
+        return ensure_fits(&skills, session_tools).map(|()| skills).map_err(|e| Problem::invalid(field, e));
     }
-    let violation = |(at, message)| Violation { field: format!("skillIds[{at}]"), message };
+    let violation = |(at, message)| Violation { field: format!("{field}[{at}]"), message };
     Err(Problem::Invalid(wrong.into_iter().map(violation).collect()))
 }
 

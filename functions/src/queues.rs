@@ -1,14 +1,18 @@
 //! The queues of the broker and how they behave (architecture: Messages).
 
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 
-use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions, Receipt};
+use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions, Receipt, Received};
 use pilothouse_domain::{AgentSessionId, RunId};
-use pilothouse_store::WorkerKey;
+use pilothouse_store::{OwnedRef, WorkerKey};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 
+use crate::app::App;
 use crate::edge::Problem;
+use crate::intake::chain;
 
 /// How long a function may work on a batch before others get it: six times its timeout (SQS's own advice).
 const VISIBILITY: Duration = Duration::from_mins(1);
@@ -50,6 +54,16 @@ pub fn pushes() -> QueueName {
     named("pushes.fifo")
 }
 
+/// Journal entries that are told beyond their sessions; a group an owner.
+pub fn announcements() -> QueueName {
+    named("announcements.fifo")
+}
+
+/// Deliveries to webhooks; a group each, so that none waits for another.
+pub fn webhooks() -> QueueName {
+    named("webhooks.fifo")
+}
+
 /// What is due soon of one session (`aws` only): messages that are delayed until then. No FIFO queue, as those delay
 /// all messages alike.
 pub fn deadlines() -> QueueName {
@@ -85,8 +99,10 @@ pub async fn create_worker(
 pub async fn create(broker: &dyn Broker) -> Result<(), QueueError> {
     // `intake` and `react` bury what keeps failing themselves, with its cause (ruling 9); the limit is a belt.
     let options = QueueOptions { visibility: VISIBILITY, max_receives: Some(MAX_RECEIVES_OF_OUTAGE + 2) };
-    broker.create(&events(), options.clone()).await?;
-    broker.create(&reactions(), options).await
+    for queue in [events(), reactions(), announcements(), webhooks()] {
+        broker.create(&queue, options.clone()).await?;
+    }
+    Ok(())
 }
 
 /// Creates the queue of a run.
@@ -96,12 +112,17 @@ pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), Queu
         .await
 }
 
-/// What a message of the [`deadlines`] queue says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeadlineOf {
-    /// The session to look at.
-    pub session_id: AgentSessionId,
+/// What a message of the [`deadlines`] queue says: what to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum DeadlineOf {
+    /// A session.
+    Session {
+        /// Which.
+        session_id: AgentSessionId,
+    },
+    /// An aggregate that is no session.
+    Owned(OwnedRef),
 }
 
 /// What is to become of a batch of messages. Those that are named nowhere are gone already: buried.
@@ -111,6 +132,61 @@ pub struct Settlement {
     pub done: Vec<Receipt>,
     /// To come again after a pause. Each list holds what failed and what follows it in its group, in order.
     pub again: Vec<(Vec<Receipt>, Duration)>,
+}
+
+/// What became of a message that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worked {
+    /// It is dealt with.
+    Done,
+    /// It is to come again after this, with what follows it in its group.
+    Later(Duration),
+}
+
+/// Works on the messages of a batch of `queue` in order. The first failure of a group stops that group, not the others; a
+/// message that keeps failing is moved to the dead letters with its cause, and its group goes on.
+pub async fn work_off<F, W>(app: &App, queue: &QueueName, batch: Vec<Received>, work: F) -> Settlement
+where
+    F: Fn(App, Received) -> W,
+    W: Future<Output = Result<Worked, Problem>>,
+{
+    let mut settlement = Settlement::default();
+    // What comes again, by its group, with the pause of the first of it.
+    let mut stopped: BTreeMap<String, (Vec<Receipt>, Duration)> = BTreeMap::new();
+    for message in batch {
+        if let Some((receipts, _)) = stopped.get_mut(&message.group) {
+            receipts.push(message.receipt);
+            continue;
+        }
+        let wait = match work(app.clone(), message.clone()).await {
+            Ok(Worked::Done) => {
+                settlement.done.push(message.receipt);
+                continue;
+            }
+            Ok(Worked::Later(wait)) => wait,
+            Err(problem) => {
+                let tries = tries(&problem);
+                let cause = chain(&problem);
+                let (group, receives) = (&message.group, message.receive_count);
+                tracing::warn!(queue = queue.as_str(), %group, %cause, receives, "a message failed");
+                if receives >= tries && bury(app, queue, &message, &cause).await {
+                    continue;
+                }
+                pause(receives)
+            }
+        };
+        stopped.insert(message.group, (vec![message.receipt], wait));
+    }
+    settlement.again.extend(stopped.into_values());
+    settlement
+}
+
+async fn bury(app: &App, queue: &QueueName, message: &Received, cause: &str) -> bool {
+    let buried = app.broker.bury(queue, message, cause).await;
+    if let Err(error) = &buried {
+        tracing::error!(queue = queue.as_str(), group = %message.group, %error, "a message could not be moved to the dead letters");
+    }
+    buried.is_ok()
 }
 
 /// Settles a batch of `queue`: deletes what is done and releases what is to come again.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use pilothouse_broker::Outgoing;
 use pilothouse_domain::{AgentSessionId, Timestamp};
 use pilothouse_store::table::Item;
-use pilothouse_store::{Store, StoreError, layout};
+use pilothouse_store::{OwnedRef, Store, StoreError, layout};
 
 use crate::queues::DeadlineOf;
-use crate::reactions;
+use crate::{reactions, telling};
 
 /// What is due within this time rides on a delayed message; a sweep every minute finds the rest.
 pub const SOON: Duration = Duration::from_mins(1);
@@ -21,6 +21,8 @@ pub const SOON: Duration = Duration::from_mins(1);
 pub struct Follows {
     /// A message for the reactions.
     pub reaction: Option<Outgoing>,
+    /// A message for who tells it beyond its session.
+    pub announcement: Option<Outgoing>,
     /// A message that comes when something is due.
     pub deadline: Option<Outgoing>,
     /// The session whose journal has grown.
@@ -33,11 +35,10 @@ pub struct Follows {
 /// A journal entry cannot be read. Trying again does not help.
 pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
     match item.kind.as_str() {
-        layout::JOURNAL | layout::OWNED_JOURNAL => Ok(Follows {
-            reaction: reaction(item)?,
-            grown: layout::session_of(&item.key),
-            ..Follows::default()
-        }),
+        layout::JOURNAL | layout::OWNED_JOURNAL => {
+            let (reaction, announcement) = hand_on(item)?;
+            Ok(Follows { reaction, announcement, grown: layout::session_of(&item.key), ..Follows::default() })
+        }
         layout::SESSION => Ok(Follows {
             deadline: layout::session_of(&item.key)
                 .zip(item.due.as_ref().and_then(layout::due_at))
@@ -48,28 +49,40 @@ pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
     }
 }
 
-/// The message for the reactions to `item`, an entry of a journal.
+/// The messages for the reactions to `item`, an entry of a journal, and for who tells it.
 ///
 /// # Errors
 /// It cannot be read. Trying again does not help.
-pub fn reaction(item: &Item) -> Result<Option<Outgoing>, StoreError> {
+pub fn hand_on(item: &Item) -> Result<(Option<Outgoing>, Option<Outgoing>), StoreError> {
     if item.kind == layout::OWNED_JOURNAL {
-        return Ok(reactions::message_of_owned(&Store::read_owned_entry(item)?));
+        let entry = Store::read_owned_entry(item)?;
+        return Ok((reactions::message_of_owned(&entry), telling::message_of_owned(&entry)));
     }
-    Ok(reactions::message(&Store::read_entry(item)?))
+    let entry = Store::read_entry(item)?;
+    Ok((reactions::message(&entry), telling::message(&entry)))
 }
 
 /// The message that comes when something of a session is due; none when a sweep comes first.
 pub fn deadline(session: AgentSessionId, due: Timestamp, now: Timestamp) -> Option<Outgoing> {
+    reminder(session.to_string(), &DeadlineOf::Session { session_id: session }, due, now)
+}
+
+/// The same of an aggregate that is no session.
+pub fn deadline_of_owned(aggregate: &OwnedRef, due: Timestamp, now: Timestamp) -> Option<Outgoing> {
+    let OwnedRef { kind, id } = aggregate;
+    reminder(format!("{kind}-{id}"), &DeadlineOf::Owned(aggregate.clone()), due, now)
+}
+
+fn reminder(whose: String, of: &DeadlineOf, due: Timestamp, now: Timestamp) -> Option<Outgoing> {
     let wait = Duration::from_millis(u64::try_from(due.as_millis() - now.as_millis()).unwrap_or(0));
     if wait > SOON {
         return None;
     }
     // Queues count whole seconds, and a message that came early would find nothing to do.
     let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-    let id = format!("{session}:{}", due.as_millis());
-    let body = serde_json::to_string(&DeadlineOf { session_id: session }).ok()?;
-    Some(Outgoing { delay: wait, ..Outgoing::new(session.to_string(), id, body) })
+    let id = format!("{whose}:{}", due.as_millis());
+    let body = serde_json::to_string(of).ok()?;
+    Some(Outgoing { delay: wait, ..Outgoing::new(whose, id, body) })
 }
 
 #[cfg(test)]
@@ -87,6 +100,9 @@ mod tests {
         assert_eq!(delay(160_000), Some(60));
         assert_eq!(delay(160_001), None, "a sweep comes first");
         let body = deadline(session, at(0), at(0)).unwrap().body;
-        assert_eq!(serde_json::from_str::<DeadlineOf>(&body).unwrap(), DeadlineOf { session_id: session });
+        assert_eq!(
+            serde_json::from_str::<DeadlineOf>(&body).unwrap(),
+            DeadlineOf::Session { session_id: session }
+        );
     }
 }

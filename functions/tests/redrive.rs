@@ -108,6 +108,7 @@ impl Stage {
             clock,
             wakes: Arc::new(NoWakes),
             fleet: Some(Fleet { entrance: Entrance::gateway("http://127.0.0.1:1"), vendor: None, operators }),
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         let (session, run) = create(&app).await;
         Self { app, table, ahead, session, run, _folder: folder }

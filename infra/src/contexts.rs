@@ -58,6 +58,7 @@ pub fn context(function: &str) -> &str {
         "messages" | "requests" | "plan" => "messages",
         "records" | "openapi" => "records",
         "agent" | "gateway" | "workers" => "runs",
+        "announce" | "deliver" | "notifications" | "webhooks" | "events" => "telling",
         "intake" | "relay" | "react" | "clock" | "dead" | "deadletters" => "engine",
         "push" | "stream" => "live",
         other => other,

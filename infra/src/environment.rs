@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::names::topic;
 use crate::template::{only_if, reference};
 
 /// The variables: the same for all, so that one artifact reads them in one place.
@@ -19,6 +20,9 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_WS_ENDPOINT": reference("StreamEndpoint"),
         "PILOTHOUSE_SIDECAR_ROLE_ARN": reference("SidecarRoleArn"),
         "PILOTHOUSE_WORKER_ROLE_ARN": reference("WorkerRoleArn"),
+        "PILOTHOUSE_BUS": reference("Prefix"),
+        "PILOTHOUSE_TOPIC_ARN": topic("notices"),
+        "PILOTHOUSE_WEBHOOK_REACH": reference("WebhookReach"),
         "PILOTHOUSE_OPERATORS": given("HasOperators", "Operators"),
         "PILOTHOUSE_RUNTIME": reference("Runtime"),
         "PILOTHOUSE_ECS_CLUSTER": given("RunsOnEcs", "EcsCluster"),

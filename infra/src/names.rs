@@ -48,6 +48,16 @@ pub(crate) fn log_streams(function: &str) -> Value {
     arn("logs", &format!("log-group:/aws/lambda/${{Prefix}}-{function}:*"))
 }
 
+/// The ARN of the bus that other systems listen to.
+pub(crate) fn event_bus() -> Value {
+    arn("events", "event-bus/${Prefix}")
+}
+
+/// The ARN of a topic, by its logical name.
+pub(crate) fn topic(name: &str) -> Value {
+    arn("sns", &format!("${{Prefix}}-{name}"))
+}
+
 /// The ARN of something of the bucket of large bodies.
 pub(crate) fn bucket(part: &str) -> Value {
     sub(format!("arn:${{AWS::Partition}}:s3:::${{Bucket}}{part}"))

@@ -78,6 +78,13 @@ const ALL: &[Parameter] = &[
         ..TEXT
     },
     Parameter {
+        name: "WebhookReach",
+        default: Some("public"),
+        allowed: &["public", "loopback", "private"],
+        about: "How far the webhooks of owners may lead: to public addresses, also to the function itself, also to private networks",
+        ..TEXT
+    },
+    Parameter {
         name: "Runtime",
         default: Some("workers"),
         allowed: &["workers", "ecs"],

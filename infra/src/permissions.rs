@@ -8,7 +8,7 @@ use pilothouse_functions::catalogue::needs::{
 use serde_json::{Value, json};
 
 use crate::contexts::Deployed;
-use crate::names::{bucket, ecs, log_streams, queue, role, table};
+use crate::names::{bucket, ecs, event_bus, log_streams, queue, role, table, topic};
 use crate::queues::GIVEN_UP;
 use crate::template::{only_if, reference, sub};
 
@@ -72,14 +72,13 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     if access.table == TableAccess::Write {
         statements.push(allow(WRITE_ITEMS, &[table("")]));
     }
-    match access.blobs {
-        BlobAccess::None => {}
-        BlobAccess::Read => {
-            statements.push(allow(&["s3:GetObject"], &[bucket("/sessions/*")]));
-            // Without it, S3 calls what is missing forbidden.
-            statements.push(allow(&["s3:ListBucket"], &[bucket("")]));
-        }
-        BlobAccess::Write => statements.push(allow(&["s3:PutObject"], &[bucket("/sessions/*")])),
+    if matches!(access.blobs, BlobAccess::Read | BlobAccess::Both) {
+        statements.push(allow(&["s3:GetObject"], &[bucket("/sessions/*")]));
+        // Without it, S3 calls what is missing forbidden.
+        statements.push(allow(&["s3:ListBucket"], &[bucket("")]));
+    }
+    if matches!(access.blobs, BlobAccess::Write | BlobAccess::Both) {
+        statements.push(allow(&["s3:PutObject"], &[bucket("/sessions/*")]));
     }
     if !access.sends.is_empty() {
         let queues: Vec<_> = access.sends.iter().map(|name| queue(name)).collect();
@@ -103,6 +102,10 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     }
     if access.secret {
         statements.push(allow(&["secretsmanager:GetSecretValue"], &[reference("SecretArn")]));
+    }
+    if access.publishes {
+        statements.push(allow(&["events:PutEvents"], &[event_bus()]));
+        statements.push(allow(&["sns:Publish"], &[topic("notices")]));
     }
     if access.connections {
         // To post to one, and to close it.

@@ -466,6 +466,7 @@ impl Bench {
             clock: system_clock(),
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         Self { app, table, broker, secret, keys, _data: data }
     }

@@ -60,6 +60,17 @@ pub fn kill_all(data: &Path) {
     }
 }
 
+/// Whether a process lives: one that is dead and was not reaped does not.
+pub fn lives(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    kill(pid, None) != Err(Errno::ESRCH) && !stat.contains(") Z ")
+}
+
+/// The process that has written its id to a file, once it has.
+pub fn written(file: &Path) -> Option<Pid> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok().map(Pid::from_raw)
+}
+
 /// The folders of runs.
 pub fn run_folders(data: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(data.join("runs")) else { return Vec::new() };

@@ -58,6 +58,8 @@ impl ServerProcess {
             .arg(self.data())
             .env("PILOTHOUSE_HURRY", self.hurry.to_string())
             .env("PILOTHOUSE_SIDECAR", programs::sidecar())
+            // Receivers of tests stand on this machine.
+            .env("PILOTHOUSE_WEBHOOK_REACH", "loopback")
             .env("PILOTHOUSE_LOG", std::env::var("PILOTHOUSE_LOG").unwrap_or_else(|_| "info".into()))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::value::{Answer, AutoContinueConfig, ContextPolicy, MessagePriority};
-use pilothouse_domain::{MessageId, SessionChainId, ToolCallId, TurnId, Usd};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,8 +15,12 @@ pub struct StartSession {
     pub working_directory: String,
     /// What it is to do.
     pub objective: String,
-    /// What it may spend.
-    pub budget_cap_usd: Usd,
+    /// The template that it is started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_id: Option<AgentTemplateId>,
+    /// What it may spend; none: what its template says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_cap_usd: Option<Usd>,
     /// What to call it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -32,6 +36,9 @@ pub struct StartSession {
     /// Tools that it may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
+    /// Skills that it starts with, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skill_ids: Vec<AgentSkillId>,
     /// The owner's labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -72,17 +79,19 @@ impl StartSession {
     pub fn new(
         working_directory: impl Into<String>,
         objective: impl Into<String>,
-        budget_cap_usd: Usd,
+        budget_cap_usd: impl Into<Option<Usd>>,
     ) -> Self {
         Self {
             working_directory: working_directory.into(),
             objective: objective.into(),
-            budget_cap_usd,
+            template_id: None,
+            budget_cap_usd: budget_cap_usd.into(),
             name: None,
             model_id: None,
             adapter: None,
             adapter_options: None,
             allowed_tools: None,
+            skill_ids: Vec::new(),
             labels: BTreeMap::new(),
             warn_at_percent: None,
             plan_approval_required: None,
@@ -96,6 +105,33 @@ impl StartSession {
             auto_continue_config: None,
         }
     }
+}
+
+/// When a template starts sessions by itself.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSchedule {
+    /// Five fields.
+    pub cron_expression: String,
+    /// A name of the IANA database.
+    pub time_zone: String,
+    /// Whether it is switched on.
+    pub is_enabled: bool,
+    /// What its sessions are started with.
+    pub launch: NewLaunch,
+}
+
+/// What scheduled sessions are started with.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewLaunch {
+    /// Where the agent runs: an absolute path.
+    pub working_directory: String,
+    /// What it is to do.
+    pub objective: String,
+    /// What to call the sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// Which part of a list.
@@ -169,6 +205,53 @@ pub struct Retry {
     pub additional_instruction: Option<String>,
     /// Whether it begins a new conversation.
     pub fresh: bool,
+}
+
+/// A skill to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSkill {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What it tells the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Changes of a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillChange {
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it tells the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Where and with what a consolidation works.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Consolidate {
+    /// Where its agent runs: an absolute path.
+    pub working_directory: String,
+    /// What it may spend.
+    pub budget_cap_usd: Usd,
+    /// Its model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// What drives its agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
+    /// What the adapter alone understands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_options: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]

@@ -15,8 +15,11 @@ mod records;
 mod requests;
 mod resolve;
 mod sessions;
+mod skills;
 mod stream;
 mod subscription;
+mod telling;
+mod templates;
 mod workers;
 
 use std::time::Duration;
@@ -158,6 +161,15 @@ impl Client {
         body: &(impl Serialize + Sync),
     ) -> Result<T, ApiError> {
         self.call(Call { method: Method::PATCH, path, query: Vec::new(), body: Some(body), if_match: None })
+            .await
+    }
+
+    async fn put<T: DeserializeOwned>(
+        &self,
+        path: String,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, ApiError> {
+        self.call(Call { method: Method::PUT, path, query: Vec::new(), body: Some(body), if_match: None })
             .await
     }
 

@@ -26,6 +26,9 @@ pub enum ResolveError {
     /// There are none at all.
     #[error("there is no session yet; start one with `pilothouse run \"what to do\"`")]
     NoneAtAll,
+    /// No template has this name or id.
+    #[error("no template has a name or an id like `{0}`; `pilothouse template list` lists them")]
+    NoTemplate(String),
     /// Several could be meant.
     #[error("`{given}` could mean {}; give more of the id", candidates.join(", "))]
     Ambiguous {

@@ -46,8 +46,8 @@ impl Client {
         slice: &Slice,
     ) -> Result<Page<SessionSummary>, ApiError> {
         let mut query = slice.query();
-        query.extend(from.map(|from| ("from", from.to_string())));
-        query.extend(to.map(|to| ("to", to.to_string())));
+        query.extend(from.map(|from| ("dateFrom", from.to_string())));
+        query.extend(to.map(|to| ("dateTo", to.to_string())));
         self.get_with(format!("{SESSIONS}/history"), query).await
     }
 

@@ -18,8 +18,11 @@ pub mod records;
 pub mod review;
 pub mod run;
 pub mod show;
+pub mod skill;
 pub mod steer;
 pub mod target;
+pub mod telling;
+pub mod template;
 pub mod token;
 pub mod up;
 pub mod watch;
@@ -56,6 +59,10 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Logs(command) => command.run(&cx()?).await,
         Command::Messages(command) => command.run(&cx()?).await,
         Command::Tools(command) => command.run(&cx()?).await,
+        Command::Tasks(command) => command.run(&cx()?).await,
+        Command::Notifications(command) => command.run(&cx()?).await,
+        Command::Replay(command) => command.run(&cx()?).await,
+        Command::Export(command) => command.run(&cx()?).await,
         Command::Steer(command) => command.run(&cx()?).await,
         Command::Queue(command) => command.run(&cx()?).await,
         Command::Interrupt(command) => command.run(&cx()?).await,
@@ -71,6 +78,8 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Chain(command) => command.run(&cx()?).await,
         Command::Budget(command) => command.run(&cx()?).await,
         Command::Pool(command) => command.run(&cx()?).await,
+        Command::Template(command) => command.run(&cx()?).await,
+        Command::Skill(command) => command.run(&cx()?).await,
         Command::DeadLetters(command) => command.run(&cx()?).await,
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pilothouse_domain::chain::SessionChainStatus;
 use pilothouse_domain::session::AgentSessionStatus;
+use pilothouse_domain::skill::MemoryPillStatus;
 use pilothouse_domain::value::ContextPolicy;
 
 /// Reads a length of time: `90s`, `15m`, `12h`, `30d`.
@@ -35,6 +36,15 @@ pub fn status(given: &str) -> Result<AgentSessionStatus, String> {
         let all: Vec<_> = AgentSessionStatus::ALL.iter().map(ToString::to_string).collect();
         format!("must be one of {}", all.join(", "))
     })
+}
+
+/// Reads the status of a memory pill, whatever its capitals.
+pub fn pill_status(given: &str) -> Result<MemoryPillStatus, String> {
+    use MemoryPillStatus as S;
+    [S::Active, S::Consolidated, S::Dismissed]
+        .into_iter()
+        .find(|status| format!("{status:?}").eq_ignore_ascii_case(given))
+        .ok_or_else(|| "must be one of Active, Consolidated, Dismissed".to_owned())
 }
 
 /// Reads a status of a chain, whatever its capitals.

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pilothouse_domain::Usd;
 use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::{AgentTemplateId, Usd};
 use serde_json::{Value, json};
 
 use super::follow::{FollowOptions, Until, follow};
@@ -23,14 +23,25 @@ use crate::output::session::outcome;
 /// watch, never the session.
 #[derive(Debug, Args)]
 pub struct Run {
+    /// What is to be done, and with what
+    #[command(flatten)]
+    pub work: Work,
+    /// Start it from this template: by its name, its id, or a part of that
+    #[arg(long, value_name = "TEMPLATE")]
+    pub template: Option<String>,
+}
+
+/// What is to be done, and with what.
+#[derive(Debug, Args)]
+pub struct Work {
     /// What the agent is to do; - reads it from standard input
     pub objective: String,
     /// Where the agent works [default: here]
     #[arg(long, short, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
-    /// What it may spend, in dollars; it is paused when that is reached
-    #[arg(long, short, default_value = "5", value_name = "AMOUNT")]
-    pub budget: Usd,
+    /// What it may spend, in dollars; it is paused when that is reached [default: 5, or what its template says]
+    #[arg(long, short, value_name = "AMOUNT")]
+    pub budget: Option<Usd>,
     /// What to call the session
     #[arg(long, short, value_name = "NAME")]
     pub name: Option<String>,
@@ -52,6 +63,9 @@ pub struct Run {
     /// A tool that the agent may use; may be repeated [default: the adapter's own]
     #[arg(long, value_name = "TOOL")]
     pub allow: Vec<String>,
+    /// A skill that it starts with, by its name or its id; may be repeated, in their order
+    #[arg(long, value_name = "SKILL")]
+    pub skill: Vec<String>,
     /// Let the agent proceed by its plan without your approval
     #[arg(long)]
     pub no_plan_approval: bool,
@@ -72,14 +86,31 @@ pub struct Run {
     pub until: Until,
 }
 
+/// What a session may spend when nobody says it, in dollars.
+const BUDGET: u32 = 5;
+
 impl Run {
     pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+        let template = match &self.template {
+            Some(given) => Some(cx.client.resolve_template(given).await?),
+            None => None,
+        };
+        self.work.run(cx, template).await
+    }
+}
+
+impl Work {
+    pub(super) async fn run(self, cx: &Context, template: Option<AgentTemplateId>) -> Result<Exit, CliError> {
         let (detach, until) = (self.detach, self.until);
+        let mut skill_ids = Vec::with_capacity(self.skill.len());
+        for skill in &self.skill {
+            skill_ids.push(super::skill::named(cx, skill).await?);
+        }
         let chain_id = match &self.chain {
             Some(chain) => Some(cx.client.resolve_chain(chain).await?),
             None => None,
         };
-        let start = StartSession { chain_id, ..self.into_input()? };
+        let start = StartSession { skill_ids, chain_id, ..self.into_input(template)? };
         let started = cx.client.start_session(&start).await?;
         if cx.json {
             write_json(&started)?;
@@ -100,7 +131,7 @@ impl Run {
         follow(cx, &started.session, FollowOptions { after: None, until, logs: false }).await
     }
 
-    fn into_input(self) -> Result<StartSession, CliError> {
+    fn into_input(self, template: Option<AgentTemplateId>) -> Result<StartSession, CliError> {
         let (adapter, adapter_options) = match (&self.script, &self.recording) {
             (Some(script), _) => (Some("script".to_owned()), Some(json!({ "script": read_json(script)? }))),
             (None, Some(recording)) => {
@@ -109,6 +140,10 @@ impl Run {
             (None, None) => (self.adapter, None),
         };
         let objective = if self.objective == "-" { read_input()? } else { self.objective };
+        let budget = match (self.budget, template) {
+            (None, None) => Usd::new(BUDGET.into()).ok(),
+            (said, _) => said,
+        };
         let dir = absolute(self.dir.as_deref().unwrap_or(Path::new(".")))?;
         Ok(StartSession {
             name: self.name,
@@ -119,8 +154,9 @@ impl Run {
             labels: self.label.into_iter().collect::<BTreeMap<_, _>>(),
             plan_approval_required: self.no_plan_approval.then_some(false),
             default_answer: self.default_answer,
+            template_id: template,
             context_policy: self.context_policy,
-            ..StartSession::new(dir.to_string_lossy(), objective, self.budget)
+            ..StartSession::new(dir.to_string_lossy(), objective, budget)
         })
     }
 }
@@ -130,12 +166,12 @@ fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
 }
 
 /// The path from the root, which the server can use; it must exist.
-fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(file_error(path))
 }
 
 /// Scripts go inline: the server may stand on another machine, and a mistake is better found here.
-fn read_json(path: &Path) -> Result<Value, CliError> {
+pub(super) fn read_json(path: &Path) -> Result<Value, CliError> {
     let bytes = std::fs::read(path).map_err(file_error(path))?;
     serde_json::from_slice(&bytes)
         .map_err(|e| CliError::Usage(format!("{} is not JSON: {e}", path.display())))
@@ -162,7 +198,7 @@ mod tests {
         else {
             panic!("not a run")
         };
-        run.into_input()
+        run.work.into_input(None)
     }
 
     #[test]

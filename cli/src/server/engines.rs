@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_domain::webhook::Reach;
 use pilothouse_domain::{Deadlines, UserId};
 use pilothouse_functions::app::Fleet;
 use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::outside::Outside;
 use pilothouse_functions::workers::{CloudRuntime, Dispatch, Ends};
 use pilothouse_functions::{App, Parts, queues};
 use pilothouse_runtime::{Ports, Worker, WorkerConfig};
@@ -17,9 +19,10 @@ use pilothouse_store::blob::FileBlobs;
 use pilothouse_store::sqlite::{self, SqliteTable};
 use pilothouse_wire::launch::Entrance;
 
+use super::courier::Guarded;
 use super::ports::{Claims, TableWakes};
 use super::runtime::HereOrElsewhere;
-use super::{HURRY, SIDECAR, StartError};
+use super::{HURRY, SIDECAR, StartError, WEBHOOK_REACH};
 use crate::keys::{AUDIENCE, DEFAULT_OWNER, ISSUER, LocalKeys};
 
 /// The file that holds everything but blobs and runs.
@@ -77,8 +80,18 @@ pub(super) async fn open(data: &Path, keys: &LocalKeys, url: &str) -> Result<Eng
         clock,
         wakes: Arc::new(TableWakes(table.clone())),
         fleet: Some(Fleet { entrance, vendor: None, operators }),
+        outside: outside()?,
     });
     Ok(Engines { app, table, broker, worker })
+}
+
+/// Webhooks are delivered by the server itself; there is no bus but the feed.
+fn outside() -> Result<Outside, StartError> {
+    let reach: Reach = match std::env::var(WEBHOOK_REACH) {
+        Ok(text) if !text.is_empty() => text.parse()?,
+        _ => Reach::default(),
+    };
+    Ok(Outside { bus: None, courier: Some(Arc::new(Guarded::new(reach)?)), reach })
 }
 
 /// By how much every deadline is divided: 1, or what the environment says.

@@ -2,6 +2,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `courier` | brings deliveries to webhooks |
 //! | `engines` | the engines and ports of the embedded profile, put together |
 //! | `ports` | what the worker needs of the control plane, and live streams of the store |
 //! | `runtime` | the built-in worker, and those elsewhere |
@@ -10,6 +11,7 @@
 //! The server may be killed at any time. At the next start it finds the sidecars that went on without it, and whatever
 //! was committed and not yet acted upon.
 
+mod courier;
 mod engines;
 mod ports;
 mod runtime;
@@ -36,6 +38,8 @@ use crate::keys::{KeyError, LocalKeys};
 pub const HURRY: &str = "PILOTHOUSE_HURRY";
 /// The variable that names the sidecar's program.
 pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
+/// The variable that says how far webhooks may lead: `public` (the default), `loopback`, `private`.
+pub const WEBHOOK_REACH: &str = "PILOTHOUSE_WEBHOOK_REACH";
 /// How long requests may take to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -76,6 +80,12 @@ pub enum StartError {
     /// The worker cannot start.
     #[error("the worker cannot start: {0}")]
     Worker(#[from] pilothouse_runtime::StartError),
+    /// It cannot send anything.
+    #[error("nothing can be sent to webhooks: {0}")]
+    Courier(#[from] reqwest::Error),
+    /// It is not known how far webhooks may lead.
+    #[error("{WEBHOOK_REACH} {0}")]
+    Reach(#[from] pilothouse_domain::webhook::NoReach),
     /// There is no sidecar to run.
     #[error("the program pilothouse-sidecar is not beside this one; build it, or name it in {SIDECAR}")]
     NoSidecar,

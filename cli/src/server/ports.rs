@@ -1,11 +1,11 @@
 //! What the worker needs of the control plane, and how live streams learn of commits.
 
 use async_trait::async_trait;
-use pilothouse_domain::AgentSessionId;
+use pilothouse_domain::{AgentSessionId, UserId};
 use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_runtime::{ClaimError, ClaimOutcome, RunClaims};
 use pilothouse_sqlite::{Clock, Watch};
-use pilothouse_store::layout::session_partition;
+use pilothouse_store::layout::{feed_partition, session_partition};
 use pilothouse_store::sqlite::SqliteTable;
 use pilothouse_store::{Claim, Store};
 use pilothouse_wire::RootSecret;
@@ -54,6 +54,10 @@ struct PartitionWake(Watch);
 impl Wakes for TableWakes {
     fn watch(&self, id: AgentSessionId) -> Box<dyn Wake> {
         Box::new(PartitionWake(self.0.watch(&session_partition(id))))
+    }
+
+    fn watch_owner(&self, owner: &UserId) -> Box<dyn Wake> {
+        Box::new(PartitionWake(self.0.watch(&feed_partition(owner))))
     }
 }
 

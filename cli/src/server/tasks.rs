@@ -5,9 +5,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use pilothouse_broker::embedded::EmbeddedBroker;
-use pilothouse_broker::{Broker, MAX_BATCH, MAX_WAIT};
+use pilothouse_broker::{Broker, MAX_BATCH, MAX_WAIT, QueueError, QueueName, Received};
 use pilothouse_functions::intake::chain;
-use pilothouse_functions::{App, clock, intake, queues, reactions, relay as outbox};
+use pilothouse_functions::webhooks::deliver;
+use pilothouse_functions::{App, clock, intake, queues, reactions, relay as outbox, telling};
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
 use tokio::task::JoinSet;
@@ -16,6 +17,8 @@ use tokio::time::Instant;
 /// Sessions are independent: so many are worked on at once.
 const INTAKES: usize = 4;
 const REACTORS: usize = 3;
+const ANNOUNCERS: usize = 1;
+const COURIERS: usize = 4;
 /// How often the clock looks.
 const TICK: Duration = Duration::from_millis(250);
 /// How often expired items are removed, and how many at once.
@@ -38,6 +41,14 @@ pub(super) fn spawn(app: &App, table: &SqliteTable, broker: &EmbeddedBroker) -> 
     for _ in 0..REACTORS {
         let (app, broker) = (app.clone(), broker.clone());
         supervise(&mut tasks, "react", move || take_reactions(app.clone(), broker.clone()));
+    }
+    for _ in 0..ANNOUNCERS {
+        let (app, broker) = (app.clone(), broker.clone());
+        supervise(&mut tasks, "announce", move || take_announcements(app.clone(), broker.clone()));
+    }
+    for _ in 0..COURIERS {
+        let (app, broker) = (app.clone(), broker.clone());
+        supervise(&mut tasks, "deliver", move || take_deliveries(app.clone(), broker.clone()));
     }
     let (store, relayed, relaying) = (app.store.clone(), table.clone(), broker.clone());
     supervise(&mut tasks, "relay", move || relay(store.clone(), relayed.clone(), relaying.clone()));
@@ -66,32 +77,40 @@ where
     });
 }
 
-async fn take_events(app: App, broker: EmbeddedBroker) {
+/// Takes batches of a queue, of `size` at most, and has them worked on, for ever.
+async fn take<F, W>(broker: EmbeddedBroker, queue: QueueName, size: usize, work: F)
+where
+    F: Fn(Vec<Received>) -> W,
+    W: Future<Output = Result<(), QueueError>>,
+{
     loop {
-        let outcome = match broker.receive(&queues::events(), MAX_BATCH, MAX_WAIT).await {
+        let outcome = match broker.receive(&queue, size, MAX_WAIT).await {
             Ok(batch) if batch.is_empty() => continue,
-            Ok(batch) => intake::handle(&app, batch).await,
+            Ok(batch) => work(batch).await,
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::error!(cause = %chain(&error), "events could not be taken in");
+            tracing::error!(queue = queue.as_str(), cause = %chain(&error), "a batch could not be dealt with");
             tokio::time::sleep(REST).await;
         }
     }
 }
 
+async fn take_events(app: App, broker: EmbeddedBroker) {
+    take(broker, queues::events(), MAX_BATCH, |batch| intake::handle(&app, batch)).await;
+}
+
 async fn take_reactions(app: App, broker: EmbeddedBroker) {
-    loop {
-        let outcome = match broker.receive(&queues::reactions(), MAX_BATCH, MAX_WAIT).await {
-            Ok(batch) if batch.is_empty() => continue,
-            Ok(batch) => reactions::handle(&app, batch).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = outcome {
-            tracing::error!(cause = %chain(&error), "reactions could not be run");
-            tokio::time::sleep(REST).await;
-        }
-    }
+    take(broker, queues::reactions(), MAX_BATCH, |batch| reactions::handle(&app, batch)).await;
+}
+
+async fn take_announcements(app: App, broker: EmbeddedBroker) {
+    take(broker, queues::announcements(), MAX_BATCH, |batch| telling::handle(&app, batch)).await;
+}
+
+/// One at a time: an endpoint may take its time, and others wait behind it.
+async fn take_deliveries(app: App, broker: EmbeddedBroker) {
+    take(broker, queues::webhooks(), 1, |batch| deliver::handle(&app, batch)).await;
 }
 
 /// Hands journal entries to the reactions, in the order of their commits.
@@ -145,20 +164,25 @@ async fn relay_some(
         None => place.insert(Place { after: store.relay_place().await?, unkept_since: None }),
     };
     let fed = table.feed(place.after, RELAYED).await?;
-    let mut messages = Vec::new();
+    let (mut reactions, mut announcements) = (Vec::new(), Vec::new());
     for (_, item) in &fed {
-        match outbox::reaction(item) {
-            Ok(message) => messages.extend(message),
+        match outbox::hand_on(item) {
+            Ok((reaction, announcement)) => {
+                reactions.extend(reaction);
+                announcements.extend(announcement);
+            }
             // One session's damage must not stop all the others.
             Err(error) => {
                 tracing::error!(key = ?item.key, cause = %chain(&error), "a journal entry is left out");
             }
         }
     }
-    for batch in messages.chunks(MAX_BATCH) {
-        let outcome = broker.send(&queues::reactions(), batch.to_vec()).await?;
-        if let Some((_, error)) = outcome.failed.into_iter().next() {
-            return Err(error.into());
+    for (queue, messages) in [(queues::reactions(), reactions), (queues::announcements(), announcements)] {
+        for batch in messages.chunks(MAX_BATCH) {
+            let outcome = broker.send(&queue, batch.to_vec()).await?;
+            if let Some((_, error)) = outcome.failed.into_iter().next() {
+                return Err(error.into());
+            }
         }
     }
     if let Some((last, _)) = fed.last() {

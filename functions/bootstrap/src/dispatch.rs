@@ -10,7 +10,8 @@ use pilothouse_functions::runs::task_stopped;
 use pilothouse_functions::stream::authorize::Authorizer;
 use pilothouse_functions::stream::connections::Connections;
 use pilothouse_functions::stream::push;
-use pilothouse_functions::{App, clock, intake, reactions};
+use pilothouse_functions::webhooks::deliver;
+use pilothouse_functions::{App, clock, intake, reactions, telling};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -129,6 +130,8 @@ impl Shape {
                     let queue = first.arn.rsplit(':').next()?;
                     let takers = [("events.fifo", "intake"), ("reactions.fifo", "react")];
                     let takers = takers.iter().chain(&[("pushes.fifo", "push"), ("deadlines", "clock")]);
+                    let takers =
+                        takers.chain(&[("announcements.fifo", "announce"), ("webhooks.fifo", "deliver")]);
                     takers
                         .clone()
                         .find(|(name, _)| queue.ends_with(&format!("-{name}")))
@@ -205,6 +208,13 @@ impl Dispatch {
                 self.batch(event, &queues::reactions(), async |batch| reactions::process(app, batch).await)
                     .await
             }
+            "announce" => {
+                self.batch(event, &queues::announcements(), async |batch| telling::process(app, batch).await)
+                    .await
+            }
+            "deliver" => {
+                self.batch(event, &queues::webhooks(), async |batch| deliver::process(app, batch).await).await
+            }
             "push" => {
                 let connections = self.connections()?;
                 self.batch(event, &queues::pushes(), async |batch| {
@@ -276,6 +286,8 @@ mod tests {
         let known = [
             "intake",
             "react",
+            "announce",
+            "deliver",
             "push",
             "clock",
             "relay",

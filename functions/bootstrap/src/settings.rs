@@ -1,5 +1,6 @@
 //! The environment of a function, read once.
 
+use pilothouse_domain::webhook::Reach;
 use pilothouse_functions::catalogue::needs::{Access, AssumedRole, Needs};
 
 /// What the environment says. What a function does not need may be missing.
@@ -27,6 +28,12 @@ pub struct Settings {
     pub sidecar_role: Option<String>,
     /// The role that credentials of workers are vended from.
     pub worker_role: Option<String>,
+    /// The bus that other systems listen to.
+    pub bus: Option<String>,
+    /// The topic of notifications.
+    pub topic_arn: Option<String>,
+    /// How far webhooks may lead.
+    pub webhook_reach: Reach,
     /// The owners who operate the deployment.
     pub operators: Vec<String>,
     /// What runs sidecars.
@@ -99,6 +106,9 @@ impl Settings {
                 .text("PILOTHOUSE_WS_ENDPOINT", access.is_some_and(|access| access.connections)),
             sidecar_role: reader.text("PILOTHOUSE_SIDECAR_ROLE_ARN", assumes(AssumedRole::Sidecar)),
             worker_role: reader.text("PILOTHOUSE_WORKER_ROLE_ARN", assumes(AssumedRole::Worker)),
+            bus: reader.text("PILOTHOUSE_BUS", access.is_some_and(|access| access.publishes)),
+            topic_arn: reader.text("PILOTHOUSE_TOPIC_ARN", access.is_some_and(|access| access.publishes)),
+            webhook_reach: reader.reach(),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
             hurry: reader.hurry(),
@@ -163,6 +173,14 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             public_addresses: self.yes("PILOTHOUSE_ECS_PUBLIC_ADDRESSES"),
             durable_workspace: self.yes("PILOTHOUSE_ECS_DURABLE_WORKSPACE"),
         }
+    }
+
+    fn reach(&mut self) -> Reach {
+        let Some(text) = self.text("PILOTHOUSE_WEBHOOK_REACH", false) else { return Reach::default() };
+        text.parse().unwrap_or_else(|error| {
+            self.wrong.push(format!("PILOTHOUSE_WEBHOOK_REACH {error}, not `{text}`"));
+            Reach::default()
+        })
     }
 
     fn hurry(&mut self) -> u32 {

@@ -1,7 +1,9 @@
 //! From the environment to a [`Dispatch`]: once in the life of an environment, before the first event.
 
+mod bus;
 mod clients;
 mod connections;
+mod courier;
 mod fleet;
 mod keys;
 mod quiet;
@@ -15,8 +17,9 @@ use std::time::Duration;
 
 use pilothouse_broker::sqs::{InvalidPrefix, SqsBroker, SqsConfig};
 use pilothouse_domain::Deadlines;
-use pilothouse_functions::catalogue::needs::{Needs, TableAccess};
+use pilothouse_functions::catalogue::needs::{DELIVER, Needs, TableAccess};
 use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::outside::Outside;
 use pilothouse_functions::stream::authorize::Authorizer;
 use pilothouse_functions::{App, Parts};
 use pilothouse_runtime::vendor::sts::InvalidRole;
@@ -92,6 +95,20 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
     Ok(Dispatch::new(ground, function))
 }
 
+/// The ways outside that a function has: those who publish have a bus, those who deliver a courier.
+fn outside(clients: &Clients, settings: &Settings, needs: Option<&Needs>) -> Outside {
+    let publishes = needs.is_none_or(|needs| needs.access.publishes);
+    let delivers = needs.is_none_or(|needs| *needs == DELIVER);
+    let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
+    Outside {
+        bus: named
+            .and_then(|(bus, topic)| bus::AwsBus::new(clients, bus, topic))
+            .map(|bus| Arc::new(bus) as Arc<_>),
+        courier: delivers.then(|| Arc::new(courier::Guarded::new(settings.webhook_reach)) as Arc<_>),
+        reach: settings.webhook_reach,
+    }
+}
+
 fn timeout(needs: Option<&Needs>) -> Duration {
     Duration::from_secs(needs.map_or(SOME_TIMEOUT, |needs| needs.timeout_seconds).into())
 }
@@ -131,6 +148,7 @@ async fn ground(clients: &Clients, settings: &Settings, needs: Option<&Needs>) -
         clock,
         wakes: Arc::new(quiet::NoWakes),
         fleet: fleet::fleet(clients, settings)?,
+        outside: outside(clients, settings, needs),
     });
     let connections =
         settings.connections_url.as_deref().map(|url| connections::management(clients, url) as Arc<_>);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::join4;
 use pilothouse_broker::{MAX_BATCH, Outgoing, QueueName};
 use pilothouse_domain::AgentSessionId;
 use pilothouse_functions::intake::chain;
@@ -58,6 +58,7 @@ pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
     let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;
     let mut numbers = Vec::with_capacity(event.records.len());
     let mut reactions = Vec::new();
+    let mut announcements = Vec::new();
     let mut deadlines = Vec::new();
     let mut grown: BTreeMap<AgentSessionId, usize> = BTreeMap::new();
     for (at, raw) in event.records.iter().enumerate() {
@@ -67,6 +68,7 @@ pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
         match follows(app, new, record.dynamodb.old_image) {
             Ok(follows) => {
                 reactions.extend(follows.reaction.map(|message| (at, message)));
+                announcements.extend(follows.announcement.map(|message| (at, message)));
                 deadlines.extend(follows.deadline.map(|message| (at, message)));
                 if let Some(session) = follows.grown {
                     grown.entry(session).or_insert(at);
@@ -78,12 +80,13 @@ pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
             }
         }
     }
-    let sent = join3(
+    let sent = join4(
         send(app, queues::reactions(), reactions),
+        send(app, queues::announcements(), announcements),
         send(app, queues::deadlines(), deadlines),
         push(app, grown),
     );
-    let failed = <[_; 3]>::from(sent.await).into_iter().flatten().min();
+    let failed = <[_; 4]>::from(sent.await).into_iter().flatten().min();
     let failed = failed.and_then(|at| numbers.into_iter().nth(at));
     Ok(Answer {
         batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).into_iter().collect(),

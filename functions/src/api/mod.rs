@@ -2,7 +2,9 @@
 //!
 //! Answers are made by `From` the domain; inputs are read by [`crate::edge::input`], which names every violation.
 
+pub mod agent;
 pub mod chains;
+pub mod export;
 pub mod messages;
 pub mod operations;
 pub mod pool;
@@ -10,6 +12,8 @@ pub mod records;
 pub mod sessions;
 pub mod skills;
 pub mod stream;
+pub mod telling;
+pub mod templates;
 pub mod workers;
 
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! What stands in the journal, over the API: activity, messages, tool calls, logs.
 
 use pilothouse_domain::value::{ActivityItem, AgentMessageSource, ToolCallStatus};
-use pilothouse_domain::{MessageId, SubAgentId, Timestamp, ToolCallId};
+use pilothouse_domain::{MessageId, RunId, SubAgentId, Timestamp, ToolCallId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -106,4 +106,56 @@ pub struct LogChunkView {
     pub blob: Option<String>,
     /// When it was recorded.
     pub recorded_at: Timestamp,
+}
+
+/// A raw event as it was recorded (AG-017).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RawEventView {
+    /// Its place in the session's journal.
+    pub journal_sequence: u64,
+    /// The run that sent it.
+    pub run_id: RunId,
+    /// That run's place among the session's runs; 0 for one that is long over.
+    pub run: u32,
+    /// Its sequence in the run; none for what the runtime says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// When it was taken in.
+    pub at: Timestamp,
+    /// Its type; none where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_type: Option<String>,
+    /// What became of it.
+    pub outcome: RawEventOutcome,
+    /// Why it changed nothing, where it was ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_reason: Option<String>,
+    /// What is wrong with it, where it was quarantined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+    /// The domain events that it led to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+    /// Whether texts of `body` are only their beginnings; the whole event is at `blob`.
+    pub truncated: bool,
+    /// Where the whole stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// The event as it was sent.
+    pub body: Value,
+}
+
+/// What became of a raw event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RawEventOutcome {
+    /// It was applied.
+    Applied,
+    /// It waits for a request that is under way (ruling 17).
+    Deferred,
+    /// It is recorded and changed nothing (ruling 17).
+    Ignored,
+    /// It could not be read and was set aside (ruling 9).
+    Quarantined,
 }

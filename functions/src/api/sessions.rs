@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 /// A session in full (S0 8.7 `AgentSessionDto`).
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_excessive_bools)] // independent yes or no answers
 pub struct SessionView {
     /// Its id.
     pub id: AgentSessionId,

@@ -44,6 +44,8 @@ pub enum BlobAccess {
     Read,
     /// It writes them.
     Write,
+    /// It writes and reads them.
+    Both,
 }
 
 /// What a function does with queues that come and go.
@@ -86,6 +88,8 @@ pub struct Access {
     pub secret: bool,
     /// Whether it pushes to connections of the live stream.
     pub connections: bool,
+    /// Whether it publishes: to the bus and to the topic of notifications.
+    pub publishes: bool,
     /// Whether it asks the runtime about processes, starts and stops them (ECS, where that is chosen).
     pub processes: bool,
     /// The roles that it hands out credentials of.
@@ -109,6 +113,10 @@ pub struct Needs {
 pub const EVENTS: &str = "events.fifo";
 /// Journal entries that something follows from; a group a session.
 pub const REACTIONS: &str = "reactions.fifo";
+/// Journal entries that are told beyond their sessions; a group an owner.
+pub const ANNOUNCEMENTS: &str = "announcements.fifo";
+/// Deliveries to webhooks; a group each.
+pub const WEBHOOKS: &str = "webhooks.fifo";
 /// Sessions whose live streams have something to tell; a group a session.
 pub const PUSHES: &str = "pushes.fifo";
 /// Sessions that have something due soon, as delayed messages.
@@ -128,6 +136,9 @@ pub const SHARED_QUEUES: &[SharedQueue] = &[
     // `intake` and `react` bury what keeps failing themselves, with its cause (ruling 9); the limit is a belt.
     SharedQueue { name: EVENTS, max_receives: 102 },
     SharedQueue { name: REACTIONS, max_receives: 102 },
+    // These too. What an endpoint does not take is no failure of its message, which waits for hours.
+    SharedQueue { name: ANNOUNCEMENTS, max_receives: 102 },
+    SharedQueue { name: WEBHOOKS, max_receives: 102 },
     // A client that misses a push comes back with its cursor.
     SharedQueue { name: PUSHES, max_receives: 5 },
     // The sweep finds what a message has lost.
@@ -152,6 +163,7 @@ const NOTHING: Access = Access {
     dead_letters: false,
     secret: false,
     connections: false,
+    publishes: false,
     processes: false,
     assumes: &[],
 };
@@ -172,6 +184,9 @@ pub const STATIC: Needs = of(NOTHING);
 pub const QUERY: Needs = of(READS);
 /// Reads a large body.
 pub const BLOB: Needs = of(Access { blobs: BlobAccess::Read, ..READS });
+/// Makes a document of a whole session.
+pub const EXPORT: Needs =
+    Needs { memory_mb: 2048, timeout_seconds: 29, ..of(Access { blobs: BlobAccess::Both, ..READS }) };
 /// Commits a change.
 pub const COMMAND: Needs = Needs { timeout_seconds: 20, ..of(WRITES) };
 /// Commits a change and shows a session's API key.
@@ -206,7 +221,11 @@ pub const WORKER_REMOVAL: Needs = of(Access { worker_queues: PassingQueues::Mana
 /// Lists dead letters, or sends them again.
 pub const DEAD_LETTERS: Needs = Needs {
     timeout_seconds: 25,
-    ..of(Access { dead_letters: true, sends: &[EVENTS, REACTIONS, PUSHES, DEADLINES], ..WRITES })
+    ..of(Access {
+        dead_letters: true,
+        sends: &[EVENTS, REACTIONS, ANNOUNCEMENTS, WEBHOOKS, PUSHES, DEADLINES],
+        ..WRITES
+    })
 };
 
 /// Applies events: the one who checks their signatures.
@@ -216,8 +235,10 @@ pub const INTAKE: Needs = Needs {
     ..of(Access { secret: true, blobs: BlobAccess::Write, ..WRITES })
 };
 /// Hands journal entries on.
-pub const RELAY: Needs =
-    Needs { timeout_seconds: 30, ..of(Access { sends: &[REACTIONS, PUSHES, DEADLINES], ..READS }) };
+pub const RELAY: Needs = Needs {
+    timeout_seconds: 30,
+    ..of(Access { sends: &[REACTIONS, ANNOUNCEMENTS, PUSHES, DEADLINES], ..READS })
+};
 /// Launches, sends commands, hands on slots, ends runs.
 pub const REACT: Needs = Needs {
     memory_mb: 1024,
@@ -242,6 +263,11 @@ pub const CLOCK: Needs = Needs {
         ..WRITES
     })
 };
+/// Tells owners and other contexts what happened, and has webhooks told.
+pub const ANNOUNCE: Needs =
+    Needs { timeout_seconds: 30, ..of(Access { publishes: true, sends: &[WEBHOOKS], ..WRITES }) };
+/// Tells webhooks: ten deliveries at most, each for ten seconds at most.
+pub const DELIVER: Needs = Needs { timeout_seconds: 120, ..of(Access { secret: true, ..WRITES }) };
 /// Pushes a journal to the connections that follow it.
 pub const PUSH: Needs =
     Needs { timeout_seconds: 30, ..of_cloud(Access { connections: true, sends: &[PUSHES], ..WRITES }) };

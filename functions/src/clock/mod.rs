@@ -2,13 +2,14 @@
 //! where to look.
 
 pub mod orphans;
+pub mod schedules;
 
 use pilothouse_broker::{MAX_BATCH, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{Due, ProcessState};
-use pilothouse_domain::{AgentSession, AgentSessionId, Timestamp};
+use pilothouse_domain::{AgentSession, AgentSessionId, AgentTemplate, OwnedAggregate as _, Timestamp};
 use pilothouse_runtime::ProcessState as Seen;
-use pilothouse_store::{Commit, LoadedConversation, Store};
+use pilothouse_store::{Commit, LoadedConversation, OwnedRef, Store};
 
 use crate::app::{App, FreshIds};
 use crate::edge::Problem;
@@ -30,16 +31,33 @@ pub async fn tick(app: &App) -> Result<(), Problem> {
             tracing::warn!(session = %id, cause = %chain(&cause), "what is due could not be carried out");
         }
     }
+    for (aggregate, _) in app.store.due_owned(app.now(), A_TICK).await? {
+        if let Err(cause) = carry_out_owned(app, &aggregate).await {
+            let OwnedRef { kind, id } = aggregate;
+            tracing::warn!(%kind, %id, cause = %chain(&cause), "what is due could not be carried out");
+        }
+    }
     Ok(())
 }
 
-/// Takes one batch of the deadlines queue, each of a session that has something due by now, and leaves it to the caller
+/// Carries out what is due of an aggregate that is no session. Only templates ever have something due.
+async fn carry_out_owned(app: &App, aggregate: &OwnedRef) -> Result<(), Problem> {
+    match aggregate.kind.as_str() {
+        AgentTemplate::KIND => {
+            schedules::carry_out(app, aggregate.id.parse().map_err(Problem::internal)?).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes one batch of the deadlines queue, each of a session or a template that has something due by now, and leaves it to the caller
 /// to settle it.
 pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
     let mut settlement = Settlement::default();
     for message in batch {
         let carried_out = match serde_json::from_str::<DeadlineOf>(&message.body) {
-            Ok(of) => carry_out(app, of.session_id).await,
+            Ok(DeadlineOf::Session { session_id }) => carry_out(app, session_id).await,
+            Ok(DeadlineOf::Owned(aggregate)) => carry_out_owned(app, &aggregate).await,
             Err(unreadable) => Err(Problem::internal(unreadable)),
         };
         match carried_out {
@@ -54,12 +72,14 @@ pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
     settlement
 }
 
-/// Puts a message on the deadlines queue for each session of which something is due before the next sweep. Returns how
-/// many there are.
+/// Puts a message on the deadlines queue for each session and each template of which something is due before the next
+/// sweep. Returns how many there are.
 pub async fn sweep(app: &App) -> Result<usize, Problem> {
     let now = app.now();
     let due = app.store.due_times(now + relay::SOON, A_SWEEP).await?;
-    let messages: Vec<_> = due.iter().filter_map(|(id, at)| relay::deadline(*id, *at, now)).collect();
+    let mut messages: Vec<_> = due.iter().filter_map(|(id, at)| relay::deadline(*id, *at, now)).collect();
+    let owned = app.store.due_owned(now + relay::SOON, A_SWEEP).await?;
+    messages.extend(owned.iter().filter_map(|(of, at)| relay::deadline_of_owned(of, *at, now)));
     for batch in messages.chunks(MAX_BATCH) {
         let sent = app.broker.send(&queues::deadlines(), batch.to_vec()).await.map_err(Problem::internal)?;
         if let Some((_, error)) = sent.failed.into_iter().next() {

@@ -202,10 +202,10 @@ impl<S: Send + Sync> FromRequest<S> for NoBody {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::sessions::start::StartSession;
+    use crate::sessions::start::Start;
 
     fn violations(json: &str) -> Vec<(String, String)> {
-        match read::<StartSession>(json.as_bytes()) {
+        match read::<Start>(json.as_bytes()) {
             Err(Problem::Invalid(all)) => all.into_iter().map(|v| (v.field, v.message)).collect(),
             Err(other) => vec![(String::new(), other.to_string())],
             Ok(_) => Vec::new(),
@@ -241,6 +241,24 @@ mod tests {
     fn what_is_missing_is_named() {
         assert_eq!(fields(""), ["budgetCapUsd", "objective", "workingDirectory"]);
         assert_eq!(fields("{}"), ["budgetCapUsd", "objective", "workingDirectory"]);
+    }
+
+    #[test]
+    fn a_template_stands_for_what_is_left_open() {
+        let of = |cap: &str| {
+            let id = "01900000-0000-7000-8000-000000000001";
+            format!(r#"{{ "workingDirectory": "/w", "objective": "Do it", "templateId": "{id}"{cap} }}"#)
+        };
+        assert_eq!(violations(&of("")), []);
+        assert_eq!(fields(&of(r#", "budgetCapUsd": "x""#)), ["budgetCapUsd"]);
+        assert_eq!(
+            fields(r#"{ "workingDirectory": "/w", "objective": "Do it", "templateId": null }"#),
+            ["budgetCapUsd"]
+        );
+        assert_eq!(
+            fields(r#"{ "workingDirectory": "/w", "objective": "Do it", "templateId": "x" }"#),
+            ["templateId"]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod input;
 pub mod json_schema;
+pub mod patch;
 pub mod problem;
 pub mod request;
 

@@ -4,17 +4,20 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pilothouse_broker::QueueError as BrokerError;
+use pilothouse_domain::RateExceeded;
 use pilothouse_domain::chain::ChainError;
 use pilothouse_domain::conversation::EnqueueError;
 use pilothouse_domain::pool::PoolError;
 use pilothouse_domain::queue::QueueError;
 use pilothouse_domain::session::SessionError;
 use pilothouse_domain::skill::SkillError;
+use pilothouse_domain::template::TemplateError;
 use pilothouse_runtime::{LaunchError, StopError};
 use pilothouse_store::blob::BlobError;
 use pilothouse_store::{CommitError, StoreError};
 
 use crate::api::{ProblemDocument, Violation};
+use crate::outside::NotTold;
 
 /// Why a request was not carried out. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,9 @@ pub enum Problem {
     /// The pool refuses.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The template refuses.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// The chain refuses.
     #[error(transparent)]
     Chain(#[from] ChainError),
@@ -52,6 +58,9 @@ pub enum Problem {
     /// An idempotency key, or a message id, was used before for something else.
     #[error("this key was used before for another request; use a new key for a new request")]
     IdempotencyMismatch,
+    /// More calls than a key may make.
+    #[error(transparent)]
+    RateLimited(#[from] RateExceeded),
     /// Another one of the owner's has this name.
     #[error("another one has this name; choose a different one")]
     NameTaken,
@@ -97,6 +106,7 @@ impl Problem {
                 Some(_) => false,
                 None => {
                     cause.is::<BlobError>()
+                        || cause.is::<NotTold>()
                         || matches!(cause.downcast_ref(), Some(BrokerError::Engine(_)))
                         || matches!(cause.downcast_ref(), Some(LaunchError::Unreachable(_)))
                         || matches!(cause.downcast_ref(), Some(StopError::Unreachable { .. }))
@@ -116,10 +126,12 @@ impl Problem {
             Self::Queue(error) => error.code(),
             Self::Skill(error) => error.code(),
             Self::Pool(PoolError::LineFull { .. }) => "pool-line-full",
+            Self::Template(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::TurnOver => "turn-over",
             Self::PreconditionFailed => "precondition-failed",
             Self::IdempotencyMismatch => "idempotency-mismatch",
+            Self::RateLimited(_) => "rate-limited",
             Self::NameTaken => "name-taken",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge { .. } => "too-large",
@@ -136,8 +148,14 @@ impl Problem {
             | Self::Session(SessionError::InvalidBudget(_) | SessionError::AnswersMissing { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            Self::Template(
+                TemplateError::AutoContinue(_) | TemplateError::Tools(_) | TemplateError::TooLarge { .. },
+            ) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFound(_)
             | Self::Queue(QueueError::NotFound(_))
+            | Self::Template(
+                TemplateError::NoSuchTool | TemplateError::NoSuchRule | TemplateError::NoSuchSkill,
+            )
             | Self::Session(SessionError::SkillNotEnabled)
             | Self::Skill(SkillError::NoSuchDefinition { .. }) => StatusCode::NOT_FOUND,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
@@ -145,11 +163,13 @@ impl Problem {
             | Self::Queue(_)
             | Self::Skill(_)
             | Self::Pool(PoolError::LineFull { .. })
+            | Self::Template(_)
             | Self::Chain(_)
             | Self::TurnOver
             | Self::IdempotencyMismatch
             | Self::NameTaken
             | Self::VersionConflict => StatusCode::CONFLICT,
+            Self::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -166,6 +186,12 @@ impl Problem {
             }
             Self::Session(error @ SessionError::AnswersMissing { .. }) => {
                 vec![Violation { field: "answers".to_owned(), message: error.to_string() }]
+            }
+            Self::Template(error @ TemplateError::AutoContinue(_)) => {
+                vec![Violation { field: "defaultAutoContinueConfig".to_owned(), message: error.to_string() }]
+            }
+            Self::Template(error @ TemplateError::Tools(_)) => {
+                vec![Violation { field: "customToolDefinitions".to_owned(), message: error.to_string() }]
             }
             Self::Pool(error @ PoolError::InvalidMaximum { .. }) => {
                 vec![Violation { field: "maxConcurrentSessions".to_owned(), message: error.to_string() }]
@@ -241,6 +267,11 @@ impl IntoResponse for Problem {
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(self, Self::Unauthenticated(_)) {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Self::RateLimited(exceeded) = &self {
+            // Whole seconds, as the header counts them; never too early.
+            let seconds = u64::try_from(exceeded.after.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

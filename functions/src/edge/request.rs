@@ -62,6 +62,36 @@ impl<S: Send + Sync> FromRequestParts<S> for Message {
     }
 }
 
+/// The webhook in the path.
+#[derive(Debug, Clone, Copy)]
+pub struct WebhookOf(pub pilothouse_domain::WebhookId);
+
+impl<S: Send + Sync> FromRequestParts<S> for WebhookOf {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "id")
+            .await
+            .map(Self)
+            .map_err(|_| Problem::NotFound("there is no such webhook".to_owned()))
+    }
+}
+
+/// The number in the path.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbered(pub u64);
+
+impl<S: Send + Sync> FromRequestParts<S> for Numbered {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_id(parts, state, "id")
+            .await
+            .map(Self)
+            .map_err(|_| Problem::NotFound("there is no such notification".to_owned()))
+    }
+}
+
 /// `If-Match`: the version that the caller decided by; none: any.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IfMatch(pub Option<u64>);

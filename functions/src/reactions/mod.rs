@@ -11,8 +11,6 @@ pub mod owned;
 pub mod run_lifecycle;
 pub mod send_commands;
 
-use std::collections::BTreeSet;
-
 use pilothouse_broker::{Outgoing, QueueError, Received};
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::{AgentSessionId, DomainEvent, OwnedEntry, TraceParent};
@@ -21,8 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::edge::Problem;
-use crate::intake::chain;
-use crate::queues::{self, Settlement};
+use crate::queues::{self, Settlement, Worked};
 use crate::trace;
 
 /// Names an entry on the reactions queue.
@@ -102,42 +99,10 @@ pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
 /// Takes one batch of the reactions queue and leaves it to the caller to settle it. The first failure of a session
 /// stops that session, not the others.
 pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
-    let mut settlement = Settlement::default();
-    let mut failed: Vec<Received> = Vec::new();
-    for message in batch {
-        if failed.iter().any(|earlier| earlier.group == message.group) {
-            failed.push(message);
-            continue;
-        }
-        match react(app, &message.body).await {
-            Ok(()) => settlement.done.push(message.receipt),
-            Err(cause) => {
-                let tries = queues::tries(&cause);
-                let cause = chain(&cause);
-                tracing::warn!(group = %message.group, %cause, receive_count = message.receive_count, "a reaction failed");
-                if message.receive_count < tries || !bury(app, &message, &cause).await {
-                    failed.push(message);
-                }
-            }
-        }
-    }
-    // A group comes back together, when the message that failed does.
-    let groups: BTreeSet<_> = failed.iter().map(|message| message.group.clone()).collect();
-    for group in groups {
-        let of_group: Vec<_> = failed.iter().filter(|message| message.group == group).collect();
-        let receipts = of_group.iter().map(|message| message.receipt.clone()).collect();
-        let pause = queues::pause(of_group.first().map_or(1, |message| message.receive_count));
-        settlement.again.push((receipts, pause));
-    }
-    settlement
-}
-
-async fn bury(app: &App, message: &Received, cause: &str) -> bool {
-    let buried = app.broker.bury(&queues::reactions(), message, cause).await;
-    if let Err(error) = &buried {
-        tracing::error!(group = %message.group, %error, "a reaction could not be moved to the dead letters");
-    }
-    buried.is_ok()
+    queues::work_off(app, &queues::reactions(), batch, |app, message| async move {
+        react(&app, &message.body).await.map(|()| Worked::Done)
+    })
+    .await
 }
 
 async fn react(app: &App, body: &str) -> Result<(), Problem> {

@@ -2,6 +2,7 @@
 //! `GetSessionMetricsQuery`).
 
 use axum::extract::State;
+use pilothouse_domain::AgentSession;
 
 use crate::api::sessions::{MetricsView, SessionMetricsView, SubAgentView};
 use crate::app::App;
@@ -18,6 +19,13 @@ pub async fn handle(
     Session(id): Session,
 ) -> Result<Answer, Problem> {
     let session = app.session_of(&owner, id).await?;
+    let metrics = of(&app, &session).await?;
+    Answer::ok(metrics.version, &metrics)
+}
+
+/// The metrics of a session.
+pub(super) async fn of(app: &App, session: &AgentSession) -> Result<SessionMetricsView, Problem> {
+    let id = session.id();
     let mut subagents = Vec::new();
     let mut after = None;
     while subagents.len() < SUBAGENTS {
@@ -29,8 +37,5 @@ pub async fn handle(
         }
     }
     let version = session.control_version();
-    Answer::ok(
-        version,
-        &SessionMetricsView { metrics: MetricsView::of(&session), sub_agent_metrics: subagents, version },
-    )
+    Ok(SessionMetricsView { metrics: MetricsView::of(session), sub_agent_metrics: subagents, version })
 }

@@ -2,6 +2,9 @@
 
 pub mod activity;
 pub mod blob;
+pub mod events;
+pub mod export;
+pub mod learnings;
 pub mod logs;
 pub mod messages;
 pub mod metrics;
@@ -9,5 +12,6 @@ pub mod paging;
 pub mod plan;
 pub mod sub_agents;
 pub mod task_list;
+pub mod tasks;
 pub mod tool_calls;
 pub mod view;

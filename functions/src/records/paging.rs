@@ -3,6 +3,7 @@
 use pilothouse_store::cursor;
 use pilothouse_store::table::{Index, Position};
 
+use crate::api::Page;
 use crate::edge::{PageRequest, Problem};
 
 /// What a cursor is good for: a list under a filter, in a partition of the Listing index or of the table itself.
@@ -19,7 +20,7 @@ impl Scope {
         Self { list: list.to_owned(), index: Some(Index::Listing), partition }
     }
 
-    /// A list in a partition of the table.
+    /// A list in a partition of the table itself.
     pub fn of_table(list: &str, partition: String) -> Self {
         Self { list: list.to_owned(), index: None, partition }
     }
@@ -41,6 +42,11 @@ impl Scope {
             self.cursor().decode(text).map_err(|error| Problem::invalid("cursor", format!("is {error}")))
         };
         page.cursor.as_deref().map(decode).transpose()
+    }
+
+    /// A page of this list.
+    pub fn page<T>(&self, items: Vec<T>, next: Option<Position>) -> Page<T> {
+        Page { items, next_cursor: next.map(|position| self.encode(&position)) }
     }
 
     /// The cursor of a position.

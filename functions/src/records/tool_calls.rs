@@ -29,7 +29,8 @@ pub async fn handle(
     let after = scope.decode(&page)?;
     // A call and its result are neighbours: what is read never holds more calls than the page still has room for.
     let mut listing = app.store.tool_calls(id, subagent.as_ref(), page.limit, after).await?;
-    loop {
+    // Each read is a megabyte at most, and so an answer stays below what Lambda takes.
+    for _ in 0..2 {
         let room = page.limit - pair(&listing.items, &session).len();
         if room == 0 || listing.next.is_none() {
             break;
@@ -54,7 +55,8 @@ pub async fn handle(
     }))
 }
 
-fn pair(entries: &[JournalEntry], session: &AgentSession) -> Vec<ToolCallView> {
+/// The calls that entries hold, each with its result.
+pub(super) fn pair(entries: &[JournalEntry], session: &AgentSession) -> Vec<ToolCallView> {
     let mut calls: Vec<ToolCallView> = Vec::new();
     for entry in entries {
         if let Some(mut call) = view::tool_call(entry) {

@@ -6,7 +6,9 @@ use pilothouse_domain::{DomainEvent, SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::Value;
 
-use crate::api::records::{ActivityView, LogChunkView, MessageView, ToolCallView, ToolResultView};
+use crate::api::records::{
+    ActivityView, LogChunkView, MessageView, RawEventOutcome, RawEventView, ToolCallView, ToolResultView,
+};
 
 /// The lines that an entry adds to the activity stream.
 pub fn activity(entry: &JournalEntry) -> impl Iterator<Item = ActivityView> + '_ {
@@ -24,6 +26,37 @@ pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {
         Cause::Agent { body, .. } => serde_json::from_value(body.clone()).ok(),
         _ => None,
     }
+}
+
+/// The raw event of an entry as it was recorded; nothing where something else caused the entry.
+pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
+    let Cause::Agent { run_id, run, sequence, body } = &entry.cause else { return None };
+    let errors = entry.events.iter().find_map(|event| match event {
+        DomainEvent::EventQuarantined { errors } => Some(errors.clone()),
+        _ => None,
+    });
+    let outcome = match (&errors, entry.ignored_reason.as_deref()) {
+        (Some(_), _) => RawEventOutcome::Quarantined,
+        (None, Some("deferred")) => RawEventOutcome::Deferred,
+        (None, Some(_)) => RawEventOutcome::Ignored,
+        (None, None) => RawEventOutcome::Applied,
+    };
+    let ignored_reason = entry.ignored_reason.clone().filter(|_| outcome == RawEventOutcome::Ignored);
+    Some(RawEventView {
+        journal_sequence: entry.sequence,
+        run_id: *run_id,
+        run: *run,
+        sequence: *sequence,
+        at: entry.at,
+        event_type: body.get("type").and_then(Value::as_str).map(str::to_owned),
+        outcome,
+        ignored_reason,
+        errors: errors.unwrap_or_default(),
+        events: entry.events.iter().map(|event| event.name().to_owned()).collect(),
+        truncated: cut_to(entry).is_some(),
+        blob: cut_to(entry),
+        body: body.clone(),
+    })
 }
 
 /// A text, whether it is only a beginning, and where the whole stands: the text itself in a blob of its sidecar, or the

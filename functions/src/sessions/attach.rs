@@ -3,11 +3,10 @@
 
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::{Events, Occasion, SessionChain, SessionChainId};
+use pilothouse_domain::{Events, Occasion, SessionChain, SessionChainId, UserId};
 use pilothouse_store::{Commit, LoadedConversation, LoadedOwned};
 
 use crate::app::App;
-use crate::change::Call;
 use crate::edge::Problem;
 
 /// A chain that a new session is about to be attached to.
@@ -20,25 +19,24 @@ pub(super) struct Attachment {
 
 impl Attachment {
     /// The chain with its current session; 422 where the owner has no such chain.
-    pub(super) async fn load(app: &App, call: &Call, id: SessionChainId) -> Result<Self, Problem> {
+    pub(super) async fn load(app: &App, owner: &UserId, id: SessionChainId) -> Result<Self, Problem> {
         let missing = || Problem::invalid("chainId", "there is no such chain");
-        let chain = app.store.owned::<SessionChain>(&call.owner, id).await?.ok_or_else(missing)?;
+        let chain = app.store.owned::<SessionChain>(owner, id).await?.ok_or_else(missing)?;
         let current = app.store.conversation(chain.value.current_session_id()).await?.ok_or_else(missing)?;
         Ok(Self { chain, current, of_chain: Events::new(), of_current: Events::new() })
     }
 
     /// Gives the new session its place.
     pub(super) fn admit(&mut self, new: &mut Conversation, cx: &mut Occasion<'_>) -> Result<Events, Problem> {
-        let current = &mut self.current.conversation.session;
-        let (of_chain, of_current, joined) = self.chain.value.admit(&mut new.session, current, cx)?;
+        let admitted = self.chain.value.admit(new, &mut self.current.conversation, cx)?;
         let budget = new.session.budget();
         if budget.exhausted() {
             let spent = budget.carried_usd();
             let message = format!("must be more than the {spent} dollars that the chain has spent");
             return Err(Problem::invalid("budgetCapUsd", message));
         }
-        (self.of_chain, self.of_current) = (of_chain, of_current);
-        Ok(joined)
+        (self.of_chain, self.of_current) = (admitted.of_chain, admitted.of_current);
+        Ok(admitted.of_new)
     }
 
     /// Puts chain and former session into the commit of the new one.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::{AgentSession, UserId};
+use pilothouse_domain::{AgentSession, Timestamp, UserId};
 use pilothouse_store::layout;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -27,7 +27,7 @@ pub async fn handle(
     let scope = Scope::new("sessions", layout::owner_partition(&owner))
         .filtered(parameters.text("status").unwrap_or_default());
     let keep = |session: &AgentSession| status.is_none_or(|wanted| session.status() == wanted);
-    Ok(Json(summaries(&app, &owner, &page, &scope, keep).await?))
+    Ok(Json(summaries(&app, &owner, &page, &scope, (None, None), keep).await?))
 }
 
 fn parse_status(text: &str) -> Result<AgentSessionStatus, Problem> {
@@ -46,13 +46,14 @@ pub(super) async fn summaries(
     owner: &UserId,
     page: &PageRequest,
     scope: &Scope,
+    (from, to): (Option<Timestamp>, Option<Timestamp>),
     keep: impl Fn(&AgentSession) -> bool,
 ) -> Result<Page<SessionSummary>, Problem> {
     let mut after = scope.decode(page)?;
     let mut items = Vec::new();
     for _ in 0..READS {
         // Never read past the page, so that the position is that of the last item that was looked at.
-        let listing = app.store.sessions(owner, page.limit - items.len(), after).await?;
+        let listing = app.store.sessions_between(owner, from, to, page.limit - items.len(), after).await?;
         items.extend(listing.items.iter().filter(|session| keep(session)).map(SessionSummary::of));
         after = listing.next;
         if after.is_none() || items.len() >= page.limit {

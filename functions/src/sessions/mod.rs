@@ -17,4 +17,5 @@ pub mod reject;
 pub mod reload;
 pub mod resume;
 pub mod retry;
+mod skills_of;
 pub mod start;

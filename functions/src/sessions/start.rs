@@ -3,30 +3,22 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use deserr::Deserr;
-use http::StatusCode;
-use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::journal::Cause;
-use pilothouse_domain::pool::SessionPool;
-use pilothouse_domain::session::{NewSession, SessionSettings};
+use deserr::{Deserr, IntoValue, ValuePointerRef};
+use pilothouse_domain::template::SessionOrder;
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, SessionBudget};
-use pilothouse_domain::{AgentSessionId, AgentSkillId, IdSource as _, Occasion, SessionChainId, Usd};
-use pilothouse_store::{CommitError, Store};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
 use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::open::Opening;
 use crate::api::Violation;
-use crate::api::pool::PoolView;
-use crate::api::sessions::{SessionView, StartedSession};
-use crate::app::{App, FreshIds};
+use crate::app::App;
 use crate::change::{Answer, Call};
 use crate::config::skills_to_start_with;
 use crate::edge::Problem;
 use crate::edge::input::{Body, Said, Violations, distinct_ids, maybe, maybe_by_serde, maybe_parsed, parsed};
-use crate::sessions::attach::Attachment;
 
 /// What a session is started with (S0 8.7 `StartAgentSessionCommand`; ruling 20 for the ad-hoc fields).
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -39,9 +31,15 @@ pub struct StartSession {
     /// What it is to do.
     #[deserr(try_from(String) = Objective::try_from -> pilothouse_domain::text::InvalidText)]
     pub objective: Objective,
-    /// The most dollars that it may spend.
-    #[deserr(try_from(String) = cap -> Said)]
-    pub budget_cap_usd: Usd,
+    /// The template that it is started from: what is left open here is as the template says.
+    #[deserr(default, try_from(Option<String>) = maybe_parsed -> pilothouse_domain::InvalidId)]
+    pub template_id: Option<AgentTemplateId>,
+    /// Skills that are enabled for it, in order. Default: the template's.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> Said)]
+    pub skill_ids: Option<Vec<AgentSkillId>>,
+    /// The most dollars that it may spend. Required, unless a template says it.
+    #[deserr(default, try_from(Option<String>) = maybe_cap -> Said)]
+    pub budget_cap_usd: Option<Usd>,
     /// At which percentage of the cap its owner is warned. Default: 80.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
     #[schemars(range(min = 1, max = 99))]
@@ -58,13 +56,13 @@ pub struct StartSession {
     /// What the adapter alone understands.
     #[deserr(default, try_from(Option<Value>) = fitting_options -> Said)]
     pub adapter_options: Option<Value>,
-    /// Tools that it may use. Default: the adapter's own.
+    /// Tools that it may use. Default: the template's, or the adapter's own.
     #[deserr(default, try_from(Vec<String>) = tools -> Said)]
     #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
     pub allowed_tools: Vec<String>,
-    /// Skills that it starts with, in their order: at most 20, active ones. Default: none.
-    #[deserr(default, try_from(Vec<String>) = distinct_ids -> Said)]
-    pub skill_ids: Vec<AgentSkillId>,
+    /// How it comes to run. Default: `Standalone`.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub execution_mode: Option<ExecutionMode>,
     /// Labels for its owner's own order: at most 20.
     #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> Said)]
     pub labels: BTreeMap<String, String>,
@@ -99,6 +97,37 @@ pub struct StartSession {
     pub auto_continue_config: Option<AutoContinueConfig>,
 }
 
+/// What is missing is named together with everything else that is wrong: a cap, where no template gives one.
+#[derive(Debug, Clone)]
+pub struct Start(pub StartSession);
+
+impl Deserr<Violations> for Start {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        place: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let value: Value = Deserr::<Violations>::deserialize_from_value(value, place)?;
+        let says = |field| value.get(field).is_some_and(|said| !said.is_null());
+        let lacks_cap = value.is_object() && !says("budgetCapUsd") && !says("templateId");
+        let read = StartSession::deserialize_from_value(value.into_value(), place);
+        if !lacks_cap {
+            return read.map(Self);
+        }
+        let mut all = read.err().unwrap_or_default();
+        all.0.push(Violation { field: "budgetCapUsd".to_owned(), message: "is missing".to_owned() });
+        Err(all)
+    }
+}
+
+pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, Said> {
+    text.map(cap).transpose()
+}
+
+/// A list of skills that may be left out.
+pub(crate) fn listed_skills(texts: Option<Vec<String>>) -> Result<Option<Vec<AgentSkillId>>, Said> {
+    texts.map(distinct_ids).transpose()
+}
+
 pub(crate) fn cap(text: String) -> Result<Usd, Said> {
     let cap: Usd =
         parsed(text).map_err(|error: pilothouse_domain::money::InvalidUsd| Said(error.to_string()))?;
@@ -119,14 +148,14 @@ pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, Said> {
 
 const MONTH: u64 = 30 * 24 * 60 * 60;
 
-fn idle_time(value: Option<u64>) -> Result<Option<u64>, Said> {
+pub(crate) fn idle_time(value: Option<u64>) -> Result<Option<u64>, Said> {
     match value {
         Some(seconds) if seconds > MONTH => Err(Said(format!("must be 0 to {MONTH} seconds"))),
         other => Ok(other),
     }
 }
 
-fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
+pub(crate) fn timeout(value: Option<u64>) -> Result<Option<u64>, Said> {
     match value {
         Some(seconds) if !(1..=MONTH).contains(&seconds) => {
             Err(Said(format!("must be 1 to {MONTH} seconds")))
@@ -174,100 +203,64 @@ pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueC
 }
 
 impl StartSession {
-    fn settings(&self) -> SessionSettings {
-        let defaults = SessionSettings::default();
-        SessionSettings {
-            adapter: self.adapter.clone().unwrap_or(defaults.adapter),
-            adapter_options: self.adapter_options.clone().unwrap_or(defaults.adapter_options),
+    fn order(&self) -> SessionOrder {
+        SessionOrder {
+            working_directory: self.working_directory.clone(),
+            objective: self.objective.clone(),
+            name: self.name.clone(),
+            model_id: self.model_id.clone(),
+            budget_cap_usd: self.budget_cap_usd,
+            warn_at_percent: self.warn_at_percent,
+            skill_ids: self.skill_ids.clone(),
+            auto_continue: self.auto_continue_config.clone(),
+            execution_mode: self.execution_mode,
+            adapter: self.adapter.clone(),
+            adapter_options: self.adapter_options.clone(),
             allowed_tools: self.allowed_tools.clone(),
             labels: self.labels.clone(),
-            plan_approval_required: self.plan_approval_required.unwrap_or(defaults.plan_approval_required),
-            request_timeout_seconds: self.request_timeout_seconds.unwrap_or(defaults.request_timeout_seconds),
-            default_answer: self.default_answer.as_ref().map(|a| a.as_str().to_owned()),
-            context_warn_at_percent: self.context_warn_at_percent.unwrap_or(defaults.context_warn_at_percent),
-            context_policy: self.context_policy.unwrap_or_default(),
-            max_retries: defaults.max_retries,
-            idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(defaults.idle_timeout_seconds),
-            paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(defaults.paused_timeout_seconds),
+            plan_approval_required: self.plan_approval_required,
+            request_timeout_seconds: self.request_timeout_seconds,
+            default_answer: self.default_answer.clone(),
+            context_warn_at_percent: self.context_warn_at_percent,
+            idle_timeout_seconds: self.idle_timeout_seconds,
+            paused_timeout_seconds: self.paused_timeout_seconds,
+            context_policy: self.context_policy,
         }
     }
 
-    fn new_session(&self, id: AgentSessionId, call: &Call) -> Result<NewSession, Problem> {
-        let warn_at = self.warn_at_percent.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT);
-        let wrong = |error: pilothouse_domain::value::InvalidBudget| {
-            Problem::Invalid(vec![Violation { field: "budgetCapUsd".to_owned(), message: error.to_string() }])
-        };
-        let model = match &self.model_id {
-            Some(model) => model.clone(),
-            None => ModelId::parse("default").map_err(Problem::internal)?,
-        };
-        Ok(NewSession {
-            id,
-            owner_id: call.owner.clone(),
-            template_id: None,
-            name: self.name.clone(),
-            working_directory: self.working_directory.clone(),
-            objective: self.objective.clone(),
-            model_id: model,
-            budget: SessionBudget::new(self.budget_cap_usd, warn_at).map_err(wrong)?,
-            auto_continue: self.auto_continue_config.clone(),
-            settings: self.settings(),
-        })
+    /// The template that is named, if one is. One that is not there is a wrong input.
+    async fn template(&self, app: &App, call: &Call) -> Result<Option<AgentTemplate>, Problem> {
+        let Some(id) = self.template_id else { return Ok(None) };
+        let template = app.store.owned::<AgentTemplate>(&call.owner, id).await?;
+        let template =
+            template.ok_or_else(|| Problem::invalid("templateId", "there is no such template"))?.value;
+        template.check_usable()?;
+        Ok(Some(template))
     }
 }
 
 /// 201 with a slot; 202, Queued, without. Both carry the session's API key, which is shown this once.
-pub async fn handle(State(app): State<App>, call: Call, body: Body<StartSession>) -> Result<Answer, Problem> {
+///
+/// From a template, it has the defaults of the template as it is now (S0 8.7); 409 `template-inactive` while that is
+/// deactivated.
+pub async fn handle(State(app): State<App>, call: Call, body: Body<Start>) -> Result<Answer, Problem> {
     let call = call.with_body(&body.hash);
-    let skills = &body.input.skill_ids;
-    for attempt in 0..64 {
-        if let Some(mut answer) = call.earlier_answer(&app.store).await? {
-            show_key(&app, &mut answer);
-            return Ok(answer);
-        }
-        let id = AgentSessionId::new(FreshIds.fresh());
-        let cause = Cause::Owner { function: call.function.to_owned() };
-        let new = body.input.new_session(id, &call)?;
-        skills_to_start_with(&app, &call.owner, skills, &body.input.allowed_tools).await?;
-        let mut attachment = match body.input.chain_id {
-            Some(chain) => Some(Attachment::load(&app, &call, chain).await?),
-            None => None,
-        };
-        let shape = |it: &mut Conversation, _: &mut SessionPool, cx: &mut Occasion<'_>| {
-            it.session.equip(skills)?;
-            attachment.as_mut().map_or(Ok(Vec::new()), |attachment| attachment.admit(it, cx))
-        };
-        let mut opening = app.prepare_session(&call.owner, cause.clone(), new, shape).await?;
-        if let Some(attachment) = attachment {
-            attachment.record(&app, &mut opening.commit, &cause)?;
-        }
-
-        let mut answer = started(&opening)?;
-        call.keep_answer(&mut opening.commit, &answer, &app)?;
-        match app.store.commit(opening.commit).await {
-            Ok(()) => {
-                show_key(&app, &mut answer);
-                return Ok(answer);
-            }
-            Err(CommitError::Conflict | CommitError::AnswerExists) => {
-                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
-            }
-            Err(other) => return Err(other.into()),
-        }
+    let Start(input) = body.input;
+    if let Some(mut answer) = call.earlier_answer(&app.store).await? {
+        show_key(&app, &mut answer);
+        return Ok(answer);
     }
-    Err(Problem::VersionConflict)
+    let skills = input.skill_ids.as_deref().unwrap_or_default();
+    skills_to_start_with(&app, &call.owner, "skillIds", skills, &input.allowed_tools).await?;
+    let template = input.template(&app, &call).await?;
+    let mut plan = app.plan_session(&call.owner, input.order(), template.as_ref()).await?;
+    plan.chain = input.chain_id;
+    app.open_for_owner(&call, &plan, Ok).await
 }
 
 /// 201 with a slot; 202, Queued, without. The key is shown last, and is not stored with the answer.
 pub(crate) fn started(opening: &Opening) -> Result<Answer, Problem> {
-    let session = &opening.loaded.conversation.session;
-    let started = StartedSession {
-        session: SessionView::of(session),
-        api_key: String::new(),
-        pool: opening.waits.then(|| PoolView::of(&opening.pool.value, opening.pool.version + 1)),
-    };
-    let status = if opening.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-    Answer::new(status, Some(session.control_version()), &started)
+    opening.answer(&opening.view())
 }
 
 /// The key is derived, never stored, so that a replayed answer can show it again (ruling 8).

@@ -16,7 +16,7 @@ use crate::edge::{Owner, Problem, Session};
 use crate::intake::chain;
 
 /// A quiet stream is pinged this often, so that dead connections are noticed.
-const PING: Duration = Duration::from_secs(20);
+pub(crate) const PING: Duration = Duration::from_secs(20);
 /// How long a client may take nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Entries that are read at once.
@@ -90,7 +90,7 @@ async fn send(socket: &mut WebSocket, message: &StreamMessage) -> Result<(), Pro
 }
 
 /// A client that takes nothing for too long is gone, or as good as; it can come back with its cursor.
-async fn deliver(socket: &mut WebSocket, message: Message) -> Result<(), Problem> {
+pub(crate) async fn deliver(socket: &mut WebSocket, message: Message) -> Result<(), Problem> {
     let sent = tokio::time::timeout(PATIENCE, socket.send(message)).await;
     sent.map_err(Problem::internal)?.map_err(Problem::internal)
 }

@@ -26,7 +26,7 @@ pub mod wake;
 use async_trait::async_trait;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent};
+use pilothouse_domain::{AgentSession, AgentSessionId, DomainEvent, UserId};
 
 use crate::api::sessions::{BudgetView, MetricsView};
 use crate::api::stream::{
@@ -39,6 +39,21 @@ use crate::records::view;
 pub trait Wakes: Send + Sync + 'static {
     /// Watches a session from now on.
     fn watch(&self, id: AgentSessionId) -> Box<dyn Wake>;
+
+    /// Watches what an owner is told, from now on. Where nobody follows that live, there is nothing to wait for.
+    fn watch_owner(&self, _owner: &UserId) -> Box<dyn Wake> {
+        Box::new(Never)
+    }
+}
+
+/// Where there is nothing to wait for.
+struct Never;
+
+#[async_trait]
+impl Wake for Never {
+    async fn grown(&mut self) -> bool {
+        false
+    }
 }
 
 /// Watches one session.

@@ -105,6 +105,7 @@ impl Stage {
             clock,
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         Self { app, ahead, _folder: folder }
     }

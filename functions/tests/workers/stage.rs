@@ -152,6 +152,7 @@ impl Stage {
             clock,
             wakes: Arc::new(NoWakes),
             fleet: Some(Fleet { entrance, vendor, operators }),
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         let functions = catalogue::http_functions();
         let router = catalogue::router_of(app.clone(), &functions);

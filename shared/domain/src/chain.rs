@@ -176,6 +176,17 @@ pub struct HandedOver {
     pub of_continuation: Events,
 }
 
+/// What happened when a session of the owner's was admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// To the chain.
+    pub of_chain: Events,
+    /// To the session that was the current one.
+    pub of_current: Events,
+    /// To the new one.
+    pub of_new: Events,
+}
+
 /// Read access.
 impl SessionChain {
     /// Its id.
@@ -362,16 +373,19 @@ impl SessionChain {
         Ok(vec![DomainEvent::AddedToChain { chain_id: self.id, new_session_id: new, position }])
     }
 
-    /// Whether its owner may attach a session: the current one is over, and no continuation of its own is on its way.
+    /// Whether its owner may attach a session: the current one is over with its process, and no continuation of its own is
+    /// on its way.
     pub fn ensure_open(&self, current: &AgentSession) -> Result<(), ChainError> {
         self.check(ChainOperation::AttachSession)?;
         let status = current.status();
         let hint = match status {
             AgentSessionStatus::ContextExhausted => ": it goes on by itself in a moment",
+            status if status.is_terminal() => ", and its process is being ended; try again in a moment",
             AgentSessionStatus::Idle => "; say what is to be done to that session, or close it",
             _ => "; a session is attached when that one is over",
         };
-        if status.is_terminal() && status != AgentSessionStatus::ContextExhausted {
+        let over = status.is_terminal() && status != AgentSessionStatus::ContextExhausted;
+        if over && current.run().is_none() {
             Ok(())
         } else {
             Err(ChainError::CurrentBusy { session: current.id(), status, hint })
@@ -450,17 +464,29 @@ impl SessionChain {
         })
     }
 
-    /// The owner's own next session: it takes its place in the chain after `current`, which is over.
+    /// The owner's own next session: it takes its place in the chain after `current`, which is over, and has the messages
+    /// that still wait there.
     pub fn admit(
         &mut self,
-        new: &mut AgentSession,
-        current: &mut AgentSession,
+        new: &mut Conversation,
+        current: &mut Conversation,
         cx: &Occasion<'_>,
-    ) -> Result<(Events, Events, Events), ChainError> {
-        self.ensure_open(current)?;
-        let joined = new.join(self, current.id(), current.budget().account_usd());
-        let attached = self.attach_session(new.id(), cx.now)?;
-        Ok((attached, current.hand_on(self.id, new.id(), Vec::new()), joined))
+    ) -> Result<Admitted, ChainError> {
+        self.ensure_open(&current.session)?;
+        let (id, before) = (new.session.id(), current.session.id());
+        let position = self.next_position();
+        let of_chain = self.attach_session(id, cx.now)?;
+        new.session.join(self.id, before, position, current.session.budget().account_usd());
+        new.queue = current.queue.hand_on();
+        let message_ids: Vec<_> = new.queue.messages().iter().map(|message| message.message_id).collect();
+        let taken_up = DomainEvent::WorkTakenUp {
+            chain_id: self.id,
+            from_session_id: before,
+            position,
+            message_ids: message_ids.clone(),
+        };
+        let of_current = current.session.hand_on(self.id, id, message_ids);
+        Ok(Admitted { of_chain, of_current, of_new: vec![taken_up] })
     }
 }
 

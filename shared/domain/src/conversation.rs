@@ -462,8 +462,8 @@ impl Conversation {
         if session.is_validating() && next {
             return session.abandon_validation("a message goes first", cx).unwrap_or_default();
         }
-        if session.is_unvalidated() && !session.in_flight().is_empty() {
-            // Said into the turn that ended: it may begin the next one.
+        if session.is_unvalidated() && session.in_flight().iter().any(|m| m.step != InFlightStep::Injected) {
+            // Said into the turn that ended: it may begin the next one, or come back.
             return Vec::new();
         }
         if session.is_unvalidated() {

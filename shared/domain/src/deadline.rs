@@ -19,6 +19,8 @@ pub struct Deadlines {
     pub silent: Duration,
     /// Between two requests for missing envelopes.
     pub replayed: Duration,
+    /// The step of the pauses between attempts to tell a webhook ([`crate::webhook::Delivery::PAUSES`]).
+    pub redelivered: Duration,
     /// From the exhaustion of a context to its handoff document; then its agent is stopped, and one is synthesized.
     pub handed_over: Duration,
     /// Whether the folders of sessions outlive their runs: without that, nothing hibernates (ruling 23).
@@ -35,6 +37,7 @@ impl Default for Deadlines {
             launched: Duration::from_mins(5),
             silent: Duration::from_secs(90),
             replayed: Duration::from_secs(10),
+            redelivered: Duration::from_secs(5),
             handed_over: Duration::from_mins(2),
             durable_workspace: true,
         }
@@ -57,6 +60,7 @@ impl Deadlines {
             launched: self.launched / by,
             silent: self.silent / by,
             replayed: self.replayed / by,
+            redelivered: self.redelivered / by,
             handed_over: self.handed_over / by,
             durable_workspace: self.durable_workspace,
         }

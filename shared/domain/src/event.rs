@@ -6,16 +6,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::session::{AgentSessionStatus, LifecycleCommand, RunCause};
 use crate::skill::MemoryPillCategory;
+use crate::template::{ScheduleSkip, TemplateSection};
 use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
     Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
     ToolCallStatus,
 };
 use crate::{
-    AgentSessionId, AgentSkillId, CommandId, HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId,
-    SessionChainId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd,
+    AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, ClassificationRuleId, CommandId,
+    HandoffDocumentId, MemoryPillId, MessageId, OutputId, RunId, SessionChainId, SubAgentId, Timestamp,
+    ToolCallId, TurnId, Usd,
 };
 
 /// A command that an event orders: which, to which run, and how often it was sent with this one.
@@ -629,6 +632,63 @@ domain_events! {
         max_count: u32,
         /// A session that waits, to be handed a slot.
         next: Option<AgentSessionId>,
+    };
+    /// A template was made.
+    TemplateCreated = "AgentTemplateCreatedEvent" {
+        /// Its name.
+        name: String,
+    };
+    /// A template was changed.
+    TemplateUpdated = "AgentTemplateUpdatedEvent" {
+        /// What of it.
+        part: TemplateSection,
+    };
+    /// No session starts from a template any more.
+    TemplateDeactivated = "AgentTemplateDeactivatedEvent" {};
+    /// Sessions start from a template again.
+    TemplateActivated = "AgentTemplateActivatedEvent" {};
+    /// A template's schedule started a session.
+    TemplateScheduleRan = "AgentTemplateScheduleRanEvent" {
+        /// The time that the schedule named.
+        scheduled_for: Timestamp,
+        /// The session.
+        session_id: AgentSessionId,
+        /// When it is due next.
+        next_run_at: Option<Timestamp>,
+    };
+    /// A time that a template's schedule named started nothing.
+    TemplateScheduleSkipped = "AgentTemplateScheduleSkippedEvent" {
+        /// The time.
+        scheduled_for: Timestamp,
+        /// Why.
+        reason: ScheduleSkip,
+        /// When it is due next.
+        next_run_at: Option<Timestamp>,
+    };
+    /// A session was started for an event from outside.
+    EventClassified = "AgentSessionEventClassifiedEvent" {
+        /// The rule of the session's template that fitted.
+        rule_id: ClassificationRuleId,
+        /// What the event is.
+        classified_as: String,
+    };
+    /// The agent created a task through its API (AG-012).
+    ApiTaskCreated = "AgentApiTaskCreatedEvent" {
+        /// The task.
+        created_task_id: AgentTaskId,
+        /// What is to be done.
+        #[serde(flatten)]
+        task: NewAgentTask,
+        /// Who created it.
+        source: AgentTaskSource,
+    };
+    /// The agent recorded what it learned about people or communication (AG-014).
+    LearningRecorded = "AgentLearningRecordedEvent" {
+        /// The learning.
+        learning_id: AgentLearningId,
+        /// What was learned.
+        #[serde(flatten)]
+        learning: NewAgentLearning,
     };
     /// The agent logged a decision (S0 8.7).
     DecisionLogged = "AgentDecisionLoggedEvent" {

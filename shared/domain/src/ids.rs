@@ -91,6 +91,14 @@ uuid_ids! {
     EnvelopeId = "an envelope id (a UUID)";
     /// An item of the activity stream.
     ActivityItemId = "an activity item id (a UUID)";
+    /// A rule of a template that sorts events from outside.
+    ClassificationRuleId = "a classification rule id (a UUID)";
+    /// A task that an agent created (AG-012).
+    AgentTaskId = "a task id (a UUID)";
+    /// Something that an agent learned (AG-014).
+    AgentLearningId = "a learning id (a UUID)";
+    /// An endpoint that is told of events (ruling 37).
+    WebhookId = "a webhook id (a UUID)";
 }
 
 macro_rules! agent_ids {
@@ -172,6 +180,8 @@ agent_ids! {
     TurnId = "a turn id (1 to 200 characters)";
     /// One running account of usage: an agent's conversation (ruling 31).
     MeterId = "a meter id (1 to 200 characters)";
+    /// A task of another context that an agent's task follows from.
+    LinkedTaskId = "a task id (1 to 200 characters)";
     /// The owner of sessions: the subject of a token, opaque to this context (S0 8.1).
     UserId = "a user id (1 to 200 characters)";
 }

@@ -283,6 +283,9 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::PoolExhausted { current_count, max_count } => {
             (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
         }
+        E::EventClassified { classified_as, .. } => {
+            (T::Notice, format!("Started for an event that is classified as {classified_as}"))
+        }
         E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
         E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
         E::ReloadRequested { .. } => (T::Notice, "The agent's configuration is to be reloaded".to_owned()),

@@ -12,12 +12,15 @@
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
 //! | [`composition`] | what template and skills make of a session's configuration |
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
+//! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
 //! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
 
+pub mod agent_api;
+pub mod announcement;
 pub mod chain;
 pub mod composition;
 pub mod conversation;
@@ -30,12 +33,15 @@ pub mod occasion;
 pub mod owned;
 pub mod pool;
 pub mod queue;
+pub mod rate;
 pub mod session;
 pub mod skill;
+pub mod template;
 pub mod text;
 pub mod time;
 pub mod trace;
 pub mod value;
+pub mod webhook;
 
 pub use chain::SessionChain;
 pub use deadline::Deadlines;
@@ -44,7 +50,9 @@ pub use ids::*;
 pub use money::Usd;
 pub use occasion::{IdSource, Occasion};
 pub use owned::{OwnedAggregate, OwnedEntry};
+pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::AgentSession;
 pub use skill::AgentSkill;
+pub use template::AgentTemplate;
 pub use time::Timestamp;
 pub use trace::TraceParent;

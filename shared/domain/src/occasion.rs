@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use crate::{
-    AgentSessionId, CommandId, Deadlines, EventId, HandoffDocumentId, MessageId, OutputId, RunId,
-    SessionChainId, Timestamp,
+    AgentLearningId, AgentSessionId, AgentTaskId, CommandId, Deadlines, EventId, HandoffDocumentId,
+    MessageId, OutputId, RunId, SessionChainId, Timestamp,
 };
 
 /// A source of fresh ids. The edge gives `UUIDv7`s; tests give what they can predict.
@@ -52,6 +52,16 @@ impl<'a> Occasion<'a> {
     /// A fresh event id.
     pub fn event_id(&mut self) -> EventId {
         EventId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of a task that an agent creates.
+    pub fn task_id(&mut self) -> AgentTaskId {
+        AgentTaskId::new(self.ids.fresh())
+    }
+
+    /// A fresh id of something that an agent learned.
+    pub fn learning_id(&mut self) -> AgentLearningId {
+        AgentLearningId::new(self.ids.fresh())
     }
 
     /// A fresh session id.

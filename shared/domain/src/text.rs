@@ -162,10 +162,32 @@ texts! {
     Feedback: 1..=2000, verbatim;
     /// A decision that the agent logs (S0 8.7, `AgentLogDecisionCommand`).
     DecisionText: 1..=2000, verbatim;
+    /// A task of an agent in a line (S0 8.7, `AgentCreateTaskCommand`), trimmed.
+    TaskTitle: 1..=200, trimmed;
+    /// A task of an agent in full.
+    TaskDescription: 1..=4000, verbatim;
+    /// A word to find things by, trimmed.
+    Tag: 1..=50, trimmed;
+    /// Whom or what a learning is about (AG-014), trimmed.
+    LearningSubject: 1..=200, trimmed;
+    /// What an agent learned; as long as a memory pill (S0 8.4).
+    LearningContent: 1..=2000, verbatim;
+    /// What a person calls a webhook, trimmed.
+    WebhookDescription: 1..=200, trimmed;
     /// A part of a handoff document (S0 8.4).
     HandoffText: 1..=4000, verbatim;
     /// The document of a plan (S0 8.5).
     PlanContent: 1..=10000, verbatim;
+    /// The name of a template, trimmed (S0 8.5).
+    TemplateName: 1..=100, trimmed;
+    /// What a template is for (S0 8.4).
+    TemplateDescription: 1..=500, verbatim;
+    /// Base instructions that come before those of skills (S0 8.4).
+    SystemPrompt: 1..=50000, verbatim;
+    /// The name of a field of an event from outside, trimmed (S0 8.5 `ClassificationRule.MatchField`).
+    EventField: 1..=63, trimmed;
+    /// What an event from outside is found to be, trimmed (S0 8.5 `ClassificationRule.ClassifyAs`).
+    Classification: 1..=63, trimmed;
     /// The name of a skill, trimmed (S0 8.5).
     SkillName: 1..=100, trimmed;
     /// What a skill is for (S0 8.4).
@@ -193,6 +215,13 @@ impl AdapterName {
     /// The adapter that plays scripts and recordings.
     pub fn script() -> Self {
         Self("script".to_owned())
+    }
+}
+
+impl ModelId {
+    /// Whichever model the adapter takes by itself.
+    pub fn of_the_adapter() -> Self {
+        Self("default".to_owned())
     }
 }
 

@@ -6,6 +6,8 @@ mod files;
 #[cfg(feature = "s3")]
 mod s3;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -105,6 +107,12 @@ pub trait Blobs: Send + Sync + 'static {
 
     /// Reads a content; nothing when there is none.
     async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError>;
+
+    /// An address that gives a content to whoever has it, for as long as it is `valid`; none where blobs have no
+    /// addresses. Whether there is such a content is not asked.
+    async fn link(&self, _key: &BlobKey, _valid: Duration) -> Result<Option<String>, BlobError> {
+        Ok(None)
+    }
 }
 
 #[cfg(test)]

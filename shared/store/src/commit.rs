@@ -116,11 +116,11 @@ pub struct Commit {
     pub(crate) writes: Vec<(Write, Purpose)>,
 }
 
-fn body<T: Serialize>(value: &T) -> Result<String, StoreError> {
+pub(crate) fn body<T: Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(StoreError::Unwritable)
 }
 
-fn item(key: Key, kind: &str, body: String) -> Item {
+pub(crate) fn item(key: Key, kind: &str, body: String) -> Item {
     Item { key, kind: kind.to_owned(), version: 0, listing: None, due: None, expires_at: None, body }
 }
 

@@ -12,7 +12,16 @@
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
 //! | what a connection watches | `S#{session}` | `CONN#{connection}` | `watcher` |
+//! | task of an agent | `S#{session}` | `TASK#{task}` | `task` |
+//! | learning of an agent | `S#{session}` | `LEARN#{learning}` | `learning` |
+//! | how often an agent called | `S#{session}` | `CALLS` | `calls` |
 //! | live connection | `C#{connection}` | `CONN` | `connection` |
+//! | what a journal entry was told as | `F#{owner}` | `TOLD#{entry}` | `told` |
+//! | how much an owner was told | `F#{owner}` | `HEAD` | `feed` |
+//! | announcement | `F#{owner}` | `E#{sequence}` | `announcement` |
+//! | notification | `F#{owner}` | `N#{sequence}` | `notification` |
+//! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
+//! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
 //! | pool | `O#{owner}` | `POOL` | `pool` |
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
 //! | where a run is | `R#{run}` | `PLACE` | `placement` |
@@ -27,15 +36,21 @@
 //! | place of the sweep of queues | `SWEEP` | `PLACE` | `place` |
 //!
 //! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time), an owner's other
-//! aggregates (`K#{kind}#{owner}`), and the views of a journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
+//! aggregates (`K#{kind}#{owner}`), what agents learned (`L#{owner}`, by id), what an owner was notified of and has not read
+//! (`U#{owner}`, by sequence), and the views of a journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
 //! single one is hot. Of workers, the Listing index holds those that serve everybody (`W*`); of runs, both indexes hold
 //! those that nobody has claimed: Listing by owner (`WAITING#{owner}`), Due in one partition (`WAITING`).
 
-use pilothouse_domain::{AgentSessionId, MessageId, RunId, SubAgentId, Timestamp, ToolCallId, UserId};
+use std::time::Duration;
+
+use pilothouse_domain::{
+    AgentLearningId, AgentSessionId, AgentTaskId, EventId, MessageId, RunId, SubAgentId, Timestamp,
+    ToolCallId, UserId, WebhookId,
+};
 
 use crate::connections::ConnectionId;
 use crate::owned::OwnedRef;
-use crate::table::Key;
+use crate::table::{Key, SortRange};
 use crate::workers::WorkerKey;
 
 /// Partitions of the Due index.
@@ -111,6 +126,83 @@ pub(crate) fn beat(id: AgentSessionId) -> Key {
 
 pub(crate) fn claim(id: AgentSessionId, run: RunId) -> Key {
     Key::new(session_partition(id), format!("RUN#{run}"))
+}
+
+pub(crate) const TASKS: &str = "TASK#";
+
+pub(crate) fn task(id: AgentSessionId, task: AgentTaskId) -> Key {
+    Key::new(session_partition(id), format!("{TASKS}{task}"))
+}
+
+pub(crate) const LEARNINGS: &str = "LEARN#";
+
+pub(crate) fn learning(id: AgentSessionId, learning: AgentLearningId) -> Key {
+    Key::new(session_partition(id), format!("{LEARNINGS}{learning}"))
+}
+
+/// What the agents of an owner learned, in the Listing index.
+pub fn learnings_partition(owner: &UserId) -> String {
+    format!("L#{owner}")
+}
+
+pub(crate) fn listed_learning(owner: &UserId, learning: AgentLearningId) -> Key {
+    Key::new(learnings_partition(owner), learning.to_string())
+}
+
+pub(crate) fn told(owner: &UserId, entry: EventId) -> Key {
+    Key::new(feed_partition(owner), format!("TOLD#{entry}"))
+}
+
+/// What is told of an owner, in the table.
+pub fn feed_partition(owner: &UserId) -> String {
+    format!("F#{owner}")
+}
+
+pub(crate) fn feed(owner: &UserId) -> Key {
+    Key::new(feed_partition(owner), "HEAD")
+}
+
+pub(crate) const ANNOUNCEMENTS: &str = "E#";
+
+pub(crate) fn announcement(owner: &UserId, sequence: u64) -> Key {
+    Key::new(feed_partition(owner), format!("{ANNOUNCEMENTS}{sequence:016}"))
+}
+
+pub(crate) const NOTIFICATIONS: &str = "N#";
+
+pub(crate) fn notification(owner: &UserId, sequence: u64) -> Key {
+    Key::new(feed_partition(owner), format!("{NOTIFICATIONS}{sequence:016}"))
+}
+
+/// What an owner has not read, in the Listing index.
+pub fn unread_partition(owner: &UserId) -> String {
+    format!("U#{owner}")
+}
+
+pub(crate) fn unread(owner: &UserId, sequence: u64) -> Key {
+    Key::new(unread_partition(owner), format!("{sequence:016}"))
+}
+
+/// The webhooks of an owner, in the table.
+pub fn webhooks_partition(owner: &UserId) -> String {
+    format!("H#{owner}")
+}
+
+pub(crate) fn webhook(owner: &UserId, id: WebhookId) -> Key {
+    Key::new(webhooks_partition(owner), id.to_string())
+}
+
+/// The deliveries of a webhook, in the table.
+pub fn deliveries_partition(id: WebhookId) -> String {
+    format!("D#{id}")
+}
+
+pub(crate) fn delivery(id: WebhookId, sequence: u64) -> Key {
+    Key::new(deliveries_partition(id), format!("{sequence:016}"))
+}
+
+pub(crate) fn calls(id: AgentSessionId) -> Key {
+    Key::new(session_partition(id), "CALLS")
 }
 
 pub(crate) const WATCHERS: &str = "CONN#";
@@ -224,6 +316,26 @@ pub(crate) fn listing(owner: &UserId, id: AgentSessionId) -> Key {
     Key::new(owner_partition(owner), id.to_string())
 }
 
+/// How far the clock of who makes ids may be from that of who tells when something was created.
+const SKEW: Duration = Duration::from_mins(1);
+
+/// The ids (`UUIDv7`) that were made from `from` to `to`, with some to spare.
+pub(crate) fn created_between(from: Option<Timestamp>, to: Option<Timestamp>) -> SortRange {
+    // Twelve hexadecimal digits of milliseconds, as a UUID begins.
+    let id = |millis: i64| {
+        let millis = millis.clamp(0, (1 << 48) - 1);
+        format!("{:08x}-{:04x}", millis >> 16, millis & 0xffff)
+    };
+    let skew = i64::try_from(SKEW.as_millis()).unwrap_or(0);
+    match (from, to) {
+        (None, None) => SortRange::All,
+        (from, to) => SortRange::Between(
+            from.map_or_else(String::new, |from| id(from.as_millis().saturating_sub(skew))),
+            format!("{}~", id(to.map_or(i64::MAX, |to| to.as_millis().saturating_add(skew)))),
+        ),
+    }
+}
+
 pub(crate) fn due_partition(shard: u8) -> String {
     format!("DUE#{shard}")
 }
@@ -319,6 +431,22 @@ mod tests {
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn ids_of_a_range_of_time_are_those_that_were_made_in_it() {
+        let id = "01890a5d-ac96-774b-bcce-b302099a8058";
+        let made = 0x0189_0a5d_ac96;
+        let within = |from: i64, to: i64| match created_between(Some(at(made + from)), Some(at(made + to))) {
+            SortRange::Between(first, last) => (first.as_str()..=last.as_str()).contains(&id),
+            _ => false,
+        };
+        assert!(within(0, 0) && within(-5, 5) && within(30_000, 90_000) && within(-90_000, -30_000));
+        assert!(!within(120_000, 240_000) && !within(-240_000, -120_000));
+        assert!(
+            matches!(created_between(None, Some(at(5))), SortRange::Between(first, _) if first.is_empty())
+        );
+        assert_eq!(created_between(None, None), SortRange::All);
     }
 
     #[test]

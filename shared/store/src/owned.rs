@@ -144,8 +144,12 @@ impl Store {
         Ok(self.load(&key).await?.map(|loaded| loaded.value))
     }
 
-    /// Aggregates that the clock is to look at by `at`. The index may lag: load and decide.
-    pub async fn due_owned(&self, at: Timestamp, limit: usize) -> Result<Vec<OwnedRef>, StoreError> {
+    /// Aggregates that the clock is to look at by `at`, and when. The index may lag: load and decide.
+    pub async fn due_owned(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(OwnedRef, Timestamp)>, StoreError> {
         let query = Query {
             index: Some(Index::Due),
             partition: layout::DUE_OWNED.to_owned(),
@@ -155,7 +159,8 @@ impl Store {
             after: None,
         };
         let page = self.table.query(&query).await?;
-        Ok(page.items.iter().filter_map(|item| layout::owned_of(&item.key)).collect())
+        let place = |item: &Item| layout::owned_of(&item.key).zip(item.due.as_ref().and_then(layout::due_at));
+        Ok(page.items.iter().filter_map(place).collect())
     }
 
     /// Reads an entry of the feed that is of an owned aggregate.

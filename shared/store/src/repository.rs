@@ -206,7 +206,7 @@ impl Store {
         self.table.transact(writes).await.map_err(|error| Commit::explain(error, &purposes))
     }
 
-    async fn list<T: DeserializeOwned>(&self, query: Query) -> Result<Listing<T>, StoreError> {
+    pub(crate) async fn list<T: DeserializeOwned>(&self, query: Query) -> Result<Listing<T>, StoreError> {
         let Page { items, next } = self.table.query(&query).await?;
         Ok(Listing { items: items.iter().map(read).collect::<Result<_, _>>()?, next })
     }
@@ -218,10 +218,23 @@ impl Store {
         limit: usize,
         after: Option<Position>,
     ) -> Result<Listing<AgentSession>, StoreError> {
+        self.sessions_between(owner, None, None, limit, after).await
+    }
+
+    /// Sessions of an owner that were created from `from` to `to`, newest first, and perhaps some that were created a
+    /// little outside of that: they are found by their ids, which tell the time of whoever made them.
+    pub async fn sessions_between(
+        &self,
+        owner: &UserId,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
+        limit: usize,
+        after: Option<Position>,
+    ) -> Result<Listing<AgentSession>, StoreError> {
         self.list(Query {
             index: Some(Index::Listing),
             partition: layout::owner_partition(owner),
-            range: SortRange::All,
+            range: layout::created_between(from, to),
             descending: true,
             limit,
             after,

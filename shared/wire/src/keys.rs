@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
-use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_domain::{AgentSessionId, RunId, Timestamp, WebhookId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -86,6 +88,11 @@ impl RootSecret {
         ))
     }
 
+    /// What signs the deliveries of a webhook.
+    pub fn webhook_secret(&self, webhook: WebhookId) -> WebhookSecret {
+        WebhookSecret(self.derive("webhook", &[&webhook.to_string()]))
+    }
+
     /// The session's key for the agent API: `ph_{session}.{retry}.{hmac}`.
     pub fn api_key(&self, session: AgentSessionId, retry_count: u32) -> String {
         let tag = hex(&self.derive("api", &[&session.to_string(), &retry_count.to_string()]));
@@ -141,6 +148,31 @@ impl<'de> Deserialize<'de> for EnvelopeKey {
     }
 }
 
+/// Signs the deliveries of one webhook, as Standard Webhooks says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookSecret([u8; 32]);
+
+impl WebhookSecret {
+    /// The secret as its owner is shown it: `whsec_` and base64.
+    pub fn reveal(&self) -> String {
+        format!("whsec_{}", BASE64.encode(self.0))
+    }
+
+    /// The header `webhook-signature` of a delivery: `v1,` and the base64 of an HMAC-SHA256 over id, time in seconds and
+    /// body, with full stops between them.
+    pub fn sign(&self, id: &str, at: Timestamp, body: &str) -> String {
+        let mut mac = mac(&self.0);
+        mac.update(format!("{id}.{}.{body}", at.as_secs()).as_bytes());
+        format!("v1,{}", BASE64.encode(mac.finalize().into_bytes()))
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecret(…)")
+    }
+}
+
 /// Opens the queues of one run on an embedded server's gateway: `{session}.{run}.{hmac}`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -163,4 +195,35 @@ impl fmt::Debug for GatewayToken {
 pub fn same_secret(a: &str, b: &str) -> bool {
     // The hashes differ everywhere when the secrets differ anywhere, so comparing them tells nothing.
     Sha256::digest(a.as_bytes()) == Sha256::digest(b.as_bytes())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// The example of the specification (Standard Webhooks, `webhook-signature`).
+    #[test]
+    fn deliveries_are_signed_as_standard_webhooks_says() {
+        let key = BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        // The specification's key has 24 bytes; HMAC pads both alike with zeros.
+        let mut bytes = [0; 32];
+        bytes[..24].copy_from_slice(&key);
+        let signature = WebhookSecret(bytes).sign(
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            Timestamp::from_millis(1_614_265_330_000),
+            r#"{"test": 2432232314}"#,
+        );
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn each_webhook_has_a_secret_of_its_own_and_the_same_again() {
+        let root = RootSecret::new("1", vec![7; 32]).unwrap();
+        let ids = ["01890a5d-ac96-774b-bcce-b302099a8058", "01890a5d-ac96-774b-bcce-b302099a8059"];
+        let [one, two] = ids.map(|id| root.webhook_secret(id.parse().unwrap()).reveal());
+        assert!(one.starts_with("whsec_") && one != two);
+        assert_eq!(BASE64.decode(&one["whsec_".len()..]).unwrap().len(), 32);
+        assert_eq!(root.webhook_secret(ids[0].parse().unwrap()).reveal(), one);
+    }
 }

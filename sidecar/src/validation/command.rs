@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use pilothouse_domain::text::cut;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard;
@@ -51,6 +51,8 @@ impl Printed {
 struct Group {
     child: Child,
     id: Option<Pid>,
+    /// Held, and never written to: its end tells the guard that the sidecar is gone.
+    _stdin: Option<ChildStdin>,
 }
 
 impl Drop for Group {
@@ -99,11 +101,10 @@ pub(super) async fn run(command: &str, folder: &Path, deadline: Instant) -> Prin
 
 fn start(command: &str, folder: &Path) -> std::io::Result<(Group, pipe::Receiver)> {
     let (reader, writer): (PipeReader, _) = std::io::pipe()?;
-    let child = Command::new(guard::program()?)
+    let mut child = Command::new(guard::program()?)
         .arg(guard::VERB)
         .arg(command)
         .current_dir(folder)
-        // It is never written to: its end tells the guard that the sidecar is gone.
         .stdin(Stdio::piped())
         .stdout(writer.try_clone()?)
         .stderr(writer)
@@ -111,7 +112,9 @@ fn start(command: &str, folder: &Path) -> std::io::Result<(Group, pipe::Receiver
         .kill_on_drop(true)
         .spawn()?;
     let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let group = Group { child, id };
+    // Whoever waits for a child closes its input first.
+    let stdin = child.stdin.take();
+    let group = Group { child, id, _stdin: stdin };
     Ok((group, pipe::Receiver::from_owned_fd(reader.into())?))
 }
 

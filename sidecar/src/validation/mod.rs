@@ -3,9 +3,9 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`command`](self) | runs one command with a limit, and ends it with everything that it started |
+//! | `command` | runs one command with a limit, and ends it with everything that it started |
 //! | [`guard`] | stands between the sidecar and such a command, so that none outlives its sidecar |
-//! | [`output`](self) | keeps what a command prints, within bounds |
+//! | `output` | keeps what a command prints, within bounds |
 
 mod command;
 pub mod guard;

@@ -170,6 +170,7 @@ impl World {
             clock: system_clock(),
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         let token = keys.mint(&UserId::parse("bench").unwrap(), Duration::from_mins(10)).unwrap();
         let (relayed, said) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -25,10 +25,13 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "agent-output" => {
             json!({ "outputLineCount": 1, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true })
         }
+        "webhooks-register" => json!({ "url": "https://example.com/hooks" }),
         "workers-heartbeat" => json!({ "capacity": 1 }),
         "workers-claim" => json!({ "runId": SOME_ID }),
         "workers-exit" => json!({ "sessionId": SOME_ID, "runId": SOME_ID, "exit": { "drained": true } }),
         "workers-orders" => json!({ "waitSeconds": 0.0 }),
+        "agent-create-task" => json!({ "title": "Look again", "priority": "Normal" }),
+        "agent-record-learning" => json!({ "kind": "Person", "content": "Ada reviews in the morning." }),
         "agent-log" => json!({ "content": "I take the left path." }),
         name => {
             assert!(function.input.is_none(), "`{name}` takes an input; give it one in these tests");

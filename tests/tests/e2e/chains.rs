@@ -168,6 +168,14 @@ async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
 #[tokio::test]
 async fn an_agent_hands_over_through_its_api_and_it_counts_once() {
     let server = Server::start(1).await;
+    let idle = started(&server, &short()).await;
+    idle.until_status("Idle").await;
+    let at_rest = server.api_with(Some(idle.api_key().to_owned()));
+    let whole = json!({ "reason": "r", "summary": "s", "remainingWork": "w" });
+    let path = format!("/api/agent/sessions/{}/handoff", idle.id);
+    at_rest.post(&path, whole).await.refused(409, "invalid-transition");
+    assert_eq!(idle.view().await["handoffDocument"], Value::Null, "a refusal records no document");
+
     let first = started(&server, &until_told()).await;
     first.until_said("Working.").await;
     let agent = server.api_with(Some(first.api_key().to_owned()));
@@ -317,7 +325,7 @@ async fn an_owner_attaches_a_session_to_a_chain_of_theirs() {
     let start = async |body: Value| api.post("/api/agents/sessions", body).await;
     start(attach(&id, "5")).await.refused(409, "chain-busy");
     second.post("/cancel", json!({})).await;
-    second.until_status("Cancelled").await;
+    second.until("its end", |it| it["status"] == "Cancelled" && it["currentRun"].is_null()).await;
     assert_eq!(
         start(attach(&id, "1.5")).await.refused(422, "validation-failed").violated(),
         ["budgetCapUsd"]

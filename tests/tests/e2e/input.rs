@@ -45,7 +45,17 @@ async fn a_bad_start_names_all_its_violations_and_starts_nothing() {
         ("planApprovalRequired", json!("yes")),
         ("requestTimeoutSeconds", json!(0)),
         ("contextWarnAtPercent", json!(100)),
+        ("idleTimeoutSeconds", json!(-1)),
+        ("pausedTimeoutSeconds", json!("an hour")),
         ("autoContinueConfig", json!({ "enabled": "maybe" })),
+        ("autoContinueConfig", json!({ "validationCriteria": [] })),
+        ("autoContinueConfig", json!({ "validationCriteria": [{ "type": "TestsPassing" }] })),
+        (
+            "autoContinueConfig",
+            json!({ "validationCriteria": [
+            { "type": "CoverageThreshold", "customCommand": "true", "threshold": "80", "coveragePattern": "(" },
+        ] }),
+        ),
         ("surprise", json!(true)),
     ] {
         let reply = api.post(SESSIONS, with(good.clone(), field, value.clone())).await;
@@ -190,6 +200,9 @@ async fn malformed_parameters_are_refused() {
         of("/messages"),
         of("/tool-calls"),
         of("/logs"),
+        of("/events"),
+        of("/tasks"),
+        "/api/agents/learnings".to_owned(),
     ];
     for list in &lists {
         for limit in ["0", "201", "-1", "ten", "1.5"] {
@@ -201,9 +214,13 @@ async fn malformed_parameters_are_refused() {
     }
     refused(&api, &format!("{SESSIONS}?status=Asleep"), "status").await;
     refused(&api, &format!("{SESSIONS}?status=idle"), "status").await;
-    refused(&api, &format!("{SESSIONS}/history?from=yesterday"), "from").await;
-    refused(&api, &format!("{SESSIONS}/history?to=2026-13-01T00:00:00Z"), "to").await;
+    refused(&api, &format!("{SESSIONS}/history?dateFrom=yesterday"), "dateFrom").await;
+    refused(&api, &format!("{SESSIONS}/history?dateTo=2026-13-01T00:00:00Z"), "dateTo").await;
     refused(&api, &of("/activity?since=soon"), "since").await;
+    refused(&api, &of("/events?from=first"), "from").await;
+    refused(&api, &of("/events?run=latest"), "run").await;
+    refused(&api, "/api/agents/learnings?kind=Weather", "kind").await;
+    refused(&api, "/api/agents/learnings?sessionId=mine", "sessionId").await;
 
     let first = api.get(&format!("{SESSIONS}?limit=1")).await.expect(200).body;
     let cursor = first["nextCursor"].as_str().unwrap().to_owned();

@@ -6,24 +6,33 @@
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agent_api;
+mod auto_continue;
 mod bodies;
 mod chains;
 mod dead_letters;
 mod delivery;
 mod docs;
+mod export;
+mod hibernation;
 mod idempotency;
 mod input;
 mod killed;
 mod lifecycle;
 mod money;
 mod pool;
+mod queries;
+mod recovery;
 mod requests;
 mod scripts;
 mod security;
 mod server;
+mod skills;
 mod steering;
 mod stopping;
 mod stream;
+mod subagents;
+mod templates;
 mod tokens;
 mod transcripts;
 mod workers;

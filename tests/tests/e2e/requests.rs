@@ -134,6 +134,57 @@ async fn an_interrupt_closes_what_the_agent_waits_for() {
     session.post("/answer", answers).await.refused(409, "request-over");
 }
 
+/// Several requests are open at once; each is answered by its id, in any order (ruling 26).
+#[tokio::test]
+async fn requests_that_are_open_at_once_are_answered_by_their_ids() {
+    let server = Server::start(1).await;
+    let ask = |id: &str| json!({ "question": { "id": id, "wait": false, "questions": [{ "question": format!("{id}?") }] } });
+    let answered = |id: &str| json!({ "waitForAnswer": id });
+    let session = started(
+        &server,
+        &script(&[turn(&[ask("q1"), ask("q2"), answered("q2"), answered("q1"), say("Thanks.")])]),
+    )
+    .await;
+    let open = |view: &Value| {
+        let ids = view["pendingRequests"].as_array().unwrap().iter();
+        ids.map(|r| r["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    session.until("both questions", |v| open(v) == ["q1", "q2"]).await;
+    let answer =
+        |id: &str| json!({ "requestId": id, "answers": [{ "question": format!("{id}?"), "answer": "yes" }] });
+    let view = session.post("/answer", answer("q2")).await.expect(200).body;
+    assert_eq!((&view["status"], open(&view)), (&json!("WaitingForInput"), vec!["q1".to_owned()]));
+    session.post("/answer", answer("q2")).await.refused(409, "request-over");
+    session.post("/answer", answer("q1")).await.expect(200);
+    session.until_status("Idle").await;
+    assert_eq!(session.said().await, ["Thanks."]);
+}
+
+/// An answer that the sidecar never acknowledges is sent once more, then the process is stopped, and the answer goes as a
+/// message to the next one (rulings 12, 26). The same for a decision on a plan.
+#[tokio::test]
+async fn an_answer_that_never_arrives_goes_as_a_message() {
+    let server = Server::start(20).await;
+    let deaf = |command: &str| json!({ "ignore": { "command": command } });
+    let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
+    let asking = started(&server, &script(&[turn(&[deaf("answer"), ask, say("Thanks.")])])).await;
+    let plan = json!({ "plan": { "id": "p1", "text": "1. Go" } });
+    let planning = started(&server, &script(&[turn(&[deaf("plan_decision"), plan, say("Gone.")])])).await;
+    asking.until_status("WaitingForInput").await;
+    planning.until_status("WaitingForApproval").await;
+    let answers = json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "Left" }] });
+    asking.post("/answer", answers).await.expect(200);
+    planning.post("/plan/approve", json!({ "requestId": "p1" })).await.expect(200);
+    for (session, said, told) in [(asking, "Thanks.", "Left"), (planning, "Gone.", "approved")] {
+        session.until_said(said).await;
+        let view = session.until_status("Idle").await;
+        assert_eq!((&view["currentRun"]["ordinal"], &view["failureReason"]), (&json!(2), &Value::Null));
+        let messages = session.messages().await;
+        let by_owner = |m: &&Value| m["source"] == "User" && m["content"].as_str().unwrap().contains(told);
+        assert_eq!(messages.iter().filter(by_owner).count(), 1, "{messages:#?}");
+    }
+}
+
 /// An answer to a session whose process died while it waited goes as a message to a new one (ruling 26).
 #[tokio::test]
 async fn an_answer_wakes_a_session_whose_process_is_gone() {

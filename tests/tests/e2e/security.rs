@@ -189,13 +189,15 @@ async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
     theirs.until_said("Working.").await;
     let functions = http_functions();
     let of_agents: Vec<_> = functions.iter().filter(|f| f.caller == CallerKind::Agent).collect();
-    assert_eq!(of_agents.len(), 2);
+    assert!(of_agents.len() >= 4);
     let agent = server.api_with(Some(mine.api_key().to_owned()));
     let changed = format!("{}0", &mine.api_key()[..mine.api_key().len() - 1]);
     let changed =
         if changed == mine.api_key() { format!("{}1", &changed[..changed.len() - 1]) } else { changed };
     for function in &of_agents {
-        ask(&agent, function, &theirs.id, "").await.refused(404, "not-found");
+        if function.path.contains("/sessions/{id}") {
+            ask(&agent, function, &theirs.id, "").await.refused(404, "not-found");
+        }
         for (fault, token) in
             [("none", None), ("changed", Some(changed.clone())), ("an owner's", Some(server.token("local")))]
         {

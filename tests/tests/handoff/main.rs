@@ -198,3 +198,49 @@ async fn raise(stage: &Stage, id: AgentSessionId, cap: &str) {
     stage.app.record(&mut commit, &mut loaded, pilothouse_domain::journal::Cause::Clock, events).unwrap();
     stage.app.store.commit(commit).await.unwrap();
 }
+
+/// Until the continuation has begun, the agent's own document takes the place of the one that was put together (ruling 34).
+#[tokio::test]
+async fn a_late_document_replaces_the_synthesized_one_until_its_reader_begins() {
+    let tells = vec![vec![begins(), exhausted(), spends("1.5"), ends()], vec![begins()]];
+    let mut stage = Stage::open(tells).await;
+    let first = stage.start("1", &[]).await;
+    let run = run_of(&stage, first).await;
+    stage.until_quiet().await;
+    let next = stage.sessions().await[1].id();
+    let given = async |stage: &Stage| {
+        let session = stage.conversation(next).await.session;
+        session.continues().unwrap().document.clone().unwrap().document
+    };
+    assert!(given(&stage).await.synthesized);
+    stage.hear(first, run, 6, [serde_json::from_value(document("my own")).unwrap()].into_iter()).await;
+    stage.until_quiet().await;
+    assert_eq!(given(&stage).await.summary.as_str(), "my own");
+    assert!(stage.conversation(next).await.queue.messages().is_empty());
+    raise(&stage, next, "3").await;
+    stage.until_quiet().await;
+    stage.react_again().await;
+    assert!(stage.conversation(next).await.queue.messages().is_empty(), "what was given is not said, too");
+}
+
+/// The slot goes with the work, past who waits in line (ruling 21).
+#[tokio::test]
+async fn who_waits_for_a_slot_does_not_get_that_of_a_handoff() {
+    for how in [Death::Before, Death::After] {
+        for at in 1.. {
+            let tells = vec![vec![begins(), exhausted(), document("half")], vec![begins()]];
+            let mut stage = Stage::open(tells).await;
+            let first = stage.start("1", &[]).await;
+            let neighbour = stage.start("1", &[]).await;
+            stage.dies_at(at, how);
+            stage.until_quiet().await;
+            stage.react_again().await;
+            let next = stage.conversation(first).await.session.continuation().unwrap();
+            assert_eq!(stage.slots().await.into_keys().collect::<Vec<_>>(), [next], "{how:?} {at}");
+            assert_eq!(stage.conversation(neighbour).await.session.status(), S::Queued);
+            if !stage.died() {
+                break;
+            }
+        }
+    }
+}

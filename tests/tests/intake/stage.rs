@@ -63,6 +63,7 @@ impl Stage {
             clock,
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         Self { app, table, ahead, _data: data }
     }

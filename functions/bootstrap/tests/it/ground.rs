@@ -87,6 +87,7 @@ impl Stage {
             clock,
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         Self { app, table, broken_clock, _folder: folder }
     }

@@ -112,17 +112,16 @@ impl AgentSession {
     }
 
     /// A new session takes its place in a chain that its owner named; what the chain spent counts (ruling 33).
-    pub fn join(&mut self, chain: &SessionChain, before: AgentSessionId, carried_usd: Usd) -> Events {
-        let position = chain.next_position();
-        self.chain_id = Some(chain.id());
+    pub(crate) fn join(
+        &mut self,
+        chain_id: SessionChainId,
+        before: AgentSessionId,
+        position: u32,
+        carried_usd: Usd,
+    ) {
+        self.chain_id = Some(chain_id);
         self.continues = Some(Continues { session_id: before, position, document: None });
         self.budget = self.budget.continued(carried_usd);
-        vec![DomainEvent::WorkTakenUp {
-            chain_id: chain.id(),
-            from_session_id: before,
-            position,
-            message_ids: Vec::new(),
-        }]
     }
 
     /// Replaces the document that its agent is given, as long as it has not begun. Whether it did.

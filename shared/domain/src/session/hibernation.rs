@@ -21,7 +21,8 @@ impl AgentSession {
     /// agent could not take its conversation up again.
     pub(crate) fn hibernation_due(&self, limits: &Deadlines) -> Option<Timestamp> {
         let resumes = self.capabilities().is_some_and(|can| can.resume_conversation);
-        let busy = !self.in_flight.is_empty() || !self.unheard_answers.is_empty() || self.cancel_accepted;
+        let asked = !self.unheard_answers.is_empty() || self.reload.is_some() || self.cancel_accepted;
+        let busy = asked || !self.in_flight.is_empty();
         if !limits.durable_workspace || !self.is_live() || !resumes || busy {
             return None;
         }

@@ -109,6 +109,11 @@ impl AgentSession {
         (session, vec![created])
     }
 
+    /// How it came to run, where that is not by itself. For a session that was just created.
+    pub const fn runs_as(&mut self, mode: ExecutionMode) {
+        self.execution_mode = mode;
+    }
+
     /// Mints the run that a slot was found for (ruling 7). Nothing happens when none is wanted any more.
     pub fn mint_run(&mut self, cx: &mut Occasion<'_>) -> Option<(RunId, Events)> {
         if self.run.is_some() {

@@ -446,7 +446,7 @@ impl AgentSession {
         match self.status() {
             S::Cancelling => events.extend(self.confirm_cancelled(cx)?),
             // One that was asked for while the sidecar was being stopped anyway was never sent.
-            S::Interrupting if fulfils || (ordered && self.was_never_sent()) => {
+            S::Interrupting if fulfils || (ordered && unasked) => {
                 let turn_over = self.deferred_turn_end();
                 events.extend(self.confirm_interrupted(turn_over)?);
                 events.extend(self.apply_turn_end_of_interrupt(cx));
@@ -463,8 +463,6 @@ impl AgentSession {
                 events.push(DomainEvent::ResumeAbandoned {});
                 self.hibernated = true;
             }
-            // So is this, and waits for a new run.
-            S::Resuming if ordered && self.was_never_sent() => self.hibernated = true,
             // The run before the retry, which was told to end.
             S::Queued if ordered => {}
             S::Queued => {
@@ -499,10 +497,6 @@ impl AgentSession {
         }
         events.push(DomainEvent::RunEnded { run_id, status: self.status(), detail });
         Ok(events)
-    }
-
-    fn was_never_sent(&self) -> bool {
-        self.outstanding().is_some_and(|outstanding| outstanding.attempt == 0)
     }
 
     /// The process died in Running or under a request. What the agent had told before it died counts first (ruling

@@ -236,6 +236,7 @@ impl AgentSession {
         // S0 sets `CompletedAt` on Completed, Failed and Cancelled alone: the work goes on in another session.
         self.turn = None;
         self.cancel_accepted = false;
+        self.reload = None;
         self.updated_at = cx.now;
         self.await_document(cx);
         let before = self.chain_id;

@@ -12,4 +12,5 @@ mod pool;
 mod reload;
 mod requests;
 pub(crate) mod skills;
+mod templates;
 mod turns;

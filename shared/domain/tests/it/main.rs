@@ -11,6 +11,7 @@ mod pool_model;
 mod properties;
 mod reference;
 mod scene;
+mod schedules;
 mod serde;
 mod skill_properties;
 mod transitions;

@@ -1,10 +1,12 @@
 //! Blobs in S3, for the `aws` profile.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::primitives::ByteStream;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -79,6 +81,14 @@ impl Blobs for S3Blobs {
             return Err(BlobError::WrongContent);
         }
         Ok(Some(content))
+    }
+
+    /// Good as long as the credentials are that sign it, if that is shorter.
+    async fn link(&self, key: &BlobKey, valid: Duration) -> Result<Option<String>, BlobError> {
+        let config = PresigningConfig::expires_in(valid).map_err(engine)?;
+        let object = self.client.get_object().bucket(&*self.bucket).key(self.object(key));
+        let signed = object.presigned(config).await.map_err(engine)?;
+        Ok(Some(signed.uri().to_owned()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Chains: exhaustion, documents, handovers, one account (S0 8.4, rulings 30, 33 to 35).
 
 use pilothouse_domain::chain::{ChainError, ChainOperation as Op, HandedOver, SessionChainStatus as C};
-use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError};
 use pilothouse_domain::value::{
@@ -320,32 +319,46 @@ fn a_chain_is_completed_when_its_current_session_rests_or_is_completed() {
     }
 }
 
-/// Its owner attaches a session when the current one is over, and no continuation is on its way by itself.
+/// Its owner attaches a session when the current one is over, and no continuation is on its way by itself. What waited
+/// there goes along.
 #[test]
 fn an_owner_attaches_a_session_when_the_current_one_is_over() {
     let (_, chain) = over();
     for status in S::ALL {
-        let scene = Scene::in_status(status);
+        let mut scene = Scene::in_status(status);
+        if scene.conv.session.run().is_some() && status.is_terminal() {
+            assert_eq!(chain.ensure_open(&scene.conv.session).unwrap_err().code(), "chain-busy", "{status}");
+            scene.die(true).unwrap();
+        }
         let open = matches!(status, S::Cancelled | S::Completed | S::Failed);
         assert_eq!(chain.ensure_open(&scene.conv.session).is_ok(), open, "{status}");
     }
-    let mut failed = Scene::in_status(S::Failed);
-    let mut chain = SessionChain::create(
-        chain.id(),
-        failed.conv.session.owner_id().clone(),
-        failed.conv.session.objective().clone(),
-        failed.conv.session.id(),
-        failed.now,
-    )
-    .0;
-    let mut new: Conversation = Scene::new().conv;
+    let mut failed = Scene::running().told(used("0.3")).when(|s| s.follow_up(1)).told(ends(true));
+    failed.die(true).unwrap();
+    let (owner, objective) =
+        (failed.conv.session.owner_id().clone(), failed.conv.session.objective().clone());
+    let mut chain =
+        SessionChain::create(chain.id(), owner, objective, failed.conv.session.id(), failed.now).0;
     let mut ids = Ids(90_000);
     let cx = Occasion::new(failed.now, Deadlines::default(), &mut ids);
-    let (mut first, _) = (failed.conv.session.clone(), ());
     // Sessions of scenes share an id.
-    let refused = chain.admit(&mut new.session, &mut first, &cx).unwrap_err();
+    let mut same = Scene::new().conv;
+    let refused = chain.admit(&mut same, &mut failed.conv.clone(), &cx).unwrap_err();
     assert_eq!(refused.code(), "already-in-chain");
-    failed.conv.session.hand_on(chain.id(), session(2), Vec::new());
+
+    let fresh = SessionChain::create(
+        chain.id(),
+        chain.owner_id().clone(),
+        chain.original_objective().clone(),
+        session(3),
+        failed.now,
+    );
+    let mut chain = fresh.0;
+    let admitted = chain.admit(&mut same, &mut failed.conv, &cx).unwrap();
+    assert_eq!((admitted.of_chain.len(), admitted.of_current.len(), admitted.of_new.len()), (1, 1, 1));
+    assert_eq!(same.queue.messages().len(), 1);
+    assert!(failed.conv.queue.messages().is_empty());
+    assert_eq!(same.session.budget().remaining_usd(), usd("0.7"));
     assert_eq!(failed.retry().unwrap_err(), "continued", "two sessions must not work on one account");
 }
 

@@ -1,0 +1,241 @@
+//! The bus (`EventBridge`) and the topic of notifications (SNS). Two requests, signed here: the SDKs of both services would
+//! add megabytes to the artifact of every function for them.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use axum::body::{Body, to_bytes};
+use pilothouse_domain::UserId;
+use pilothouse_domain::announcement::{Announcement, Notification};
+use pilothouse_functions::outside::{Bus, NotTold};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::clients::Clients;
+use crate::outside::{Outside, OutsideError};
+
+/// Entries of one request (`EventBridge`).
+const ENTRIES: usize = 10;
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// Bus and topic of a deployment.
+pub(super) struct AwsBus {
+    outside: Outside,
+    credentials: SharedCredentialsProvider,
+    region: String,
+    endpoint: Option<String>,
+    bus: String,
+    topic: String,
+}
+
+impl AwsBus {
+    /// None where the environment has neither region nor credentials.
+    pub(super) fn new(clients: &Clients, bus: &str, topic: &str) -> Option<Self> {
+        Some(Self {
+            outside: Outside::new(),
+            credentials: clients.shared.credentials_provider()?,
+            region: clients.shared.region()?.to_string(),
+            endpoint: clients.shared.endpoint_url().map(str::to_owned),
+            bus: bus.to_owned(),
+            topic: topic.to_owned(),
+        })
+    }
+
+    fn url(&self, service: &str) -> String {
+        let domain = if self.region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        match &self.endpoint {
+            Some(endpoint) => format!("{}/", endpoint.trim_end_matches('/')),
+            None => format!("https://{service}.{}.{domain}/", self.region),
+        }
+    }
+
+    async fn post(
+        &self,
+        service: &str,
+        headers: &[(&'static str, &str)],
+        body: String,
+    ) -> Result<Vec<u8>, NotTold> {
+        match tokio::time::timeout(PATIENCE, self.send(service, headers, body)).await {
+            Ok(sent) => sent.map_err(NotTold),
+            Err(late) => Err(NotTold(Box::new(late))),
+        }
+    }
+
+    async fn send(
+        &self,
+        service: &str,
+        headers: &[(&'static str, &str)],
+        body: String,
+    ) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+        let url = self.url(service);
+        let identity = self.credentials.provide_credentials().await?.into();
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name(service)
+            .time(SystemTime::now())
+            .settings(SigningSettings::default())
+            .build()?;
+        let signable = SignableRequest::new(
+            "POST",
+            &url,
+            headers.iter().copied(),
+            SignableBody::Bytes(body.as_bytes()),
+        )?;
+        let (instructions, _) = sign(signable, &parameters.into())?.into_parts();
+        let signed = instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut request = HttpRequest::new(body.into());
+        request.set_method("POST")?;
+        request.set_uri(url).map_err(|error| OutsideError::Address(Box::new(error)))?;
+        for (name, value) in headers {
+            request.headers_mut().try_insert(*name, (*value).to_owned())?;
+        }
+        for (name, value) in signed {
+            request.headers_mut().try_insert(name, value)?;
+        }
+        let response = self.outside.send(request).await?;
+        Ok(to_bytes(Body::new(response.into_body()), MAX_ANSWER_BYTES).await?.into())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Put {
+    #[serde(default)]
+    failed_entry_count: u32,
+}
+
+/// The bus took some of the events and not others.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} events were not taken")]
+struct NotTaken(u32);
+
+#[async_trait]
+impl Bus for AwsBus {
+    async fn publish(&self, announcements: &[Announcement]) -> Result<(), NotTold> {
+        for some in announcements.chunks(ENTRIES) {
+            let entries: Vec<_> = some.iter().map(|announcement| entry(&self.bus, announcement)).collect();
+            let headers =
+                [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", "AWSEvents.PutEvents")];
+            let answer = self.post("events", &headers, json!({ "Entries": entries }).to_string()).await?;
+            let put: Put = serde_json::from_slice(&answer).map_err(|error| NotTold(Box::new(error)))?;
+            if put.failed_entry_count > 0 {
+                return Err(NotTold(Box::new(NotTaken(put.failed_entry_count))));
+            }
+        }
+        Ok(())
+    }
+
+    async fn notify(&self, owner: &UserId, notifications: &[Notification]) -> Result<(), NotTold> {
+        for notification in notifications {
+            let headers = [("content-type", "application/x-www-form-urlencoded")];
+            self.post("sns", &headers, form(&self.topic, owner, notification)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// An event of the bus: its detail also says which event it is, so that who gets it twice can tell.
+fn entry(bus: &str, announcement: &Announcement) -> Value {
+    let mut detail = announcement.detail.clone();
+    if let Some(fields) = detail.as_object_mut() {
+        fields.insert("eventId".to_owned(), announcement.id.clone().into());
+        fields.insert("sequence".to_owned(), announcement.sequence.into());
+    }
+    json!({
+        "EventBusName": bus,
+        "Source": announcement.source,
+        "DetailType": announcement.event,
+        "Detail": detail.to_string(),
+        "Time": announcement.at.as_secs(),
+    })
+}
+
+/// A message of the topic; subscriptions filter by `kind` and `ownerId`.
+fn form(topic: &str, owner: &UserId, notification: &Notification) -> String {
+    let kind = serde_json::to_value(notification.kind).ok();
+    let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+    let message = json!({ "ownerId": owner, "notification": notification }).to_string();
+    let mut fields = vec![
+        ("Action".to_owned(), "Publish".to_owned()),
+        ("Version".to_owned(), "2010-03-31".to_owned()),
+        ("TopicArn".to_owned(), topic.to_owned()),
+        ("Subject".to_owned(), format!("Pilothouse: {kind}")),
+        ("Message".to_owned(), message),
+    ];
+    for (at, (name, value)) in [("kind", kind.as_str()), ("ownerId", owner.as_str())].into_iter().enumerate()
+    {
+        let attribute = format!("MessageAttributes.entry.{}", at + 1);
+        fields.push((format!("{attribute}.Name"), name.to_owned()));
+        fields.push((format!("{attribute}.Value.DataType"), "String".to_owned()));
+        fields.push((format!("{attribute}.Value.StringValue"), value.to_owned()));
+    }
+    let fields: Vec<_> =
+        fields.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
+    fields.join("&")
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte as char);
+        } else {
+            let _ = write!(out, "%{byte:02X}"); // writing to a String cannot fail
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_domain::Timestamp;
+    use pilothouse_domain::announcement::{NotificationKind, SOURCE};
+
+    use super::*;
+
+    #[test]
+    fn an_event_of_the_bus_says_who_it_is() {
+        let announcement = Announcement {
+            sequence: 7,
+            id: "e.0".to_owned(),
+            event: "SessionPausedEvent".to_owned(),
+            source: SOURCE.to_owned(),
+            at: Timestamp::from_millis(1_614_265_330_500),
+            detail: json!({ "sessionId": "s", "ownerId": "ada" }),
+        };
+        let entry = entry("pilothouse", &announcement);
+        assert_eq!((&entry["Source"], &entry["Time"]), (&json!("pilothouse.agents"), &json!(1_614_265_330)));
+        assert_eq!(entry["DetailType"], "SessionPausedEvent");
+        let detail: Value = serde_json::from_str(entry["Detail"].as_str().unwrap()).unwrap();
+        assert_eq!(detail, json!({ "sessionId": "s", "ownerId": "ada", "eventId": "e.0", "sequence": 7 }));
+    }
+
+    #[test]
+    fn a_message_of_the_topic_is_a_form() {
+        let notification = Notification {
+            sequence: 7,
+            kind: NotificationKind::OutputReady,
+            text: "Output & more".to_owned(),
+            session_id: None,
+            at: Timestamp::from_millis(0),
+            read_at: None,
+        };
+        let form = form("arn:aws:sns:x:1:t", &UserId::parse("ada@example").unwrap(), &notification);
+        assert!(
+            form.starts_with("Action=Publish&Version=2010-03-31&TopicArn=arn%3Aaws%3Asns%3Ax%3A1%3At&"),
+            "{form}"
+        );
+        assert!(form.contains("Subject=Pilothouse%3A%20output-ready&"), "{form}");
+        assert!(form.contains("Output%20%26%20more"), "{form}");
+        assert!(form.ends_with("MessageAttributes.entry.2.Value.StringValue=ada%40example"), "{form}");
+    }
+}

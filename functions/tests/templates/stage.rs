@@ -1,0 +1,216 @@
+//! An app with a clock that is set by hand, and who asks it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use axum::body::Body;
+use http::Request;
+use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_domain::{AgentSessionId, AgentTemplateId, Deadlines, DomainEvent, RunId, Timestamp, UserId};
+use pilothouse_functions::edge::Keyring;
+use pilothouse_functions::edge::auth::VerifiedOwner;
+use pilothouse_functions::stream::{Wake, Wakes};
+use pilothouse_functions::{App, Parts, clock, queues};
+use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
+use pilothouse_sqlite::{Clock, Database};
+use pilothouse_store::blob::FileBlobs;
+use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_store::{OwnedRef, Store};
+use pilothouse_wire::RootSecret;
+use pilothouse_wire::launch::LaunchRequest;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+/// Runs nothing.
+struct NoRuntime;
+
+#[async_trait]
+impl AgentRuntime for NoRuntime {
+    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
+        Ok(())
+    }
+    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
+        Ok(())
+    }
+    async fn state(&self, _: RunId) -> ProcessState {
+        ProcessState::Unknown
+    }
+    fn capabilities(&self) -> RuntimeCapabilities {
+        RuntimeCapabilities { durable_workspace: false, placement: "nowhere".to_owned() }
+    }
+}
+
+struct NoWakes;
+
+#[async_trait]
+impl Wake for NoWakes {
+    async fn grown(&mut self) -> bool {
+        false
+    }
+}
+
+impl Wakes for NoWakes {
+    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
+        Box::new(Self)
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) app: App,
+    now: Arc<AtomicI64>,
+    _folder: TempDir,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{:#}", self.body);
+        self.body
+    }
+
+    /// The fields of its violations.
+    #[track_caller]
+    pub(crate) fn violations(self) -> Vec<String> {
+        let body = self.expect(422);
+        let mut fields: Vec<_> = body["violations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|v| v["field"].as_str().unwrap().to_owned())
+            .collect();
+        fields.sort();
+        fields
+    }
+
+    #[track_caller]
+    pub(crate) fn code(self, status: u16) -> String {
+        self.expect(status)["code"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Stage {
+    pub(crate) async fn at(now: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let set = Arc::new(AtomicI64::new(now.parse::<Timestamp>().unwrap().as_millis()));
+        let shown = Arc::clone(&set);
+        let clock: Clock = Arc::new(move || Timestamp::from_millis(shown.load(Ordering::SeqCst)));
+        let db = Database::open(folder.path().join("db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
+        let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await.unwrap();
+        queues::create(&broker).await.unwrap();
+        let app = App::new(Parts {
+            store: Store::new(Arc::new(SqliteTable::new(db, Arc::clone(&clock)))),
+            blobs: Arc::new(FileBlobs::open(folder.path().join("blobs")).unwrap()),
+            broker: Arc::new(broker),
+            runtime: Arc::new(NoRuntime),
+            keyring: Keyring::new("issuer", "audience", HashMap::new()),
+            secret: RootSecret::new("test", vec![7; 32]).unwrap(),
+            deadlines: Deadlines::default(),
+            clock,
+            wakes: Arc::new(NoWakes),
+            fleet: None,
+        });
+        Self { app, now: set, _folder: folder }
+    }
+
+    pub(crate) fn set(&self, now: &str) {
+        self.now.store(now.parse::<Timestamp>().unwrap().as_millis(), Ordering::SeqCst);
+    }
+
+    /// The clock looks.
+    pub(crate) async fn tick(&self) {
+        clock::tick(&self.app).await.unwrap();
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> Reply {
+        self.ask_as("ada", method, path, body, None).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, Value::Null).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
+        self.ask("POST", path, body).await
+    }
+
+    pub(crate) async fn ask_as(
+        &self,
+        owner: &str,
+        method: &str,
+        path: &str,
+        body: Value,
+        key: Option<&str>,
+    ) -> Reply {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let mut request = Request::builder().method(method).uri(format!("/api/agents{path}"));
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let mut request = request.body(body).unwrap();
+        request.extensions_mut().insert(VerifiedOwner(UserId::parse(owner).unwrap()));
+        let response = pilothouse_functions::router(self.app.clone()).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        Reply { status, body: serde_json::from_slice(&body).unwrap_or_default() }
+    }
+
+    /// Makes a template, and gives its path.
+    pub(crate) async fn template(&self, more: Value) -> String {
+        let made = self.post("/templates", template(more)).await.expect(201);
+        format!("/templates/{}", made["id"].as_str().unwrap())
+    }
+
+    /// Makes a skill, and gives its id.
+    pub(crate) async fn skill(&self, name: &str) -> String {
+        let made =
+            self.post("/skills", json!({ "name": name, "description": "For tests" })).await.expect(201);
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The sessions, oldest first.
+    pub(crate) async fn sessions(&self) -> Vec<Value> {
+        let mut page = self.get("/sessions?limit=200").await.expect(200);
+        let mut items = std::mem::take(page["items"].as_array_mut().unwrap());
+        items.reverse();
+        items
+    }
+
+    /// The events of a template's journal.
+    pub(crate) async fn journal(&self, path: &str) -> Vec<DomainEvent> {
+        let id: AgentTemplateId = path.trim_start_matches("/templates/").parse().unwrap();
+        let of = OwnedRef { kind: "template".to_owned(), id: id.to_string() };
+        let mut events = Vec::new();
+        for sequence in 1.. {
+            let Some(entry) = self.app.store.owned_entry(&of, sequence).await.unwrap() else { break };
+            events.extend(entry.events);
+        }
+        events
+    }
+}
+
+/// What a template is made of: the least, with `more`.
+pub(crate) fn template(more: Value) -> Value {
+    let mut all = json!({
+        "name": "Triage", "modelId": "small", "allowedTools": ["Read"], "defaultBudgetCapUsd": "2",
+    });
+    let more = more.as_object().cloned().unwrap_or_default();
+    all.as_object_mut().unwrap().extend(more);
+    all
+}
+
+pub(crate) fn schedule(cron: &str) -> Value {
+    json!({
+        "cronExpression": cron, "timeZone": "Europe/Berlin",
+        "launch": { "workingDirectory": "/work", "objective": "Tidy up" },
+    })
+}

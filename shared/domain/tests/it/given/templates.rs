@@ -1,0 +1,483 @@
+//! Templates: what they refuse, what sessions get from them, when their schedules are due (S0 8.4 `AgentTemplate`).
+
+use std::time::Duration;
+
+use pilothouse_domain::template::cron::CronExpression;
+use pilothouse_domain::template::zone::TimeZoneName;
+use pilothouse_domain::template::{
+    AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
+    NewTemplate, OrderedSession, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError,
+    TemplateSection,
+};
+use pilothouse_domain::text::{
+    AdapterName, AnswerText, Classification, EventField, ModelId, Objective, SystemPrompt, TemplateName,
+    ToolDescription, ToolName, WorkingDirectory,
+};
+use pilothouse_domain::value::{
+    AutoContinueConfig, ExecutionMode, InputSchema, McpToolDefinition, ServerUri, SessionBudget,
+    ValidationCriterion, ValidationType,
+};
+use pilothouse_domain::{
+    AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, Deadlines, DomainEvent, Events,
+    Occasion, OwnedAggregate as _, Timestamp, UserId,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::scene::{Ids, usd};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A template, with a clock and ids that count.
+struct Desk {
+    template: AgentTemplate,
+    now: Timestamp,
+    ids: Ids,
+}
+
+fn skill(n: u128) -> AgentSkillId {
+    AgentSkillId::new(Uuid::from_u128(n))
+}
+
+fn session(n: u128) -> AgentSessionId {
+    AgentSessionId::new(Uuid::from_u128(n))
+}
+
+fn owner() -> UserId {
+    UserId::parse("owner").unwrap()
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn content() -> TemplateContent {
+    TemplateContent {
+        name: TemplateName::parse("Triage").unwrap(),
+        description: None,
+        model_id: ModelId::parse("small").unwrap(),
+        system_prompt: None,
+        allowed_tools: AllowedTools::new(vec!["Read".into()]).unwrap(),
+        default_budget: SessionBudget::new(usd("2"), 70).unwrap(),
+        default_auto_continue_config: None,
+        plan_approval_required: false,
+        execution_mode: ExecutionMode::Standalone,
+        adapter: None,
+        adapter_options: serde_json::Value::Null,
+        request_timeout_seconds: None,
+        default_answer: None,
+        context_warn_at_percent: None,
+        context_policy: None,
+        idle_timeout_seconds: None,
+        paused_timeout_seconds: None,
+    }
+}
+
+fn new_template() -> NewTemplate {
+    NewTemplate {
+        id: AgentTemplateId::new(Uuid::from_u128(77)),
+        owner_id: owner(),
+        content: content(),
+        custom_tool_definitions: Vec::new(),
+        default_skill_ids: Vec::new(),
+        classification_rules: Vec::new(),
+        schedule: None,
+    }
+}
+
+fn nightly() -> AgentSchedule {
+    AgentSchedule {
+        cron_expression: CronExpression::parse("0 2 * * *").unwrap(),
+        time_zone: TimeZoneName::parse("UTC").unwrap(),
+        is_enabled: true,
+        launch: ScheduledLaunch {
+            working_directory: WorkingDirectory::parse("/work").unwrap(),
+            objective: Objective::parse("Tidy up").unwrap(),
+            name: None,
+        },
+    }
+}
+
+fn rule(field: &str, pattern: &str, class: &str) -> NewRule {
+    NewRule {
+        match_field: EventField::parse(field).unwrap(),
+        match_pattern: MatchPattern::parse(pattern).unwrap(),
+        classify_as: Classification::parse(class).unwrap(),
+        min_priority: None,
+    }
+}
+
+impl Desk {
+    fn of(new: NewTemplate) -> Self {
+        let (mut ids, now) = (Ids(1000), at("2026-05-01T12:00:00.000Z"));
+        let mut cx = Occasion::new(now, Deadlines::default(), &mut ids);
+        let (template, events) = AgentTemplate::create(new, &mut cx).unwrap();
+        assert_eq!(events, [DomainEvent::TemplateCreated { name: "Triage".into() }]);
+        Self { template, now, ids }
+    }
+
+    fn new() -> Self {
+        Self::of(new_template())
+    }
+
+    fn scheduled() -> Self {
+        Self::of(NewTemplate { schedule: Some(nightly()), ..new_template() })
+    }
+
+    fn when<T>(&mut self, step: impl FnOnce(&mut AgentTemplate, &mut Occasion<'_>) -> T) -> T {
+        step(&mut self.template, &mut Occasion::new(self.now, Deadlines::default(), &mut self.ids))
+    }
+
+    /// A refusal changes nothing.
+    fn refused(
+        &mut self,
+        step: impl FnOnce(&mut AgentTemplate, &mut Occasion<'_>) -> Result<Events, TemplateError>,
+    ) -> TemplateError {
+        let before = self.template.clone();
+        let refusal = self.when(step).unwrap_err();
+        assert_eq!(self.template, before);
+        refusal
+    }
+
+    fn resolved(&self, order: SessionOrder) -> OrderedSession {
+        order.resolve(session(1), owner(), Some(&self.template)).unwrap()
+    }
+}
+
+fn order() -> SessionOrder {
+    SessionOrder::new(WorkingDirectory::parse("/here").unwrap(), Objective::parse("Do it").unwrap())
+}
+
+fn updated(part: TemplateSection) -> [DomainEvent; 1] {
+    [DomainEvent::TemplateUpdated { part }]
+}
+
+#[test]
+fn it_survives_its_storage() {
+    let mut desk = Desk::of(NewTemplate {
+        schedule: Some(nightly()),
+        classification_rules: vec![rule("subject", "*invoice*", "invoice")],
+        default_skill_ids: vec![skill(1)],
+        ..new_template()
+    });
+    desk.now = desk.now + DAY;
+    desk.when(|it, cx| it.record_run(session(9), cx));
+    let stored = serde_json::to_string(&desk.template).unwrap();
+    assert_eq!(serde_json::from_str::<AgentTemplate>(&stored).unwrap(), desk.template);
+}
+
+#[test]
+fn what_is_so_already_is_no_change() {
+    let mut desk = Desk::scheduled();
+    let before = desk.template.clone();
+    desk.now = desk.now + Duration::from_mins(1);
+    assert_eq!(desk.when(|it, cx| it.update(content(), cx)).unwrap(), []);
+    assert_eq!(desk.when(|it, cx| it.update_schedule(Some(nightly()), cx)).unwrap(), []);
+    assert_eq!(desk.when(|it, cx| it.activate(cx)), []);
+    assert_eq!(desk.template, before);
+    desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap();
+    assert_eq!(desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap(), []);
+    desk.when(|it, cx| it.deactivate(cx));
+    assert_eq!(desk.when(|it, cx| it.deactivate(cx)), []);
+}
+
+#[test]
+fn default_skills_keep_their_order_and_are_there_once() {
+    let mut desk =
+        Desk::of(NewTemplate { default_skill_ids: vec![skill(2), skill(1), skill(2)], ..new_template() });
+    assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(1)]);
+    let events = desk.when(|it, cx| it.add_default_skill(skill(3), cx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::DefaultSkills));
+    desk.when(|it, cx| it.remove_default_skill(skill(1), cx)).unwrap();
+    assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(3)]);
+    assert_eq!(desk.refused(|it, cx| it.remove_default_skill(skill(1), cx)), TemplateError::NoSuchSkill);
+}
+
+#[test]
+fn lists_are_bounded() {
+    let mut desk = Desk::new();
+    for n in 0..20 {
+        desk.when(|it, cx| it.add_default_skill(skill(n), cx)).unwrap();
+    }
+    let refusal = desk.refused(|it, cx| it.add_default_skill(skill(99), cx));
+    assert_eq!(refusal, TemplateError::TooMany { what: "default skills", max: 20 });
+    for _ in 0..100 {
+        desk.when(|it, cx| {
+            let rule = rule("subject", "*", "mail").with_id(cx);
+            it.add_classification_rule(rule, cx)
+        })
+        .unwrap();
+    }
+    let refusal = desk.refused(|it, cx| {
+        let rule = rule("subject", "*", "mail").with_id(cx);
+        it.add_classification_rule(rule, cx)
+    });
+    assert_eq!(refusal, TemplateError::TooMany { what: "classification rules", max: 100 });
+}
+
+fn tool(name: &str, server: &str) -> McpToolDefinition {
+    McpToolDefinition {
+        name: ToolName::parse(name).unwrap(),
+        description: ToolDescription::parse("Looks things up").unwrap(),
+        input_schema: InputSchema::parse("{}").unwrap(),
+        server_uri: ServerUri::parse(server).unwrap(),
+    }
+}
+
+#[test]
+fn names_of_tools_are_unique() {
+    let mut desk = Desk::new();
+    let events =
+        desk.when(|it, cx| it.add_custom_tool_definition(tool("find", "https://a.example"), cx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::CustomTools));
+    assert_eq!(
+        desk.when(|it, cx| it.add_custom_tool_definition(tool("find", "https://a.example"), cx)).unwrap(),
+        []
+    );
+    let refusal = desk.refused(|it, cx| it.add_custom_tool_definition(tool("find", "https://b.example"), cx));
+    assert_eq!(refusal, TemplateError::ToolExists(ToolName::parse("find").unwrap()));
+    assert_eq!(
+        desk.refused(|it, cx| it.remove_custom_tool_definition("look", cx)),
+        TemplateError::NoSuchTool
+    );
+    desk.when(|it, cx| it.remove_custom_tool_definition("find", cx)).unwrap();
+    assert_eq!(desk.template.custom_tool_definitions(), []);
+    let twice = vec![tool("find", "https://a.example"), tool("find", "https://b.example")];
+    let mut ids = Ids(0);
+    let mut cx = Occasion::new(desk.now, Deadlines::default(), &mut ids);
+    let new = NewTemplate { custom_tool_definitions: twice, ..new_template() };
+    assert!(matches!(AgentTemplate::create(new, &mut cx), Err(TemplateError::Tools(_))));
+}
+
+#[test]
+fn all_of_it_together_is_bounded() {
+    let mut desk = Desk::new();
+    let large = TemplateContent {
+        system_prompt: Some(SystemPrompt::parse("\u{1}".repeat(50_000)).unwrap()),
+        ..content()
+    };
+    assert_eq!(
+        desk.refused(|it, cx| it.update(large, cx)),
+        TemplateError::TooLarge { what: "template", max: 262_144 }
+    );
+}
+
+#[test]
+fn prompt_and_tools_leave_room_for_skills() {
+    let mut desk = Desk::new();
+    let schema = |n: usize| format!(r#"{{"title":"{}"}}"#, "x".repeat(n));
+    let large = |n: usize| McpToolDefinition {
+        input_schema: InputSchema::parse(schema(16_000)).unwrap(),
+        ..tool(&format!("t{n}"), "https://a.example")
+    };
+    for n in 0..5 {
+        desk.when(|it, cx| it.add_custom_tool_definition(large(n), cx)).unwrap();
+    }
+    let refusal = desk.refused(|it, cx| it.add_custom_tool_definition(large(6), cx));
+    assert_eq!(refusal, TemplateError::TooLarge { what: "prompt and tools", max: 98_304 });
+}
+
+#[test]
+fn ids_of_rules_are_unique_and_the_first_that_fits_counts() {
+    let mut desk = Desk::of(NewTemplate {
+        classification_rules: vec![
+            rule("subject", "*invoice*", "invoice"),
+            rule("from", "*@example.com", "ours"),
+        ],
+        ..new_template()
+    });
+    let known = desk.template.classification_rules()[0].clone();
+    assert_eq!(
+        desk.refused(|it, cx| it.add_classification_rule(known.clone(), cx)),
+        TemplateError::RuleExists
+    );
+    let event = |subject: &str| {
+        EventFields::from([("subject".into(), subject.into()), ("from".into(), "jo@example.com".into())])
+    };
+    let class = |desk: &Desk, subject: &str| {
+        desk.template.classify(&event(subject)).map(|found| found.rule.classify_as.as_str().to_owned())
+    };
+    assert_eq!(class(&desk, "Invoice 7").as_deref(), Some("invoice"));
+    assert_eq!(class(&desk, "Hello").as_deref(), Some("ours"));
+    assert_eq!(desk.template.classify(&EventFields::new()), None);
+    desk.when(|it, cx| it.remove_classification_rule(known.id, cx)).unwrap();
+    assert_eq!(class(&desk, "Invoice 7").as_deref(), Some("ours"));
+    let gone = ClassificationRuleId::new(Uuid::from_u128(5));
+    assert_eq!(desk.refused(|it, cx| it.remove_classification_rule(gone, cx)), TemplateError::NoSuchRule);
+    assert!(EventPriority::Urgent > EventPriority::Low);
+}
+
+#[test]
+fn a_deactivated_template_cannot_be_used() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.template.check_usable(), Ok(()));
+    assert_eq!(desk.when(|it, cx| it.deactivate(cx)), [DomainEvent::TemplateDeactivated {}]);
+    assert_eq!(desk.template.check_usable(), Err(TemplateError::Inactive));
+    assert_eq!(desk.when(|it, cx| it.activate(cx)), [DomainEvent::TemplateActivated {}]);
+    assert_eq!(desk.template.check_usable(), Ok(()));
+}
+
+#[test]
+fn auto_continue_that_cannot_be_is_refused() {
+    let config = AutoContinueConfig {
+        validation_criteria: vec![ValidationCriterion {
+            kind: ValidationType::TestsPassing,
+            threshold: None,
+            custom_command: None,
+        }],
+        max_continuations: 0,
+        current_continuation_count: 0,
+        is_enabled: true,
+    };
+    let wrong = TemplateContent { default_auto_continue_config: Some(config), ..content() };
+    let refusal = Desk::new().refused(|it, cx| it.update(wrong, cx));
+    assert!(matches!(&refusal, TemplateError::AutoContinue(all) if all.len() == 2), "{refusal}");
+}
+
+#[test]
+fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defaults() {
+    let mut desk = Desk::new();
+    let full = TemplateContent {
+        adapter: Some(AdapterName::parse("claude").unwrap()),
+        adapter_options: json!({ "effort": "high" }),
+        execution_mode: ExecutionMode::ParallelBatch,
+        request_timeout_seconds: Some(60),
+        default_answer: Some(AnswerText::parse("Go on").unwrap()),
+        context_warn_at_percent: Some(70),
+        idle_timeout_seconds: Some(0),
+        paused_timeout_seconds: Some(30),
+        ..content()
+    };
+    desk.when(|it, cx| it.update(full, cx)).unwrap();
+    desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap();
+    let ordered = desk.resolved(order());
+    let new = ordered.new;
+    assert_eq!(new.template_id, Some(desk.template.id()));
+    assert_eq!((new.model_id.as_str(), ordered.execution_mode), ("small", ExecutionMode::ParallelBatch));
+    assert_eq!((new.budget.hard_cap_usd(), new.budget.warn_at_percent()), (usd("2"), 70));
+    assert_eq!(ordered.skill_ids, [skill(1)]);
+    assert_eq!(new.settings.adapter.as_str(), "claude");
+    assert_eq!(new.settings.adapter_options, json!({ "effort": "high" }));
+    assert!(new.settings.allowed_tools.is_empty(), "those of the template, as it is at each launch");
+    assert!(!new.settings.plan_approval_required);
+    assert_eq!((new.settings.request_timeout_seconds, new.settings.context_warn_at_percent), (60, 70));
+    assert_eq!(new.settings.default_answer.as_deref(), Some("Go on"));
+    assert_eq!((new.settings.idle_timeout_seconds, new.settings.paused_timeout_seconds), (0, 30));
+    assert_eq!(new.settings.max_retries, 3);
+
+    let ordered = desk.resolved(SessionOrder {
+        model_id: Some(ModelId::parse("large").unwrap()),
+        budget_cap_usd: Some(usd("5")),
+        skill_ids: Some(Vec::new()),
+        adapter: Some(AdapterName::script()),
+        allowed_tools: vec!["Bash".into()],
+        plan_approval_required: Some(true),
+        context_warn_at_percent: Some(90),
+        ..order()
+    });
+    let new = ordered.new;
+    assert_eq!((new.model_id.as_str(), new.budget.hard_cap_usd()), ("large", usd("5")));
+    assert_eq!(ordered.skill_ids, [], "none is said, too");
+    assert_eq!(new.settings.adapter.as_str(), "script");
+    assert_eq!(
+        new.settings.adapter_options,
+        json!(null),
+        "the options of another adapter mean nothing to it"
+    );
+    assert_eq!(new.settings.allowed_tools, ["Bash"]);
+    assert!(new.settings.plan_approval_required);
+
+    let bare = order().resolve(session(1), owner(), None);
+    assert!(bare.is_err(), "without a template the cap is missing");
+    let new = SessionOrder { budget_cap_usd: Some(usd("1")), ..order() }
+        .resolve(session(1), owner(), None)
+        .unwrap()
+        .new;
+    assert_eq!((new.template_id, new.model_id.as_str(), new.budget.warn_at_percent()), (None, "default", 80));
+    assert!(new.settings.plan_approval_required);
+}
+
+#[test]
+fn a_schedule_is_due_once_for_each_time() {
+    let mut desk = Desk::scheduled();
+    let first = at("2026-05-02T02:00:00.000Z");
+    assert_eq!(desk.template.due_at(), Some(first));
+    assert_eq!(desk.template.due_run(at("2026-05-02T01:59:59.999Z")), None);
+    assert_eq!(desk.when(|it, cx| it.record_run(session(1), cx)), [], "nothing is due yet");
+    desk.now = first;
+    assert_eq!(desk.template.due_run(first).unwrap().launch.objective.as_str(), "Tidy up");
+    let ran = DomainEvent::TemplateScheduleRan {
+        scheduled_for: first,
+        session_id: session(1),
+        next_run_at: Some(first + DAY),
+    };
+    let updated_at = desk.template.updated_at();
+    assert_eq!(desk.when(|it, cx| it.record_run(session(1), cx)), [ran]);
+    assert_eq!(desk.when(|it, cx| it.record_run(session(2), cx)), [], "once");
+    assert_eq!(desk.template.scheduled().unwrap().last_run.as_ref().unwrap().session_id, Some(session(1)));
+    assert_eq!((desk.template.due_at(), desk.template.updated_at()), (Some(first + DAY), updated_at));
+}
+
+#[test]
+fn times_that_were_missed_are_caught_up_once() {
+    let mut desk = Desk::scheduled();
+    desk.now = at("2026-05-05T12:00:00.000Z");
+    let events = desk.when(|it, cx| it.record_run(session(1), cx));
+    assert!(matches!(events[..], [DomainEvent::TemplateScheduleRan { .. }]));
+    assert_eq!(desk.template.due_at(), Some(at("2026-05-06T02:00:00.000Z")));
+}
+
+#[test]
+fn the_schedule_of_a_deactivated_template_is_skipped_once_and_rests() {
+    let mut desk = Desk::scheduled();
+    desk.when(|it, cx| it.deactivate(cx));
+    let first = at("2026-05-02T02:00:00.000Z");
+    desk.now = first;
+    let skipped = DomainEvent::TemplateScheduleSkipped {
+        scheduled_for: first,
+        reason: ScheduleSkip::Deactivated,
+        next_run_at: None,
+    };
+    assert_eq!(desk.when(|it, cx| it.record_skip(ScheduleSkip::Deactivated, cx)), [skipped]);
+    assert_eq!(desk.template.due_at(), None);
+    desk.now = at("2026-05-09T12:00:00.000Z");
+    desk.when(|it, cx| it.activate(cx));
+    assert_eq!(
+        desk.template.due_at(),
+        Some(at("2026-05-10T02:00:00.000Z")),
+        "what came meanwhile stays missed"
+    );
+}
+
+#[test]
+fn a_time_that_nobody_looked_at_while_it_was_deactivated_stays_missed_too() {
+    let mut desk = Desk::scheduled();
+    desk.when(|it, cx| it.deactivate(cx));
+    desk.now = at("2026-05-02T03:00:00.000Z");
+    desk.when(|it, cx| it.activate(cx));
+    assert_eq!(desk.template.due_at(), Some(at("2026-05-03T02:00:00.000Z")));
+}
+
+#[test]
+fn a_full_line_skips_one_time_only() {
+    let mut desk = Desk::scheduled();
+    desk.now = at("2026-05-02T02:00:00.000Z");
+    desk.when(|it, cx| it.record_skip(ScheduleSkip::PoolLineFull, cx));
+    assert_eq!(desk.template.due_at(), Some(desk.now + DAY));
+}
+
+#[test]
+fn a_schedule_that_is_switched_off_or_taken_away_is_never_due() {
+    let mut desk = Desk::scheduled();
+    let off = AgentSchedule { is_enabled: false, ..nightly() };
+    let events = desk.when(|it, cx| it.update_schedule(Some(off), cx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::Schedule));
+    assert_eq!(desk.template.due_at(), None);
+    desk.when(|it, cx| it.deactivate(cx));
+    desk.when(|it, cx| it.activate(cx));
+    assert_eq!(desk.template.due_at(), None);
+    desk.when(|it, cx| it.update_schedule(Some(nightly()), cx)).unwrap();
+    assert!(desk.template.due_at().is_some());
+    desk.when(|it, cx| it.update_schedule(None, cx)).unwrap();
+    assert_eq!((desk.template.due_at(), desk.template.schedule()), (None, None));
+}

@@ -1,0 +1,113 @@
+//! Queries over what was recorded (S0 8.7; rulings 1, 38; AG-017).
+
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, short, turn};
+use crate::server::{Server, started};
+
+/// The history holds the sessions that were created in a range of time, each with its outcome, cost and duration.
+#[tokio::test]
+async fn the_history_of_a_range_of_time() {
+    let server = Server::start(1).await;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let session = started(&server, &short()).await;
+        session.until_status("Idle").await;
+        sessions.push(session);
+    }
+    sessions[1].post("/close", json!({})).await.expect(200);
+    let created = async |at: usize| sessions[at].view().await["createdAt"].as_str().unwrap().to_owned();
+    let (second, third) = (created(1).await, created(2).await);
+    let ids = async |query: &str| -> Vec<String> {
+        let all = server.api().all(&format!("/api/agents/sessions/history{query}")).await;
+        all.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let [one, two, three] = [0, 1, 2].map(|at: usize| sessions[at].id.clone());
+    assert_eq!(ids("").await, [three.clone(), two.clone(), one.clone()]);
+    assert_eq!(ids(&format!("?dateFrom={second}")).await, [three.clone(), two.clone()]);
+    assert_eq!(ids(&format!("?dateFrom={second}&dateTo={third}")).await, [two.clone()]);
+    assert_eq!(ids(&format!("?dateTo={second}")).await, [one]);
+    assert_eq!(ids("?dateTo=2001-01-01T00:00:00Z").await, [] as [String; 0]);
+    let range = format!("/api/agents/sessions/history?dateFrom={second}&dateTo={third}");
+    let closed = &server.api().all(&range).await[0];
+    assert_eq!((&closed["outcome"], &closed["status"]), (&json!("closed"), &json!("Completed")));
+    assert!(closed["elapsedSeconds"].is_u64() && closed["totalCostUsd"].is_string(), "{closed}");
+}
+
+/// A page of activity has 200 lines when nothing else is said, and `since` begins with what was taken in then.
+#[tokio::test]
+async fn activity_since_a_time() {
+    let server = Server::start(1).await;
+    let talk = json!({ "repeat": { "times": 150, "steps": [say("Again.")] } });
+    let session = started(&server, &script(&[turn(&[talk, say("Done.")])])).await;
+    session.until_status("Idle").await;
+    let all = session.activity().await;
+    let page = session.get("/activity").await.expect(200).body;
+    assert_eq!(page["items"].as_array().unwrap().len(), all.len().min(200));
+    assert!(all.len() > 150, "{}", all.len());
+    for at in [0, all.len() / 2, all.len() - 1] {
+        let since = all[at]["timestamp"].as_str().unwrap();
+        let expected: Vec<&Value> =
+            all.iter().filter(|line| line["timestamp"].as_str().unwrap() >= since).collect();
+        let found = session.api.all(&session.path(&format!("/activity?since={since}"))).await;
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "since {since}");
+    }
+    let never = session.api.all(&session.path("/activity?since=2099-01-01T00:00:00Z")).await;
+    assert_eq!(never, [] as [Value; 0]);
+}
+
+/// The raw events of every run can be read from any sequence, in order and without gaps, with what became of each.
+#[tokio::test]
+async fn raw_events_are_replayed_from_any_sequence() {
+    let server = Server::start(1).await;
+    let session = started(
+        &server,
+        &json!({ "steps": [
+            { "turn": { "steps": [say("One."), { "malformed": { "type": "nonsense" } }, { "end": { "error": true } }] } },
+            { "turn": { "steps": [say("Two.")] } },
+        ] }),
+    )
+    .await;
+    session.until_status("Failed").await;
+    session.post("/retry", json!({})).await.expect(202);
+    session.until_status("Idle").await;
+    session.until_said("Two.").await;
+
+    let all = session.api.all(&session.path("/events")).await;
+    for run in [1, 2] {
+        let of_run: Vec<&Value> = all.iter().filter(|event| event["run"] == run).collect();
+        let sequences: Vec<u64> = of_run.iter().filter_map(|event| event["sequence"].as_u64()).collect();
+        let expected: Vec<u64> = (1..=sequences.len() as u64).collect();
+        assert!(sequences.len() > 3);
+        assert_eq!(sequences, expected, "run {run}: no gap, and in order");
+        let by_number = session.api.all(&session.path(&format!("/events?run={run}"))).await;
+        assert_eq!(by_number.iter().collect::<Vec<_>>(), of_run);
+        let id = of_run[0]["runId"].as_str().unwrap();
+        assert_eq!(session.api.all(&session.path(&format!("/events?run={id}"))).await, by_number);
+        let later = session.api.all(&session.path(&format!("/events?run={run}&from=3"))).await;
+        assert_eq!(later[0]["sequence"], 3);
+    }
+    let quarantined: Vec<_> = all.iter().filter(|event| event["outcome"] == "quarantined").collect();
+    assert_eq!(quarantined.len(), 1, "{all:#?}");
+    assert_eq!(quarantined[0]["body"], json!({ "type": "nonsense" }));
+    assert!(!quarantined[0]["errors"].as_array().unwrap().is_empty());
+    let said = all.iter().find(|event| event["body"]["content"]["text"] == "One.").unwrap();
+    assert_eq!((&said["outcome"], &said["eventType"]), (&json!("applied"), &json!("assistant_message")));
+
+    let from = said["journalSequence"].as_u64().unwrap();
+    let rest = session.api.all(&session.path(&format!("/events?from={from}"))).await;
+    let expected: Vec<_> =
+        all.iter().filter(|event| event["journalSequence"].as_u64().unwrap() >= from).collect();
+    assert_eq!(rest.iter().collect::<Vec<_>>(), expected);
+    let mut small = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = session.get(&format!("/events?limit=2{cursor}")).await.expect(200).body;
+        small.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(small, all, "the same page by page");
+}

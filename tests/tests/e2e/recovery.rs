@@ -1,0 +1,210 @@
+//! Every status between two others survives a restart of everything: it resolves to what is true, and no process is left
+//! that should not be (rulings 7, 12, 14, 15; S0, design notes: intermediate state persistence on restart).
+
+use std::path::PathBuf;
+
+use nix::unistd::Pid;
+use pilothouse_tests::processes::{Sidecar, lives, written};
+use pilothouse_tests::{PATIENCE, Session};
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, short, turn};
+use crate::server::{Server, started, work};
+
+/// Deadlines of ten seconds and more: longer than a restart on a busy machine.
+const HURRY: u32 = 3;
+
+/// What is asked of a session: the request, the command that it sends, and the status that it leads to.
+const REQUESTS: [(&str, &str, &str); 4] = [
+    ("interrupt", "interrupt", "Interrupting"),
+    ("pause", "pause", "Pausing"),
+    ("resume", "resume", "Resuming"),
+    ("cancel", "stop", "Cancelling"),
+];
+
+/// A session in a status between, and what its run is.
+struct Between {
+    status: &'static str,
+    session: Session,
+    pid: Pid,
+    /// Where its criteria are checked.
+    folder: Option<PathBuf>,
+}
+
+/// The process of a session's run.
+fn process_of(server: &Server, view: &Value) -> Pid {
+    let run = view["currentRun"]["id"].as_str().unwrap();
+    let found = server.sidecars().into_iter().find(|sidecar| sidecar.run == run);
+    found.unwrap_or_else(|| panic!("no process of run {run}")).pid
+}
+
+/// A session in each intermediate status: what is asked of it is not carried out by the first command, or never. All are
+/// asked at once, so that none is over before the test goes on.
+async fn requested(server: &Server, once: bool) -> Vec<Between> {
+    let mut sessions = Vec::new();
+    for (_, command, status) in REQUESTS {
+        let ignore = json!({ "ignore": { "command": command, "untilRepeated": once } });
+        let plays = script(&[turn(&[ignore, say("Working."), json!({ "wait": 600_000 })])]);
+        let session = started(server, &plays).await;
+        session.until_said("Working.").await;
+        if status == "Resuming" {
+            session.post("/pause", json!({})).await.expect(202);
+            session.until_status("Paused").await;
+        }
+        sessions.push(session);
+    }
+    let mut between = Vec::new();
+    for (session, (request, _, status)) in sessions.into_iter().zip(REQUESTS) {
+        let view = session.post(&format!("/{request}"), json!({})).await.expect(202).body;
+        assert_eq!(view["status"], status);
+        between.push(Between { status, pid: process_of(server, &view), session, folder: None });
+    }
+    between
+}
+
+async fn waiting(server: &Server) -> Between {
+    let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
+    let session = started(server, &script(&[turn(&[ask, say("Thanks.")])])).await;
+    let view = session.until_status("WaitingForInput").await;
+    Between { status: "WaitingForInput", pid: process_of(server, &view), session, folder: None }
+}
+
+async fn validating(server: &Server) -> Between {
+    let folder = server.work_folder().join("validating");
+    std::fs::create_dir(&folder).unwrap();
+    let mut body = work(server, &short());
+    body["workingDirectory"] = json!(folder);
+    let command = "echo $$ > checking; until [ -e go ]; do sleep 0.05; done";
+    body["autoContinueConfig"] =
+        json!({ "validationCriteria": [{ "type": "CustomCommand", "customCommand": command }] });
+    let session = Session::start(&server.api(), body).await;
+    let file = folder.join("checking");
+    session.until_within(PATIENCE, "a validation", async || written(&file)).await;
+    let view = session.view().await;
+    Between { status: "Running", pid: process_of(server, &view), session, folder: Some(folder) }
+}
+
+/// One session in each status between.
+async fn everything_between(server: &Server) -> Vec<Between> {
+    let mut between = vec![waiting(server).await, validating(server).await];
+    between.extend(requested(server, true).await);
+    between
+}
+
+async fn until_gone(session: &Session, pid: Pid) {
+    let gone = async || (!lives(pid)).then_some(());
+    session.until_within(PATIENCE, "the end of a process", gone).await;
+}
+
+/// (a) The server dies, the sidecars live: what was asked for is done.
+#[tokio::test]
+async fn what_is_under_way_is_done_after_a_restart_of_the_server() {
+    let mut server = Server::start(HURRY).await;
+    let between = everything_between(&server).await;
+    server.kill9();
+    server.restart().await;
+    for Between { status, session, pid, folder } in between {
+        let lives_on = match status {
+            "Interrupting" => session.until_status("Interrupted").await,
+            "Pausing" => session.until_status("Paused").await,
+            "Resuming" => session.until_status("Running").await,
+            "Cancelling" => {
+                session.until_status("Cancelled").await;
+                until_gone(&session, pid).await;
+                continue;
+            }
+            "WaitingForInput" => {
+                let answer = json!({ "question": "Which?", "answer": "Left" });
+                session.post("/answer", json!({ "requestId": "q1", "answers": [answer] })).await.expect(200);
+                session.until_said("Thanks.").await;
+                session.until_status("Idle").await
+            }
+            _ => {
+                assert_eq!(session.view().await["validating"], true);
+                std::fs::write(folder.unwrap().join("go"), "").unwrap();
+                session.until_status("Idle").await
+            }
+        };
+        assert_eq!(
+            (&lives_on["hibernated"], &lives_on["currentRun"]["ordinal"]),
+            (&json!(false), &json!(1)),
+            "{status}"
+        );
+        assert_eq!(process_of(&server, &lives_on), pid, "{status}: the same process");
+        assert!(lives(pid));
+    }
+}
+
+/// (b) Server and sidecars die: a dead process at work is a failure, at rest it is none (ruling 14); a cancellation is done.
+#[tokio::test]
+async fn what_is_under_way_is_settled_after_everything_died() {
+    let mut server = Server::start(HURRY).await;
+    let between = everything_between(&server).await;
+    server.kill9();
+    let sidecars = server.sidecars();
+    assert_eq!(sidecars.len(), between.len());
+    sidecars.iter().for_each(Sidecar::kill9);
+    server.restart().await;
+    for Between { status, session, pid, folder } in between {
+        let settled = match status {
+            "Cancelling" => session.until_status("Cancelled").await,
+            "WaitingForInput" => session.until("hibernation", |v| v["hibernated"] == true).await,
+            "Running" => session.until("hibernation", |v| v["hibernated"] == true).await,
+            _ => session.until_status("Failed").await,
+        };
+        match status {
+            "Cancelling" => {}
+            "WaitingForInput" => assert_eq!(settled["status"], "WaitingForInput"),
+            "Running" => assert_eq!(settled["status"], "Idle", "its turn was over"),
+            _ => assert_eq!(settled["failureReason"]["reason"], "InfrastructureError", "{status}"),
+        }
+        until_gone(&session, pid).await;
+        if let Some(folder) = folder {
+            until_gone(&session, written(&folder.join("checking")).unwrap()).await;
+        }
+        let free = async || session.view().await["currentRun"].is_null().then_some(());
+        session.until_within(PATIENCE, "the end of the run", free).await;
+    }
+    let pool = server.api().get("/api/agents/pool").await.expect(200).body;
+    assert_eq!(pool["activeCount"], 0, "{pool}");
+}
+
+/// A command that is never acknowledged is fulfilled by the runtime also when the server was away meanwhile.
+#[tokio::test]
+async fn what_is_never_acknowledged_is_fulfilled_after_a_restart() {
+    let mut server = Server::start(HURRY).await;
+    let between = requested(&server, false).await;
+    server.kill9();
+    server.restart().await;
+    for (Between { session, pid, .. }, status) in
+        between.into_iter().zip(["Interrupted", "Paused", "Paused", "Cancelled"])
+    {
+        let resolved = |v: &Value| v["status"] == status && v["currentRun"].is_null();
+        session.until(status, resolved).await;
+        until_gone(&session, pid).await;
+    }
+}
+
+/// A start that was accepted is carried out, or fails; it is never forgotten, and never twice.
+#[tokio::test]
+async fn a_launch_survives_a_restart() {
+    let mut server = Server::start(HURRY).await;
+    let endless = script(&[turn(&[say("Working."), json!({ "wait": 600_000 })])]);
+    let launched = started(&server, &endless).await;
+    server.kill9();
+    server.restart().await;
+    launched.until_said("Working.").await;
+    assert_eq!(server.sidecars().len(), 1);
+    assert_eq!(launched.said().await, ["Working."]);
+
+    let killed = started(&server, &endless).await;
+    server.kill9();
+    server.sidecars().iter().for_each(Sidecar::kill9);
+    server.restart().await;
+    // Its process may not have been there yet: then it is launched now.
+    let settled = |v: &Value| v["status"] == "Failed" || v["status"] == "Running";
+    let view = killed.until("its start", settled).await;
+    let alive = usize::from(view["status"] == "Running");
+    let left = async || (server.sidecars().len() == alive).then_some(());
+    killed.until_within(PATIENCE, "as many processes as there should be", left).await;
+}

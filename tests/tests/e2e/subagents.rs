@@ -1,0 +1,76 @@
+//! Subagents of a session: entities of their own, with messages and context windows that are nobody else's (S0 8.4).
+
+use pilothouse_tests::Session;
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, turn};
+use crate::server::{Server, started};
+
+fn subagent(id: &str, line: &str, failure: Option<&str>) -> Value {
+    let used = json!({ "usage": {
+        "costUsd": "0.10", "tokens": { "inputTokens": 10 }, "meter": format!("meter-{id}"),
+        "context": { "tokens": 50, "limit": 200 },
+    } });
+    let tool = json!({ "tool": { "id": format!("call-of-{id}"), "name": "Read", "result": "A" } });
+    json!({ "subagent": {
+        "id": id, "objective": format!("Do {id}"), "model": "small",
+        "steps": [say(line), tool, used], "failure": failure,
+    } })
+}
+
+async fn with_two(server: &Server) -> Session {
+    let own = json!({ "usage": { "costUsd": "1", "context": { "tokens": 10, "limit": 1000 } } });
+    let first = subagent("s1", "From the first", None);
+    let second = subagent("s2", "From the second", Some("it broke"));
+    let session = started(server, &script(&[turn(&[say("Mine"), first, second, own])])).await;
+    session.until_status("Idle").await;
+    session
+}
+
+#[tokio::test]
+async fn subagents_are_listed_with_what_they_are_and_used() {
+    let server = Server::start(1).await;
+    let session = with_two(&server).await;
+    let all = server.api().all(&session.path("/sub-agents")).await;
+    assert_eq!(all.len(), 2, "{all:#?}");
+    for (listed, id, status) in [(&all[0], "s1", "Completed"), (&all[1], "s2", "Failed")] {
+        assert_eq!((&listed["id"], &listed["status"]), (&json!(id), &json!(status)));
+        assert_eq!((&listed["objective"], &listed["modelId"]), (&json!(format!("Do {id}")), &json!("small")));
+        assert!(listed["startedAt"].is_string() && listed["completedAt"].is_string());
+        assert_eq!(listed["totalCostUsd"], "0.1");
+        assert_eq!(listed["contextWindow"]["totalTokens"], 50);
+    }
+    let view = session.view().await;
+    assert_eq!(view["metrics"]["totalCostUsd"], "1.2", "theirs is part of the session's");
+    assert_eq!(view["metrics"]["contextWindow"]["totalTokens"], 10, "their windows are their own");
+
+    // Page by page, by a cursor of this list alone.
+    let first = session.get("/sub-agents?limit=1").await.expect(200).body;
+    assert_eq!(first["items"][0]["id"], "s1");
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let second = session.get(&format!("/sub-agents?limit=1&cursor={cursor}")).await.expect(200).body;
+    assert_eq!(second["items"][0]["id"], "s2");
+    session.get(&format!("/messages?cursor={cursor}")).await.refused(422, "validation-failed");
+    server.api_of("somebody-else").get(&session.path("/sub-agents")).await.refused(404, "not-found");
+}
+
+/// What a subagent says and does is never in the parent's lists.
+#[tokio::test]
+async fn a_subagents_messages_and_calls_are_its_own() {
+    let server = Server::start(1).await;
+    let session = with_two(&server).await;
+    let own = session.messages().await;
+    assert!(own.iter().all(|m| m["source"] != "SubAgent" && m["subAgentId"].is_null()), "{own:#?}");
+    assert_eq!(session.said().await, ["Mine"]);
+    let of_first = server.api().all(&session.path("/messages?subAgentId=s1")).await;
+    assert_eq!(of_first.len(), 1);
+    assert_eq!(
+        (&of_first[0]["source"], &of_first[0]["content"]),
+        (&json!("SubAgent"), &json!("From the first"))
+    );
+    let calls = session.tool_calls().await;
+    assert!(calls.iter().all(|c| c["id"] != "call-of-s1"), "{calls:#?}");
+    let theirs = server.api().all(&session.path("/tool-calls?subAgentId=s2")).await;
+    assert_eq!(theirs.len(), 1);
+    assert_eq!(theirs[0]["id"], "call-of-s2");
+}
