@@ -118,6 +118,7 @@ impl Stage {
             clock,
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         Self { app, now: set, _folder: folder }
     }
