@@ -169,6 +169,7 @@ fn refusals(function: &HttpFunction) -> Vec<(&'static str, &'static str)> {
     );
     may(changes, "413", "The body is too large");
     may(true, "422", "Something is wrong with the request: everything that is, is named");
+    may(changes, "429", "Too much in too short a time; `Retry-After` says when it goes on");
     may(true, "5XX", "Something failed on our side");
     refusals
 }

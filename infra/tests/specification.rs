@@ -31,7 +31,8 @@ fn rows() -> Vec<Row> {
         (cells.len() == 3).then_some(cells)
     };
     let rows = table.lines().filter_map(cells).filter(|cells| cells[0] != "Item");
-    rows.map(|cells| Row { item: cells[0].clone(), files: named(&cells[1]), tests: named(&cells[2]) }).collect()
+    rows.map(|cells| Row { item: cells[0].clone(), files: named(&cells[1]), tests: named(&cells[2]) })
+        .collect()
 }
 
 /// Every Rust source of the workspace.
