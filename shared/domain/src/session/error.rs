@@ -106,7 +106,9 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
         (Operation::RequestCancel, S::ContextExhausted) => {
             ": a session that goes on with its work is about to begin; cancel that one, or the chain"
         }
-        (Operation::AcceptMessage, S::ContextExhausted) => ": its context window is full",
+        (Operation::AcceptMessage, S::ContextExhausted) => {
+            ": its context window is full; a session that goes on with its work is about to begin, send it there"
+        }
         _ => "",
     }
 }

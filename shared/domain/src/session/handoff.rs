@@ -96,11 +96,13 @@ impl AgentSession {
             objective: chain.original_objective().clone(),
             model_id: self.model_id.clone(),
             budget: self.budget.continued(self.budget.account_usd()),
-            auto_continue: self.auto_continue.clone(),
+            auto_continue: None,
             settings: self.settings.clone(),
         };
         let (mut session, events) = Self::create(new, cx);
         session.enabled_skill_ids.clone_from(&self.enabled_skill_ids);
+        // How often it went on by itself counts for the work as a whole: a handoff is no new beginning.
+        session.auto_continue.clone_from(&self.auto_continue);
         session.execution_mode = self.execution_mode;
         session.chain_id = Some(chain.id());
         session.continues = Some(Continues {
