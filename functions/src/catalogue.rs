@@ -264,7 +264,7 @@ pub fn http_functions() -> Vec<HttpFunction> {
         "records-plan" Owner GET "/api/agents/sessions/{id}/plan" "The agent's plan" QUERY,
             [200] -> pilothouse_domain::value::SessionPlan, records::plan::handle;
         "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut" BLOB,
-            [200], records::blob::handle;
+            [200, 303], records::blob::handle;
         "records-events" Owner GET "/api/agents/sessions/{id}/events" ? &["limit", "cursor", "from", "run"]; "The raw events of a session, from any sequence" QUERY,
             [200] -> api::Page<RawEventView>, records::events::handle;
         "records-export" Owner GET "/api/agents/sessions/{id}/export" "A session as one document" EXPORT,
@@ -417,13 +417,13 @@ pub const EVENT_FUNCTIONS: &[EventFunction] = &[
     EventFunction {
         name: "announce",
         triggers: &[Trigger::Queue(ANNOUNCEMENTS)],
-        summary: "Tell owners, other contexts and webhooks what happened",
+        summary: "Append what happened to the feeds of owners, and have others told",
         needs: ANNOUNCE,
     },
     EventFunction {
         name: "deliver",
         triggers: &[Trigger::Queue(WEBHOOKS)],
-        summary: "Tell one webhook of one event",
+        summary: "Tell webhooks, the bus and the topic",
         needs: DELIVER,
     },
     EventFunction {

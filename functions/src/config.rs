@@ -22,13 +22,8 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     let skills = skills_of(app, session.owner_id(), session.enabled_skill_ids()).await?;
     let brief = consolidation_brief(app, session).await?;
     let template = template_of(app, session).await?;
-    let given = template.as_ref().map(TemplatePart::from).map(|part| match &settings.allowed_tools[..] {
-        [] => part,
-        // What a start says stands in place of what its template says.
-        _ => TemplatePart { allowed_tools: &[], ..part },
-    });
     let asked = |brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() };
-    let template = brief.as_deref().map(asked).or(given);
+    let template = brief.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
     let (composition, left_out) = compose_what_fits(template, &parts(&skills), &settings.allowed_tools);
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
@@ -52,6 +47,14 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
 
 fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {
     skills.iter().map(Into::into).collect()
+}
+
+/// What a template gives to a session.
+fn part_of<'a>(template: Option<&'a AgentTemplate>, session: &AgentSession) -> Option<TemplatePart<'a>> {
+    let part = TemplatePart::from(template?);
+    // What a start says stands in place of what its template says.
+    let said = !session.settings().allowed_tools.is_empty();
+    Some(if said { TemplatePart { allowed_tools: &[], ..part } } else { part })
 }
 
 /// The template of a session, as it is now. One that was deactivated since stays in force for those that have it.
@@ -108,7 +111,9 @@ pub async fn skills_to_start_with(
         }
     }
     if wrong.is_empty() {
-        return ensure_fits(&skills, session_tools).map(|()| skills).map_err(|e| Problem::invalid(field, e));
+        return ensure_fits(None, &skills, session_tools)
+            .map(|()| skills)
+            .map_err(|e| Problem::invalid(field, e));
     }
     let violation = |(at, message)| Violation { field: format!("{field}[{at}]"), message };
     Err(Problem::Invalid(wrong.into_iter().map(violation).collect()))
@@ -132,11 +137,17 @@ pub async fn ensure_can_be_enabled(
     if skills.iter().all(|enabled| enabled.id() != skill) {
         skills.push(loaded.value);
     }
-    Ok(ensure_fits(&skills, &session.settings().allowed_tools)?)
+    let template = template_of(app, session).await?;
+    let template = part_of(template.as_ref(), session);
+    Ok(ensure_fits(template, &skills, &session.settings().allowed_tools)?)
 }
 
-fn ensure_fits(skills: &[AgentSkill], session_tools: &[String]) -> Result<(), SkillError> {
-    let (_, left_out) = compose_what_fits(None, &parts(skills), session_tools);
+fn ensure_fits(
+    template: Option<TemplatePart<'_>>,
+    skills: &[AgentSkill],
+    session_tools: &[String],
+) -> Result<(), SkillError> {
+    let (_, left_out) = compose_what_fits(template, &parts(skills), session_tools);
     if left_out.is_empty() {
         return Ok(());
     }

@@ -66,7 +66,7 @@ fn operation(
     problem: &Value,
 ) -> Value {
     let mut parameters: Vec<Value> = path_parameters(function.path)
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": place(function.path, name) }))
         .collect();
     parameters.extend(function.query.iter().map(|name| {
         let schema = if *name == "limit" {
@@ -81,10 +81,15 @@ fn operation(
         parameters.push(header(
             "Idempotency-Key",
             "A retry with the same key is answered as the first request was.",
+            &json!({ "type": "string", "minLength": 1, "maxLength": 255 }),
         ));
     }
     if changes && function.caller == CallerKind::Owner {
-        parameters.push(header("If-Match", "The `ETag` that was decided by; 412 when it has moved on."));
+        parameters.push(header(
+            "If-Match",
+            "The `ETag` that was decided by; 412 when it has moved on.",
+            &json!({ "type": "string", "pattern": r#"^(\*|(W/)?"[0-9]{1,19}")$"# }),
+        ));
     }
     let mut responses = Map::new();
     for status in function.answers {
@@ -94,10 +99,12 @@ fn operation(
             json!({ "description": function.summary, "content": content.unwrap_or(json!({})) }),
         );
     }
-    responses.insert(
-        "default".to_owned(),
-        json!({ "description": "A refusal", "content": { "application/problem+json": { "schema": problem } } }),
-    );
+    for (status, description) in refusals(function) {
+        responses.insert(
+            status.to_owned(),
+            json!({ "description": description, "content": { "application/problem+json": { "schema": problem } } }),
+        );
+    }
     let mut operation = json!({
         "operationId": function.name,
         "summary": function.summary,
@@ -126,8 +133,45 @@ fn operation(
     operation
 }
 
-fn header(name: &str, description: &str) -> Value {
-    json!({ "name": name, "in": "header", "description": description, "schema": { "type": "string" } })
+fn header(name: &str, description: &str, schema: &Value) -> Value {
+    json!({ "name": name, "in": "header", "description": description, "schema": schema })
+}
+
+/// What stands in a path.
+fn place(path: &str, name: &str) -> Value {
+    match name {
+        "id" if path.starts_with("/api/workers") => {
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" })
+        }
+        "sha256" => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
+        name if name == "id" || name.ends_with("Id") => json!({ "type": "string", "format": "uuid" }),
+        _ => json!({ "type": "string", "minLength": 1 }),
+    }
+}
+
+/// The refusals that a function may answer with (ruling 5), and what each means.
+fn refusals(function: &HttpFunction) -> Vec<(&'static str, &'static str)> {
+    let known = function.caller != CallerKind::Anyone;
+    let changes = known && function.method != http::Method::GET;
+    let mut refusals = Vec::new();
+    let mut may = |when: bool, status, description| {
+        if when {
+            refusals.push((status, description));
+        }
+    };
+    may(known, "401", "Nobody that is known is calling");
+    may(known, "404", "There is no such thing, or it is another owner's");
+    may(changes, "409", "It is not in a state for this, or others were faster");
+    may(
+        changes && function.caller == CallerKind::Owner,
+        "412",
+        "It has changed since the `ETag` of `If-Match`",
+    );
+    may(changes, "413", "The body is too large");
+    may(true, "422", "Something is wrong with the request: everything that is, is named");
+    may(changes, "429", "Too much in too short a time; `Retry-After` says when it goes on");
+    may(true, "5XX", "Something failed on our side");
+    refusals
 }
 
 fn path_parameters(path: &str) -> impl Iterator<Item = &str> {

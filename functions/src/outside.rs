@@ -70,7 +70,9 @@ pub trait Courier: Send + Sync + 'static {
 /// The ways outside that a profile has.
 #[derive(Clone, Default)]
 pub struct Outside {
-    /// The bus; none: others read the feed.
+    /// Whether there is a bus; if not, others read the feed.
+    pub has_bus: bool,
+    /// The bus, for who publishes on it.
     pub bus: Option<Arc<dyn Bus>>,
     /// Who brings deliveries; none: nobody, and each attempt fails.
     pub courier: Option<Arc<dyn Courier>>,

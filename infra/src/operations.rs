@@ -1,7 +1,7 @@
 //! Alarms and the dashboard: whatever needs a person, and what the system looks like.
 
 use pilothouse_functions::catalogue::Trigger;
-use pilothouse_functions::catalogue::needs::{SHARED_QUEUES, dead_letters_of};
+use pilothouse_functions::catalogue::needs::{SHARED_QUEUES, WEBHOOKS, dead_letters_of};
 use serde_json::{Value, json};
 
 use crate::contexts::{Deployed, deployed};
@@ -82,7 +82,8 @@ fn alarms() -> Vec<Alarm> {
             minutes: 1,
         });
     }
-    for queue in SHARED_QUEUES {
+    // Deliveries to webhooks wait for hours between attempts.
+    for queue in SHARED_QUEUES.iter().filter(|queue| queue.name != WEBHOOKS) {
         alarms.push(Alarm {
             id: format!("{}Age", logical(queue.name)),
             about: format!("Messages wait too long in {}", queue.name),

@@ -360,8 +360,12 @@ fn each_role_allows_what_the_catalogue_says() {
             assert!(!may(&format!("dynamodb:{action}"), ""), "{name}: {action}");
         }
 
-        assert_eq!(may("s3:GetObject", "${Bucket}/"), access.blobs == BlobAccess::Read, "{name}");
-        assert_eq!(may("s3:PutObject", "${Bucket}/"), access.blobs == BlobAccess::Write, "{name}");
+        let reads_blobs = matches!(access.blobs, BlobAccess::Read | BlobAccess::Both);
+        let writes_blobs = matches!(access.blobs, BlobAccess::Write | BlobAccess::Both);
+        assert_eq!(may("s3:GetObject", "${Bucket}/"), reads_blobs, "{name}");
+        assert_eq!(may("s3:PutObject", "${Bucket}/"), writes_blobs, "{name}");
+        assert_eq!(may("events:PutEvents", "event-bus/${Prefix}"), access.publishes, "{name}");
+        assert_eq!(may("sns:Publish", "${Prefix}-notices"), access.publishes, "{name}");
         assert_eq!(may("secretsmanager:GetSecretValue", "SecretArn"), access.secret, "{name}");
         assert_eq!(may("execute-api:ManageConnections", "StreamApiId"), access.connections, "{name}");
         assert_eq!(may("sts:AssumeRole", ""), !access.assumes.is_empty(), "{name}");

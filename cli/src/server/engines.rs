@@ -91,7 +91,7 @@ fn outside() -> Result<Outside, StartError> {
         Ok(text) if !text.is_empty() => text.parse()?,
         _ => Reach::default(),
     };
-    Ok(Outside { bus: None, courier: Some(Arc::new(Guarded::new(reach)?)), reach })
+    Ok(Outside { has_bus: false, bus: None, courier: Some(Arc::new(Guarded::new(reach)?)), reach })
 }
 
 /// By how much every deadline is divided: 1, or what the environment says.

@@ -101,6 +101,7 @@ fn outside(clients: &Clients, settings: &Settings, needs: Option<&Needs>) -> Out
     let delivers = needs.is_none_or(|needs| *needs == DELIVER);
     let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
     Outside {
+        has_bus: settings.bus.is_some(),
         bus: named
             .and_then(|(bus, topic)| bus::AwsBus::new(clients, bus, topic))
             .map(|bus| Arc::new(bus) as Arc<_>),

@@ -1,6 +1,7 @@
 //! What an agent does with skills: it records memory pills, and proposes what a consolidation is to make of them. Skill and
 //! session are changed in one transaction: the pill stands in the skill, and the session's activity says so.
 
+use pilothouse_domain::agent_api::CALLS;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::AgentSession;
 use pilothouse_domain::{AgentSkill, AgentSkillId, Events, Occasion};
@@ -36,6 +37,8 @@ pub(super) async fn change(
         if let Some(answer) = call.earlier_answer(&app.store).await? {
             return Ok(answer);
         }
+        let mut calls = app.store.calls(caller.session).await?;
+        calls.value = calls.value.take(CALLS, app.now())?;
         let skill = app.store.owned::<AgentSkill>(&call.owner, asked.skill).await?;
         let mut skill = skill.ok_or_else(no_skill)?;
         let mut ids = FreshIds;
@@ -47,6 +50,7 @@ pub(super) async fn change(
         }
         let cause = || Cause::AgentApi { function: asked.function.to_owned(), body: Value::Null };
         let mut commit = Commit::new();
+        commit.calls(caller.session, &calls)?;
         app.record_owned(&mut commit, &skill, cause(), events.clone())?;
         let mut entry = JournalEntry::record(session, cx.event_id(), cx.now, cause(), events, Vec::new());
         entry.traceparent = trace::here();

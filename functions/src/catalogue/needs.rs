@@ -264,10 +264,10 @@ pub const CLOCK: Needs = Needs {
     })
 };
 /// Tells owners and other contexts what happened, and has webhooks told.
-pub const ANNOUNCE: Needs =
-    Needs { timeout_seconds: 30, ..of(Access { publishes: true, sends: &[WEBHOOKS], ..WRITES }) };
-/// Tells webhooks: ten deliveries at most, each for ten seconds at most.
-pub const DELIVER: Needs = Needs { timeout_seconds: 120, ..of(Access { secret: true, ..WRITES }) };
+pub const ANNOUNCE: Needs = Needs { timeout_seconds: 30, ..of(Access { sends: &[WEBHOOKS], ..WRITES }) };
+/// Tells webhooks, the bus and the topic: ten deliveries at most, each for ten seconds at most.
+pub const DELIVER: Needs =
+    Needs { timeout_seconds: 120, ..of(Access { publishes: true, secret: true, ..WRITES }) };
 /// Pushes a journal to the connections that follow it.
 pub const PUSH: Needs =
     Needs { timeout_seconds: 30, ..of_cloud(Access { connections: true, sends: &[PUSHES], ..WRITES }) };

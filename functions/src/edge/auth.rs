@@ -163,10 +163,11 @@ impl FromRequestParts<App> for AgentCaller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         const REFUSED: Problem =
             Problem::Unauthenticated("send `Authorization: Bearer` with the session's API key");
-        let idempotency_key = RequestId::from_request_parts(parts, app).await?.key_hash;
-        let key = bearer(parts).map_err(|_| REFUSED)?;
+        let key = bearer(parts).map_err(|_| REFUSED)?.to_owned();
         let session =
             key.strip_prefix("ph_").and_then(|rest| rest.split('.').next()).and_then(|id| id.parse().ok());
-        Ok(Self { session: session.ok_or(REFUSED)?, idempotency_key, key: key.to_owned() })
+        let session = session.ok_or(REFUSED)?;
+        let idempotency_key = RequestId::from_request_parts(parts, app).await?.key_hash;
+        Ok(Self { session, idempotency_key, key })
     }
 }

@@ -134,9 +134,8 @@ impl Looker<'_> {
                 self.check(fits, place, "must be an object of `true` and `false`");
             }
             Takes::Types => self.types(value, place),
-            Takes::Schema => self.schema(value, place, depth),
             Takes::SchemaOrSchemas if value.is_array() => self.each(value, place, depth, false),
-            Takes::SchemaOrSchemas => self.schema(value, place, depth),
+            Takes::Schema | Takes::SchemaOrSchemas => self.schema(value, place, depth),
             Takes::Schemas => self.each(value, place, depth, true),
             Takes::NamedSchemas => {
                 self.each_of(value, place, |look, value, place| look.schema(value, place, depth));

@@ -21,6 +21,7 @@ pub struct ChangeBudget {
     pub cap_usd: Usd,
     /// At which percentage its owner is warned. Default: as before.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
+    #[schemars(range(min = 1, max = 99))]
     pub warn_at_percent: Option<u8>,
 }
 

@@ -42,6 +42,7 @@ pub struct StartSession {
     pub budget_cap_usd: Option<Usd>,
     /// At which percentage of the cap its owner is warned. Default: 80.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
+    #[schemars(range(min = 1, max = 99))]
     pub warn_at_percent: Option<u8>,
     /// Its name. Default: made from the objective.
     #[deserr(default, try_from(Option<String>) = maybe -> pilothouse_domain::text::InvalidText)]
@@ -57,6 +58,7 @@ pub struct StartSession {
     pub adapter_options: Option<Value>,
     /// Tools that it may use. Default: the template's, or the adapter's own.
     #[deserr(default, try_from(Vec<String>) = tools -> Said)]
+    #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
     pub allowed_tools: Vec<String>,
     /// How it comes to run. Default: `Standalone`.
     #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
@@ -69,12 +71,14 @@ pub struct StartSession {
     pub plan_approval_required: Option<bool>,
     /// Seconds that a question or a plan may wait. Default: 24 hours.
     #[deserr(default, try_from(Option<u64>) = timeout -> Said)]
+    #[schemars(range(min = 1, max = 2_592_000))]
     pub request_timeout_seconds: Option<u64>,
     /// The answer that stands in when nobody answers in time. Default: none, the session fails.
     #[deserr(default, try_from(Option<String>) = maybe -> pilothouse_domain::text::InvalidText)]
     pub default_answer: Option<pilothouse_domain::text::AnswerText>,
     /// How full the context window may get before a warning. Default: 85.
     #[deserr(default, try_from(Option<u64>) = percent -> Said)]
+    #[schemars(range(min = 1, max = 99))]
     pub context_warn_at_percent: Option<u8>,
     /// Seconds after which it hibernates when it rests or waits and nothing is heard of it; 0: never. Default: 15 minutes.
     #[deserr(default, try_from(Option<u64>) = idle_time -> Said)]

@@ -1,9 +1,9 @@
 //! Takes journal entries that tell something, and tells it.
 
 use pilothouse_broker::{MAX_BATCH, Outgoing, QueueError, Received};
-use pilothouse_domain::announcement::{Announcement, Notification, Telling, tells};
+use pilothouse_domain::announcement::{Telling, owned_tells, tells};
 use pilothouse_domain::journal::JournalEntry;
-use pilothouse_domain::{AgentSessionId, DomainEvent, EventId, OwnedEntry, UserId};
+use pilothouse_domain::{AgentSessionId, EventId, OwnedEntry, UserId};
 use pilothouse_store::owned::OwnedRef;
 use pilothouse_store::{Commit, CommitError, Store, Told};
 use pilothouse_wire::keys::sha256_hex;
@@ -43,21 +43,18 @@ struct Entry {
 
 /// The message for an entry of a session's journal that tells something.
 pub fn message(entry: &JournalEntry) -> Option<Outgoing> {
-    let journal = Journal::SessionId(entry.session_id);
-    about(&entry.owner_id, entry.id, &entry.events, &Pointer { journal, sequence: entry.sequence })
+    let pointer = Pointer { journal: Journal::SessionId(entry.session_id), sequence: entry.sequence };
+    if tells(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
 }
 
 /// The message for an entry of another aggregate's journal that tells something.
 pub fn message_of_owned(entry: &OwnedEntry) -> Option<Outgoing> {
     let aggregate = OwnedRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
     let pointer = Pointer { journal: Journal::Aggregate(aggregate), sequence: entry.sequence };
-    about(&entry.owner_id, entry.id, &entry.events, &pointer)
+    if owned_tells(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
 }
 
-fn about(owner: &UserId, id: EventId, events: &[DomainEvent], pointer: &Pointer) -> Option<Outgoing> {
-    if !tells(events) {
-        return None;
-    }
+fn about(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<Outgoing> {
     let body = serde_json::to_string(pointer).ok()?;
     Some(Outgoing::new(group_of(owner), id.to_string(), body))
 }
@@ -87,10 +84,7 @@ async fn announce(app: &App, body: &str) -> Result<(), Problem> {
         .await?
         .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
     let told = append(app, &owner, id, &tellings).await?;
-    let (announcements, notifications) = read(app, &owner, told).await?;
-    let to_webhooks = to_webhooks(app, &owner, &announcements).await;
-    // Who cannot be told now keeps none of the others waiting; all of it is told again.
-    to_bus(app, &owner, &announcements, &notifications).await.and(to_webhooks)
+    hand_out(app, &owner, told).await
 }
 
 async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
@@ -133,41 +127,21 @@ async fn append(app: &App, owner: &UserId, entry: EventId, tellings: &[Telling])
     Err(Problem::VersionConflict)
 }
 
-async fn read(
-    app: &App,
-    owner: &UserId,
-    told: Told,
-) -> Result<(Vec<Announcement>, Vec<Notification>), Problem> {
-    let (mut announcements, mut notifications) = (Vec::new(), Vec::new());
-    for sequence in told.numbers() {
-        announcements.extend(app.store.announcement(owner, sequence).await?);
-        notifications.extend(app.store.notification(owner, sequence).await?.map(|loaded| loaded.value));
-    }
-    Ok((announcements, notifications))
-}
-
-async fn to_bus(
-    app: &App,
-    owner: &UserId,
-    announcements: &[Announcement],
-    notifications: &[Notification],
-) -> Result<(), Problem> {
-    let Some(bus) = &app.outside.bus else { return Ok(()) };
-    let published = if announcements.is_empty() { Ok(()) } else { bus.publish(announcements).await };
-    let notified = if notifications.is_empty() { Ok(()) } else { bus.notify(owner, notifications).await };
-    published.and(notified).map_err(Problem::internal)
-}
-
-/// A message for each endpoint and each announcement that it wants.
-async fn to_webhooks(app: &App, owner: &UserId, announcements: &[Announcement]) -> Result<(), Problem> {
-    if announcements.is_empty() {
-        return Ok(());
-    }
+/// A message for each endpoint and each announcement that it wants, and one a number for the bus, where there is one. None
+/// of them waits for another, and no entry waits for any of them.
+async fn hand_out(app: &App, owner: &UserId, told: Told) -> Result<(), Problem> {
     let webhooks = app.store.webhooks(owner).await?;
     let mut messages = Vec::new();
-    for webhook in &webhooks {
-        for announcement in announcements.iter().filter(|announcement| webhook.wants(&announcement.event)) {
-            messages.push(deliver::message(owner, webhook.id, announcement.sequence)?);
+    for sequence in told.numbers() {
+        if app.outside.has_bus {
+            messages.push(deliver::message(owner, None, sequence)?);
+        }
+        if webhooks.is_empty() {
+            continue;
+        }
+        let Some(announcement) = app.store.announcement(owner, sequence).await? else { continue };
+        for webhook in webhooks.iter().filter(|webhook| webhook.wants(&announcement.event)) {
+            messages.push(deliver::message(owner, Some(webhook.id), sequence)?);
         }
     }
     for batch in messages.chunks(MAX_BATCH) {

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | the relay names a journal entry that tells something on the queue of announcements, a group an owner | the queue's deduplication |
 //! | [`announce`] appends announcements and notifications to the feed of the owner | the same commit says what the entry was told as |
-//! | and tells the bus, the topic, and the queue of webhooks | at least once: all know what they get by its id |
+//! | and puts a message for the bus and for each endpoint on the queue of webhooks | the queue's deduplication |
 //! | [`deliver`](crate::webhooks::deliver) tells one endpoint of one announcement | a record a delivery |
+//! | or the bus and the topic | nothing: at least once, known by its id |
 //!
 //! It has a queue apart from the reactions: what stands outside may fail for hours, and no command, launch or slot may wait
 //! for that.

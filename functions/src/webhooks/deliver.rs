@@ -1,4 +1,5 @@
-//! Takes deliveries from the queue of webhooks, each a group of its own, and makes one attempt at each.
+//! Takes deliveries from the queue of webhooks, each a group of its own, and makes one attempt at each: to an endpoint of an
+//! owner, or to the bus and the topic.
 //!
 //! What became of it stands in the record of the delivery, not in the message: a message that comes too early waits on, and
 //! one that comes again does nothing. A crash between an attempt and its record makes another attempt, under the same
@@ -9,6 +10,7 @@ use pilothouse_domain::announcement::{Announcement, NotificationKind, Telling};
 use pilothouse_domain::webhook::{Delivery, Verdict, Webhook};
 use pilothouse_domain::{UserId, WebhookId};
 use pilothouse_store::{Commit, CommitError, Loaded};
+use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -22,15 +24,24 @@ use crate::queues::{self, Settlement, Worked};
 #[serde(rename_all = "camelCase")]
 struct Pointer {
     owner_id: UserId,
-    webhook_id: WebhookId,
+    /// None: the bus and the topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    webhook_id: Option<WebhookId>,
     sequence: u64,
 }
 
-/// The message that has an endpoint told of an announcement.
-pub(crate) fn message(owner: &UserId, webhook: WebhookId, sequence: u64) -> Result<Outgoing, Problem> {
+/// The message that has an endpoint told of an announcement, or the bus and the topic of all that has a number.
+pub(crate) fn message(
+    owner: &UserId,
+    webhook: Option<WebhookId>,
+    sequence: u64,
+) -> Result<Outgoing, Problem> {
     let pointer = Pointer { owner_id: owner.clone(), webhook_id: webhook, sequence };
     let body = serde_json::to_string(&pointer).map_err(Problem::internal)?;
-    let id = format!("{webhook}:{sequence}");
+    let id = match webhook {
+        Some(webhook) => format!("{webhook}:{sequence}"),
+        None => format!("bus:{}", sha256_hex(format!("{owner}\0{sequence}").as_bytes())),
+    };
     Ok(Outgoing::new(id.clone(), id, body))
 }
 
@@ -50,6 +61,9 @@ pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
 
 async fn deliver(app: &App, body: &str) -> Result<Worked, Problem> {
     let Pointer { owner_id, webhook_id, sequence } = serde_json::from_str(body).map_err(Problem::internal)?;
+    let Some(webhook_id) = webhook_id else {
+        return publish(app, &owner_id, sequence).await.map(|()| Worked::Done);
+    };
     let Some(webhook) = app.store.webhook(&owner_id, webhook_id).await? else { return Ok(Worked::Done) };
     let Some(announcement) = app.store.announcement(&owner_id, sequence).await? else {
         return Ok(Worked::Done); // It has expired.
@@ -75,6 +89,18 @@ async fn deliver(app: &App, body: &str) -> Result<Worked, Problem> {
         Verdict::Again(pause) => record(app, &webhook, &delivery, false).await.map(|()| Worked::Later(pause)),
         Verdict::GiveUp => record(app, &webhook, &delivery, true).await.map(|()| Worked::Done),
     }
+}
+
+/// Tells bus and topic, at least once. They are not given up as endpoints are: what they keep refusing is a dead letter.
+async fn publish(app: &App, owner: &UserId, sequence: u64) -> Result<(), Problem> {
+    let Some(bus) = &app.outside.bus else { return Ok(()) };
+    if let Some(announcement) = app.store.announcement(owner, sequence).await? {
+        bus.publish(&[announcement]).await.map_err(Problem::internal)?;
+    }
+    if let Some(notification) = app.store.notification(owner, sequence).await? {
+        bus.notify(owner, &[notification.value]).await.map_err(Problem::internal)?;
+    }
+    Ok(())
 }
 
 /// One POST.

@@ -1,6 +1,6 @@
 //! What is told beyond a session: to other contexts, and to its owner (S0 8.6, 8.10; ruling 37).
 //!
-//! Both tables stand here: which events are told to others ([`announced`]), and which an owner is notified of
+//! Both tables stand here: which events are told to others ([`ANNOUNCED`]), and which an owner is notified of
 //! ([`notice`]). What is told is numbered per owner, without gaps, in the order in which it was told; a number stands for an
 //! announcement and for the notification of the same event.
 
@@ -127,14 +127,16 @@ impl Telling {
         events: &[DomainEvent],
         session_id: Option<AgentSessionId>,
     ) -> Vec<Self> {
-        let told = events.iter().enumerate().map(|(place, event)| Self {
+        let teller = if session_id.is_some() { Teller::Session } else { Teller::Other };
+        let told = events.iter().enumerate().filter(|(_, event)| tells_of(event, teller));
+        let told = told.map(|(place, event)| Self {
             id: format!("{id}.{place}"),
             at,
-            announced: announced(event).then(|| (event.name().to_owned(), detail(event, about, owner))),
+            announced: announcer(event).map(|_| (event.name().to_owned(), detail(event, about, owner))),
             notice: notice(event),
             session_id,
         });
-        told.filter(|telling| telling.announced.is_some() || telling.notice.is_some()).collect()
+        told.collect()
     }
 
     /// The announcement under its number.
@@ -151,24 +153,50 @@ impl Telling {
     }
 }
 
-/// Whether events of a journal's entry tell anything.
-pub fn tells(events: &[DomainEvent]) -> bool {
-    events.iter().any(|event| announced(event) || notice(event).is_some())
+/// Whether a journal of `teller` tells of an event. One that only notifies is its session's.
+fn tells_of(event: &DomainEvent, teller: Teller) -> bool {
+    match announcer(event) {
+        Some(announcer) => announcer == teller,
+        None => teller == Teller::Session && notice(event).is_some(),
+    }
+}
+
+/// Whether an entry of a session's journal tells anything.
+pub fn tells(entry: &JournalEntry) -> bool {
+    entry.events.iter().any(|event| tells_of(event, Teller::Session))
+}
+
+/// Whether an entry of another aggregate's journal does.
+pub fn owned_tells(entry: &OwnedEntry) -> bool {
+    entry.events.iter().any(|event| tells_of(event, Teller::Other))
+}
+
+/// Whose journal tells an event. Some stand in two, and are told once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Teller {
+    Session,
+    /// Another aggregate: a chain, a skill, a template.
+    Other,
 }
 
 macro_rules! announced_events {
-    ($($event:ident = $name:literal),* $(,)?) => {
-        /// Whether other contexts are told of an event.
-        pub const fn announced(event: &DomainEvent) -> bool {
-            matches!(event, $(DomainEvent::$event { .. })|*)
+    (Session: $($event:ident = $name:literal),*; Other: $($owned:ident = $owned_name:literal),*;) => {
+        /// Whose journal tells other contexts of an event; none: nobody's.
+        const fn announcer(event: &DomainEvent) -> Option<Teller> {
+            match event {
+                $(DomainEvent::$event { .. })|* => Some(Teller::Session),
+                $(DomainEvent::$owned { .. })|* => Some(Teller::Other),
+                _ => None,
+            }
         }
 
         /// The names of the events that other contexts are told of.
-        pub const ANNOUNCED: &[&str] = &[$($name),*];
+        pub const ANNOUNCED: &[&str] = &[$($name,)* $($owned_name),*];
     };
 }
 
 announced_events! {
+    Session:
     SessionCreated = "AgentSessionCreatedEvent",
     SessionStarted = "AgentSessionStartedEvent",
     TurnCompleted = "AgentSessionTurnCompletedEvent",
@@ -197,9 +225,11 @@ announced_events! {
     PoolExhausted = "SessionPoolExhaustedEvent",
     ApiTaskCreated = "AgentApiTaskCreatedEvent",
     LearningRecorded = "AgentLearningRecordedEvent",
+    EventClassified = "AgentSessionEventClassifiedEvent",
     AutoContinueStopped = "SessionAutoContinueStoppedEvent",
     SessionSkillEnabled = "SessionSkillEnabledEvent",
-    SessionSkillDisabled = "SessionSkillDisabledEvent",
+    SessionSkillDisabled = "SessionSkillDisabledEvent";
+    Other:
     SkillCreated = "AgentSkillCreatedEvent",
     SkillUpdated = "AgentSkillUpdatedEvent",
     SkillInstructionsUpdated = "AgentSkillInstructionsUpdatedEvent",
@@ -208,18 +238,17 @@ announced_events! {
     MemoryPillRecorded = "MemoryPillRecordedEvent",
     MemoryPillDismissed = "MemoryPillDismissedEvent",
     SkillConsolidated = "SkillConsolidatedEvent",
-    ChainCreated = "SessionChainCreatedEvent",
-    HandoffInitiated = "SessionHandoffInitiatedEvent",
-    AddedToChain = "SessionAddedToChainEvent",
-    ChainCompleted = "SessionChainCompletedEvent",
-    ChainCancelled = "SessionChainCancelledEvent",
     TemplateCreated = "AgentTemplateCreatedEvent",
     TemplateUpdated = "AgentTemplateUpdatedEvent",
     TemplateDeactivated = "AgentTemplateDeactivatedEvent",
     TemplateActivated = "AgentTemplateActivatedEvent",
+    ChainCreated = "SessionChainCreatedEvent",
+    HandoffInitiated = "SessionHandoffInitiatedEvent",
+    AddedToChain = "SessionAddedToChainEvent",
+    ChainCompleted = "SessionChainCompletedEvent",
     TemplateScheduleRan = "AgentTemplateScheduleRanEvent",
     TemplateScheduleSkipped = "AgentTemplateScheduleSkippedEvent",
-    EventClassified = "AgentSessionEventClassifiedEvent",
+    ChainCancelled = "SessionChainCancelledEvent";
 }
 
 /// What the owner is notified of, in a sentence (S0 8.10).
@@ -340,7 +369,7 @@ mod tests {
         let entry =
             entry(vec![DomainEvent::PlanCreated {}, lost, DomainEvent::PlanApproved { request_id, command }]);
         let told = Telling::of(&entry);
-        assert!(tells(&entry.events));
+        assert!(tells(&entry));
         assert_eq!(told.len(), 2, "{told:?}");
         let first = told[0].announcement(9).unwrap();
         assert_eq!((first.sequence, first.event.as_str()), (9, "SessionEventsLostEvent"));
@@ -357,11 +386,14 @@ mod tests {
     #[test]
     fn names_in_the_table_are_those_of_the_events() {
         let paused = DomainEvent::Paused {};
-        assert!(announced(&paused) && ANNOUNCED.contains(&paused.name()));
+        assert!(announcer(&paused) == Some(Teller::Session) && ANNOUNCED.contains(&paused.name()));
         for name in ANNOUNCED {
             assert!(name.ends_with("Event"), "{name}");
             assert_eq!(ANNOUNCED.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
-        assert!(!tells(&[DomainEvent::PlanCreated {}]));
+        assert!(!tells(&entry(vec![DomainEvent::PlanCreated {}])));
+        let chain =
+            DomainEvent::ChainCancelled { chain_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap() };
+        assert!(!tells(&entry(vec![chain])), "its own journal tells it");
     }
 }

@@ -37,8 +37,11 @@ fn bounded(s: &str, min: usize, max: usize) -> Result<(), InvalidText> {
     if (min..=max).contains(&actual) { Ok(()) } else { Err(InvalidText::Length { min, max, actual }) }
 }
 
+/// What may be empty is not looked at any closer by a document.
+const ANYTHING: &str = r"^[^\u0000]*$";
+
 macro_rules! texts {
-    ($($(#[$doc:meta])* $name:ident: $min:literal ..= $max:literal, $rule:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $min:literal ..= $max:literal, $rule:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -52,8 +55,7 @@ macro_rules! texts {
 
             /// Takes a string that keeps the limits, after the normalisation that the type names.
             pub fn parse(s: impl Into<String>) -> Result<Self, InvalidText> {
-                let rule: fn(String) -> Result<String, InvalidText> = $rule;
-                let s = rule(s.into())?;
+                let s = $rule(s.into())?;
                 bounded(&s, Self::MIN, Self::MAX)?;
                 Ok(Self(s))
             }
@@ -88,10 +90,20 @@ macro_rules! texts {
                 stringify!($name).into()
             }
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "minLength": $min, "maxLength": $max })
+                json_schema!({
+                    "type": "string",
+                    "minLength": $min,
+                    "maxLength": $max,
+                    "pattern": if $min == 0 { ANYTHING } else { texts!(@pattern $rule) },
+                })
             }
         }
     )*};
+    // What a rule takes, as a document can say it.
+    (@pattern trimmed) => { r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$" };
+    (@pattern verbatim) => { r"^[^\u0000]*[^\s\u0000][^\u0000]*$" };
+    (@pattern slug) => { r"^[A-Za-z0-9._-]+$" };
+    (@pattern absolute_path) => { r"^/[^\u0000-\u001f\u007f-\u009f]*$" };
 }
 
 fn trimmed(s: String) -> Result<String, InvalidText> {
@@ -264,6 +276,13 @@ mod tests {
         assert!(WorkingDirectory::parse("/home/me").is_ok());
         assert_eq!(WorkingDirectory::parse("me/project"), Err(InvalidText::NotAbsolute));
         assert_eq!(WorkingDirectory::parse("/home/../etc"), Err(InvalidText::NotNormal));
+    }
+
+    #[test]
+    fn documents_say_what_is_taken() {
+        let schema = schemars::schema_for!(AdapterName);
+        assert_eq!(schema.get("maxLength"), Some(&serde_json::json!(50)));
+        assert_eq!(schema.get("pattern"), Some(&serde_json::json!("^[A-Za-z0-9._-]+$")));
     }
 
     #[test]

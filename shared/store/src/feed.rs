@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use pilothouse_domain::announcement::{Announcement, Notification, Telling};
 use pilothouse_domain::{EventId, Timestamp, UserId};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{Commit, JOURNAL_KEPT, Loaded, Purpose, body, guarded, item};
@@ -112,15 +113,15 @@ impl Store {
         Ok(self.load(&layout::told(owner, entry)).await?.map(|loaded| loaded.value))
     }
 
-    /// What others were told of an owner after a number, oldest first, and up to which number that is everything: there
-    /// may be numbers of notifications alone, and of announcements that have expired.
+    /// What others were told of an owner after a number, oldest first. Numbers may be missing: of notifications alone, and
+    /// of announcements that have expired.
     pub async fn announcements(
         &self,
         owner: &UserId,
         after: u64,
         limit: usize,
     ) -> Result<Listing<Announcement>, StoreError> {
-        self.list(numbered(owner, layout::ANNOUNCEMENTS, after, limit)).await
+        self.some_of(numbered(owner, layout::ANNOUNCEMENTS, after, limit)).await
     }
 
     /// What an owner was notified of after a number, oldest first.
@@ -130,7 +131,19 @@ impl Store {
         after: u64,
         limit: usize,
     ) -> Result<Listing<Notification>, StoreError> {
-        self.list(numbered(owner, layout::NOTIFICATIONS, after, limit)).await
+        self.some_of(numbered(owner, layout::NOTIFICATIONS, after, limit)).await
+    }
+
+    /// A page with something in it, unless there is nothing more: one of expired items alone is empty, and who goes on from
+    /// its last item would never get past it.
+    async fn some_of<T: DeserializeOwned>(&self, mut query: Query) -> Result<Listing<T>, StoreError> {
+        loop {
+            let listing = self.list(query.clone()).await?;
+            if !listing.items.is_empty() || listing.next.is_none() {
+                return Ok(listing);
+            }
+            query.after = listing.next;
+        }
     }
 
     /// One announcement.

@@ -105,22 +105,33 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<T>, StoreError> {
         let place = |part: &str| layout::owned_record(A::KIND, &id.to_string(), group, part);
-        let after = before.map(&place).map(|key| Position {
+        let mut after = before.map(&place).map(|key| Position {
             partition: key.partition,
             sort: key.sort,
             index_sort: None,
         });
         let key = place("");
-        let query = Query {
-            index: None,
-            partition: key.partition,
-            range: SortRange::Prefix(key.sort),
-            descending: true,
-            limit,
-            after,
-        };
-        let page = self.table.query(&query).await?;
-        page.items.iter().map(read).collect()
+        let mut found = Vec::new();
+        // A page also ends at its size, with room left in its limit.
+        while found.len() < limit {
+            let query = Query {
+                index: None,
+                partition: key.partition.clone(),
+                range: SortRange::Prefix(key.sort.clone()),
+                descending: true,
+                limit: limit - found.len(),
+                after,
+            };
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                found.push(read(item)?);
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// One part that left an aggregate.

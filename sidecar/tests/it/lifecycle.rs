@@ -76,6 +76,29 @@ async fn a_repeated_command_is_answered_with_its_acknowledgement_and_not_done_ag
     assert_eq!(story.iter().filter(|s| *s == "notice config_reloaded").count(), 1);
 }
 
+/// What the agent works with from then on is what it was reloaded with (S0 8.2 `reload_config`).
+#[tokio::test]
+async fn a_reloaded_agent_works_with_the_new_configuration() {
+    let tells = || turn(json!([{ "say": "{{configuration}}" }]));
+    let (gateway, _folders, _sidecar) = playing(json!([tells(), { "waitForMessage": {} }, tells()])).await;
+    gateway.sees("turn_completed").await;
+    let mut new = config(json!({}));
+    new.composed_system_prompt = "Be brief.".into();
+    new.custom_tools = serde_json::from_value(json!([{
+        "name": "lint", "description": "Lints", "inputSchema": "{}", "serverUri": "stdio:///usr/bin/lint",
+    }]))
+    .unwrap();
+    let id = gateway.send(Command::ReloadConfig { config: Box::new(new) });
+    gateway.acknowledged(id, "done").await;
+    let id = gateway.send(message("and now?", MessagePriority::Queued));
+    gateway.acknowledged(id, "injected").await;
+    gateway.sees_nth("turn_completed", 2).await;
+    let said: Vec<_> = gateway.story().into_iter().filter(|s| s.contains("custom tools:")).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(!said[0].contains("Be brief.") && said[1].contains("Be brief."), "{said:?}");
+    assert!(said[1].contains("custom tools: lint"), "{said:?}");
+}
+
 #[tokio::test]
 async fn a_command_that_stays_in_the_queue_is_carried_out_once() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;

@@ -71,6 +71,7 @@ impl Stage {
             clock: system_clock(),
             wakes: Arc::new(NoWakes),
             fleet: None,
+            outside: pilothouse_functions::outside::Outside::default(),
         });
         let owner = UserId::parse("owner").unwrap();
         Self {

@@ -84,6 +84,8 @@ pub(crate) fn environment(function: &str, runtime_api: &str, cloud: &str) -> Vec
         ("PILOTHOUSE_TABLE", "test"),
         ("PILOTHOUSE_BUCKET", "test"),
         ("PILOTHOUSE_SECRET_ARN", "test"),
+        ("PILOTHOUSE_BUS", "test"),
+        ("PILOTHOUSE_TOPIC_ARN", "arn:aws:sns:eu-central-1:1:test"),
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into()

@@ -63,10 +63,10 @@ impl AgentSession {
         {
             match outstanding.received_at {
                 None => due.push((outstanding.sent_at + limits.received, Due::Received)),
-                Some(received) if !outstanding.late => {
-                    due.push((received + self.done_limit(limits), Due::Done));
+                // Counted anew when it was sent once more.
+                Some(received) => {
+                    due.push((received.max(outstanding.sent_at) + self.done_limit(limits), Due::Done));
                 }
-                Some(_) => {}
             }
         }
         if let Some(run) = &self.run {
@@ -225,16 +225,21 @@ impl AgentSession {
         vec![DomainEvent::MessageDispatched { message_id: message.message_id, command }]
     }
 
-    /// No `done` in time: pause and resume only notify; interrupt and stop end the process (ruling 12).
+    /// No `done` in time: interrupt and stop end the process; pause and resume only notify (ruling 12), and are sent once
+    /// more: a sidecar that did it, and whose word of it was lost, says it again (ruling 10).
     fn on_undone(&mut self, cx: &mut Occasion<'_>) -> Events {
         let Some(kind) = self.outstanding_kind() else { return Vec::new() };
-        if let Some(outstanding) = self.state.outstanding_mut() {
-            outstanding.late = true;
+        if !matches!(kind, LifecycleCommand::Pause | LifecycleCommand::Resume) {
+            return self.order_kill(true, cx);
         }
-        match kind {
-            LifecycleCommand::Pause | LifecycleCommand::Resume => vec![DomainEvent::CommandLate { kind }],
-            _ => self.order_kill(true, cx),
-        }
+        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Vec::new() };
+        let Some(outstanding) = self.state.outstanding_mut() else { return Vec::new() };
+        outstanding.attempt = outstanding.attempt.saturating_add(1);
+        outstanding.sent_at = cx.now;
+        let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
+        let told = std::mem::replace(&mut outstanding.late, true);
+        let late = (!told).then_some(DomainEvent::CommandLate { kind });
+        late.into_iter().chain([DomainEvent::CommandReissued { kind, command }]).collect()
     }
 
     /// No sidecar in time: Failed (ruling 12); unless there is no place for it, then it waits (ruling 23). One that found a

@@ -63,6 +63,7 @@ use crate::{
 /// nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_excessive_bools)] // facts of their own; what excludes each other is the state
 pub struct AgentSession {
     id: AgentSessionId,
     owner_id: UserId,

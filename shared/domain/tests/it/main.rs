@@ -7,9 +7,12 @@
 #![allow(clippy::redundant_closure_for_method_calls)]
 
 mod given;
+mod pool_model;
 mod properties;
+mod reference;
 mod scene;
 mod schedules;
 mod serde;
 mod skill_properties;
 mod transitions;
+mod two_phase;

@@ -72,6 +72,8 @@ pub(crate) struct Scene {
     pub(crate) last: Events,
     /// How the latest fact was taken.
     pub(crate) outcome: Option<Outcome>,
+    /// The hash of the key that an agent which starts now is given.
+    pub(crate) key: String,
 }
 
 pub(crate) fn usd(s: &str) -> Usd {
@@ -131,6 +133,10 @@ pub(crate) fn starts(id: &str) -> AgentFact {
 
 pub(crate) fn starts_with(id: &str, n: u128) -> AgentFact {
     AgentFact::TurnStarted { turn: turn(id), message: Some(message(n)) }
+}
+
+pub(crate) fn starts_with_id(id: &str, message: MessageId) -> AgentFact {
+    AgentFact::TurnStarted { turn: turn(id), message: Some(message) }
 }
 
 pub(crate) fn completes(id: &str) -> AgentFact {
@@ -247,7 +253,7 @@ impl Scene {
         let mut pool = SessionPool::default();
         pool.configure(1).unwrap();
         let conv = Conversation::new(session, SessionMessageQueue::default());
-        Self { conv, pool, now, ids, last, outcome: None }
+        Self { conv, pool, now, ids, last, outcome: None, key: "hash".to_owned() }
     }
 
     /// The sidecar is being launched.
@@ -348,8 +354,9 @@ impl Scene {
 
     pub(crate) fn tell(&mut self, fact: AgentFact) {
         let mut outcome = None;
+        let key = self.key.clone();
         self.commit::<SessionError>(|conv, cx| {
-            let observed = conv.observe(fact, "hash", cx);
+            let observed = conv.observe(fact, &key, cx);
             outcome = Some(observed.outcome);
             Ok(observed.events)
         })

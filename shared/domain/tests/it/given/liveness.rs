@@ -134,9 +134,12 @@ fn a_pause_that_takes_long_only_notifies() {
         scene
             .told(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(15 * 60))
-            .then_events(&["CommandLate"])
-            .when(|s| s.clock_with_heartbeats(60 * 60))
+            .then_events(&["CommandLate", "CommandReissued"])
+            .when(|s| s.clock_with_heartbeats(10 * 60))
             .then_events(&[])
+            // Its owner is told once. Its sidecar is asked again, for the word that it did it may be what was lost.
+            .when(|s| s.clock_with_heartbeats(60 * 60))
+            .then_events(&["CommandReissued"])
             .then_status(status)
             .told(AgentFact::CommandDone(kind, command))
             .then_status(then);

@@ -324,9 +324,11 @@ fn auto_continue_that_cannot_be_is_refused() {
             kind: ValidationType::TestsPassing,
             threshold: None,
             custom_command: None,
+            coverage_pattern: None,
         }],
         max_continuations: 0,
         current_continuation_count: 0,
+        validation_timeout_seconds: 600,
         is_enabled: true,
     };
     let wrong = TemplateContent { default_auto_continue_config: Some(config), ..content() };

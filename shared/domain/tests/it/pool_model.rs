@@ -1,0 +1,175 @@
+//! The pool against the simplest pool there is (S0 8.12, ruling 21): a set of those who have a slot, and a line.
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::session::SessionSettings;
+use pilothouse_domain::value::FailureReason;
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, Deadlines, DomainEvent as E, Occasion, RunId, Timestamp,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use uuid::Uuid;
+
+use crate::scene::{Ids, Scene};
+
+const SESSIONS: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Asks for the slot that the session wants.
+    Allocate(usize),
+    /// Its run ends, and the word of it comes twice.
+    End(usize),
+    /// It fails while its run lives on, and is retried.
+    FailAndRetry(usize),
+    /// It is cancelled, and another takes its place.
+    Replace(usize),
+    Configure(u32),
+    /// A run that has no slot gives one back.
+    ReleaseOther(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = 0..SESSIONS;
+    prop_oneof![
+        4 => who.clone().prop_map(Step::Allocate),
+        3 => who.clone().prop_map(Step::End),
+        2 => who.clone().prop_map(Step::FailAndRetry),
+        1 => who.clone().prop_map(Step::Replace),
+        1 => (1..4u32).prop_map(Step::Configure),
+        1 => who.prop_map(Step::ReleaseOther),
+    ]
+}
+
+struct Owner {
+    sessions: Vec<AgentSession>,
+    pool: SessionPool,
+    ids: Ids,
+    now: Timestamp,
+    // The model.
+    slots: BTreeMap<AgentSessionId, RunId>,
+    line: Vec<AgentSessionId>,
+    max: usize,
+}
+
+impl Owner {
+    fn new() -> Self {
+        let scene = Scene::new();
+        let mut owner = Self {
+            sessions: Vec::new(),
+            pool: SessionPool::default(),
+            ids: Ids(1000),
+            now: scene.now,
+            slots: BTreeMap::new(),
+            line: Vec::new(),
+            max: 2,
+        };
+        owner.pool.configure(2).unwrap();
+        owner.sessions = (0..SESSIONS).map(|_| owner.session()).collect();
+        owner
+    }
+
+    fn session(&mut self) -> AgentSession {
+        let settings = SessionSettings { max_retries: 1000, ..SessionSettings::default() };
+        let mut json = serde_json::to_value(Scene::with(settings).conv.session).unwrap();
+        self.ids.0 += 1;
+        json["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(self.ids.0))).unwrap();
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn first_able(&self) -> Option<AgentSessionId> {
+        self.line.iter().copied().find(|id| !self.slots.contains_key(id))
+    }
+
+    fn step(&mut self, step: Step) {
+        let mut cx = Occasion::new(self.now, Deadlines::default(), &mut self.ids);
+        match step {
+            Step::Allocate(who) => {
+                let session = &mut self.sessions[who];
+                let (id, wants) = (session.id(), session.slot_wanted().is_some());
+                let (allocation, events) = self.pool.allocate(session, &mut cx).unwrap();
+                let free = self.slots.len() < self.max && !self.slots.contains_key(&id);
+                let first = self.first_able().is_none_or(|able| able == id);
+                if !wants {
+                    assert_eq!(allocation, Allocation::NotWanted);
+                    self.line.retain(|other| *other != id);
+                } else if free && first {
+                    let Allocation::Allocated(run) = allocation else { panic!("{id} gets no slot") };
+                    assert!(events.iter().any(|e| matches!(e, E::SlotAllocated { .. })));
+                    self.line.retain(|other| *other != id);
+                    self.slots.insert(id, run);
+                } else {
+                    assert_eq!(allocation, Allocation::Waits);
+                    let news = !self.line.contains(&id);
+                    assert_eq!(events.iter().any(|e| matches!(e, E::PoolExhausted { .. })), news);
+                    self.line.extend(news.then_some(id));
+                }
+            }
+            Step::End(who) => {
+                let session = &mut self.sessions[who];
+                let Some(run) = session.run().map(|run| run.id) else { return };
+                session.record_run_ended(run, None, &mut cx).unwrap();
+                let events = self.pool.release(session.id(), run);
+                assert!(matches!(events[..], [E::SlotReleased { .. }]));
+                assert_eq!(self.pool.release(session.id(), run), Vec::new(), "a second release is none");
+                assert_eq!(self.slots.remove(&session.id()), Some(run));
+            }
+            Step::FailAndRetry(who) => {
+                let session = &mut self.sessions[who];
+                let _ = session.record_failure(FailureReason::AgentError, None, &cx);
+                session.retry(None, false, &cx).unwrap();
+            }
+            Step::Replace(who) => {
+                if let Some(run) = self.sessions[who].run().map(|run| run.id) {
+                    self.pool.release(self.sessions[who].id(), run);
+                }
+                let id = self.sessions[who].id();
+                assert_eq!(self.pool.leave_line(id), self.line.contains(&id));
+                self.line.retain(|other| *other != id);
+                self.slots.remove(&id);
+                self.sessions[who] = self.session();
+            }
+            Step::Configure(max) => {
+                self.max = max as usize;
+                let next = if self.slots.len() < self.max { self.first_able() } else { None };
+                let events = self.pool.configure(max).unwrap();
+                assert_eq!(events, vec![E::PoolConfigured { max_count: max, next }]);
+            }
+            Step::ReleaseOther(who) => {
+                let other = RunId::new(Uuid::from_u128(1));
+                assert_eq!(self.pool.release(self.sessions[who].id(), other), Vec::new());
+            }
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        let leases = self.pool.leases().iter().map(|(id, lease)| (*id, lease.run_id));
+        assert_eq!(leases.collect::<BTreeMap<_, _>>(), self.slots, "who has a slot");
+        let runs = self.sessions.iter().filter_map(|s| s.run().map(|run| (s.id(), run.id)));
+        assert_eq!(runs.collect::<BTreeMap<_, _>>(), self.slots, "a slot is held by a run, and by each");
+        let line: Vec<_> = self.pool.waiting().iter().map(|w| w.session_id).collect();
+        assert_eq!(line, self.line, "the line");
+        let next = if self.slots.len() < self.max { self.first_able() } else { None };
+        assert_eq!(self.pool.next_in_line(), next, "who is next");
+        assert_eq!(self.pool.can_allocate(), self.slots.len() < self.max);
+    }
+}
+
+#[test]
+fn the_pool_does_what_the_simplest_pool_does() {
+    let config =
+        Config { cases: 500, failure_persistence: None, rng_seed: RngSeed::Fixed(8_12), ..Config::default() };
+    let result = TestRunner::new(config).run(&prop::collection::vec(step(), 1..60), |steps| {
+        let mut owner = Owner::new();
+        for step in steps {
+            owner.step(step);
+        }
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}

@@ -1,0 +1,270 @@
+//! The reference model: S0 8.4 and the rulings once more, as simple as they can be said, and nothing of the aggregates'
+//! code. It knows what was asked, what was told, and what is said to have happened (the events); from these alone it says
+//! where a session has to stand, what its owner is refused, and in which order messages go out. [`crate::properties`]
+//! compares it with the aggregates after each step of a random life.
+
+mod kit;
+mod ledger;
+mod mail;
+mod walk;
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SubAgentStatus};
+use pilothouse_domain::value::PlanStatus;
+use pilothouse_domain::{DomainEvent as E, SubAgentId, Timestamp};
+
+use crate::scene::Scene;
+pub(crate) use kit::{Change, Kit};
+pub(crate) use ledger::Ledger;
+pub(crate) use mail::Mail;
+pub(crate) use walk::Walk;
+
+/// Everything that the model knows.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    pub(crate) walk: Walk,
+    pub(crate) mail: Mail,
+    pub(crate) ledger: Ledger,
+    pub(crate) kit: Kit,
+    pub(crate) retries: u32,
+    max_retries: u32,
+    pub(crate) reviewable: bool,
+    /// The key that the agent of the latest start was given.
+    key: Option<String>,
+    ended_at: Option<Timestamp>,
+    plan: Option<(u32, PlanStatus)>,
+    /// Subagents by their end.
+    subagents: BTreeMap<SubAgentId, (SubAgentStatus, Option<Timestamp>)>,
+    run_live: bool,
+}
+
+/// What was done in a step, as far as the events do not say it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// The agent told this; whether it waits.
+    Told { fact: &'a AgentFact, waits: bool },
+    /// A run that is over told this.
+    ToldLate(&'a AgentFact),
+    /// The owner sent a message, meant for this turn.
+    Sent(pilothouse_domain::MessageId, Option<&'a pilothouse_domain::TurnId>),
+    /// The owner moved a message.
+    Moved(pilothouse_domain::MessageId, usize),
+    /// The owner released a message.
+    Released(pilothouse_domain::MessageId),
+    /// The owner cleared the queue.
+    Cleared,
+    /// Everything else.
+    Other,
+}
+
+impl Reference {
+    pub(crate) fn of(scene: &Scene, max_retries: u32) -> Self {
+        let mut reference = Self {
+            walk: Walk::default(),
+            mail: Mail::default(),
+            ledger: Ledger::with_cap(100),
+            kit: Kit::default(),
+            retries: 0,
+            max_retries,
+            reviewable: false,
+            key: None,
+            ended_at: None,
+            plan: None,
+            subagents: BTreeMap::new(),
+            run_live: false,
+        };
+        reference.follow(Input::Other, scene);
+        reference
+    }
+
+    /// Takes a step, and compares.
+    pub(crate) fn step(&mut self, input: Input<'_>, scene: &Scene) {
+        self.follow(input, scene);
+        self.compare(scene);
+    }
+
+    fn follow(&mut self, input: Input<'_>, scene: &Scene) {
+        match input {
+            Input::Told { fact, waits } => {
+                self.mail.heard(fact, self.walk.has_turn_for_messages());
+                if waits {
+                    self.walk.defer(fact);
+                }
+                self.ledger.heard(fact);
+                self.meet(fact);
+            }
+            Input::ToldLate(fact) => {
+                self.ledger.heard(fact);
+                if matches!(fact, AgentFact::Used(_)) {
+                    self.meet(fact);
+                }
+            }
+            Input::Sent(id, turn) => self.mail.sent_for(id, turn.cloned()),
+            Input::Moved(id, position) => self.mail.moved(id, position),
+            Input::Released(id) => self.mail.released(id),
+            Input::Cleared => self.mail.held = false,
+            Input::Other => {}
+        }
+        self.walk.begin_step();
+        for event in &scene.last {
+            // What goes out is judged by where the session stands at that moment.
+            self.mail.happened(event, &self.walk, self.can_send());
+            self.walk.happened(event);
+            self.ledger.happened(event);
+            self.kit.happened(event);
+            self.remember(event, scene);
+        }
+    }
+
+    /// A sidecar is there, there is money, and between turns no new configuration is being loaded.
+    fn can_send(&self) -> bool {
+        let rests = matches!(self.walk.status, S::Idle | S::Interrupted);
+        self.run_live && !self.ledger.exhausted() && !(rests && self.kit.reloads.is_some())
+    }
+
+    /// Usage of a subagent that was not seen to start makes it known.
+    fn meet(&mut self, fact: &AgentFact) {
+        let known = match fact {
+            AgentFact::SubAgentStarted { subagent, .. } | AgentFact::SubAgentEnded { subagent, .. } => {
+                Some(subagent)
+            }
+            AgentFact::Used(report) => report.subagent.as_ref(),
+            _ => None,
+        };
+        if let Some(id) = known {
+            self.subagents.entry(id.clone()).or_insert((SubAgentStatus::Running, None));
+        }
+    }
+
+    fn remember(&mut self, event: &E, scene: &Scene) {
+        match event {
+            E::RunReady { .. } => self.run_live = true,
+            E::RunStopOrdered { .. } | E::RunEnded { .. } => self.run_live = false,
+            // `ApiKeyHash` is set on a start, and on nothing else.
+            E::SessionStarted { .. } => self.key = Some(scene.key.clone()),
+            E::OutputReady { .. } => self.reviewable = true,
+            E::Approved { .. } | E::Rejected { .. } => self.reviewable = false,
+            E::Retried { retry_count, .. } => {
+                self.retries += 1;
+                assert_eq!(*retry_count, self.retries);
+                self.reviewable = false;
+                self.ended_at = None;
+            }
+            E::PlanCreated {} => self.plan = Some((self.revision(), PlanStatus::Draft)),
+            E::PlanPendingApproval { version, requires_approval, .. } => {
+                assert_eq!(*version, self.revision(), "the plan's version");
+                let status =
+                    if *requires_approval { PlanStatus::PendingApproval } else { PlanStatus::Approved };
+                self.plan = Some((*version, status));
+            }
+            E::PlanApproved { .. } => self.decided(PlanStatus::Approved),
+            E::PlanRejected { .. } => self.decided(PlanStatus::Rejected),
+            E::SubAgentCompleted { sub_agent_id } => {
+                self.ended(sub_agent_id, SubAgentStatus::Completed, scene)
+            }
+            E::SubAgentFailed { sub_agent_id, .. } => self.ended(sub_agent_id, SubAgentStatus::Failed, scene),
+            _ => {}
+        }
+        if matches!(self.walk.status, S::Completed | S::Failed | S::Cancelled) {
+            self.ended_at.get_or_insert(scene.now);
+        }
+    }
+
+    /// A revision is written until it is shown; what follows is the next one (S0 8.5).
+    fn revision(&self) -> u32 {
+        match self.plan {
+            None => 1,
+            Some((version, PlanStatus::Draft)) => version,
+            Some((version, _)) => version + 1,
+        }
+    }
+
+    fn decided(&mut self, status: PlanStatus) {
+        let (version, _) = self.plan.expect("a plan is decided on");
+        self.plan = Some((version, status));
+    }
+
+    fn ended(&mut self, id: &SubAgentId, status: SubAgentStatus, scene: &Scene) {
+        let before = self.subagents.insert(id.clone(), (status, Some(scene.now)));
+        assert!(
+            matches!(before, Some((SubAgentStatus::Running, None))),
+            "{id} ended although it was {before:?}"
+        );
+    }
+
+    fn compare(&self, scene: &Scene) {
+        let session = &scene.conv.session;
+        assert_eq!(session.status(), self.walk.status, "status, after {:?}", scene.last);
+        assert_eq!(session.retry_count(), self.retries);
+        assert!(self.retries <= self.max_retries);
+        assert_eq!(session.api_key_hash(), self.key.as_deref(), "the key's hash");
+        assert_eq!(session.completed_at(), self.ended_at, "CompletedAt");
+        assert_eq!(session.has_pending_review(), self.reviewable, "HasPendingReview");
+        assert_eq!(session.turn().map(|turn| &turn.id), self.walk.turn.as_ref(), "the open turn");
+        let plan = session.plan().map(|plan| (plan.version, plan.status));
+        assert_eq!(plan, self.plan, "the plan");
+        let subagents = scene.conv.subagents.iter().map(|(id, s)| (id.clone(), (s.status, s.completed_at)));
+        assert_eq!(subagents.collect::<BTreeMap<_, _>>(), self.subagents, "subagents");
+        let requests: Vec<_> = session.pending_requests().iter().map(|r| r.id.clone()).collect();
+        assert_eq!(requests, self.walk.request_ids(), "open requests");
+        self.ledger.compare(scene);
+        assert_eq!(session.enabled_skill_ids(), self.kit.skills, "skills");
+        assert_eq!(session.reload().is_some(), self.kit.reloads.is_some(), "a reload");
+        self.mail.compare(scene, &self.walk, self.can_send());
+    }
+}
+
+/// What the owner asks of the session itself; messages are [`Mail::refuses`]'s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Interrupt,
+    Pause {
+        possible: bool,
+    },
+    Resume,
+    Cancel,
+    Close,
+    /// Approve or reject the latest output.
+    Review,
+    Retry,
+    /// A new cap, in cents.
+    Cap(u64),
+    Submit,
+    /// Answer or decide on the oldest request, or on one that is not there.
+    Decide {
+        there: bool,
+    },
+}
+
+impl Reference {
+    /// The code of the refusal, by S0 8.4 and the rulings; none where it is granted.
+    pub(crate) fn refuses(&self, asked: Asked) -> Option<&'static str> {
+        let status = self.walk.status;
+        let ended = matches!(status, S::Completed | S::Cancelled | S::ContextExhausted | S::Failed);
+        let invalid = Some("invalid-transition");
+        let spent = self.ledger.exhausted().then_some("budget-exhausted");
+        let starting = self.mail.turn_starts().then_some("turn-starting");
+        match asked {
+            Asked::Interrupt if matches!(status, S::Running | S::WaitingForInput | S::WaitingForApproval) => {
+                None
+            }
+            Asked::Pause { possible } if status == S::Running => (!possible).then_some("not-supported"),
+            Asked::Resume if status == S::Paused => spent,
+            Asked::Cancel if !ended => None,
+            Asked::Close if status == S::Idle => starting.or(self.reviewable.then_some("review-pending")),
+            Asked::Review if status == S::Idle => {
+                starting.or((!self.reviewable).then_some("nothing-to-review"))
+            }
+            Asked::Retry if status == S::Failed => {
+                spent.or((self.retries >= self.max_retries).then_some("retries-exhausted"))
+            }
+            Asked::Cap(_) if matches!(status, S::Completed | S::Cancelled | S::ContextExhausted) => invalid,
+            Asked::Cap(cents) => (cents <= self.ledger.spent()).then_some("cap-below-spend"),
+            Asked::Submit if !ended && status != S::Queued => None,
+            Asked::Decide { there: true } => spent,
+            Asked::Decide { there: false } => Some("request-over"),
+            _ => invalid,
+        }
+    }
+}

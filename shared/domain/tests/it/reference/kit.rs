@@ -1,0 +1,68 @@
+//! Skills of a session and their hot loading (S0 8.4 "`EnabledSkillIds` is only mutable when Status == Idle or
+//! Interrupted", rulings 25 and 29).
+
+use pilothouse_domain::session::AgentSessionStatus as S;
+use pilothouse_domain::{AgentSkillId, CommandId, DomainEvent as E};
+
+use super::Walk;
+
+/// What the session's agent is equipped with.
+#[derive(Debug, Default)]
+pub(crate) struct Kit {
+    pub(crate) skills: Vec<AgentSkillId>,
+    /// A reload is under way; by which command, if one was sent.
+    pub(crate) reloads: Option<Option<CommandId>>,
+}
+
+/// What its owner asks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change {
+    Enable(AgentSkillId),
+    Disable(AgentSkillId),
+    /// A new configuration is to be taken; whether there is a sidecar, and whether its adapter can.
+    Reload {
+        impossible: bool,
+    },
+}
+
+impl Kit {
+    pub(crate) fn happened(&mut self, event: &E) {
+        match event {
+            E::SessionSkillEnabled { skill_id } => self.skills.push(*skill_id),
+            E::SessionSkillDisabled { skill_id } => self.skills.retain(|skill| skill != skill_id),
+            E::ReloadRequested { command } => self.reloads = Some(command.map(|command| command.command_id)),
+            E::CommandRefused { command_id, .. } => {
+                self.reloads = self.reloads.filter(|reload| *reload != Some(*command_id));
+            }
+            E::Reloaded {}
+            | E::RunEnded { .. }
+            | E::CancelRequested { .. }
+            | E::Cancelled {}
+            | E::Closed {}
+            | E::Approved { .. }
+            | E::Failed { .. }
+            | E::ContextExhausted { .. }
+            | E::VoluntaryHandoff { .. } => self.reloads = None,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn refuses(&self, change: Change, walk: &Walk, turn_starts: bool) -> Option<&'static str> {
+        if !matches!(walk.status, S::Idle | S::Interrupted) {
+            return Some("invalid-transition");
+        }
+        if turn_starts {
+            return Some("turn-starting");
+        }
+        if self.reloads.is_some() {
+            return Some("reload-under-way");
+        }
+        match change {
+            Change::Enable(skill) => {
+                (!self.skills.contains(&skill) && self.skills.len() >= 20).then_some("too-many-skills")
+            }
+            Change::Disable(skill) => (!self.skills.contains(&skill)).then_some("skill-not-enabled"),
+            Change::Reload { impossible } => impossible.then_some("not-supported"),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Where a session stands: S0 8.4 "Status transitions are strictly controlled", one arm an arrow. Each arrow is announced
+//! by its event; an event that has no arrow from where the session stands is a violation.
+
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
+use pilothouse_domain::{DomainEvent as E, ToolCallId};
+
+/// What waits while a request is under way (ruling 17), as far as it decides where that ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Deferred {
+    TurnStart,
+    TurnEnd,
+    Request(ToolCallId),
+    Other,
+}
+
+/// The status, the open turn, and what the agent waits for.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    pub(crate) status: S,
+    /// The turn that is open; none is known between a start and its `turn_started`.
+    pub(crate) turn: Option<pilothouse_domain::TurnId>,
+    /// Open requests, oldest first, and whether each is a plan.
+    requests: Vec<(ToolCallId, bool)>,
+    deferred: Vec<Deferred>,
+    /// The step confirmed an interrupt: turns that it reports then are over already.
+    interrupted: bool,
+    /// An answer went out to the agent that may not have got it (rulings 12 and 26).
+    answered: bool,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self {
+            status: S::Queued,
+            turn: None,
+            requests: Vec::new(),
+            deferred: Vec::new(),
+            interrupted: false,
+            answered: false,
+        }
+    }
+}
+
+impl Walk {
+    pub(crate) fn begin_step(&mut self) {
+        self.interrupted = false;
+    }
+
+    pub(crate) fn request_ids(&self) -> Vec<ToolCallId> {
+        self.requests.iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(crate) fn defer(&mut self, fact: &AgentFact) {
+        self.deferred.push(match fact {
+            AgentFact::TurnStarted { .. } => Deferred::TurnStart,
+            AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. } => {
+                Deferred::TurnEnd
+            }
+            AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } => {
+                Deferred::Request(request.clone())
+            }
+            _ => Deferred::Other,
+        });
+    }
+
+    /// The latest that waits of turns is an end.
+    fn turn_had_ended(&self) -> bool {
+        let of_turns =
+            self.deferred.iter().rev().find(|d| matches!(d, Deferred::TurnStart | Deferred::TurnEnd));
+        of_turns == Some(&Deferred::TurnEnd)
+    }
+
+    /// A message that the agent takes now joins what it is at, and starts nothing (ruling 29).
+    pub(crate) fn has_turn_for_messages(&self) -> bool {
+        self.status == S::Running || (self.turn.is_some() && !self.turn_had_ended())
+    }
+
+    #[track_caller]
+    fn go(&mut self, from: &[S], to: S, event: &E) {
+        assert!(from.contains(&self.status), "{} although the session is {}", event.name(), self.status);
+        self.status = to;
+        if matches!(to, S::Idle | S::Interrupted | S::Queued) || to.is_terminal() {
+            self.turn = None;
+        }
+        let in_between = matches!(to, S::Interrupting | S::Pausing | S::Resuming | S::Cancelling | S::Paused);
+        if !in_between {
+            self.deferred.clear();
+        }
+    }
+
+    /// Closes a request; the agent goes on when it was the last (ruling 26).
+    fn close(&mut self, id: &ToolCallId, then: S) {
+        let before = self.requests.len();
+        self.requests.retain(|(open, _)| open != id);
+        self.deferred.retain(|d| *d != Deferred::Request(id.clone()));
+        let waits = matches!(self.status, S::WaitingForInput | S::WaitingForApproval);
+        if !waits || before == self.requests.len() {
+            return;
+        }
+        self.status = match self.requests.first() {
+            None => then,
+            Some((_, false)) => S::WaitingForInput,
+            Some((_, true)) => S::WaitingForApproval,
+        };
+        if self.status == S::Idle {
+            self.turn = None;
+        }
+    }
+
+    fn open(&mut self, id: &ToolCallId, plan: bool, event: &E) {
+        let kind = |plan| if plan { S::WaitingForApproval } else { S::WaitingForInput };
+        if !self.requests.iter().any(|(open, _)| open == id) && self.requests.len() < 20 {
+            self.requests.push((id.clone(), plan));
+        }
+        let to = kind(self.requests.first().is_some_and(|(_, plan)| *plan));
+        self.go(&[S::Running, S::WaitingForInput, S::WaitingForApproval], to, event);
+    }
+
+    pub(crate) fn happened(&mut self, event: &E) {
+        const WAITS: [S; 2] = [S::WaitingForInput, S::WaitingForApproval];
+        const ALIVE: [S; 7] = [
+            S::Queued,
+            S::Running,
+            S::Interrupted,
+            S::Paused,
+            S::WaitingForInput,
+            S::WaitingForApproval,
+            S::Idle,
+        ];
+        let at_work = [S::Running, WAITS[0], WAITS[1]];
+        match event {
+            E::SessionStarted { .. } => self.go(&[S::Queued], S::Running, event),
+            // Turns that had ended before the interrupt was confirmed are reported after it.
+            E::TurnStarted { .. } | E::TurnCompleted { .. } | E::OutputReady { .. } if self.interrupted => {}
+            E::TurnStarted { turn_id, .. } => {
+                self.go(&[S::Idle, S::Interrupted, S::Running], S::Running, event);
+                self.turn = Some(turn_id.clone());
+            }
+            E::TurnCompleted { .. } => self.go(&at_work, S::Idle, event),
+            E::OutputReady { .. } => self.go(&[S::Running, WAITS[0], WAITS[1], S::Idle], S::Idle, event),
+            E::InterruptRequested { .. } => self.go(&at_work, S::Interrupting, event),
+            E::Interrupted {} => {
+                let to = if self.turn_had_ended() { S::Idle } else { S::Interrupted };
+                self.go(&[S::Interrupting], to, event);
+                self.interrupted = true;
+            }
+            E::PauseRequested { .. } => self.go(&[S::Running], S::Pausing, event),
+            E::Paused {} => self.go(&[S::Pausing], S::Paused, event),
+            E::ResumeRequested { .. } => self.go(&[S::Paused], S::Resuming, event),
+            E::Resumed {} => self.go(&[S::Resuming], S::Running, event),
+            E::ResumeAbandoned {} => self.go(&[S::Resuming], S::Paused, event),
+            E::CancelRequested { .. } => self.go(&ALIVE, S::Cancelling, event),
+            E::Cancelled {} => self.go(&[S::Cancelling], S::Cancelled, event),
+            E::WaitingForInput { request_id, .. } => self.open(request_id, false, event),
+            E::PlanPendingApproval { request_id, requires_approval: true, .. } => {
+                self.open(request_id, true, event)
+            }
+            // Without a sidecar that waits for it, the answer begins a turn of its own (ruling 26).
+            E::InputReceived { request_id, command, .. }
+            | E::PlanApproved { request_id, command }
+            | E::PlanRejected { request_id, command, .. } => {
+                self.close(request_id, if command.is_some() { S::Running } else { S::Idle });
+                self.answered |= command.is_some();
+            }
+            E::RequestClosed { request_id } => self.close(request_id, S::Running),
+            E::ContextExhausted { .. } | E::VoluntaryHandoff { .. } => {
+                self.go(&[S::Running], S::ContextExhausted, event)
+            }
+            E::Approved { .. } | E::Closed {} => self.go(&[S::Idle], S::Completed, event),
+            E::Rejected { .. } => self.go(&[S::Idle], S::Failed, event),
+            E::Failed { .. } if self.status == S::Failed => {}
+            E::Failed { .. } => {
+                let intermediate = [S::Interrupting, S::Pausing, S::Resuming];
+                self.go(&[&ALIVE[..], &intermediate[..]].concat(), S::Failed, event);
+            }
+            E::Retried { .. } => self.go(&[S::Failed], S::Queued, event),
+            // A hibernated session has no turn that could go on; its process has taken it along.
+            E::RunEnded { status, .. } => {
+                let unheard = self.answered && matches!(self.status, S::Running | S::Interrupted);
+                if unheard && *status == S::Idle {
+                    // The answer that it never had goes as a message, which begins a turn of its own.
+                    self.go(&[S::Running, S::Interrupted], S::Idle, event);
+                }
+                self.answered = false;
+                assert_eq!(*status, self.status);
+                let kept = matches!(
+                    status,
+                    S::Idle | S::Interrupted | S::Paused | S::WaitingForInput | S::WaitingForApproval
+                );
+                if !kept {
+                    self.turn = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}

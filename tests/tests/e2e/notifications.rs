@@ -1,0 +1,168 @@
+//! What owners and other contexts are told (S0 8.10, ruling 37).
+
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt as _;
+use pilothouse_tests::{PATIENCE, Session};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+use crate::scripts::{short, with_output};
+use crate::server::{Server, started};
+
+/// Notifications of the default owner once there are so many.
+async fn until_notified(server: &Server, session: &Session, count: usize) -> Vec<Value> {
+    session
+        .until_within(PATIENCE, "the notifications", async || {
+            let all = server.api().all("/api/notifications").await;
+            (all.len() >= count).then_some(all)
+        })
+        .await
+}
+
+/// The feed of the default owner from a cursor to its end, and the cursor there.
+async fn feed(server: &Server, after: &str) -> (Vec<Value>, String) {
+    let (mut items, mut after) = (Vec::new(), after.to_owned());
+    loop {
+        let page = server.api().get(&format!("/api/events?limit=3&after={after}")).await.expect(200).body;
+        items.extend(page["items"].as_array().unwrap().iter().cloned());
+        after = page["cursor"].as_str().unwrap().to_owned();
+        if page["more"] == false {
+            return (items, after);
+        }
+    }
+}
+
+/// An owner is notified of what S0 8.10 names, once, also when the server is killed in between; and reads it.
+#[tokio::test]
+async fn an_owner_is_notified_once_and_reads() {
+    let mut server = Server::start(1).await;
+    let session = started(&server, &with_output()).await;
+    let view = session.until("output", |v| v["hasPendingReview"] == true).await;
+    server.restart().await;
+    session.post("/approve", json!({ "outputId": view["output"]["outputId"] })).await.expect(200);
+    let all = until_notified(&server, &session, 2).await;
+    let kinds: Vec<_> = all.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["session-completed", "output-ready"], "newest first, each once: {all:#?}");
+    assert!(all.iter().all(|one| one["sessionId"] == session.id.as_str()));
+    server.restart().await;
+    assert_eq!(server.api().all("/api/notifications").await, all, "nothing is told twice");
+
+    let unread = async || server.api().all("/api/notifications?unread=true").await;
+    assert_eq!(unread().await, all);
+    let first = all[1]["sequence"].as_u64().unwrap();
+    let read =
+        server.api().post(&format!("/api/notifications/{first}/read"), json!({})).await.expect(200).body;
+    assert!(read["readAt"].is_string());
+    let again = server.api().post(&format!("/api/notifications/{first}/read"), json!({})).await.expect(200);
+    assert_eq!(again.body, read, "the first time stays");
+    assert_eq!(unread().await, [all[0].clone()]);
+    let marked = server.api().post("/api/notifications/read", json!({})).await.expect(200).body;
+    assert_eq!(marked, json!({ "read": 1, "more": false }));
+    assert_eq!(unread().await, [] as [Value; 0]);
+
+    let stranger = server.api_of("someone-else");
+    assert_eq!(stranger.all("/api/notifications").await, [] as [Value; 0]);
+    let path = format!("/api/notifications/{first}/read");
+    stranger.post(&path, json!({})).await.refused(404, "not-found");
+    server.api().get("/api/notifications?unread=perhaps").await.refused(422, "validation-failed");
+}
+
+/// Other contexts are told in order and without gaps of what they have not seen; a cursor goes on exactly there.
+#[tokio::test]
+async fn the_feed_goes_on_after_any_cursor() {
+    let mut server = Server::start(1).await;
+    let session = started(&server, &with_output()).await;
+    session.until("output", |v| v["hasPendingReview"] == true).await;
+    until_notified(&server, &session, 1).await;
+    let (first, cursor) = feed(&server, "0").await;
+    let names: Vec<_> = first.iter().map(|one| one["type"].as_str().unwrap()).collect();
+    for name in ["AgentSessionCreatedEvent", "AgentSessionStartedEvent", "AgentSessionOutputReadyEvent"] {
+        assert_eq!(names.iter().filter(|told| **told == name).count(), 1, "{name} in {names:?}");
+    }
+    for one in &first {
+        assert_eq!(one["source"], "pilothouse.agents");
+        assert_eq!(one["detail"]["sessionId"], session.id.as_str(), "{one}");
+        assert_eq!(one["detail"].get("command"), None);
+        let (rest, _) = feed(&server, &one["sequence"].to_string()).await;
+        let expected: Vec<_> = first
+            .iter()
+            .filter(|other| other["sequence"].as_u64() > one["sequence"].as_u64())
+            .cloned()
+            .collect();
+        assert_eq!(rest, expected);
+    }
+    let ids: BTreeSet<_> = first.iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), first.len());
+    assert_eq!(feed(&server, &cursor).await, (Vec::new(), cursor.clone()), "nothing new");
+
+    server.restart().await;
+    let agent = server.api_with(Some(session.api_key().to_owned()));
+    let body = json!({ "title": "Cover it", "priority": "Low", "linkedTaskId": "T-1" });
+    let task = agent.post("/api/agent/tasks", body).await.expect(201).body["taskId"].clone();
+    let told = session
+        .until_within(PATIENCE, "the task in the feed", async || {
+            let (new, _) = feed(&server, &cursor).await;
+            new.into_iter().find(|one| one["type"] == "AgentApiTaskCreatedEvent")
+        })
+        .await;
+    assert_eq!(told["detail"]["createdTaskId"], task);
+    assert_eq!(
+        (&told["detail"]["title"], &told["detail"]["linkedTaskId"], &told["detail"]["source"]),
+        (&json!("Cover it"), &json!("T-1"), &json!("AgentApi"))
+    );
+    assert_eq!(server.api_of("someone-else").get("/api/events").await.expect(200).body["items"], json!([]));
+    server.api().get("/api/events?after=yesterday").await.refused(422, "validation-failed");
+}
+
+/// A live stream tells notifications as they come, and one that is opened with a cursor those that it missed.
+#[tokio::test]
+async fn notifications_are_pushed_live() {
+    let server = Server::start(1).await;
+    if server.in_cloud() {
+        return; // There, clients ask for the list, or listen to the topic.
+    }
+    let open = async |after: &str| {
+        let url = format!("{}/ws/notifications{after}", server.url().replacen("http", "ws", 1));
+        let mut request = url.into_client_request().unwrap();
+        let token = format!("Bearer {}", server.token("local"));
+        request.headers_mut().insert("authorization", token.parse().unwrap());
+        connect_async(request).await.unwrap().0
+    };
+    let mut live = open("").await;
+    let mut next = async || loop {
+        let message = timeout(PATIENCE, live.next()).await.unwrap().unwrap().unwrap();
+        if let Ok(text) = message.to_text()
+            && let Ok(value) = serde_json::from_str::<Value>(text)
+        {
+            return value;
+        }
+    };
+    assert_eq!(next().await["type"], "caught_up");
+    let session = started(&server, &with_output()).await;
+    let told = next().await;
+    assert_eq!((&told["type"], &told["data"]["kind"]), (&json!("notification"), &json!("output-ready")));
+    let before = told["cursor"].as_str().unwrap().parse::<u64>().unwrap() - 1;
+    let mut late = open(&format!("?after={before}")).await;
+    let first = timeout(PATIENCE, late.next()).await.unwrap().unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(first.to_text().unwrap()).unwrap(), told);
+    session.until("output", |v| v["hasPendingReview"] == true).await;
+}
+
+/// A session that ends without anything to tell its owner notifies of nothing, and is in the feed all the same.
+#[tokio::test]
+async fn what_is_no_news_to_its_owner_does_not_notify() {
+    let server = Server::start(1).await;
+    let session = started(&server, &short()).await;
+    session.until_status("Idle").await;
+    session.post("/close", json!({})).await.expect(200);
+    session
+        .until_within(PATIENCE, "the end in the feed", async || {
+            let (all, _) = feed(&server, "0").await;
+            all.into_iter().find(|one| one["type"] == "AgentSessionClosedEvent")
+        })
+        .await;
+    assert_eq!(server.api().all("/api/notifications").await, [] as [Value; 0]);
+}

@@ -1,0 +1,210 @@
+//! Webhooks to a real receiver (ruling 37): signed, tried again, given up.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use http::{HeaderMap, StatusCode};
+use pilothouse_tests::PATIENCE;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::scripts::with_output;
+use crate::server::{Server, started};
+
+/// What a receiver got.
+#[derive(Clone)]
+struct Got {
+    id: String,
+    timestamp: String,
+    signature: String,
+    body: String,
+}
+
+/// An endpoint on this machine that answers as it is told: each of the first answers once, then the last for ever.
+struct Receiver {
+    url: String,
+    got: Arc<Mutex<Vec<Got>>>,
+}
+
+#[derive(Clone)]
+struct Answers {
+    got: Arc<Mutex<Vec<Got>>>,
+    answers: Arc<Vec<u16>>,
+}
+
+async fn receive(
+    State(state): State<Answers>,
+    headers: HeaderMap,
+    body: String,
+) -> (StatusCode, [(&'static str, &'static str); 1]) {
+    let header = |name: &str| headers.get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
+    let mut got = state.got.lock().unwrap();
+    got.push(Got {
+        id: header("webhook-id"),
+        timestamp: header("webhook-timestamp"),
+        signature: header("webhook-signature"),
+        body,
+    });
+    let status = state.answers.get(got.len() - 1).or(state.answers.last()).copied().unwrap();
+    (StatusCode::from_u16(status).unwrap(), [("location", "/elsewhere")])
+}
+
+impl Receiver {
+    async fn answering(answers: &[u16]) -> Self {
+        let got: Arc<Mutex<Vec<Got>>> = Arc::default();
+        let state = Answers { got: Arc::clone(&got), answers: Arc::new(answers.to_vec()) };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hooks", listener.local_addr().unwrap());
+        let router = Router::new().route("/hooks", post(receive)).with_state(state);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, got }
+    }
+
+    fn got(&self) -> Vec<Got> {
+        self.got.lock().unwrap().clone()
+    }
+}
+
+/// As Standard Webhooks has receivers check it, with nothing but the secret that was shown.
+fn is_signed(got: &Got, secret: &str) -> bool {
+    let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key).unwrap();
+    mac.update(format!("{}.{}.{}", got.id, got.timestamp, got.body).as_bytes());
+    got.signature == format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+/// What an endpoint does not take is sent again under the same id, signed anew; the attempts are listed.
+#[tokio::test]
+async fn a_delivery_is_signed_and_tried_again() {
+    let mut server = Server::start(20).await;
+    if server.in_cloud() {
+        return; // Functions of a cloud reach no receiver of a test.
+    }
+    let receiver = Receiver::answering(&[500, 302, 200]).await;
+    let body =
+        json!({ "url": receiver.url, "events": ["AgentSessionOutputReadyEvent"], "description": "Mine" });
+    let register = async |server: &Server| {
+        let bytes = Some(body.to_string().into_bytes());
+        server
+            .api()
+            .send(Method::POST, "/api/webhooks", &[("Idempotency-Key", "k")], bytes)
+            .await
+            .expect(201)
+            .body
+    };
+    let registered = register(&server).await;
+    assert_eq!(register(&server).await, registered, "the secret is derived again");
+    let (id, secret) =
+        (registered["webhook"]["id"].as_str().unwrap(), registered["secret"].as_str().unwrap());
+    let listed = server.api().get("/api/webhooks").await.expect(200);
+    assert_eq!(listed.body["items"], json!([registered["webhook"]]));
+    assert!(!listed.text.contains("whsec_"), "it is shown once");
+
+    let path = format!("/api/webhooks/{id}/deliveries");
+    let session = started(&server, &with_output()).await;
+    session
+        .until_within(PATIENCE, "the first attempt", async || {
+            (!server.api().all(&path).await.is_empty()).then_some(())
+        })
+        .await;
+    server.restart().await;
+    let delivery = session
+        .until_within(PATIENCE, "the delivery", async || {
+            let all = server.api().all(&path).await;
+            all.into_iter().find(|one| one["state"] == "delivered")
+        })
+        .await;
+    let statuses: Vec<_> =
+        delivery["attempts"].as_array().unwrap().iter().filter_map(|a| a["status"].as_u64()).collect();
+    // An attempt whose server is killed before it is recorded is made again.
+    assert_eq!((statuses.first(), statuses.last()), (Some(&500), Some(&200)), "{delivery}");
+    assert!(
+        statuses.len() >= 2 && statuses.len() <= receiver.got().len(),
+        "redirects are not followed: {delivery}"
+    );
+    let got = receiver.got();
+    assert!(got.len() >= 3);
+    assert!(got.iter().all(|got| is_signed(got, secret)));
+    let ids: BTreeSet<_> = got.iter().map(|got| got.id.as_str()).collect();
+    assert_eq!(ids, BTreeSet::from([delivery["id"].as_str().unwrap()]));
+    let told: Value = serde_json::from_str(&got[0].body).unwrap();
+    assert_eq!(told["type"], "AgentSessionOutputReadyEvent");
+    assert_eq!(told["data"]["sessionId"], session.id.as_str());
+    assert_eq!(server.api().all(&path).await.len(), 1, "it is told of what it wants alone");
+    let stranger = server.api_of("someone-else");
+    assert_eq!(stranger.get("/api/webhooks").await.expect(200).body["items"], json!([]));
+    stranger.get(&path).await.refused(404, "not-found");
+    stranger.delete(&format!("/api/webhooks/{id}")).await.refused(404, "not-found");
+    server.api().delete(&format!("/api/webhooks/{id}")).await.expect(204);
+    server.api().delete(&format!("/api/webhooks/{id}")).await.refused(404, "not-found");
+}
+
+/// An endpoint that takes nothing is given up after eight attempts; its owner is told, and can enable it again.
+#[tokio::test]
+async fn an_endpoint_that_takes_nothing_is_given_up() {
+    // Eight hours pass in six seconds.
+    let server = Server::start(5000).await;
+    if server.in_cloud() {
+        return;
+    }
+    let receiver = Receiver::answering(&[503]).await;
+    let body = json!({ "url": receiver.url, "events": ["AgentSkillCreatedEvent"] });
+    let id = server.api().post("/api/webhooks", body).await.expect(201).body["webhook"]["id"].clone();
+    let id = id.as_str().unwrap();
+    let skill = json!({ "name": "First", "description": "Nobody hears of it." });
+    server.api().post("/api/agents/skills", skill).await.expect(201);
+    // A handle that waits; there is no session behind it.
+    let session = server.api().session("01900000-0000-7000-8000-00000000ffff");
+    let webhook = session
+        .until_within(PATIENCE, "the end of patience", async || {
+            let all = server.api().get("/api/webhooks").await.expect(200).body;
+            all["items"].as_array().unwrap().iter().find(|one| one.get("disabled").is_some()).cloned()
+        })
+        .await;
+    assert_eq!(receiver.got().len(), 8);
+    assert_eq!(webhook["disabled"]["reason"], "AgentSkillCreatedEvent could not be delivered in 8 attempts");
+    let deliveries = server.api().all(&format!("/api/webhooks/{id}/deliveries")).await;
+    assert_eq!((deliveries.len(), &deliveries[0]["state"]), (1, &json!("failed")));
+    let told = server.api().all("/api/notifications").await;
+    let told: Vec<_> = told.iter().filter(|one| one["kind"] == "webhook-disabled").collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0]["text"].as_str().unwrap().contains(&receiver.url));
+    let enabled = server.api().post(&format!("/api/webhooks/{id}/enable"), json!({})).await.expect(200).body;
+    assert_eq!(enabled.get("disabled"), None);
+}
+
+/// Where a webhook must not lead, it is not registered.
+#[tokio::test]
+async fn webhooks_lead_nowhere_but_within_reach() {
+    let server = Server::start(1).await;
+    for url in [
+        "http://example.com/hooks",
+        "ftp://example.com",
+        "https://169.254.169.254/latest",
+        "https://10.0.0.1/",
+        "https://[fd00::1]/",
+        "https://user@example.com/",
+        "https://2130706433/",
+        "http://192.168.1.1/",
+        "nonsense",
+    ] {
+        let refused = server.api().post("/api/webhooks", json!({ "url": url })).await;
+        assert_eq!(refused.refused(422, "validation-failed").violated(), ["url"], "{url}");
+    }
+    let unknown = json!({ "url": "https://example.com", "events": ["Nonsense"], "colour": "red" });
+    let refused = server.api().post("/api/webhooks", unknown).await.refused(422, "validation-failed");
+    assert_eq!(refused.violated(), ["colour", "events"]);
+    assert_eq!(server.api().get("/api/webhooks").await.expect(200).body["items"], json!([]));
+    for _ in 0..20 {
+        server.api().post("/api/webhooks", json!({ "url": "https://example.com/" })).await.expect(201);
+    }
+    let one_more = server.api().post("/api/webhooks", json!({ "url": "https://example.com/" })).await;
+    one_more.refused(422, "validation-failed");
+}
