@@ -32,7 +32,7 @@ async fn a_session_has_the_defaults_of_its_template() {
         (&session["budget"]["hardCapUsd"], &session["budget"]["warnAtPercent"]),
         (&json!("2"), &json!(60))
     );
-    assert_eq!(session["autoContinue"]["maxContinuations"], 2);
+    assert_eq!(session["autoContinueConfig"]["maxContinuations"], 2);
 
     let own = json!({ "modelId": "large", "budgetCapUsd": "5", "adapter": "script" });
     let session = stage.post("/sessions", start(&path, own)).await.expect(201)["session"].take();
