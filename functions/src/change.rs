@@ -346,30 +346,28 @@ impl App {
         loaded: &LoadedConversation,
         events: &Events,
     ) -> Result<(), Problem> {
-        self.record_new_messages(commit, loaded, events)?;
+        record_new_messages(commit, loaded, events)?;
         let begun = SessionChain::begun_by(events, &loaded.conversation.session, self.now());
         let Some((chain, of_chain)) = begun else { return Ok(()) };
         let cause = Cause::Reaction { function: "begin-chain".to_owned() };
         self.record_owned(commit, &LoadedOwned::new(chain), cause, of_chain)
     }
+}
 
-    /// The records that make sending idempotent by `messageId` (ruling 28).
-    fn record_new_messages(
-        &self,
-        commit: &mut Commit,
-        loaded: &LoadedConversation,
-        events: &Events,
-    ) -> Result<(), Problem> {
-        let conversation = &loaded.conversation;
-        for event in events {
-            let DomainEvent::MessageEnqueued { message_id, .. } = event else { continue };
-            let closed = || conversation.closed_messages.iter().find(|m| m.message_id == *message_id);
-            if let Some(message) = conversation.queue.get(*message_id).or_else(closed) {
-                let hash =
-                    message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());
-                commit.new_message(conversation.session.id(), *message_id, &SentMessage { hash })?;
-            }
+/// The records that make sending idempotent by `messageId` (ruling 28).
+fn record_new_messages(
+    commit: &mut Commit,
+    loaded: &LoadedConversation,
+    events: &Events,
+) -> Result<(), Problem> {
+    let conversation = &loaded.conversation;
+    for event in events {
+        let DomainEvent::MessageEnqueued { message_id, .. } = event else { continue };
+        let closed = || conversation.closed_messages.iter().find(|m| m.message_id == *message_id);
+        if let Some(message) = conversation.queue.get(*message_id).or_else(closed) {
+            let hash = message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());
+            commit.new_message(conversation.session.id(), *message_id, &SentMessage { hash })?;
         }
-        Ok(())
     }
+    Ok(())
 }

@@ -49,12 +49,12 @@ pub fn detail(chain: &ChainView, style: Style, now: Timestamp) -> String {
         style.dim(&summary.id.to_string())
     );
     let ended = summary.completed_at.map(|at| format!(", ended {}", time::ago(at, now))).unwrap_or_default();
-    out.push_str(&format!(
+    out.extend([format!(
         "{}, spent {}, began {}{ended}\n\n",
         style.paint(paint(summary.status), &summary.status.to_string()),
         money::usd(summary.total_cost_usd),
         time::ago(summary.created_at, now)
-    ));
+    )]);
     let mut table = Table::new(&[">#", "SESSION", "STATUS", "NAME", ">SPENT", "JOINED"]);
     for session in &chain.sessions {
         table.row(vec![
@@ -86,7 +86,7 @@ fn document(view: &HandoffView, style: Style) -> String {
         [("Done", &view.summary), ("Remains", &view.remaining_work), ("Decided", &view.key_decisions)];
     for (name, text) in parts {
         if let Some(text) = text {
-            out.push_str(&format!("{} {}\n", style.dim(&format!("{name:<8}")), clean(text)));
+            out.extend([style.dim(&format!("{name:<8}")), " ".to_owned(), clean(text), "\n".to_owned()]);
         }
     }
     out

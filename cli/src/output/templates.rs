@@ -66,7 +66,7 @@ pub fn show(template: &TemplateView, _: Style, _: Timestamp) -> String {
     lines.extend(rules.iter().map(|rule| ("rule", rule.clone())));
     lines.extend(template.schedule.iter().flat_map(schedule));
     lines.extend(template.system_prompt.iter().map(|prompt| ("prompt", prompt.clone())));
-    lines.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect()
+    lines.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect::<Vec<_>>().concat()
 }
 
 fn schedule(schedule: &ScheduleView) -> Vec<(&'static str, String)> {

@@ -134,7 +134,8 @@ async fn react_to_session(app: &App, pointer: SessionPointer) -> Result<(), Prob
         )));
     };
     let span = trace::begin(pointer.traceparent, || about("react", "reactions.fifo", entry));
-    let outcome = span.run(react_to(app, entry)).await;
+    // All reactions make a large future: on the heap, so that what waits for it is none.
+    let outcome = span.run(Box::pin(react_to(app, entry))).await;
     span.end(outcome.as_ref().err().map(|problem| problem as _));
     outcome
 }

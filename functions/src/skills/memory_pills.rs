@@ -37,17 +37,21 @@ pub async fn handle(
     let skill = app.store.owned::<AgentSkill>(&owner, id).await?.ok_or_else(no_skill)?.value;
     let mut pills: Vec<MemoryPill> = skill.active_pills().to_vec();
     pills.retain(|pill| statuses.contains(&pill.status) && before.is_none_or(|before| pill.id < before));
-    let last = before.map(|before| before.to_string());
+    let oldest = before.map(|before| before.to_string());
     for status in statuses.into_iter().filter(|status| *status != MemoryPillStatus::Active) {
-        let more =
-            app.store.departed::<AgentSkill, MemoryPill>(id, status.group(), last.as_deref(), page.limit + 1);
+        let more = app.store.departed::<AgentSkill, MemoryPill>(
+            id,
+            status.group(),
+            oldest.as_deref(),
+            page.limit + 1,
+        );
         for pill in more.await? {
             if pills.iter().all(|known| known.id != pill.id) {
                 pills.push(pill);
             }
         }
     }
-    pills.sort_by(|a, b| b.id.cmp(&a.id));
+    pills.sort_by_key(|pill| std::cmp::Reverse(pill.id));
     let more = pills.len() > page.limit;
     pills.truncate(page.limit);
     let next = pills.last().filter(|_| more).map(|pill| Position {

@@ -87,7 +87,7 @@ impl Event {
             found.rule.classify_as
         );
         for (name, value) in &self.event {
-            text.push_str(&format!("\n{name}: {value}"));
+            text.extend(["\n", name.as_str(), ": ", value.as_str()]);
         }
         Ok(NewMessage {
             message_id: MessageId::new(FreshIds.fresh()),

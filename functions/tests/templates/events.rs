@@ -18,7 +18,9 @@ async fn triage() -> (Stage, String) {
 
 fn event(subject: &str, more: Value) -> Value {
     let mut fields = json!({ "subject": subject, "from": "jo@example.com" });
-    fields.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+        fields.extend(more);
+    }
     json!({ "event": fields, "workingDirectory": "/w" })
 }
 

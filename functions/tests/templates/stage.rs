@@ -204,8 +204,9 @@ pub(crate) fn template(more: Value) -> Value {
     let mut all = json!({
         "name": "Triage", "modelId": "small", "allowedTools": ["Read"], "defaultBudgetCapUsd": "2",
     });
-    let more = more.as_object().cloned().unwrap_or_default();
-    all.as_object_mut().unwrap().extend(more);
+    if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
+        all.extend(more);
+    }
     all
 }
 

@@ -9,7 +9,9 @@ const NOW: &str = "2026-05-01T12:00:00.000Z";
 fn start(path: &str, more: Value) -> Value {
     let id = path.trim_start_matches("/templates/");
     let mut all = json!({ "workingDirectory": "/w", "objective": "Do it", "templateId": id });
-    all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
+        all.extend(more);
+    }
     all
 }
 

@@ -546,8 +546,8 @@ mod tests {
 
     #[test]
     fn only_its_own_machine_may_be_told_without_encryption() {
-        let check = |text: &str, reach| WebhookUrl::parse(text).unwrap().check(reach);
         use InvalidWebhookUrl::{Insecure, OutOfReach};
+        let check = |text: &str, reach| WebhookUrl::parse(text).unwrap().check(reach);
         assert_eq!(check("https://example.com", Reach::Public), Ok(()));
         assert_eq!(check("http://example.com", Reach::Public), Err(Insecure));
         assert_eq!(check("http://example.com", Reach::Loopback), Err(Insecure));

@@ -76,7 +76,7 @@ async fn check(criteria: Vec<ValidationCriterion>, limit: Duration, folder: Path
     let mut results = Vec::with_capacity(criteria.len());
     for criterion in criteria {
         let command = criterion.custom_command.clone().unwrap_or_default();
-        let printed = command::run(&command, &folder, deadline).await;
+        let printed = Box::pin(command::run(&command, &folder, deadline)).await;
         results.push(judge(&criterion, &cut(&command, MOST_COMMAND), printed, limit));
     }
     results

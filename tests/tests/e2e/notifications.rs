@@ -28,7 +28,7 @@ async fn feed(server: &Server, after: &str) -> (Vec<Value>, String) {
     loop {
         let page = server.api().get(&format!("/api/events?limit=3&after={after}")).await.expect(200).body;
         items.extend(page["items"].as_array().unwrap().iter().cloned());
-        after = page["cursor"].as_str().unwrap().to_owned();
+        page["cursor"].as_str().unwrap().clone_into(&mut after);
         if page["more"] == false {
             return (items, after);
         }

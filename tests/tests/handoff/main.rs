@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use dying::Death;
 use pilothouse_domain::session::AgentSessionStatus as S;
 use pilothouse_domain::value::MessagePriority::{Immediate, Queued};
-use pilothouse_domain::{AgentSessionId, Usd};
+use pilothouse_domain::{AgentSession, AgentSessionId, Usd};
 use serde_json::Value;
 use stage::{Stage, begins, document, ends, exhausted, message, spends};
 
@@ -32,9 +32,9 @@ fn three() -> Vec<Vec<Value>> {
 /// Everything that must be true when it has come to rest.
 async fn is_whole(stage: &Stage, what: &str) {
     let sessions = stage.sessions().await;
-    let statuses: Vec<_> = sessions.iter().map(|session| session.status()).collect();
+    let statuses: Vec<_> = sessions.iter().map(AgentSession::status).collect();
     assert_eq!(statuses, [S::ContextExhausted, S::ContextExhausted, S::Running], "{what}");
-    let ids: Vec<_> = sessions.iter().map(|session| session.id()).collect();
+    let ids: Vec<_> = sessions.iter().map(AgentSession::id).collect();
     let last = &sessions[2];
 
     // One chain, with every session once.

@@ -70,7 +70,7 @@ impl HandoffDocument {
         let mut summary =
             "The agent left no handoff document; this was put together from what was recorded.".to_owned();
         if !words.is_empty() {
-            summary.push_str(&format!("\n\nWhat it said last:\n{}", words.join("\n")));
+            summary.extend(["\n\nWhat it said last:\n", &words.join("\n")]);
         }
         Self {
             summary: fitting(&summary, "Nothing was recorded."),
@@ -95,10 +95,10 @@ impl HandoffDocument {
         let mut text =
             "Look at the working directory for what is there, and go on with the objective.".to_owned();
         if !open.is_empty() {
-            text.push_str(&format!("\n\nOpen tasks:\n{}", open.join("\n")));
+            text.extend(["\n\nOpen tasks:\n", &open.join("\n")]);
         }
         if !done.is_empty() {
-            text.push_str(&format!("\n\nTasks that are done:\n{}", done.join("\n")));
+            text.extend(["\n\nTasks that are done:\n", &done.join("\n")]);
         }
         text
     }

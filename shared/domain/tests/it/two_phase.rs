@@ -58,6 +58,7 @@ fn three_requests_in_any_order() {
 #[test]
 fn two_requests_and_anything_that_goes_wrong() {
     holds(2, &[Ask::Interrupt, Ask::FollowUp], 1, &QUICK, 4_000);
+    holds(2, &[Ask::Interrupt, Ask::Steer], 1, &QUICK, 4_000);
     holds(2, &[Ask::Pause, Ask::Resume, Ask::Cancel], 1, &QUICK, 4_000);
 }
 

@@ -426,7 +426,7 @@ fn check(chain: &SessionChain) {
         match handoff.to_session_id {
             Some(to) => assert_eq!(position(to), Some(from + 1), "adjacent"),
             None => {
-                assert_eq!(handoff.from_session_id, chain.current_session_id(), "only the last one waits")
+                assert_eq!(handoff.from_session_id, chain.current_session_id(), "only the last one waits");
             }
         }
     }
