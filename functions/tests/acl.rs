@@ -191,6 +191,11 @@ fn table() -> Vec<(Value, Vec<F>)> {
         (ack("resume_ack", "done"), vec![F::CommandDone(L::Resume, command())]),
         (ack("stop_ack", "done"), vec![F::CommandDone(L::Stop, command())]),
         (ack("reload_config_ack", "done"), vec![F::CommandDone(L::Reload, command())]),
+        (ack("validation_ack", "received"), vec![F::CommandReceived(command())]),
+        (
+            json!({ "type": "validation_result", "commandId": command(), "results": [] }),
+            vec![F::Validated { command: command(), results: Vec::new() }],
+        ),
         (ack("begin_ack", "done"), vec![F::CommandDone(L::Begin, command())]),
         (ack("answer_ack", "done"), vec![F::CommandDone(L::Answer, command())]),
         (

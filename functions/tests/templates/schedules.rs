@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::DomainEvent;
 use pilothouse_domain::template::ScheduleSkip;
-use pilothouse_functions::{clock, queues};
+use pilothouse_functions::{clock, relay};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, schedule};
@@ -113,23 +114,29 @@ async fn a_scheduled_session_waits_in_line_when_the_pool_is_full() {
     );
 }
 
-/// In the cloud a sweep every minute sends a message that comes when the time has come.
+/// In the cloud a sweep every minute finds what comes within the next, and sends a message that comes in its time.
 #[tokio::test]
-async fn a_sweep_finds_a_minute_ahead_what_will_be_due() {
+async fn a_time_is_found_a_minute_ahead_and_its_message_counts_once() {
     let (stage, _) = nightly().await;
-    stage.set("2026-05-01T23:58:59.000Z");
-    assert_eq!(clock::sweep(&stage.app).await.unwrap(), 0);
     stage.set("2026-05-01T23:59:30.000Z");
-    assert_eq!(clock::sweep(&stage.app).await.unwrap(), 1);
-    let queue = queues::deadlines();
-    let take = || stage.app.broker.receive(&queue, 10, Duration::ZERO);
-    assert!(take().await.unwrap().is_empty(), "its time has not come");
+    let due = stage.app.store.due_owned(stage.app.now() + relay::SOON, 10).await.unwrap();
+    let (template, at) = due.first().unwrap();
+    let message = relay::deadline_of_owned(template, *at, stage.app.now()).unwrap();
+    assert_eq!((due.len(), message.delay), (1, Duration::from_secs(30)));
+    stage.set("2026-05-01T23:58:59.000Z");
+    assert!(stage.app.store.due_owned(stage.app.now() + relay::SOON, 10).await.unwrap().is_empty());
+
     stage.set(DUE);
-    let batch = take().await.unwrap();
-    assert_eq!(batch.len(), 1);
-    let settlement = clock::process(&stage.app, batch.clone()).await;
-    assert_eq!((settlement.done.len(), stage.sessions().await.len()), (1, 1));
+    let received = |n: u32| Received {
+        receipt: Receipt(format!("{n}")),
+        group: message.group.clone(),
+        body: message.body.clone(),
+        receive_count: n,
+        redriven: false,
+    };
     // Delivered twice, it finds nothing to do.
-    assert_eq!(clock::process(&stage.app, batch).await.done.len(), 1);
-    assert_eq!(stage.sessions().await.len(), 1);
+    for n in 1..=2 {
+        assert_eq!(clock::process(&stage.app, vec![received(n)]).await.done.len(), 1);
+        assert_eq!(stage.sessions().await.len(), 1);
+    }
 }

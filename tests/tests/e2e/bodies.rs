@@ -25,6 +25,33 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "agent-output" => {
             json!({ "outputLineCount": 1, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true })
         }
+        "agent-handoff" => {
+            json!({ "reason": "Lost the thread", "summary": "Half of it.", "remainingWork": "The rest." })
+        }
+        "agent-memory-pill" => json!({ "content": "Run the formatter first.", "category": "Tip" }),
+        "agent-consolidation" => json!({ "pillIds": [SOME_ID], "updatedInstructions": "Run the formatter." }),
+        "skills-create" => json!({ "name": "Formatting", "description": "How we format" }),
+        "skills-update" => json!({ "description": "How we format everything" }),
+        "skills-add-tool" | "templates-add-tool" => json!({
+            "name": "lookup", "description": "Looks things up", "inputSchema": "{\"type\":\"object\"}",
+            "serverUri": "https://tools.example/mcp",
+        }),
+        "skills-add-sub-agent" => {
+            json!({ "name": "runner", "description": "Runs tests", "modelId": "small", "instructions": "Run." })
+        }
+        "skills-consolidate" => json!({ "workingDirectory": "/tmp", "budgetCapUsd": "1" }),
+        "templates-create" => json!({
+            "name": "Triage", "modelId": "small", "allowedTools": ["Read"], "defaultBudgetCapUsd": "1",
+        }),
+        "templates-update" => json!({ "description": "Sorts what comes in" }),
+        "templates-add-rule" => {
+            json!({ "matchField": "subject", "matchPattern": "*invoice*", "classifyAs": "invoice" })
+        }
+        "templates-set-schedule" => json!({
+            "cronExpression": "0 2 * * *", "timeZone": "Europe/Berlin",
+            "launch": { "workingDirectory": "/tmp", "objective": "Tidy up" },
+        }),
+        "templates-events" => json!({ "event": { "subject": "invoice 7" }, "workingDirectory": "/tmp" }),
         "webhooks-register" => json!({ "url": "https://example.com/hooks" }),
         "workers-heartbeat" => json!({ "capacity": 1 }),
         "workers-claim" => json!({ "runId": SOME_ID }),
@@ -44,6 +71,8 @@ fn body(function: &HttpFunction) -> Option<Value> {
 fn path(function: &HttpFunction, session: &str, message: &str) -> String {
     let path = function.path.replace("{id}", session).replace("{messageId}", message);
     let path = path.replace("{sha256}", &"0".repeat(64)).replace("{queue}", "events");
+    let path = ["{skillId}", "{pillId}", "{ruleId}"].iter().fold(path, |path, id| path.replace(id, SOME_ID));
+    let path = path.replace("{name}", "none").replace("{toolName}", "none");
     assert!(!path.contains('{'), "`{}` has a parameter that these tests do not know", function.name);
     path
 }

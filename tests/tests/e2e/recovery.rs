@@ -165,8 +165,11 @@ async fn what_is_under_way_is_settled_after_everything_died() {
         let free = async || session.view().await["currentRun"].is_null().then_some(());
         session.until_within(PATIENCE, "the end of the run", free).await;
     }
-    let pool = server.api().get("/api/agents/pool").await.expect(200).body;
-    assert_eq!(pool["activeCount"], 0, "{pool}");
+    let free = async || {
+        let pool = server.api().get("/api/agents/pool").await.expect(200).body;
+        (pool["activeCount"] == 0).then_some(())
+    };
+    server.api().session("none").until_within(PATIENCE, "an empty pool", free).await;
 }
 
 /// A command that is never acknowledged is fulfilled by the runtime also when the server was away meanwhile.

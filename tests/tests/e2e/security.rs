@@ -209,7 +209,15 @@ async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
                 function.name
             );
         }
+        // A handoff would end what the others need; of skills there are none.
+        if function.name == "agent-handoff" {
+            continue;
+        }
         let reply = ask(&agent, function, &mine.id, "").await;
+        if function.path.contains("{skillId}") {
+            reply.refused(404, "not-found");
+            continue;
+        }
         assert!(matches!(reply.status, 201 | 202), "{}: {}", function.name, reply.text);
     }
     let logs = mine.api.all(&mine.path("/logs")).await;

@@ -267,7 +267,7 @@ fn prompt_and_tools_leave_room_for_skills() {
     let mut desk = Desk::new();
     let schema = |n: usize| format!(r#"{{"title":"{}"}}"#, "x".repeat(n));
     let large = |n: usize| McpToolDefinition {
-        input_schema: InputSchema::parse(schema(16_000)).unwrap(),
+        input_schema: InputSchema::parse(schema(16_300)).unwrap(),
         ..tool(&format!("t{n}"), "https://a.example")
     };
     for n in 0..5 {
