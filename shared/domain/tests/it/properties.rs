@@ -194,14 +194,14 @@ impl Life {
     }
 
     /// What a sidecar reports of usage, in an order of its own: totals that grow, and some that are late.
-    fn usage(&mut self, subagent: Option<String>, n: u8) -> AgentFact {
+    fn usage(&mut self, subagent: Option<&str>, n: u8) -> AgentFact {
         self.spent += u32::from(n % 64);
         let total = if n.is_multiple_of(7) { self.spent / 2 } else { self.spent };
         let cents = if subagent.is_some() { u32::from(n % 40) } else { total };
-        let mut fact = used_by(subagent.as_deref(), &format!("{}.{:02}", cents / 100, cents % 100));
+        let mut fact = used_by(subagent, &format!("{}.{:02}", cents / 100, cents % 100));
         if let AgentFact::Used(report) = &mut fact {
             report.tokens.input_tokens = u64::from(cents) * 3;
-            report.model = if n.is_multiple_of(3) { "m2" } else { "m" }.to_owned();
+            report.model = String::from(if n.is_multiple_of(3) { "m2" } else { "m" });
             report.context_window = n.is_multiple_of(2).then(|| Ledger::window(u64::from(n), &self.scene));
         }
         fact
@@ -246,7 +246,7 @@ impl Life {
                 shows(&format!("c{}", self.calls))
             }
             F::Used => self.usage(None, n),
-            F::UsedBySubagent => self.usage(Some(format!("s{}", n % 3)), n),
+            F::UsedBySubagent => self.usage(Some(&format!("s{}", n % 3)), n),
             F::SubAgentStarted => AgentFact::SubAgentStarted {
                 subagent: SubAgentId::parse(format!("s{}", n % 3)).unwrap(),
                 model: None,
@@ -385,9 +385,8 @@ impl Life {
             O::Retry => model.refuses(Asked::Retry),
             O::RaiseCap => model.refuses(Asked::Cap(u64::from(self.cap + 1) * 100)),
             O::SubmitOutput => model.refuses(Asked::Submit),
-            O::Answer => model.refuses(Asked::Decide { there: request.is_some() }),
             O::RejectPlan if request == Some(false) => Some("wrong-request"),
-            O::RejectPlan => model.refuses(Asked::Decide { there: request.is_some() }),
+            O::Answer | O::RejectPlan => model.refuses(Asked::Decide { there: request.is_some() }),
             O::Steer | O::FollowUp => model.mail.refuses_new(id, None, &model.walk),
             O::SteerTurn => {
                 let open = model.walk.turn.clone().unwrap_or_else(|| turn("gone"));
@@ -418,7 +417,7 @@ impl Life {
     }
 
     /// The agent tells something; the model hears it, too.
-    fn tell(&mut self, fact: AgentFact, late: bool) {
+    fn tell(&mut self, fact: &AgentFact, late: bool) {
         let of_before_retry = self.scene.conv.session.status() == S::Queued
             && matches!(self.scene.conv.session.run().map(|run| run.phase), Some(RunPhase::Ending { .. }));
         if late {
@@ -427,9 +426,9 @@ impl Life {
             self.scene.tell(fact.clone());
         }
         let input = if late || of_before_retry {
-            Input::ToldLate(&fact)
+            Input::ToldLate(fact)
         } else {
-            Input::Told { fact: &fact, waits: self.scene.outcome == Some(Outcome::Deferred) }
+            Input::Told { fact, waits: self.scene.outcome == Some(Outcome::Deferred) }
         };
         self.follow(input);
     }
@@ -471,14 +470,14 @@ impl Life {
                 // Without a run nobody tells anything; what its sidecar tells first is that it is ready.
                 let ready = matches!(fact, AgentFact::SidecarReady(_));
                 match before.run().map(|run| run.phase) {
-                    Some(RunPhase::Launching) if ready => self.tell(fact, false),
-                    Some(RunPhase::Live | RunPhase::Ending { .. }) if !ready => self.tell(fact, false),
+                    Some(RunPhase::Launching) if ready => self.tell(&fact, false),
+                    Some(RunPhase::Live | RunPhase::Ending { .. }) if !ready => self.tell(&fact, false),
                     _ => {}
                 }
             }
             Step::Late(fact, n) => {
                 let fact = self.fact(fact, n);
-                self.tell(fact, true);
+                self.tell(&fact, true);
             }
             Step::Clock(seconds, process) => {
                 let process =
@@ -626,7 +625,7 @@ impl Life {
     }
 
     /// The agent is gone, the runtime knows nothing, the owner sleeps.
-    fn is_left_alone(mut self) {
+    fn rest_alone(mut self) {
         if self.neighbours_run.is_some() {
             self.step(Step::Neighbour);
         }
@@ -682,24 +681,24 @@ fn live(cases: u32, begin: impl Fn() -> Life) -> u32 {
     let lives = prop::collection::vec(step(), 1..80);
     let mut reached = std::collections::BTreeMap::<S, u32>::new();
     let mut steps_done = 0;
-    let seen = std::cell::RefCell::new((&mut reached, &mut steps_done));
+    let counts = std::cell::RefCell::new((&mut reached, &mut steps_done));
     let result = TestRunner::new(config).run(&lives, |steps| {
         let mut life = begin();
         let mut over_for = 0;
         for step in steps {
             life.step(step);
             let status = life.scene.conv.session.status();
-            let (reached, steps_done) = &mut *seen.borrow_mut();
+            let (reached, steps_done) = &mut *counts.borrow_mut();
             *reached.entry(status).or_default() += 1;
             **steps_done += 1;
             // Little happens to who is dead: after some late knocks another life begins.
             over_for = if status.is_terminal() { over_for + 1 } else { 0 };
             if over_for == 8 {
-                std::mem::replace(&mut life, begin()).is_left_alone();
+                std::mem::replace(&mut life, begin()).rest_alone();
                 over_for = 0;
             }
         }
-        life.is_left_alone();
+        life.rest_alone();
         Ok(())
     });
     if let Err(failure) = result {

@@ -161,7 +161,7 @@ impl Reference {
             E::PlanApproved { .. } => self.decided(PlanStatus::Approved),
             E::PlanRejected { .. } => self.decided(PlanStatus::Rejected),
             E::SubAgentCompleted { sub_agent_id } => {
-                self.ended(sub_agent_id, SubAgentStatus::Completed, scene)
+                self.ended(sub_agent_id, SubAgentStatus::Completed, scene);
             }
             E::SubAgentFailed { sub_agent_id, .. } => self.ended(sub_agent_id, SubAgentStatus::Failed, scene),
             _ => {}

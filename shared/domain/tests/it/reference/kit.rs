@@ -10,8 +10,17 @@ use super::Walk;
 #[derive(Debug, Default)]
 pub(crate) struct Kit {
     pub(crate) skills: Vec<AgentSkillId>,
-    /// A reload is under way; by which command, if one was sent.
-    pub(crate) reloads: Option<Option<CommandId>>,
+    /// A reload is under way.
+    pub(crate) reloads: Option<Reload>,
+}
+
+/// How a new configuration is being taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reload {
+    /// By a command.
+    By(CommandId),
+    /// With the next run.
+    WithNextRun,
 }
 
 /// What its owner asks.
@@ -30,9 +39,11 @@ impl Kit {
         match event {
             E::SessionSkillEnabled { skill_id } => self.skills.push(*skill_id),
             E::SessionSkillDisabled { skill_id } => self.skills.retain(|skill| skill != skill_id),
-            E::ReloadRequested { command } => self.reloads = Some(command.map(|command| command.command_id)),
+            E::ReloadRequested { command } => {
+                self.reloads = Some(command.map_or(Reload::WithNextRun, |c| Reload::By(c.command_id)));
+            }
             E::CommandRefused { command_id, .. } => {
-                self.reloads = self.reloads.filter(|reload| *reload != Some(*command_id));
+                self.reloads = self.reloads.filter(|reload| *reload != Reload::By(*command_id));
             }
             E::Reloaded {}
             | E::RunEnded { .. }

@@ -153,7 +153,7 @@ impl Walk {
             E::Cancelled {} => self.go(&[S::Cancelling], S::Cancelled, event),
             E::WaitingForInput { request_id, .. } => self.open(request_id, false, event),
             E::PlanPendingApproval { request_id, requires_approval: true, .. } => {
-                self.open(request_id, true, event)
+                self.open(request_id, true, event);
             }
             // Without a sidecar that waits for it, the answer begins a turn of its own (ruling 26).
             E::InputReceived { request_id, command, .. }
@@ -164,7 +164,7 @@ impl Walk {
             }
             E::RequestClosed { request_id } => self.close(request_id, S::Running),
             E::ContextExhausted { .. } | E::VoluntaryHandoff { .. } => {
-                self.go(&[S::Running], S::ContextExhausted, event)
+                self.go(&[S::Running], S::ContextExhausted, event);
             }
             E::Approved { .. } | E::Closed {} => self.go(&[S::Idle], S::Completed, event),
             E::Rejected { .. } => self.go(&[S::Idle], S::Failed, event),

@@ -193,7 +193,9 @@ impl<A: Debug + Copy> Graph<A> {
                     let from = stack.iter().rposition(|member| *member == at).unwrap();
                     let part: Vec<_> =
                         stack.drain(from..).map(|member| u32::try_from(member).unwrap()).collect();
-                    part.iter().for_each(|member| on_stack[*member as usize] = false);
+                    for member in &part {
+                        on_stack[*member as usize] = false;
+                    }
                     parts.push(part);
                 }
                 if let Some((caller, _)) = calls.last() {

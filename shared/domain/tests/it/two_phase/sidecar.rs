@@ -28,6 +28,7 @@ pub(crate) enum Order {
 }
 
 /// The process of a run, its queue of commands, and its spool.
+#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Process {
     pub(crate) run: RunId,

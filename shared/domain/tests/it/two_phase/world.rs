@@ -201,9 +201,6 @@ impl World {
         let send = |command: &CommandRef, order| Reaction::Send(command.run_id, command.command_id, order);
         for event in events {
             let reactions = match event {
-                E::RunReady { command } => {
-                    vec![send(command, Order::Begin(self.conv.session.opening().prompt.is_some()))]
-                }
                 E::InterruptRequested { command: Some(command) } => {
                     vec![send(command, Order::Do(L::Interrupt))]
                 }
@@ -214,7 +211,7 @@ impl World {
                     vec![send(command, Order::Do(L::Stop))]
                 }
                 E::RunStopOrdered { command, mode: StopMode::Kill } => vec![Reaction::Kill(command.run_id)],
-                E::CommandReissued { kind: L::Begin, command } => {
+                E::RunReady { command } | E::CommandReissued { kind: L::Begin, command } => {
                     vec![send(command, Order::Begin(self.conv.session.opening().prompt.is_some()))]
                 }
                 E::CommandReissued { kind, command } => vec![send(command, Order::Do(*kind))],
@@ -427,7 +424,7 @@ impl Model for Bounds<'_> {
 
     fn next(&self, world: &World) -> Vec<(Action, World)> {
         let mut actions = Vec::new();
-        if !self.urgent(world) {
+        if !Self::urgent(world) {
             actions.push(Action::Tick);
         }
         if !world.reactions.is_empty() {
@@ -538,8 +535,7 @@ fn possible(fault: Fault, process: &Process) -> bool {
     let ack = |fact: &AgentFact| matches!(fact, AgentFact::CommandDone(..) | AgentFact::CommandReceived(_));
     let reachable = process.cut_off.is_none();
     match fault {
-        Fault::Crash => process.alive && reachable,
-        Fault::CutOff => process.alive && reachable,
+        Fault::Crash | Fault::CutOff => process.alive && reachable,
         Fault::Slow => reachable && !process.slow && process.agent != Agent::NotBegun,
         Fault::Lag => true,
         Fault::Deaf => process.alive && !process.deaf,
@@ -558,7 +554,7 @@ fn possible(fault: Fault, process: &Process) -> bool {
 
 impl Bounds<'_> {
     /// Something that takes no time to speak of: deadlines are long, unless something is slow.
-    fn urgent(&self, world: &World) -> bool {
+    fn urgent(world: &World) -> bool {
         let by = |p: &Process| {
             let reachable = p.cut_off.is_none();
             // Who only chatters does not stop the time.
