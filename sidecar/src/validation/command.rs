@@ -120,7 +120,7 @@ fn start(command: &str, folder: &Path) -> std::io::Result<(Group, pipe::Receiver
 
 /// Reads to the end. May be cancelled.
 async fn read(pipe: &mut pipe::Receiver, kept: &mut Kept) {
-    let mut buffer = [0; 8192];
+    let mut buffer = vec![0; 8192];
     while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
         kept.push(&buffer[..length]);
     }
