@@ -59,6 +59,13 @@ pub fn document() -> Value {
     })
 }
 
+/// What may be asked again and again and is about no version: it takes neither an idempotency key nor a condition.
+fn is_the_same_when_repeated(path: &str) -> bool {
+    ["/api/workers/", "/api/operations/", "/api/notifications/", "/api/webhooks/{id}"]
+        .iter()
+        .any(|begin| path.starts_with(begin))
+}
+
 fn operation(
     function: &HttpFunction,
     input: Option<Value>,
@@ -76,7 +83,7 @@ fn operation(
         };
         json!({ "name": name, "in": "query", "schema": schema })
     }));
-    let changes = function.method != http::Method::GET;
+    let changes = function.method != http::Method::GET && !is_the_same_when_repeated(function.path);
     if changes && matches!(function.caller, CallerKind::Owner | CallerKind::Agent) {
         parameters.push(header(
             "Idempotency-Key",
