@@ -69,6 +69,11 @@ fn a_request_and_two_things_that_go_wrong() {
 }
 
 #[test]
+fn a_request_and_a_sidecar_that_is_slower_than_the_deadlines() {
+    holds(1, &[Ask::Interrupt, Ask::Cancel], 1, &[Fault::Slow], 1_000);
+}
+
+#[test]
 fn a_request_and_a_journal_that_is_slower_than_the_deadlines() {
     holds(1, &ASKS, 1, &[Fault::Lag], 5_000);
 }

@@ -44,6 +44,8 @@ pub(crate) struct Process {
     pub(crate) spool: Vec<AgentFact>,
     /// Ticks since it was cut off from everybody.
     pub(crate) cut_off: Option<u8>,
+    /// What it is to do, and what it tells, may take longer than the deadlines.
+    pub(crate) slow: bool,
     /// It takes no commands any more.
     pub(crate) deaf: bool,
     /// It carries no stop and no interrupt out.
@@ -67,6 +69,7 @@ impl Process {
             done: Vec::new(),
             spool: vec![AgentFact::SidecarReady(can_all())],
             cut_off: None,
+            slow: false,
             deaf: false,
             stuck: false,
             rebelled: false,

@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     Crash,
     /// The process cannot be reached, nor reach anybody.
     CutOff,
+    /// It, and the way from it, is slower than the deadlines.
+    Slow,
     /// The journal is: reactions come later than the deadlines.
     Lag,
     /// It takes no commands any more.
@@ -534,6 +536,7 @@ fn possible(fault: Fault, process: &Process) -> bool {
     let reachable = process.cut_off.is_none();
     match fault {
         Fault::Crash | Fault::CutOff => process.alive && reachable,
+        Fault::Slow => reachable && !process.slow && process.agent != Agent::NotBegun,
         Fault::Lag => true,
         Fault::Deaf => process.alive && !process.deaf,
         Fault::Stuck => process.alive && !process.stuck,
@@ -550,13 +553,13 @@ fn possible(fault: Fault, process: &Process) -> bool {
 }
 
 impl Bounds<'_> {
-    /// Something that takes no time to speak of: deadlines are long.
+    /// Something that takes no time to speak of: deadlines are long, unless something is slow.
     fn urgent(world: &World) -> bool {
         let by = |p: &Process| {
             let reachable = p.cut_off.is_none();
             // Who only chatters does not stop the time.
             let tells = reachable && (!p.only_chatters() || (!p.alive && !p.reported));
-            tells || p.can_take() || p.can_do()
+            !p.slow && (tells || p.can_take() || p.can_do())
         };
         (!world.lag && !world.reactions.is_empty()) || world.processes.iter().any(by)
     }
@@ -615,6 +618,7 @@ impl World {
         match fault {
             Fault::Crash | Fault::Hibernate => process.end(),
             Fault::CutOff => process.cut_off = Some(0),
+            Fault::Slow => process.slow = true,
             Fault::Lag => self.lag = true,
             Fault::Deaf => process.deaf = true,
             Fault::Stuck => process.stuck = true,
