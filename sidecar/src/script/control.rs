@@ -60,7 +60,12 @@ impl Player {
                 Ok(self.events.emit(notice).await?)
             }
             AgentCommand::Answer(request, answers, reply) => {
-                let awaited = self.awaited == Some(Awaited::Answer(request));
+                let awaited = self.awaited == Some(Awaited::Answer(request.clone()));
+                if !awaited && self.will_await(&request) {
+                    reply.done().await?;
+                    self.early.push((request, answers));
+                    return Ok(());
+                }
                 Ok(self.settle(awaited, Settled::Answer(answers), reply).await?)
             }
             AgentCommand::PlanDecision(decision, reply) => {

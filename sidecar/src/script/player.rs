@@ -116,6 +116,8 @@ pub(super) struct Player {
     pub held: VecDeque<(Message, MessageReply)>,
     pub awaited: Option<Awaited>,
     pub settled: Option<Settled>,
+    /// Answers that came before the program waits for them: several requests may be open at once (ruling 26).
+    pub early: Vec<(ToolCallId, Vec<Answer>)>,
     /// Messages that came into the turn when nothing waited for them.
     pub steered: u32,
     /// What `{{message}}` stands for.
@@ -178,6 +180,7 @@ impl Player {
             held: VecDeque::new(),
             awaited: None,
             settled: None,
+            early: Vec::new(),
             steered: 0,
             last_message: begin.prompt.unwrap_or_default(),
             after_stop: Vec::new(),
@@ -445,12 +448,23 @@ impl Player {
         }
     }
 
+    /// Whether the program comes to wait for the answer to `request`.
+    pub(super) fn will_await(&self, request: &ToolCallId) -> bool {
+        let rest = self.program.iter().skip(self.state.position);
+        rest.chain(&self.inserted)
+            .any(|next| matches!(next, Instruction::AwaitAnswer { call, .. } if call == request))
+    }
+
     async fn await_answer(&mut self, call: &ToolCallId, result: bool) -> Result<(), Break> {
         if std::mem::take(&mut self.resumed_at_wait) {
             return Ok(());
         }
-        let Settled::Answer(answers) = self.until_settled(Awaited::Answer(call.clone())).await? else {
-            return Ok(());
+        let answers = match self.early.iter().position(|(request, _)| request == call) {
+            Some(at) => self.early.remove(at).1,
+            None => match self.until_settled(Awaited::Answer(call.clone())).await? {
+                Settled::Answer(answers) => answers,
+                _ => return Ok(()),
+            },
         };
         if result {
             self.tool_result(call, Content::Json(json!({ "answers": answers })), false).await?;
