@@ -154,7 +154,8 @@ impl Attempts<'_> {
 
     fn objects(&mut self, access: &Access) {
         let (to, bucket) = (self.to, self.to.bucket.as_str());
-        let (reads, writes) = (access.blobs == BlobAccess::Read, access.blobs == BlobAccess::Write);
+        let reads = matches!(access.blobs, BlobAccess::Read | BlobAccess::Both);
+        let writes = matches!(access.blobs, BlobAccess::Write | BlobAccess::Both);
         self.add("GetObject", reads, to.s3(Method::GET, bucket, OBJECT, ""));
         self.add("ListBucket", reads, to.s3(Method::GET, bucket, "?list-type=2", ""));
         self.add("PutObject", writes, to.s3(Method::PUT, bucket, OBJECT, "trial"));
@@ -242,8 +243,9 @@ impl Attempts<'_> {
         );
 
         let entry = json!({ "Entries": [{ "Source": "trial", "DetailType": "trial", "Detail": "{}", "EventBusName": to.bus }] });
-        self.never("PutEvents", to.events("PutEvents", &entry));
-        self.never("Publish", to.sns("Publish", &[("TopicArn", &to.topic), ("Message", "trial")]));
+        let publishes = function.access.publishes;
+        self.add("PutEvents", publishes, to.events("PutEvents", &entry));
+        self.add("Publish", publishes, to.sns("Publish", &[("TopicArn", &to.topic), ("Message", "trial")]));
         let stack = format!("{}-trial", to.prefix);
         self.never("DeleteStack", to.cloudformation("DeleteStack", &[("StackName", &stack)]));
     }
