@@ -6,7 +6,7 @@
 //! ruling 15 simple to keep: after `reply.done().await` of pause or interrupt, emit nothing new of that turn.
 
 use async_trait::async_trait;
-use pilothouse_domain::value::{Answer, Capabilities, MessagePriority, MessageSource};
+use pilothouse_domain::value::{Adjustment, Answer, Capabilities, MessagePriority, MessageSource};
 use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
@@ -70,6 +70,8 @@ pub enum AgentCommand {
     Resume(Reply),
     /// Take a new configuration.
     Reload(Box<AgentSessionConfig>, Reply),
+    /// Work differently from here on; what that changes is told by `agent_settings`.
+    Adjust(Adjustment, Reply),
     /// The owner's answers to a question.
     Answer(ToolCallId, Vec<Answer>, Reply),
     /// The owner's decision on a plan.

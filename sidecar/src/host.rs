@@ -129,6 +129,7 @@ impl Host {
         let supported = match &command {
             Command::Pause {} | Command::Resume {} => self.capabilities.pause,
             Command::ReloadConfig { .. } => self.capabilities.hot_reload,
+            Command::Adjust { adjustment } => self.capabilities.can_adjust(adjustment),
             Command::Answer { .. } => self.capabilities.questions,
             Command::PlanDecision { .. } => self.capabilities.plans,
             _ => true,
@@ -147,6 +148,7 @@ impl Host {
             Command::Pause {} => AgentCommand::Pause(reply()?),
             Command::Resume {} => AgentCommand::Resume(reply()?),
             Command::ReloadConfig { config } => AgentCommand::Reload(config, reply()?),
+            Command::Adjust { adjustment } => AgentCommand::Adjust(adjustment, reply()?),
             Command::Answer { request_id, answers } => AgentCommand::Answer(request_id, answers, reply()?),
             Command::PlanDecision { request_id, approved, feedback } => {
                 AgentCommand::PlanDecision(PlanDecision { request: request_id, approved, feedback }, reply()?)
@@ -315,7 +317,12 @@ mod tests {
             handoff: None,
             adapter_options: serde_json::Value::Null,
         };
-        Command::Begin(Box::new(Begin { config, resume_conversation: false, prompt: None }))
+        Command::Begin(Box::new(Begin {
+            config,
+            resume_conversation: false,
+            prompt: None,
+            allowance_usd: None,
+        }))
     }
 
     async fn said(spool: &Spool) -> Vec<String> {

@@ -114,6 +114,7 @@ pub(crate) const fn ack_event(command: &Command) -> Option<AckEvent> {
         Command::Resume {} => Some(RawEvent::ResumeAck),
         Command::Stop {} => Some(RawEvent::StopAck),
         Command::ReloadConfig { .. } => Some(RawEvent::ReloadConfigAck),
+        Command::Adjust { .. } => Some(RawEvent::AdjustAck),
         Command::Answer { .. } | Command::PlanDecision { .. } => Some(RawEvent::AnswerAck),
         Command::RunValidation { .. } => Some(RawEvent::ValidationAck),
         Command::SteeringMessage { .. } | Command::Replay { .. } => None,

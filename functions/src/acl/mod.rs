@@ -15,6 +15,7 @@ pub mod log_chunk;
 pub mod message_ack;
 pub mod notice;
 pub mod pause_ack;
+pub mod question_asked;
 pub mod reload_config_ack;
 pub mod resume_ack;
 pub mod session_end;
@@ -141,7 +142,7 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
             command_refused::map(*command_id, code, message)
         }
         RawEvent::TurnStarted { turn_id, message_id } => turn_started::map(turn_id, *message_id),
-        RawEvent::TurnCompleted { turn_id, output } => turn_completed::map(turn_id, output.as_ref()),
+        RawEvent::TurnCompleted { turn_id, output, .. } => turn_completed::map(turn_id, output.as_ref()),
         RawEvent::TaskList { tasks } => task_list::map(tasks, now),
         RawEvent::SubagentStarted { subagent_id, model_id, objective, .. } => {
             subagent_started::map(subagent_id, model_id.as_deref(), objective, now)
@@ -151,6 +152,12 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         }
         RawEvent::LogChunk { .. } => log_chunk::map(),
         RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
+        RawEvent::QuestionAsked { request_id, questions } => question_asked::map(request_id, questions),
+        RawEvent::AdjustAck(_)
+        | RawEvent::AgentSettings { .. }
+        | RawEvent::BudgetExceeded { .. }
+        | RawEvent::QuotaExceeded { .. }
+        | RawEvent::Deliverables { .. } => Mapping::to(AgentFact::Noted),
         RawEvent::Heartbeat {} | RawEvent::RunExited(_) => return None,
     })
 }

@@ -170,6 +170,7 @@ async fn begin(app: &App, session: &AgentSession) -> Result<Command, Problem> {
         config: config::composed(app, session).await?,
         resume_conversation: opening.resume_conversation,
         prompt: opening.prompt,
+        allowance_usd: None,
     })))
 }
 

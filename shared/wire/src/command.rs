@@ -1,7 +1,7 @@
 //! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
 
 use pilothouse_domain::value::{
-    Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
+    Adjustment, Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
     SkillSubAgentDefinition, ValidationCriterion,
 };
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, ToolCallId, TurnId};
@@ -55,6 +55,11 @@ pub enum Command {
         /// The whole new configuration.
         config: Box<AgentSessionConfig>,
     },
+    /// Change how the agent works, between its turns or within one (S1 5).
+    Adjust {
+        /// What changes.
+        adjustment: Adjustment,
+    },
     /// The owner answered a question of the agent.
     Answer {
         /// The request: the id of the tool call that asked.
@@ -100,6 +105,7 @@ impl Command {
             Self::Resume {} => "resume",
             Self::Stop {} => "stop",
             Self::ReloadConfig { .. } => "reload_config",
+            Self::Adjust { .. } => "adjust",
             Self::Answer { .. } => "answer",
             Self::PlanDecision { .. } => "plan_decision",
             Self::RunValidation { .. } => "run_validation",
@@ -119,6 +125,10 @@ pub struct Begin {
     /// What opens the first turn. None: wait for a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// The most dollars that this run may spend, as a decimal string: what was left when it began. None: no cap
+    /// (ruling 32). [`Adjustment::SetAllowance`] changes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_usd: Option<String>,
 }
 
 /// The composed configuration of a session (S0 8.11).

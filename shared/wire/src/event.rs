@@ -4,8 +4,11 @@
 //! task list as one snapshot, the start and end of subagents, log chunks, heartbeats, refusals, and the two
 //! steps of an acknowledgement (ruling 11).
 
-use pilothouse_domain::value::{Capabilities, CriterionResult, SessionOutput, SessionTaskStatus, TokenUsage};
-use pilothouse_domain::{CommandId, MessageId, SubAgentId, ToolCallId, TurnId};
+use pilothouse_domain::value::{
+    Capabilities, CriterionResult, DeliverableState, Question, SessionOutcome, SessionOutput,
+    SessionTaskStatus, ThinkingLevel, TokenUsage,
+};
+use pilothouse_domain::{CommandId, MessageId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,6 +78,8 @@ pub enum RawEvent {
     StopAck(Ack),
     /// Step of the acknowledgement of `reload_config`.
     ReloadConfigAck(Ack),
+    /// Step of the acknowledgement of `adjust`.
+    AdjustAck(Ack),
 
     /// The first event of a run: the sidecar is up and waits for `begin`.
     SidecarReady {
@@ -131,6 +136,49 @@ pub enum RawEvent {
         /// What it produced, if the agent said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<SessionOutput>,
+        /// How it ended (S4); anything but `completed` says why the agent did not go on (ruling 39).
+        #[serde(default, skip_serializing_if = "SessionOutcome::is_completed")]
+        outcome: SessionOutcome,
+    },
+    /// What the agent works with now; told when it begins and whenever it changes (S1 5).
+    AgentSettings {
+        /// The model.
+        model_id: String,
+        /// How deeply it thinks, where the adapter knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking_level: Option<ThinkingLevel>,
+        /// The models that it can be set to, in the order in which they are cycled.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        available_models: Vec<String>,
+    },
+    /// The agent waits for its owner without a tool of its own that asks: for the permission to use one, or for input of
+    /// a server. Answered by `answer`; over with the call's `tool_result`, or with its turn (ruling 26).
+    QuestionAsked {
+        /// The request: the tool call that waits.
+        request_id: ToolCallId,
+        /// What is asked.
+        questions: Vec<Question>,
+    },
+    /// The next model call could pass what the run may spend: the agent holds before it (ruling 32).
+    BudgetExceeded {
+        /// The worst case of the call, in dollars as a decimal string.
+        needed_usd: String,
+        /// What is left, in dollars as a decimal string.
+        left_usd: String,
+    },
+    /// The plan that pays for the agent is used up; it holds until `reset_at` (S4, ruling 39).
+    QuotaExceeded {
+        /// The runtime's own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// When it can go on, where the runtime said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reset_at: Option<Timestamp>,
+    },
+    /// All deliverables of the working directory, whenever one changes (S4).
+    Deliverables {
+        /// In the order in which they were created.
+        deliverables: Vec<RawDeliverable>,
     },
     /// The whole task list of the agent, folded by the sidecar (ruling 27).
     TaskList {
@@ -200,6 +248,7 @@ impl RawEvent {
             Self::ResumeAck(_) => "resume_ack",
             Self::StopAck(_) => "stop_ack",
             Self::ReloadConfigAck(_) => "reload_config_ack",
+            Self::AdjustAck(_) => "adjust_ack",
             Self::SidecarReady { .. } => "sidecar_ready",
             Self::BeginAck(_) => "begin_ack",
             Self::AnswerAck(_) => "answer_ack",
@@ -209,6 +258,11 @@ impl RawEvent {
             Self::CommandRefused { .. } => "command_refused",
             Self::TurnStarted { .. } => "turn_started",
             Self::TurnCompleted { .. } => "turn_completed",
+            Self::AgentSettings { .. } => "agent_settings",
+            Self::QuestionAsked { .. } => "question_asked",
+            Self::BudgetExceeded { .. } => "budget_exceeded",
+            Self::QuotaExceeded { .. } => "quota_exceeded",
+            Self::Deliverables { .. } => "deliverables",
             Self::TaskList { .. } => "task_list",
             Self::SubagentStarted { .. } => "subagent_started",
             Self::SubagentEnded { .. } => "subagent_ended",
@@ -343,6 +397,20 @@ pub struct RawTask {
     /// What to show while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
+}
+
+/// A deliverable as its status file has it (S4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RawDeliverable {
+    /// Its id, such as `DL-001`.
+    pub id: String,
+    /// What it is.
+    pub description: String,
+    /// What must hold for it to be passed.
+    pub acceptance_criteria: Vec<String>,
+    /// Where it stands.
+    pub status: DeliverableState,
 }
 
 /// What one session leaves to the next (S0 8.4).

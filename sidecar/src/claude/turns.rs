@@ -1,5 +1,6 @@
 //! Where turns and the conversation begin and end (rulings 18 and 19).
 
+use pilothouse_domain::value::SessionOutcome;
 use pilothouse_domain::{MessageId, TurnId};
 use pilothouse_wire::event::{RawEvent, SessionEnd};
 use serde_json::Value;
@@ -115,7 +116,11 @@ impl Translator {
         }
         if let Some(turn) = self.turn.take() {
             // The runtime never says what a turn produced; output comes through the agent API.
-            out.push(RawEvent::TurnCompleted { turn_id: turn.id, output: None });
+            out.push(RawEvent::TurnCompleted {
+                turn_id: turn.id,
+                output: None,
+                outcome: SessionOutcome::Completed,
+            });
             out.signals.push(Signal::TurnEnded(TurnEnd::Completed));
         }
     }

@@ -59,6 +59,7 @@ impl Player {
                 let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail };
                 Ok(self.events.emit(notice).await?)
             }
+            AgentCommand::Adjust(_, reply) => Ok(reply.refuse(Refusal::not_supported(name)).await?),
             AgentCommand::Answer(request, answers, reply) => {
                 let awaited = self.awaited == Some(Awaited::Answer(request.clone()));
                 if !awaited && self.will_await(&request) {
@@ -181,6 +182,7 @@ const fn name(command: &AgentCommand) -> &'static str {
         AgentCommand::Pause(_) => "pause",
         AgentCommand::Resume(_) => "resume",
         AgentCommand::Reload(..) => "reload_config",
+        AgentCommand::Adjust(..) => "adjust",
         AgentCommand::Answer(..) => "answer",
         AgentCommand::PlanDecision(..) => "plan_decision",
     }

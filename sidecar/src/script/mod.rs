@@ -56,6 +56,7 @@ impl Adapter for Script {
             questions: true,
             plans: true,
             subagents: true,
+            ..Capabilities::default()
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pilothouse_domain::value::{Answer, SessionOutput};
+use pilothouse_domain::value::{Answer, SessionOutcome, SessionOutput};
 use pilothouse_domain::{InvalidId, ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
@@ -288,7 +288,9 @@ impl Player {
             }
             Instruction::TurnEnd => {
                 if let Some(Turn { id: turn_id, output, .. }) = self.turn.take() {
-                    self.events.emit(RawEvent::TurnCompleted { turn_id, output }).await?;
+                    self.events
+                        .emit(RawEvent::TurnCompleted { turn_id, output, outcome: SessionOutcome::Completed })
+                        .await?;
                 }
             }
             Instruction::Usage(usage, subagent) => {

@@ -220,7 +220,11 @@ async fn what_answers_a_command_carries_its_trace_back_and_a_turn_that_of_the_me
     let spool = open(dir.path());
     spool.append(log("a")).await.unwrap();
     spool.acknowledge(pause.command_id, ack(&pause, AckStep::Done), true).await.unwrap();
-    let over = RawEvent::TurnCompleted { turn_id, output: None };
+    let over = RawEvent::TurnCompleted {
+        turn_id,
+        output: None,
+        outcome: pilothouse_domain::value::SessionOutcome::Completed,
+    };
     spool.append(Outgoing::event(over).unwrap()).await.unwrap();
     // A later attempt is answered where the first one stood.
     spool.take(issued(Command::Pause {}, 2), None, None).await.unwrap();

@@ -33,6 +33,7 @@ impl Answers {
             | RawEvent::ResumeAck(ack)
             | RawEvent::StopAck(ack)
             | RawEvent::ReloadConfigAck(ack)
+            | RawEvent::AdjustAck(ack)
             | RawEvent::BeginAck(ack)
             | RawEvent::AnswerAck(ack)
             | RawEvent::ValidationAck(ack) => Self::Command(ack.command_id),

@@ -350,7 +350,14 @@ fn it_is_one_turn_and_not_the_end_of_the_conversation() {
         run.events.first(),
         Some(&RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id: None })
     );
-    assert_eq!(run.events.last(), Some(&RawEvent::TurnCompleted { turn_id, output: None }));
+    assert_eq!(
+        run.events.last(),
+        Some(&RawEvent::TurnCompleted {
+            turn_id,
+            output: None,
+            outcome: pilothouse_domain::value::SessionOutcome::Completed
+        })
+    );
     let count = |wanted: &str| run.names().iter().filter(|name| **name == wanted).count();
     assert_eq!((count("turn_started"), count("turn_completed"), count("session_end")), (1, 1, 0));
 }

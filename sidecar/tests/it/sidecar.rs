@@ -170,6 +170,7 @@ pub(crate) fn begin_with(options: Value, resume_conversation: bool, prompt: Opti
         config: config(options),
         resume_conversation,
         prompt: prompt.map(Into::into),
+        allowance_usd: None,
     }))
 }
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Adjustment;
+
 /// The capability report of a sidecar's adapter. What is not named, it cannot do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -28,4 +30,27 @@ pub struct Capabilities {
     pub plans: bool,
     /// It starts subagents.
     pub subagents: bool,
+    /// Its model can be changed while it runs.
+    pub model_switch: bool,
+    /// How deeply it thinks can be changed while it runs.
+    pub thinking_levels: bool,
+    /// It summarises its conversation when it is asked to.
+    pub compaction: bool,
+    /// Its conversation can go back to before a turn.
+    pub fork: bool,
+    /// It does not begin a model call whose worst case passes what is left (ruling 32).
+    pub budget_before_call: bool,
+}
+
+impl Capabilities {
+    /// Whether it can carry out an adjustment.
+    pub const fn can_adjust(&self, adjustment: &Adjustment) -> bool {
+        match adjustment {
+            Adjustment::SetModel { .. } | Adjustment::CycleModel { .. } => self.model_switch,
+            Adjustment::SetThinkingLevel { .. } => self.thinking_levels,
+            Adjustment::Compact { .. } => self.compaction,
+            Adjustment::Fork { .. } => self.fork,
+            Adjustment::SetAllowance { .. } => self.budget_before_call,
+        }
+    }
 }

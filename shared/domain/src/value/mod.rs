@@ -1,11 +1,13 @@
 //! Value objects of S0 8.5.
 
 mod activity;
+mod adjustment;
 mod auto_continue;
 mod budget;
 mod capabilities;
 mod handoff;
 mod metrics;
+mod outcome;
 mod output;
 mod plan;
 mod question;
@@ -13,6 +15,7 @@ mod tasks;
 mod tool;
 
 pub use activity::{ActivityItem, ActivityItemType};
+pub use adjustment::{Adjustment, CycleDirection, ThinkingLevel};
 pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
     ValidationType,
@@ -22,6 +25,7 @@ pub use budget::{InvalidBudget, SessionBudget};
 pub use capabilities::Capabilities;
 pub use handoff::{HandoffDocument, RecordedHandoff, Remembered};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
+pub use outcome::{DeliverableState, SessionOutcome};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
 pub use question::{Answer, Question, QuestionOption};

@@ -110,6 +110,11 @@ pub(crate) fn can_all() -> Capabilities {
         questions: true,
         plans: true,
         subagents: true,
+        model_switch: true,
+        thinking_levels: true,
+        compaction: true,
+        fork: true,
+        budget_before_call: true,
     }
 }
 

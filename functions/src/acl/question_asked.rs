@@ -1,0 +1,34 @@
+//! `question_asked`: the agent waits for a permission or for input that a server asks for (S0 8.3
+//! `RecordUserQuestionAskedCommand`, ruling 26).
+
+use pilothouse_domain::ToolCallId;
+use pilothouse_domain::session::AgentFact;
+use pilothouse_domain::text::cut;
+use pilothouse_domain::value::{Question, QuestionOption};
+
+use super::Mapping;
+
+/// The session waits for its owner; a request without questions says nothing.
+pub fn map(request: &ToolCallId, questions: &[Question]) -> Mapping {
+    if questions.is_empty() {
+        return Mapping::to(AgentFact::Noted);
+    }
+    let questions = questions.iter().map(normalised).collect();
+    Mapping::to(AgentFact::QuestionAsked { request: request.clone(), questions })
+}
+
+fn normalised(question: &Question) -> Question {
+    Question {
+        question: cut(&question.question, 2000),
+        header: question.header.as_deref().map(|header| cut(header, 100)),
+        options: question.options.iter().map(option).collect(),
+        multi_select: question.multi_select,
+    }
+}
+
+fn option(option: &QuestionOption) -> QuestionOption {
+    QuestionOption {
+        label: cut(&option.label, 500),
+        description: option.description.as_deref().map(|text| cut(text, 1000)),
+    }
+}

@@ -1,0 +1,42 @@
+//! How a turn of an agent ended, and where its deliverables stand (S4).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a session of S4, which is a turn here, ended (S4 `SessionOutcome`, ruling 39). Failure and quota have events of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionOutcome {
+    /// Normally.
+    #[default]
+    Completed,
+    /// At the limit of its turns or iterations.
+    MaxIterations,
+    /// In an error.
+    ExecutionError,
+    /// At the limit of its costs.
+    BudgetExceeded,
+    /// The plan that pays for it is used up.
+    QuotaExceeded,
+}
+
+impl SessionOutcome {
+    /// Whether it ended normally.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub const fn is_completed(&self) -> bool {
+        matches!(self, Self::Completed)
+    }
+}
+
+/// Where a deliverable stands (S4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliverableState {
+    /// Not begun, or reset.
+    #[default]
+    Pending,
+    /// All acceptance criteria are verified.
+    Passed,
+    /// Something outside prevents it.
+    Blocked,
+}
