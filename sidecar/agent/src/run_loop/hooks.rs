@@ -6,6 +6,11 @@ use crate::session::Prompt;
 use crate::tool::ToolOutput;
 
 impl RunLoop {
+    /// The system prompt, as extensions want it.
+    pub(super) fn system(&self) -> String {
+        self.shared.config.system_prompt.clone()
+    }
+
     /// Before a prompt goes into the conversation.
     #[allow(clippy::unused_async, clippy::unused_self)]
     pub(super) async fn before_start(&mut self, prompt: Prompt) -> Prompt {

@@ -34,8 +34,10 @@ impl Shared {
     /// decided under one lock, so that nothing that comes is left waiting for nobody.
     pub(crate) fn end_run(&self, outcome: AgentOutcome) -> Option<AgentOutcome> {
         let mut state = self.state();
-        let kept =
-            state.repair(&self.events).and_then(|()| state.flush_bash(&self.events)).and_then(|()| state.keep_meters());
+        let kept = state
+            .repair(&self.events)
+            .and_then(|()| state.flush_bash(&self.events))
+            .and_then(|()| state.keep_meters());
         let outcome = match (kept, outcome) {
             (Err(error), AgentOutcome::Completed) => AgentOutcome::Failed(error.to_string()),
             (Ok(()), AgentOutcome::Completed) if state.waits() && !state.closed => return None,
@@ -43,7 +45,8 @@ impl Shared {
         };
         for request in state.compactions.drain(..) {
             // Whoever asked may have gone.
-            let _ = request.reply.send(Err(SessionError::Compaction("the agent was stopped before it".into())));
+            let _ =
+                request.reply.send(Err(SessionError::Compaction("the agent was stopped before it".into())));
         }
         let run = state.run.take();
         self.events.emit(SessionEvent::AgentEnd { outcome: outcome.clone() });

@@ -77,7 +77,10 @@ impl State {
         events: &Events,
     ) -> Result<Self, SessionError> {
         let context = tree.context();
-        let kept = context.model.as_ref().and_then(|(provider, id)| registry.resolve(&format!("{provider}/{id}")).ok());
+        let kept = context
+            .model
+            .as_ref()
+            .and_then(|(provider, id)| registry.resolve(&format!("{provider}/{id}")).ok());
         let chosen = match (&kept, model) {
             (Some(kept), _) => kept.clone(),
             (None, Some(name)) => registry.resolve(name)?,
@@ -120,6 +123,73 @@ impl State {
         self.thinking = next.thinking;
         self.meters = next.meters;
         Ok(())
+    }
+
+    /// Begins a run, when none is there.
+    pub(crate) fn claim(&mut self) -> Result<Run, SessionError> {
+        self.idle()?;
+        let run = Run::default();
+        self.run = Some(run.clone());
+        Ok(run)
+    }
+
+    /// An error, when the agent works or the session is closed.
+    pub(crate) fn idle(&self) -> Result<(), SessionError> {
+        match (&self.run, self.closed) {
+            (_, true) => Err(SessionError::Closed),
+            (Some(_), false) => Err(SessionError::Busy),
+            (None, false) => Ok(()),
+        }
+    }
+
+    /// Another model answers from here on.
+    pub(crate) fn choose(&mut self, model: ModelInfo, events: &Events) -> Result<ModelInfo, SessionError> {
+        if model != self.model {
+            self.tree.append_model_change(&model.provider, &model.id)?;
+            self.model = model.clone();
+            events.emit(SessionEvent::ModelChange {
+                provider: model.provider.clone(),
+                model: model.id.clone(),
+            });
+        }
+        Ok(model)
+    }
+
+    /// It thinks more or less deeply from here on.
+    pub(crate) fn think(&mut self, level: ThinkingLevel, events: &Events) -> Result<(), SessionError> {
+        if level != self.thinking {
+            self.tree.append_thinking_level(level)?;
+            self.thinking = level;
+            events.emit(SessionEvent::ThinkingLevelChange(level));
+        }
+        Ok(())
+    }
+
+    /// Model and thinking level as they were at the leaf, and a result for each call before it.
+    pub(crate) fn restore(&mut self, registry: &ModelRegistry, events: &Events) -> Result<(), SessionError> {
+        let context = self.tree.context();
+        let kept =
+            context.model.and_then(|(provider, id)| registry.resolve(&format!("{provider}/{id}")).ok());
+        match kept {
+            Some(model) if model != self.model => {
+                events.emit(SessionEvent::ModelChange {
+                    provider: model.provider.clone(),
+                    model: model.id.clone(),
+                });
+                self.model = model;
+            }
+            Some(_) => {}
+            None => drop(self.tree.append_model_change(&self.model.provider, &self.model.id)?),
+        }
+        match context.thinking {
+            Some(level) if level != self.thinking => {
+                events.emit(SessionEvent::ThinkingLevelChange(level));
+                self.thinking = level;
+            }
+            Some(_) => {}
+            None => drop(self.tree.append_thinking_level(self.thinking)?),
+        }
+        self.repair(events)
     }
 
     /// Gives every call of the last answer a result, so that they are paired in the tree, too (ruling 40).
@@ -189,7 +259,9 @@ impl State {
         let mut after = 0;
         for entry in self.tree.path().into_iter().rev() {
             match &entry.kind {
-                EntryKind::Message { message: AgentMessage::Assistant(answer) } if answer.usage.total() > 0 => {
+                EntryKind::Message { message: AgentMessage::Assistant(answer) }
+                    if answer.usage.total() > 0 =>
+                {
                     return ContextTokens::Counted(answer.usage.total() + after);
                 }
                 EntryKind::Message { message } => after += estimate(message),
@@ -265,8 +337,7 @@ impl State {
     }
 
     pub(crate) fn take_queued(&mut self, events: &Events) -> Vec<Queued> {
-        let all: Vec<Queued> =
-            self.steering.drain(..).chain(self.follow_up.drain(..)).collect();
+        let all: Vec<Queued> = self.steering.drain(..).chain(self.follow_up.drain(..)).collect();
         if !all.is_empty() {
             self.tell_queues(events);
         }
@@ -274,7 +345,10 @@ impl State {
     }
 
     fn tell_queues(&self, events: &Events) {
-        events.emit(SessionEvent::QueueUpdate { steering: self.steering.len(), follow_up: self.follow_up.len() });
+        events.emit(SessionEvent::QueueUpdate {
+            steering: self.steering.len(),
+            follow_up: self.follow_up.len(),
+        });
     }
 
     /// The compiled schema of a tool's arguments. One that is no schema checks nothing: its tool does.
@@ -292,7 +366,7 @@ impl State {
     }
 
     pub(crate) fn entry(&self, id: &str) -> Result<EntryId, SessionError> {
-        EntryId::from_str(id).map_err(|_| SessionError::Tree(format!("`{id}` is no entry")))
+        EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
     }
 }
 
@@ -380,14 +454,17 @@ struct Call {
 /// What a session took: as it was written down last, and what came after that on any branch.
 fn meters(tree: &SessionTree, registry: &ModelRegistry) -> Meters {
     let mut meters = Meters::default();
-    let mut add = |provider: &str, model: &str, usage: &Usage, meters: &mut Meters| {
+    let add = |provider: &str, model: &str, usage: &Usage, meters: &mut Meters| {
         let price = registry.find(provider, model).cloned();
-        let price = price.or_else(|| registry.resolve(&format!("{provider}/{model}")).ok()).and_then(|m| m.price);
+        let price =
+            price.or_else(|| registry.resolve(&format!("{provider}/{model}")).ok()).and_then(|m| m.price);
         meters.add(provider, model, usage, price.as_ref());
     };
     for entry in tree.entries() {
         match &entry.kind {
-            EntryKind::Message { message: AgentMessage::Assistant(answer) } if answer.usage != Usage::default() => {
+            EntryKind::Message { message: AgentMessage::Assistant(answer) }
+                if answer.usage != Usage::default() =>
+            {
                 add(&answer.provider, &answer.model, &answer.usage, &mut meters);
             }
             EntryKind::Custom { kind, data } if kind == USAGE => {
