@@ -49,7 +49,8 @@ impl Director {
             step.when.as_ref().is_some_and(said) && (answers.is_some() || self.is_left(&key, *index, step))
         });
         let in_order = || {
-            let mut plain = (0..conversation.steps.len()).filter(|index| conversation.steps[*index].when.is_none());
+            let mut plain =
+                (0..conversation.steps.len()).filter(|index| conversation.steps[*index].when.is_none());
             match answers {
                 Some(answers) => {
                     let plain: Vec<_> = plain.collect();
@@ -91,22 +92,30 @@ fn cast<'a>(script: &'a Script, prompt: &Prompt) -> Option<Cast<'a>> {
         let (_, marker) = text.rsplit_once("[[script:")?;
         let (key, _) = marker.split_once("]]")?;
         let name = key.split_once('#').map_or(key, |(name, _)| name);
-        let conversation =
-            script.conversations.iter().find(|conversation| conversation.name == name && fits(conversation, prompt))?;
+        let conversation = script
+            .conversations
+            .iter()
+            .find(|conversation| conversation.name == name && fits(conversation, prompt))?;
         Some(Cast { conversation, key: key.to_owned(), since })
     });
     named.or_else(|| {
-        script.conversations.iter().enumerate().filter(|(_, conversation)| fits(conversation, prompt)).find_map(
-            |(index, conversation)| {
-                let key =
-                    if conversation.name.is_empty() { format!("#{index}") } else { conversation.name.clone() };
+        script
+            .conversations
+            .iter()
+            .enumerate()
+            .filter(|(_, conversation)| fits(conversation, prompt))
+            .find_map(|(index, conversation)| {
+                let key = if conversation.name.is_empty() {
+                    format!("#{index}")
+                } else {
+                    conversation.name.clone()
+                };
                 let since = match &conversation.when {
                     Some(when) => prompt.user_texts().find(|(_, text)| text.contains(when.as_str()))?.0,
                     None => 0,
                 };
                 Some(Cast { conversation, key, since })
-            },
-        )
+            })
     })
 }
 

@@ -19,8 +19,8 @@
 //! # Ok(()) }
 //! ```
 
-mod anthropic;
 mod answer;
+mod anthropic;
 mod chat;
 mod director;
 mod failure;

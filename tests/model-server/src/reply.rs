@@ -117,7 +117,8 @@ impl Course {
 
     /// As a stream of server-sent events. It holds `exchange` until the last of them is sent, or the client is gone.
     pub(crate) fn into_response(self, gates: Arc<Gates>, exchange: Exchange) -> Response {
-        let playing = Playing { events: self.events.clone().into(), course: self, gates, exchange, pieces: 0 };
+        let playing =
+            Playing { events: self.events.clone().into(), course: self, gates, exchange, pieces: 0 };
         let body = stream::unfold(Some(playing), |playing| async move {
             let mut playing = playing?;
             match playing.next().await {
@@ -132,7 +133,8 @@ impl Course {
                 }
             }
         });
-        let kind = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
+        let kind =
+            [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
         (kind, Body::from_stream(body)).into_response()
     }
 }
@@ -177,7 +179,8 @@ impl Playing {
 
 /// Keeps what comes before the piece after so many; gives the rest.
 fn split_off(events: &mut Vec<Event>, pieces: usize) -> Vec<Event> {
-    let at = events.iter().enumerate().filter(|(_, event)| event.is_piece).nth(pieces).map(|(index, _)| index);
+    let at =
+        events.iter().enumerate().filter(|(_, event)| event.is_piece).nth(pieces).map(|(index, _)| index);
     // An answer with fewer pieces ends before it says that it is over.
     let at = at.unwrap_or_else(|| events.len().saturating_sub(1));
     events.split_off(at)

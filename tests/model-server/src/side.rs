@@ -6,7 +6,8 @@ use crate::{
 };
 
 /// What runtimes say to a model that names a conversation, beside the form that they want the answer in.
-const TITLES: [&str; 3] = ["Generate a concise, sentence-case title", "concise title", "Summarize this coding conversation"];
+const TITLES: [&str; 3] =
+    ["Generate a concise, sentence-case title", "concise title", "Summarize this coding conversation"];
 
 /// The answer to a request on the side; none for what the script answers.
 pub(crate) fn answer(prompt: &Prompt) -> Option<Step> {

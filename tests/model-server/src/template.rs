@@ -56,7 +56,8 @@ impl Source<'_> {
             return self.prompt.user_texts().next().map(|(_, text)| text.to_owned());
         }
         let name = name.strip_prefix("result")?;
-        let (call, pattern) = name.split_once('~').map_or((name, None), |(call, pattern)| (call, Some(pattern)));
+        let (call, pattern) =
+            name.split_once('~').map_or((name, None), |(call, pattern)| (call, Some(pattern)));
         let call = call.trim().strip_prefix(':').map(str::trim);
         let wanted = |id: &str| call.is_none_or(|call| id.ends_with(&format!("_{call}")));
         let (_, text) = self.prompt.results().find(|(id, _)| wanted(id))?;

@@ -58,7 +58,8 @@ pub(crate) fn limits(body: &Value) -> Result<(), Refused> {
     }
     if body["thinking"]["type"] == "enabled" {
         let budget = body["thinking"]["budget_tokens"].as_u64();
-        let budget = budget.ok_or_else(|| Refused::invalid("thinking.enabled.budget_tokens: Field required"))?;
+        let budget =
+            budget.ok_or_else(|| Refused::invalid("thinking.enabled.budget_tokens: Field required"))?;
         if budget < 1024 {
             let words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024";
             return Err(Refused::invalid(words));
@@ -106,7 +107,10 @@ fn merged<'a>(messages: &'a [Value], betas: &str) -> Result<Vec<Merged<'a>>, Ref
         let content = match &message["content"] {
             Value::String(text) => {
                 let block = serde_json::json!({ "type": "text", "text": text });
-                vec![Block { place: format!("messages.{place}.content"), block: std::borrow::Cow::Owned(block) }]
+                vec![Block {
+                    place: format!("messages.{place}.content"),
+                    block: std::borrow::Cow::Owned(block),
+                }]
             }
             Value::Array(blocks) => {
                 let at = |(index, block)| Block {
@@ -117,7 +121,9 @@ fn merged<'a>(messages: &'a [Value], betas: &str) -> Result<Vec<Merged<'a>>, Ref
             }
             Value::Null => return Err(Refused::invalid(format!("messages.{place}.content: Field required"))),
             _ => {
-                return Err(Refused::invalid(format!("messages.{place}.content: Input should be a valid list")));
+                return Err(Refused::invalid(format!(
+                    "messages.{place}.content: Input should be a valid list"
+                )));
             }
         };
         if content.is_empty() {
@@ -162,7 +168,8 @@ fn pairing(turns: &[Merged<'_>]) -> Result<(), Refused> {
                 return Err(Refused::invalid(words));
             }
         }
-        let before = index.checked_sub(1).map(|before| ids(&turns[before], "tool_use", "id")).unwrap_or_default();
+        let before =
+            index.checked_sub(1).map(|before| ids(&turns[before], "tool_use", "id")).unwrap_or_default();
         let mut seen = BTreeSet::new();
         for block in turn.content.iter().filter(|block| block.block["type"] == "tool_result") {
             let id = block.block["tool_use_id"].as_str().unwrap_or_default();
@@ -194,7 +201,8 @@ fn blocks(turn: &Merged<'_>, signatures: &BTreeSet<String>, turns: &mut Vec<Turn
         match (turn.role, kind) {
             (_, "text") => {
                 let text = block["text"].as_str();
-                let text = text.ok_or_else(|| Refused::invalid(format!("{place}.text.text: Field required")))?;
+                let text =
+                    text.ok_or_else(|| Refused::invalid(format!("{place}.text.text: Field required")))?;
                 if text.is_empty() {
                     return Err(Refused::invalid("messages: text content blocks must be non-empty"));
                 }
@@ -205,7 +213,9 @@ fn blocks(turn: &Merged<'_>, signatures: &BTreeSet<String>, turns: &mut Vec<Turn
             ("user", "tool_result") => {
                 let content = &block["content"];
                 if content.as_array().is_some_and(|parts| {
-                    parts.iter().any(|part| part["type"] == "text" && part["text"].as_str().is_none_or(str::is_empty))
+                    parts
+                        .iter()
+                        .any(|part| part["type"] == "text" && part["text"].as_str().is_none_or(str::is_empty))
                 }) {
                     return Err(Refused::invalid("messages: text content blocks must be non-empty"));
                 }
@@ -222,7 +232,8 @@ fn blocks(turn: &Merged<'_>, signatures: &BTreeSet<String>, turns: &mut Vec<Turn
                 }
             }
             (role, kind) => {
-                let words = format!("{place}: Input tag '{kind}' is not expected in a message of role '{role}'");
+                let words =
+                    format!("{place}: Input tag '{kind}' is not expected in a message of role '{role}'");
                 return Err(Refused::invalid(words));
             }
         }
@@ -240,7 +251,9 @@ fn image(place: &str, source: &Value) -> Result<(), Refused> {
     let is_known = source["media_type"].as_str().is_some_and(|kind| known.contains(&kind));
     let is_there = source["data"].as_str().is_some_and(|data| !data.is_empty());
     if source["type"] == "base64" && !(is_known && is_there) {
-        return Err(Refused::invalid(format!("{place}.image.source.base64: The image could not be processed")));
+        return Err(Refused::invalid(format!(
+            "{place}.image.source.base64: The image could not be processed"
+        )));
     }
     Ok(())
 }
@@ -259,11 +272,12 @@ fn call(place: &str, block: &Value) -> Result<(), Refused> {
 fn thought(turns: &[Merged<'_>]) -> Result<(), Refused> {
     let Some(last) = turns.iter().rfind(|turn| turn.role == "assistant") else { return Ok(()) };
     let thought = format!("{CALL}{THOUGHT}");
-    let with_thought = |block: &Block<'_>| block.block["id"].as_str().is_some_and(|id| id.starts_with(&thought));
-    let is_thought = |block: &Block<'_>| {
-        matches!(block.block["type"].as_str(), Some("thinking" | "redacted_thinking"))
-    };
-    let answered = turns.last().is_some_and(|turn| turn.content.iter().any(|b| b.block["type"] == "tool_result"));
+    let with_thought =
+        |block: &Block<'_>| block.block["id"].as_str().is_some_and(|id| id.starts_with(&thought));
+    let is_thought =
+        |block: &Block<'_>| matches!(block.block["type"].as_str(), Some("thinking" | "redacted_thinking"));
+    let answered =
+        turns.last().is_some_and(|turn| turn.content.iter().any(|b| b.block["type"] == "tool_result"));
     if answered && last.content.iter().any(with_thought) && !last.content.iter().any(is_thought) {
         let found = last.content.first().and_then(|block| block.block["type"].as_str()).unwrap_or_default();
         let words = format!(
@@ -283,11 +297,14 @@ fn tools(tools: &Value) -> Result<Vec<String>, Refused> {
         let name = tool["name"].as_str().unwrap_or_default();
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if name.is_empty() || name.len() > 128 || !name.chars().all(fits) {
-            let words = format!("tools.{index}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'");
+            let words =
+                format!("tools.{index}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'");
             return Err(Refused::invalid(words));
         }
         // Tools of the provider have a type of their own and no schema.
-        if tool["type"].as_str().is_none_or(|kind| kind == "custom") && tool["input_schema"]["type"] != "object" {
+        if tool["type"].as_str().is_none_or(|kind| kind == "custom")
+            && tool["input_schema"]["type"] != "object"
+        {
             let words = format!("tools.{index}.custom.input_schema.type: Input should be 'object'");
             return Err(Refused::invalid(words));
         }

@@ -18,7 +18,8 @@ pub(crate) fn error(refused: &Refused) -> Refusal {
 pub(crate) fn failure(failure: &Failure, size: u64, window: u64) -> Option<Refusal> {
     let refusal = match failure {
         Failure::RateLimited { .. } => {
-            let words = "This request would exceed your organization's rate limit of 40,000 input tokens per minute.";
+            let words =
+                "This request would exceed your organization's rate limit of 40,000 input tokens per minute.";
             retry_after(Refusal::new(429, body("rate_limit_error", words)), failure)
         }
         Failure::Overloaded | Failure::ErrorEvent { .. } => {

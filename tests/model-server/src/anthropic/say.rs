@@ -19,7 +19,8 @@ pub(crate) fn whole(answer: &Answer) -> Value {
     }
     for call in &answer.calls {
         let input = serde_json::from_str::<Value>(&call.arguments).unwrap_or_else(|_| json!({}));
-        content.push(json!({ "type": "tool_use", "id": id(answer, call), "name": call.name, "input": input }));
+        content
+            .push(json!({ "type": "tool_use", "id": id(answer, call), "name": call.name, "input": input }));
     }
     json!({
         "id": format!("msg_{}", answer.id), "type": "message", "role": "assistant", "model": answer.model,
@@ -45,7 +46,8 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         block
     };
     if let Some((thinking, signature)) = &answer.thinking {
-        let mut deltas: Vec<_> = answer.pieces(thinking).into_iter().map(|piece| delta("thinking", &piece).piece()).collect();
+        let mut deltas: Vec<_> =
+            answer.pieces(thinking).into_iter().map(|piece| delta("thinking", &piece).piece()).collect();
         deltas.push(delta("signature", signature));
         events.extend(block(json!({ "type": "thinking", "thinking": "", "signature": "" }), deltas));
     }
@@ -54,7 +56,8 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         events.extend(block(json!({ "type": "text", "text": "" }), deltas));
     }
     for call in &answer.calls {
-        let pieces = answer.pieces(&call.arguments).into_iter().map(|piece| delta("input_json", &piece).piece());
+        let pieces =
+            answer.pieces(&call.arguments).into_iter().map(|piece| delta("input_json", &piece).piece());
         let deltas = std::iter::once(delta("input_json", "")).chain(pieces).collect();
         let start = json!({ "type": "tool_use", "id": id(answer, call), "name": call.name, "input": {} });
         events.extend(block(start, deltas));

@@ -6,7 +6,8 @@ use crate::prompt::{Prompt, Refused, Turn};
 
 /// Reads a request.
 pub(crate) fn read(body: &Value) -> Result<Prompt, Refused> {
-    let model = body["model"].as_str().ok_or_else(|| Refused::invalid("you must provide a model parameter"))?;
+    let model =
+        body["model"].as_str().ok_or_else(|| Refused::invalid("you must provide a model parameter"))?;
     let missing = || Refused::invalid("Missing required parameter: 'messages'.").at("messages");
     let messages = body["messages"].as_array().ok_or_else(missing)?;
     if messages.is_empty() {
@@ -82,8 +83,12 @@ fn content(message: &Value, place: usize) -> Result<String, Refused> {
             for (index, part) in parts.iter().enumerate() {
                 let kind = part["type"].as_str().unwrap_or_default();
                 if !known.contains(&kind) {
-                    let words = format!("Invalid value: '{kind}'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'.");
-                    return Err(Refused::invalid(words).at(format!("messages[{place}].content[{index}].type")));
+                    let words = format!(
+                        "Invalid value: '{kind}'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'."
+                    );
+                    return Err(
+                        Refused::invalid(words).at(format!("messages[{place}].content[{index}].type"))
+                    );
                 }
             }
             Ok(parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"))
@@ -118,7 +123,9 @@ fn calls(message: &Value, place: usize) -> Result<Vec<&str>, Refused> {
     let mut ids = Vec::new();
     for (index, call) in calls.iter().enumerate() {
         let at = |field: &str| format!("messages[{place}].tool_calls[{index}].{field}");
-        let missing = |field: &str| Refused::invalid(format!("Missing required parameter: '{}'.", at(field))).at(at(field));
+        let missing = |field: &str| {
+            Refused::invalid(format!("Missing required parameter: '{}'.", at(field))).at(at(field))
+        };
         let id = call["id"].as_str().filter(|id| !id.is_empty()).ok_or_else(|| missing("id"))?;
         if call["function"]["name"].as_str().is_none_or(str::is_empty) {
             return Err(missing("function.name"));
@@ -129,7 +136,9 @@ fn calls(message: &Value, place: usize) -> Result<Vec<&str>, Refused> {
             return Err(Refused::invalid(words).at(at));
         }
         if ids.contains(&id) {
-            return Err(Refused::invalid(format!("Duplicate value for 'tool_call_id' of '{id}'")).at(at("id")));
+            return Err(
+                Refused::invalid(format!("Duplicate value for 'tool_call_id' of '{id}'")).at(at("id"))
+            );
         }
         ids.push(id);
     }

@@ -32,9 +32,10 @@ pub(crate) fn failure(failure: &Failure, input: &str, size: u64, window: u64) ->
             let words = "The server had an error while processing your request. Sorry about that!";
             Refusal::new(500, body("server_error", None, words))
         }
-        Failure::Unauthorized => {
-            Refusal::new(401, body("invalid_request_error", Some("invalid_api_key"), "Incorrect API key provided."))
-        }
+        Failure::Unauthorized => Refusal::new(
+            401,
+            body("invalid_request_error", Some("invalid_api_key"), "Incorrect API key provided."),
+        ),
         Failure::Status { status, body: given, headers } => {
             let made = || body("invalid_request_error", None, "The request failed.");
             let mut refusal = Refusal::new(*status, given.clone().unwrap_or_else(made));
@@ -48,7 +49,8 @@ pub(crate) fn failure(failure: &Failure, input: &str, size: u64, window: u64) ->
                      tokens. Please reduce the length of the messages."
                 )
             } else {
-                "Your input exceeds the context window of this model. Please adjust your input and try again.".to_owned()
+                "Your input exceeds the context window of this model. Please adjust your input and try again."
+                    .to_owned()
             };
             let mut body = body("invalid_request_error", Some("context_length_exceeded"), &words);
             body["error"]["param"] = json!(input);

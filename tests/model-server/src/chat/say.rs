@@ -25,7 +25,8 @@ pub(crate) fn whole(answer: &Answer) -> Value {
         });
         message["tool_calls"] = calls.collect();
     }
-    let choice = json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": stop(answer.stop) });
+    let choice =
+        json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": stop(answer.stop) });
     json!({
         "id": format!("chatcmpl-{}", answer.id), "object": "chat.completion", "created": epoch_seconds(0),
         "model": answer.model, "choices": [choice], "usage": usage(answer.usage), "service_tier": "default",
@@ -50,7 +51,10 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
     let mut events = vec![delta(json!({ "role": "assistant", "content": "", "refusal": null }))];
     if let Some((thinking, _)) = &answer.thinking {
         events.extend(
-            answer.pieces(thinking).into_iter().map(|piece| delta(json!({ "reasoning_content": piece })).piece()),
+            answer
+                .pieces(thinking)
+                .into_iter()
+                .map(|piece| delta(json!({ "reasoning_content": piece })).piece()),
         );
     }
     if let Some(text) = &answer.text {

@@ -106,12 +106,15 @@ fn pairing(items: &[Value]) -> Result<(), Refused> {
     };
     for (place, call) in ids("function_call") {
         if !ids("function_call_output").any(|(after, id)| id == call && after > place) {
-            return Err(Refused::invalid(format!("No tool output found for function call {call}.")).at("input"));
+            return Err(
+                Refused::invalid(format!("No tool output found for function call {call}.")).at("input")
+            );
         }
     }
     for (place, output) in ids("function_call_output") {
         let calls = ids("function_call").filter(|(before, id)| *id == output && *before < place).count();
-        let earlier = ids("function_call_output").filter(|(before, id)| *id == output && *before < place).count();
+        let earlier =
+            ids("function_call_output").filter(|(before, id)| *id == output && *before < place).count();
         if calls != 1 || earlier > 0 {
             let words = format!("No tool call found for function call output with call_id {output}.");
             return Err(Refused::invalid(words).at("input"));
@@ -129,9 +132,14 @@ fn content(item: &Value, place: usize) -> Result<String, Refused> {
                 Some("assistant") => &["output_text", "refusal"],
                 _ => &["input_text", "input_image", "input_file"],
             };
-            let wrong = parts.iter().find(|part| !part["type"].as_str().is_some_and(|kind| expected.contains(&kind)));
+            let wrong =
+                parts.iter().find(|part| !part["type"].as_str().is_some_and(|kind| expected.contains(&kind)));
             if let Some(wrong) = wrong {
-                let words = format!("Invalid value: {}. Supported values are: {}.", wrong["type"], expected.join(", "));
+                let words = format!(
+                    "Invalid value: {}. Supported values are: {}.",
+                    wrong["type"],
+                    expected.join(", ")
+                );
                 return Err(Refused::invalid(words).at(at));
             }
             Ok(texts(parts))
@@ -145,6 +153,7 @@ fn texts(parts: &[Value]) -> String {
 }
 
 fn tools(tools: &Value) -> Result<Vec<String>, Refused> {
-    let functions = tools.as_array().into_iter().flatten().enumerate().filter(|(_, tool)| tool["type"] == "function");
+    let functions =
+        tools.as_array().into_iter().flatten().enumerate().filter(|(_, tool)| tool["type"] == "function");
     functions.map(|(index, tool)| checked_name(&tool["name"], &format!("tools[{index}].name"))).collect()
 }

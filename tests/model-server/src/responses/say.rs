@@ -31,7 +31,8 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         "incomplete" => "response.incomplete",
         _ => "response.completed",
     };
-    stream.push(end, json!({ "response": response(answer, status(answer.stop), &output, Some(answer.usage)) }));
+    stream
+        .push(end, json!({ "response": response(answer, status(answer.stop), &output, Some(answer.usage)) }));
     stream.events
 }
 
@@ -84,7 +85,8 @@ impl Part<'_> {
         match self {
             Self::Reasoning { id, text } => {
                 let mut say = |name, field: &str, value: Value, is_piece| {
-                    let data = json!({ "item_id": id, "output_index": index, "summary_index": 0, field: value });
+                    let data =
+                        json!({ "item_id": id, "output_index": index, "summary_index": 0, field: value });
                     stream.push_as(name, data, is_piece);
                 };
                 let summary = |text: &str| json!({ "type": "summary_text", "text": text });
@@ -102,7 +104,8 @@ impl Part<'_> {
                     ("response.output_text.delta", "response.output_text.done", "text")
                 };
                 let mut say = |name, field: &str, value: Value, is_piece| {
-                    let data = json!({ "item_id": id, "output_index": index, "content_index": 0, field: value });
+                    let data =
+                        json!({ "item_id": id, "output_index": index, "content_index": 0, field: value });
                     stream.push_as(name, data, is_piece);
                 };
                 say("response.content_part.added", "part", content("", *refuses), false);

@@ -11,8 +11,8 @@ use std::{
 
 use tokio::{net::TcpListener, task::JoinHandle};
 
-pub(crate) use self::{gates::Gates, record::Exchange};
 pub use self::record::{Dialect, Kind, Outcome, Request};
+pub(crate) use self::{gates::Gates, record::Exchange};
 use self::{record::Records, routes::Shared};
 use crate::{director::Director, script::Script};
 
@@ -75,7 +75,8 @@ impl ModelServer {
 
     /// Waits until that many prompts came, and gives them. A test puts its deadline around it.
     pub async fn wait_for(&self, prompts: usize) -> Vec<Request> {
-        let enough = |all: &[Request]| all.iter().filter(|request| request.kind == Kind::Prompt).count() >= prompts;
+        let enough =
+            |all: &[Request]| all.iter().filter(|request| request.kind == Kind::Prompt).count() >= prompts;
         self.wait_until(enough).await;
         self.prompts()
     }

@@ -19,14 +19,10 @@ use axum::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{
-    Dialect, Exchange, Gates, Kind, Outcome, Request,
-    record::Records,
-};
+use super::{Dialect, Exchange, Gates, Kind, Outcome, Request, record::Records};
 use crate::{
-    anthropic,
     answer::Answer,
-    chat,
+    anthropic, chat,
     director::{Choice, Director},
     failure::Failure,
     prompt::{Prompt, Refused},
@@ -92,7 +88,13 @@ struct Incoming {
 
 impl Incoming {
     fn new(method: Method, uri: Uri, headers: HeaderMap, body: &Bytes) -> Self {
-        Self { method, uri, headers, body: serde_json::from_slice(body).unwrap_or_default(), bytes: body.len() }
+        Self {
+            method,
+            uri,
+            headers,
+            body: serde_json::from_slice(body).unwrap_or_default(),
+            bytes: body.len(),
+        }
     }
 
     fn header(&self, name: &str) -> &str {
@@ -190,7 +192,13 @@ async fn requests(State(shared): Server) -> Json<Value> {
     Json(shared.records.all().iter().map(told).collect())
 }
 
-async fn nothing(State(shared): Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+async fn nothing(
+    State(shared): Server,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     let record = Incoming::new(method, uri, headers, &body).record(Dialect::None, Kind::Other);
     let exchange = Exchange::begin(&shared.records, record);
     let refused = Refused { status: 404, message: "Not found".to_owned(), param: None };
