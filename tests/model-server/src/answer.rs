@@ -117,7 +117,7 @@ impl Event {
     }
 
     /// An event without one.
-    pub(crate) fn data(data: impl ToString) -> Self {
+    pub(crate) fn data(data: &(impl ToString + ?Sized)) -> Self {
         Self { name: None, data: data.to_string(), is_piece: false }
     }
 

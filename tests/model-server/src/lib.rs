@@ -24,6 +24,7 @@ mod anthropic;
 mod chat;
 mod director;
 mod failure;
+pub mod fixture;
 mod prompt;
 mod reply;
 mod responses;

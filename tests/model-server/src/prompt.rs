@@ -1,6 +1,10 @@
 //! What is asked, whatever the protocol.
 
 /// A request that passed its provider's checks.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "the protocols have that many switches, and none excludes another"
+)]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Prompt {
     /// The model.

@@ -46,7 +46,7 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         chunk
     };
     let delta = |delta: Value| {
-        Event::data(chunk(json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null }])))
+        Event::data(&chunk(json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null }])))
     };
     let mut events = vec![delta(json!({ "role": "assistant", "content": "", "refusal": null }))];
     if let Some((thinking, _)) = &answer.thinking {
@@ -75,11 +75,11 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         );
     }
     let end = json!([{ "index": 0, "delta": {}, "logprobs": null, "finish_reason": stop(answer.stop) }]);
-    events.push(Event::data(chunk(end)));
+    events.push(Event::data(&chunk(end)));
     if answer.tells_usage {
         let mut last = chunk(json!([]));
         last["usage"] = usage(answer.usage);
-        events.push(Event::data(last));
+        events.push(Event::data(&last));
     }
     events.push(Event::data("[DONE]"));
     events
@@ -88,7 +88,9 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
 /// An error inside a stream.
 pub(crate) fn error_event() -> Event {
     let words = "The server had an error while processing your request. Sorry about that!";
-    Event::data(json!({ "error": { "message": words, "type": "server_error", "param": null, "code": null } }))
+    Event::data(
+        &json!({ "error": { "message": words, "type": "server_error", "param": null, "code": null } }),
+    )
 }
 
 /// The field that a text comes in.

@@ -1,6 +1,6 @@
 //! How it fails, and that it recovers.
 
-use pilothouse_model_server::Outcome;
+use pilothouse_model_server::Outcome::{self, Failed, Sent};
 use serde_json::{Value, json};
 
 use crate::support::{asked, messages, openai, parse, read, says, send, serve, soon, steps};
@@ -86,7 +86,6 @@ async fn streams_break_in_several_ways() {
     assert!(streams[4].1 && streams[4].0.contains("message_stop"));
     assert_eq!(said(&streams[4].0), "one two three four");
     let outcomes: Vec<_> = server.prompts().iter().map(|prompt| prompt.outcome).collect();
-    use Outcome::{Failed, Sent};
     assert_eq!(outcomes, [Failed, Failed, Sent, Sent, Sent]);
 }
 

@@ -15,6 +15,7 @@ pub(crate) async fn serve(script: Value) -> ModelServer {
 }
 
 /// A script of one conversation.
+#[allow(clippy::needless_pass_by_value, reason = "it is written where it is made")]
 pub(crate) fn steps(steps: Value) -> Value {
     json!({ "conversations": [{ "steps": steps }] })
 }
@@ -41,6 +42,7 @@ pub(crate) fn openai(server: &ModelServer, path: &str, body: &Value) -> RequestB
 }
 
 /// What is asked of Anthropic, with these messages.
+#[allow(clippy::needless_pass_by_value, reason = "it is written where it is made")]
 pub(crate) fn asked(messages: Value) -> Value {
     json!({ "model": "claude-sonnet-4-5", "max_tokens": 4096, "messages": messages })
 }
