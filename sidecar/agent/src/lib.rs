@@ -8,10 +8,16 @@
 //! | [`model`] | the port to language models, and the registry of those that there are |
 //! | [`tool`] | the port to tools, and those that every agent has |
 //! | [`tree`] | the session tree on disk |
+//! | [`workspace`] | where file tools may go, and what programs may know |
+//! | [`process`] | programs that do not outlive the agent |
+//! | [`bash`] | commands, of the agent and of the user |
 //! | [`event`] | what a session tells while it works |
 
+pub mod bash;
 pub mod event;
 pub mod message;
 pub mod model;
+pub mod process;
 pub mod tool;
 pub mod tree;
+pub mod workspace;
