@@ -11,6 +11,7 @@
 //! | [`workspace`] | where file tools may go, and what programs may know |
 //! | [`process`] | programs that do not outlive the agent |
 //! | [`bash`] | commands, of the agent and of the user |
+//! | [`resources`] | skills and prompt templates |
 //! | [`event`] | what a session tells while it works |
 
 pub mod bash;
@@ -18,6 +19,7 @@ pub mod event;
 pub mod message;
 pub mod model;
 pub mod process;
+pub mod resources;
 pub mod tool;
 pub mod tree;
 pub mod workspace;
