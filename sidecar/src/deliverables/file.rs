@@ -131,8 +131,7 @@ impl StatusFile {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(e) => return Err(self.at(NEW, e)),
         }
-        let flags =
-            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let new = openat(folder, NEW, flags, Mode::from_bits_truncate(0o644)).map_err(|e| self.at(NEW, e))?;
         let mut new = File::from(new);
         new.write_all(&text).and_then(|()| new.sync_all()).map_err(io)?;

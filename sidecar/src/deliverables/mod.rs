@@ -68,9 +68,9 @@ impl From<Refused> for OperationResult {
         match refused {
             Refused::Invalid(wrong) => wrong.into(),
             Refused::NotSet(e) => e.into(),
-            Refused::Repository(e @ (RepositoryError::Broken { .. } | RepositoryError::NotConfined { .. })) => {
-                Self::failed(OperationError::StatusFileBroken, e.to_string())
-            }
+            Refused::Repository(
+                e @ (RepositoryError::Broken { .. } | RepositoryError::NotConfined { .. }),
+            ) => Self::failed(OperationError::StatusFileBroken, e.to_string()),
             Refused::Repository(e) => Self::failed(OperationError::StorageFailed, e.to_string()),
         }
     }
@@ -118,6 +118,18 @@ impl Deliverables {
     }
 
     async fn operate(
+        &self,
+        change: impl FnOnce(&mut DeliverableStatus) -> Result<OperationResult, Refused> + Send + 'static,
+    ) -> OperationResult {
+        // A task of its own: whoever asked may be cut off, but a change is always told.
+        let this = self.clone();
+        let done = tokio::spawn(async move { this.operate_whole(change).await }).await;
+        done.unwrap_or_else(|_| {
+            OperationResult::failed(OperationError::StorageFailed, DeliverablesError::CutOff.to_string())
+        })
+    }
+
+    async fn operate_whole(
         &self,
         change: impl FnOnce(&mut DeliverableStatus) -> Result<OperationResult, Refused> + Send + 'static,
     ) -> OperationResult {
