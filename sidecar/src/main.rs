@@ -1,5 +1,6 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it.
+//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it, and `pilothouse-sidecar tools
+//! <socket>`, by which agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
+use pilothouse_sidecar::own_tools::bridge;
 use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
@@ -54,6 +56,11 @@ fn main() -> ExitCode {
         && verb == guard::VERB
     {
         return guard::run(command);
+    }
+    if let [verb, socket] = arguments.as_slice()
+        && verb == bridge::VERB
+    {
+        return bridge::run(socket);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");
