@@ -9,6 +9,8 @@
 //! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
 //! | [`validation`] | checks the criteria of sessions that go on by themselves |
 //! | [`adapter`] | the port to an agent runtime |
+//! | [`process`] | starts the processes of agents, apart from the sidecar |
+//! | [`redaction`] | keeps secrets out of what is told |
 //! | [`script`], [`claude`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
 
@@ -26,7 +28,9 @@ pub mod host;
 pub mod link;
 pub mod listener;
 pub mod oversize;
+pub mod process;
 pub mod publisher;
+pub mod redaction;
 pub mod retry;
 pub mod run;
 pub mod run_dir;

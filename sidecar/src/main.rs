@@ -1,5 +1,5 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it.
+//! `pilothouse-sidecar guard <command>` and `pilothouse-sidecar keep …`, by which a sidecar runs what ends with it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
+use pilothouse_sidecar::process::guard as keeper;
 use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
@@ -37,7 +38,7 @@ impl Task {
 
     async fn carry_out(self) -> Result<Exit, Box<dyn Error>> {
         Ok(match self {
-            Self::Run(path) => run::run(&path).await?,
+            Self::Run(path) => run::run(&path, None).await?,
             Self::Drain(path) => drain::drain(&path).await?,
             Self::Container => container::run().await?,
         })
@@ -54,6 +55,11 @@ fn main() -> ExitCode {
         && verb == guard::VERB
     {
         return guard::run(command);
+    }
+    if let [verb, rest @ ..] = arguments.as_slice()
+        && verb == keeper::VERB_KEEP
+    {
+        return keeper::run(rest);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");
