@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{close, getpgrp};
+use nix::unistd::{Pid, close, getpgrp, getpid, setpgid};
 
 use super::AgentUser;
 
@@ -57,6 +57,10 @@ fn start(arguments: &[OsString]) -> io::Result<(Child, File)> {
     let [descriptor, user, program, rest @ ..] = arguments else { return Err(wrong()) };
     let descriptor: i32 =
         text(descriptor).and_then(|d| d.parse().ok()).filter(|d| *d > 2).ok_or_else(wrong)?;
+    if getpgrp() != getpid() {
+        // Nobody else's group is to end with it.
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    }
     let leash = File::open(format!("/dev/fd/{descriptor}"))?;
     // The program is not to inherit it; the file that was opened closes by itself.
     close(descriptor)?;
