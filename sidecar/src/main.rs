@@ -1,5 +1,5 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>` and `pilothouse-sidecar keep …`, by which a sidecar runs what ends with it.
+//! `pilothouse-sidecar guard <command>` and `pilothouse-sidecar hold …`, by which a sidecar runs what ends with it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
-use pilothouse_sidecar::process::guard as keeper;
+use pilothouse_sidecar::process::guard as holder;
 use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
         return guard::run(command);
     }
     if let [verb, rest @ ..] = arguments.as_slice()
-        && verb == keeper::VERB_KEEP
+        && verb == holder::VERB
     {
-        return keeper::run(rest);
+        return holder::run(rest);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");

@@ -13,8 +13,8 @@ use nix::unistd::{Pid, close, getpgrp, getpid, setpgid};
 
 use super::AgentUser;
 
-/// The verb of the program: `keep <descriptor> <user> <program> <arguments…>`.
-pub const VERB_KEEP: &str = "keep";
+/// The verb of the program: `hold <descriptor> <user> <program> <arguments…>`.
+pub const VERB: &str = "hold";
 
 /// In place of a user: who the guard runs as itself.
 pub(super) const SAME_USER: &str = "-";

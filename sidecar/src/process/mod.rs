@@ -67,7 +67,7 @@ impl Processes {
         let (hold, leash) = io::pipe()?;
         let user = self.user.as_ref().map_or_else(|| guard::SAME_USER.to_owned(), AgentUser::to_string);
         let mut command = Command::new(guard);
-        command.arg(guard::VERB_KEEP).arg(hold.as_raw_fd().to_string()).arg(user).arg(program);
+        command.arg(guard::VERB).arg(hold.as_raw_fd().to_string()).arg(user).arg(program);
         Ok(Guarded { command: self.apart(command), leash: Some((hold, leash)) })
     }
 

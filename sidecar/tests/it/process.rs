@@ -90,7 +90,7 @@ async fn what_does_not_end_when_it_is_asked_is_killed() {
 #[tokio::test]
 async fn it_ends_when_the_sidecar_is_killed() {
     let script = format!(
-        "exec 3<>/dev/null; {} keep 9 - /bin/sh -c 'echo $$; exec sleep 600' 9<\"$0\" & exec sleep 600 >\"$0\"",
+        "exec 3<>/dev/null; {} hold 9 - /bin/sh -c 'echo $$; exec sleep 600' 9<\"$0\" & exec sleep 600 >\"$0\"",
         program().display()
     );
     let dir = tempfile::tempdir().unwrap();
