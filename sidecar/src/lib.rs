@@ -8,6 +8,8 @@
 //! | [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
 //! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
 //! | [`validation`] | checks the criteria of sessions that go on by themselves |
+//! | [`own_tools`] | the tools that Pilothouse itself gives agents, as they are or by MCP |
+//! | [`deliverables`] | the deliverables of the working directory (S4) |
 //! | [`adapter`] | the port to an agent runtime |
 //! | [`process`] | starts the processes of agents, apart from the sidecar |
 //! | [`redaction`] | keeps secrets out of what is told |
@@ -20,6 +22,7 @@ pub mod claude;
 pub mod clock;
 pub mod container;
 pub mod control_plane;
+pub mod deliverables;
 pub mod drain;
 pub mod exit;
 pub mod faults;
@@ -28,7 +31,11 @@ pub mod host;
 pub mod link;
 pub mod listener;
 pub mod oversize;
+<<<<<<< HEAD
 pub mod process;
+=======
+pub mod own_tools;
+>>>>>>> work/deliver
 pub mod publisher;
 pub mod redaction;
 pub mod retry;

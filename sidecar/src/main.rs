@@ -1,5 +1,6 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>` and `pilothouse-sidecar hold …`, by which a sidecar runs what ends with it.
+//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …` and `pilothouse-sidecar as …`, by which a sidecar runs
+//! what ends with it, and `pilothouse-sidecar tools <socket>`, by which agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
+use pilothouse_sidecar::own_tools::bridge;
 use pilothouse_sidecar::process::guard as holder;
 use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, run};
@@ -56,10 +58,18 @@ fn main() -> ExitCode {
     {
         return guard::run(command);
     }
-    if let [verb, rest @ ..] = arguments.as_slice()
-        && verb == holder::VERB
+    if let [verb, rest @ ..] = arguments.as_slice() {
+        if verb == holder::VERB {
+            return holder::run(rest);
+        }
+        if verb == holder::VERB_AS {
+            return holder::become_and_run(rest);
+        }
+    }
+    if let [verb, socket] = arguments.as_slice()
+        && verb == bridge::VERB
     {
-        return holder::run(rest);
+        return bridge::run(socket);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");

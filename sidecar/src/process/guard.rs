@@ -16,6 +16,9 @@ use super::AgentUser;
 /// The verb of the program: `hold <descriptor> <user> <program> <arguments…>`.
 pub const VERB: &str = "hold";
 
+/// The verb that takes on the agent's user and becomes another program: `as <user> <program> <arguments…>`.
+pub const VERB_AS: &str = "as";
+
 /// In place of a user: who the guard runs as itself.
 pub(super) const SAME_USER: &str = "-";
 
@@ -52,8 +55,31 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// Takes on the agent's user and becomes a program. Returns only when it cannot.
+pub fn become_and_run(arguments: &[OsString]) -> ExitCode {
+    let [user, program, rest @ ..] = arguments else { return CANNOT_RUN.into() };
+    let mut command = Command::new(program);
+    command.args(rest);
+    let error = match take_on(user, &mut command) {
+        Ok(()) => command.exec(),
+        Err(error) => error,
+    };
+    eprintln!("{}: {error}", program.display());
+    CANNOT_RUN.into()
+}
+
+fn take_on(user: &OsStr, command: &mut Command) -> io::Result<()> {
+    let user: AgentUser = text(user).and_then(|user| user.parse().ok()).ok_or_else(wrong)?;
+    // Further groups of the sidecar are dropped with its user.
+    command.uid(user.uid().as_raw()).gid(user.gid().as_raw());
+    no_new_privileges()
+}
+
+fn wrong() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "this verb is for the sidecar alone")
+}
+
 fn start(arguments: &[OsString]) -> io::Result<(Child, File)> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "the guard is called by a sidecar alone");
     let [descriptor, user, program, rest @ ..] = arguments else { return Err(wrong()) };
     let descriptor: i32 =
         text(descriptor).and_then(|d| d.parse().ok()).filter(|d| *d > 2).ok_or_else(wrong)?;
@@ -67,10 +93,7 @@ fn start(arguments: &[OsString]) -> io::Result<(Child, File)> {
     let mut command = Command::new(program);
     command.args(rest);
     if user != SAME_USER {
-        let user: AgentUser = text(user).and_then(|user| user.parse().ok()).ok_or_else(wrong)?;
-        // Further groups of the sidecar are dropped with its user.
-        command.uid(user.uid().as_raw()).gid(user.gid().as_raw());
-        no_new_privileges()?;
+        take_on(user, &mut command)?;
     }
     Ok((command.spawn()?, leash))
 }

@@ -59,6 +59,13 @@ impl Processes {
         self.user.as_ref()
     }
 
+    /// What goes before a program and its arguments so that it runs as the agent's user; nothing where that is who the
+    /// sidecar runs as.
+    pub fn prefix(&self) -> Vec<OsString> {
+        let (Some(program), Some(user)) = (&self.guard, &self.user) else { return Vec::new() };
+        vec![program.into(), guard::VERB_AS.into(), user.to_string().into()]
+    }
+
     /// A command in the chosen environment. Arguments, folder, more variables and streams are set as on any other.
     pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Guarded> {
         let Some(guard) = &self.guard else {
