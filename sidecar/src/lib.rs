@@ -13,7 +13,7 @@
 //! | [`adapter`] | the port to an agent runtime |
 //! | [`process`] | starts the processes of agents, apart from the sidecar |
 //! | [`redaction`] | keeps secrets out of what is told |
-//! | [`script`], [`claude`] | adapters |
+//! | [`script`], [`native`], [`claude`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
 
 pub mod adapter;
@@ -30,12 +30,10 @@ pub mod heartbeat;
 pub mod host;
 pub mod link;
 pub mod listener;
+pub mod native;
 pub mod oversize;
-<<<<<<< HEAD
-pub mod process;
-=======
 pub mod own_tools;
->>>>>>> work/deliver
+pub mod process;
 pub mod publisher;
 pub mod redaction;
 pub mod retry;

@@ -22,6 +22,7 @@ use crate::heartbeat;
 use crate::host::{Happened, Host, Next};
 use crate::link::Link;
 use crate::listener::Listener;
+use crate::native::Native;
 use crate::process::{AgentUser, Processes};
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
@@ -56,6 +57,7 @@ pub enum RunError {
 fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     match name {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
+        Native::NAME => Ok(Box::new(Native)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
 }
