@@ -5,6 +5,7 @@ mod runner;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub use self::runner::BashRunner;
 pub struct BashConfig {
     /// The shell; it takes `-c COMMAND`.
     pub shell: PathBuf,
+    /// What goes before the shell: a program that starts it as another user, say.
+    pub launcher: Vec<OsString>,
     /// Put before each command, as lines of their own: aliases, say (S1 7).
     pub prefix: Option<String>,
     /// Where commands run.
@@ -39,6 +42,7 @@ impl BashConfig {
         let bash = PathBuf::from("/bin/bash");
         Self {
             shell: if bash.exists() { bash } else { "/bin/sh".into() },
+            launcher: Vec::new(),
             prefix: None,
             cwd: cwd.into(),
             environment,

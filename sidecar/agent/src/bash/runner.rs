@@ -33,6 +33,11 @@ impl BashRunner {
         Self { config }
     }
 
+    /// How commands run.
+    pub fn config(&self) -> &BashConfig {
+        &self.config
+    }
+
     /// Runs a command to its end, or until it is cut off or takes too long. Nothing of it runs on afterwards; what it
     /// writes is told as it comes.
     pub async fn run(
@@ -47,6 +52,7 @@ impl BashRunner {
             None => command.to_owned(),
         };
         let program = Program::new(&self.config.shell, &self.config.cwd, self.config.environment.clone())
+            .prefix(&self.config.launcher)
             .args(["-c", &command]);
         // One pipe for both streams keeps their order.
         let (reader, writer) = io::pipe()?;

@@ -22,6 +22,8 @@ const LAUNCH_WITHOUT_INPUT: &str = r#"IFS= read -r _ || exit 125; exec "$@" </de
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
+    /// What goes before it: a program that starts it as another user, say.
+    pub prefix: Vec<OsString>,
     /// The file, or its name on the `PATH` of its environment.
     pub program: OsString,
     /// Its arguments.
@@ -35,7 +37,20 @@ pub struct Program {
 impl Program {
     /// A program without arguments.
     pub fn new(program: impl Into<OsString>, cwd: &Path, environment: Environment) -> Self {
-        Self { program: program.into(), args: Vec::new(), cwd: cwd.to_owned(), environment }
+        Self {
+            prefix: Vec::new(),
+            program: program.into(),
+            args: Vec::new(),
+            cwd: cwd.to_owned(),
+            environment,
+        }
+    }
+
+    /// With something before it.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &[OsString]) -> Self {
+        self.prefix = prefix.to_vec();
+        self
     }
 
     /// With more arguments.
@@ -78,6 +93,7 @@ impl Group {
     ) -> io::Result<(Self, ChildStdin)> {
         let mut child = Command::new("/bin/sh")
             .args(["-c", script, "launch"])
+            .args(&program.prefix)
             .arg(&program.program)
             .args(&program.args)
             .env_clear()
