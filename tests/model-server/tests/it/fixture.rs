@@ -30,7 +30,9 @@ fn play(folder: &Path, input: &Value) -> Option<bool> {
             Command::new("sh").args(["-c", command]).current_dir(folder).output().unwrap().status.success(),
         );
     }
-    if let (Some(old), Some(new)) = (field(&["old_string", "oldText"]), field(&["new_string", "newText"])) {
+    let edit = input["edits"].get(0).unwrap_or(input);
+    let part = |names: [&str; 2]| names.iter().find_map(|name| edit[*name].as_str());
+    if let (Some(old), Some(new)) = (part(["old_string", "old_text"]), part(["new_string", "new_text"])) {
         let path = field(&["file_path", "path"]).unwrap().rsplit("}}/").next().unwrap();
         let text = std::fs::read_to_string(folder.join(path)).unwrap();
         assert_eq!(text.matches(old).count(), 1);
