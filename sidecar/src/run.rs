@@ -25,6 +25,7 @@ use crate::listener::Listener;
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError};
+use crate::runner::Runner;
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
@@ -78,7 +79,7 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
     }
     let launch = Arc::new(dir.launch()?);
     let faults = Faults::default();
-    let adapter = adapter(&launch.request.adapter, &faults)?;
+    let adapter = Box::new(Runner::around(adapter(&launch.request.adapter, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
 

@@ -30,6 +30,7 @@ pub mod todo;
 use std::path::Path;
 use std::sync::Arc;
 
+use nix::unistd::Uid;
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_wire::launch::SidecarLaunch;
 
@@ -96,8 +97,11 @@ impl OwnTools {
     }
 
     /// Serves the tools that every agent gets by MCP, until the server is dropped. [`ToolServer::mcp_server_config`] is what
-    /// an agent is configured with to reach it.
-    pub fn serve(&self, launch: &SidecarLaunch) -> std::io::Result<ToolServer> {
-        ToolServer::start(self.shared(), Path::new(&launch.session_home))
+    /// an agent is configured with to reach it. `agent`: who the agent runs as, when that is another user.
+    pub fn serve(&self, launch: &SidecarLaunch, agent: Option<Uid>) -> std::io::Result<ToolServer> {
+        ToolServer::start(self.shared(), Path::new(&launch.session_home), agent)
     }
 }
+
+#[cfg(test)]
+mod tests;

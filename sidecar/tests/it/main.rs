@@ -10,6 +10,7 @@ mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod own_tools;
 mod real_sqs;
 mod recording;
 mod schema;
