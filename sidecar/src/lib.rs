@@ -12,7 +12,9 @@
 //! | [`deliverables`] | the deliverables of the working directory (S4) |
 //! | [`runner`] | around every adapter: goes on until the deliverables are settled, where a session asks for it |
 //! | [`adapter`] | the port to an agent runtime |
-//! | [`script`], [`claude`] | adapters |
+//! | [`process`] | starts the processes of agents, apart from the sidecar |
+//! | [`redaction`] | keeps secrets out of what is told |
+//! | [`script`], [`native`], [`claude`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
 
 pub mod adapter;
@@ -29,9 +31,12 @@ pub mod heartbeat;
 pub mod host;
 pub mod link;
 pub mod listener;
+pub mod native;
 pub mod oversize;
 pub mod own_tools;
+pub mod process;
 pub mod publisher;
+pub mod redaction;
 pub mod retry;
 pub mod run;
 pub mod run_dir;

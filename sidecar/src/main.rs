@@ -1,6 +1,6 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it, and `pilothouse-sidecar tools
-//! <socket>`, by which agents reach its tools.
+//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …` and `pilothouse-sidecar as …`, by which a sidecar runs
+//! what ends with it, and `pilothouse-sidecar tools <socket>`, by which agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
 use pilothouse_sidecar::own_tools::bridge;
+use pilothouse_sidecar::process::guard as holder;
 use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
@@ -39,7 +40,7 @@ impl Task {
 
     async fn carry_out(self) -> Result<Exit, Box<dyn Error>> {
         Ok(match self {
-            Self::Run(path) => run::run(&path).await?,
+            Self::Run(path) => run::run(&path, None).await?,
             Self::Drain(path) => drain::drain(&path).await?,
             Self::Container => container::run().await?,
         })
@@ -56,6 +57,14 @@ fn main() -> ExitCode {
         && verb == guard::VERB
     {
         return guard::run(command);
+    }
+    if let [verb, rest @ ..] = arguments.as_slice() {
+        if verb == holder::VERB {
+            return holder::run(rest);
+        }
+        if verb == holder::VERB_AS {
+            return holder::become_and_run(rest);
+        }
     }
     if let [verb, socket] = arguments.as_slice()
         && verb == bridge::VERB

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A tool's description for models, with the schema of `T`.
-pub(super) fn spec<T: JsonSchema>(name: &str, description: &str) -> ToolSpec {
+pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> ToolSpec {
     let generator = SchemaSettings::draft2020_12().with(|it| it.inline_subschemas = true).into_generator();
     let mut schema = generator.into_root_schema_for::<T>();
     // What a model does not need to know.
@@ -19,7 +19,7 @@ pub(super) fn spec<T: JsonSchema>(name: &str, description: &str) -> ToolSpec {
 }
 
 /// The arguments as `T`, or an answer that says what is wrong with them.
-pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolOutput> {
+pub(crate) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolOutput> {
     serde_json::from_value(arguments)
         .map_err(|e| ToolOutput::error(format!("The arguments do not fit: {e}. Nothing was done.")))
 }

@@ -11,6 +11,7 @@ mod gateway;
 mod lifecycle;
 mod memory;
 mod own_tools;
+mod process;
 mod real_sqs;
 mod recording;
 mod schema;
