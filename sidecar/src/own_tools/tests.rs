@@ -32,7 +32,7 @@ fn given(approval: bool) -> Given {
     launch.request.working_directory = dir.path().to_string_lossy().into_owned();
     launch.agent_api.url = "http://127.0.0.1:1".into();
     let (requests, mode) = (Requests::default(), PlanMode::default());
-    let own = OwnTools::new(&launch, EventSink::new(spool.clone())).unwrap();
+    let own = OwnTools::new(&launch, EventSink::new(spool.clone()), None).unwrap();
     let tools = own.native(&requests, &mode, approval);
     Given { _dir: dir, spool, requests, mode, tools, cancelled: CancellationToken::new() }
 }

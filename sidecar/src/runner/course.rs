@@ -9,6 +9,8 @@ use pilothouse_domain::{CommandId, MessageId, Timestamp, TurnId};
 #[derive(Debug, Default)]
 pub struct Course {
     max_iterations: Option<u32>,
+    /// Whether the agent can be paused, and so is when its plan is used up.
+    can_pause: bool,
     turn: Option<Turn>,
     paused: bool,
 }
@@ -23,8 +25,8 @@ struct Turn {
     /// The last output that the agent gave.
     output: Option<SessionOutput>,
     next: Next,
-    /// Until when the plan that pays is used up.
-    reset_at: Option<Timestamp>,
+    /// The plan that pays is used up; until when, where the runtime said.
+    quota: Option<Option<Timestamp>>,
     /// The agent is on its way out: no iteration follows.
     leaving: bool,
     /// An interrupt is under way: nothing follows by itself.
@@ -55,6 +57,11 @@ pub enum Ended {
 }
 
 impl Course {
+    /// The loop of an agent that can be paused, or cannot.
+    pub fn new(can_pause: bool) -> Self {
+        Self { can_pause, ..Self::default() }
+    }
+
     /// Goes on from here as a session asks for it; none: each turn is told as it is.
     pub fn set_max_iterations(&mut self, max: Option<u32>) {
         self.max_iterations = max;
@@ -93,7 +100,7 @@ impl Course {
             iteration: 1,
             output: None,
             next: Next::Nothing,
-            reset_at: None,
+            quota: None,
             leaving: false,
             interrupted: false,
         });
@@ -125,7 +132,7 @@ impl Course {
         outcome: SessionOutcome,
         settled: bool,
     ) -> Ended {
-        let max = self.max_iterations;
+        let (max, can_pause) = (self.max_iterations, self.can_pause);
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.inner.as_ref() == Some(&id)) else {
             return Ended::Over(id, output, outcome);
         };
@@ -138,19 +145,24 @@ impl Course {
                 Some(SessionOutcome::MaxIterations)
             }
             SessionOutcome::Completed => None,
-            SessionOutcome::QuotaExceeded if !stays && turn.reset_at.is_some() => None,
+            // Somebody has to say when it goes on: the runtime did, or the session is paused, and resumed.
+            SessionOutcome::QuotaExceeded
+                if !stays && turn.quota.is_some_and(|reset_at| reset_at.is_some() || can_pause) =>
+            {
+                None
+            }
             outcome => Some(outcome),
         };
         if let Some(outcome) = over {
             return self.over(outcome).unwrap_or(Ended::Hold);
         }
-        let until = turn.reset_at.take();
+        let quota = turn.quota.take();
         if matches!(turn.next, Next::Sent(..)) {
             // The owner's message came first; the instruction that was sent is the next iteration.
             return Ended::Hold;
         }
-        if self.paused || until.is_some() {
-            turn.next = Next::Held { until };
+        if self.paused || (quota.is_some() && outcome == SessionOutcome::QuotaExceeded) {
+            turn.next = Next::Held { until: quota.flatten() };
             return Ended::Hold;
         }
         Ended::GoOn
@@ -208,7 +220,7 @@ impl Course {
     /// The plan that pays is used up until then.
     pub fn quota_exceeded(&mut self, reset_at: Option<Timestamp>) {
         if let Some(turn) = &mut self.turn {
-            turn.reset_at = reset_at;
+            turn.quota = Some(reset_at);
         }
     }
 
@@ -334,6 +346,26 @@ mod tests {
         course.resume();
         assert!(course.take_held());
         assert!(!course.take_held(), "once");
+    }
+
+    #[test]
+    fn a_quota_without_a_reset_is_waited_for_where_somebody_resumes_it() {
+        let mut course = begun();
+        course.quota_exceeded(None);
+        assert_eq!(course.ended(turn(1), None, QuotaExceeded, false), over(QuotaExceeded));
+        let mut course = Course { can_pause: true, ..begun() };
+        course.quota_exceeded(None);
+        assert_eq!(course.ended(turn(1), None, QuotaExceeded, false), Ended::Hold);
+        assert_eq!(course.due(), None);
+        course.pause();
+        course.resume();
+        assert!(course.take_held());
+        let mut course = Course { can_pause: true, ..begun() };
+        assert_eq!(
+            course.ended(turn(1), None, QuotaExceeded, false),
+            over(QuotaExceeded),
+            "nobody was told of it"
+        );
     }
 
     #[test]

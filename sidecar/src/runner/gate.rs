@@ -37,12 +37,13 @@ pub(super) struct RunnerGate {
 
 impl RunnerGate {
     pub(super) fn new(
+        can_pause: bool,
         events: EventSink,
         deliverables: Deliverables,
         forward: WeakUnboundedSender<AgentCommand>,
         lost: UnboundedSender<CommandId>,
     ) -> Self {
-        let (course, changed) = (Mutex::default(), watch::Sender::new(()));
+        let (course, changed) = (Mutex::new(Course::new(can_pause)), watch::Sender::new(()));
         Self { course, changed, events, deliverables, forward, lost }
     }
 

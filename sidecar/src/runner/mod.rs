@@ -65,9 +65,12 @@ impl Adapter for Runner {
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
         let (forward, commands) = mpsc::unbounded_channel();
         let folder = Path::new(&context.launch.request.working_directory);
-        let deliverables = Deliverables::new(folder, context.events.clone());
+        let deliverables = Deliverables::new(folder, context.events.clone(), context.processes.user())
+            .map_err(|e| AdapterError::Agent(format!("its deliverables cannot be looked after: {e}")))?;
         let (lost, mut losses) = mpsc::unbounded_channel();
-        let gate = Arc::new(RunnerGate::new(context.events.clone(), deliverables, forward.downgrade(), lost));
+        let (events, weak) = (context.events.clone(), forward.downgrade());
+        let can_pause = self.inner.capabilities().pause;
+        let gate = Arc::new(RunnerGate::new(can_pause, events, deliverables, weak, lost));
         let mut outer = std::mem::replace(&mut context.commands, commands);
         context.events = context.events.behind(Arc::clone(&gate) as _);
         let inner = self.inner.run(context);

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::*;
 use crate::adapter::{EventSink, Message, MessageReply, Reply};
 use crate::clock;
+use crate::process::Processes;
 use crate::spool::Spool;
 use crate::spool::tests::{launch, open};
 
@@ -59,7 +60,7 @@ impl Agent {
         let events = context.events.clone();
         events.emit(RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id: message }).await?;
         let folder = Path::new(&context.launch.request.working_directory).to_owned();
-        let deliverables = Deliverables::new(&folder, events.clone());
+        let deliverables = Deliverables::new(&folder, events.clone(), None).unwrap();
         let mut outcome = SessionOutcome::Completed;
         match self.steps.pop_front().unwrap_or(Step::Nothing) {
             Step::Create(ids) => {
@@ -202,6 +203,7 @@ impl Given {
             launch: Arc::new(launch),
             events: EventSink::new(spool.clone()),
             commands: receiver,
+            processes: Processes::unguarded(),
         };
         let running = tokio::spawn(Box::new(Runner::around(Box::new(agent))).run(context));
         let given = Self { spool, commands: Some(commands), abandoned, told, running, work, _run: run };

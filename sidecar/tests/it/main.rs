@@ -5,6 +5,7 @@
 
 mod cloud;
 mod container;
+mod deliverables;
 mod delivery;
 mod faults;
 mod gateway;

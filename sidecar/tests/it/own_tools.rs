@@ -76,8 +76,8 @@ impl Given {
         let app = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let spool = Spool::open(&folders.root().join("spool.db"), Sealer::new(&launch)).unwrap();
-        let tools = OwnTools::new(&launch, EventSink::new(spool.clone())).unwrap();
-        let server = tools.serve(&launch, None).unwrap();
+        let tools = OwnTools::new(&launch, EventSink::new(spool.clone()), None).unwrap();
+        let server = tools.serve(&launch).unwrap();
         Self { launch, fake, spool, tools, server, folders, _gateway: gateway }
     }
 
