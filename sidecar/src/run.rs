@@ -27,6 +27,7 @@ use crate::process::{AgentUser, Processes};
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError};
+use crate::runner::Runner;
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
@@ -85,7 +86,7 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
     let launch = Arc::new(dir.launch()?);
     let processes = Processes::new(user).map_err(RunError::Guard)?;
     let faults = Faults::default();
-    let adapter = adapter(&launch.request.adapter, &faults)?;
+    let adapter = Box::new(Runner::around(adapter(&launch.request.adapter, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
 

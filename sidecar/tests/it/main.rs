@@ -5,11 +5,13 @@
 
 mod cloud;
 mod container;
+mod deliverables;
 mod delivery;
 mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod own_tools;
 mod process;
 mod real_sqs;
 mod recording;
