@@ -9,9 +9,10 @@
 //! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
 //! | [`validation`] | checks the criteria of sessions that go on by themselves |
 //! | [`adapter`] | the port to an agent runtime |
-//! | [`script`], [`claude`] | adapters |
+//! | [`script`], [`claude`], [`acp`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
 
+pub mod acp;
 pub mod adapter;
 pub mod broker;
 pub mod claude;
