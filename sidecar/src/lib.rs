@@ -14,9 +14,10 @@
 //! | [`adapter`] | the port to an agent runtime |
 //! | [`process`] | starts the processes of agents, apart from the sidecar |
 //! | [`redaction`] | keeps secrets out of what is told |
-//! | [`script`], [`native`], [`claude`] | adapters |
+//! | [`script`], [`native`], [`claude`], [`acp`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
 
+pub mod acp;
 pub mod adapter;
 pub mod broker;
 pub mod claude;

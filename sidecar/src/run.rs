@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use crate::acp::Acp;
 use crate::adapter::{Adapter, Refusal};
 use crate::broker::{Broker, BrokerError, Purpose};
 use crate::exit::Exit;
@@ -59,6 +60,7 @@ fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     match name {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
         Native::NAME => Ok(Box::new(Native)),
+        Acp::NAME => Ok(Box::new(Acp)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
 }
