@@ -1,5 +1,6 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it.
+//! `pilothouse-sidecar guard <command>` and `pilothouse-sidecar agent <program> …`, by which a sidecar runs a command and an
+//! agent that end with it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
 use pilothouse_sidecar::validation::guard;
-use pilothouse_sidecar::{container, drain, run};
+use pilothouse_sidecar::{container, drain, keeper, run};
 use tracing::error;
 
 const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
@@ -54,6 +55,11 @@ fn main() -> ExitCode {
         && verb == guard::VERB
     {
         return guard::run(command);
+    }
+    if let [verb, command @ ..] = arguments.as_slice()
+        && verb == keeper::VERB
+    {
+        return keeper::run(command);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");

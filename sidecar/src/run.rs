@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::adapter::{Adapter, Refusal};
 use crate::broker::{Broker, BrokerError, Purpose};
+use crate::claude::Claude;
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
@@ -52,6 +53,7 @@ pub enum RunError {
 fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     match name {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
+        Claude::NAME => Ok(Box::new(Claude)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
 }
