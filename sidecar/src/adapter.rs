@@ -14,6 +14,7 @@ use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
 use pilothouse_wire::launch::SidecarLaunch;
 use tokio::sync::mpsc;
 
+use crate::process::Processes;
 use crate::spool::{Outgoing, Spool, SpoolError};
 
 /// Drives one agent.
@@ -53,6 +54,8 @@ pub struct AgentContext {
     pub events: EventSink,
     /// What it is asked to do.
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,
+    /// Starts the agent's processes and those of its tools.
+    pub processes: Processes,
 }
 
 /// What an adapter is asked to do. Stopping is not among it: that is the end of the channel.
@@ -128,6 +131,11 @@ impl EventSink {
         }
         let outgoing = events.into_iter().map(Outgoing::event).collect::<Result<_, _>>()?;
         self.spool.append_all(outgoing).await.map(drop)
+    }
+
+    /// Has a value left out of everything that is told from here on, as those are that the sidecar knows by itself.
+    pub fn keep_secret(&self, secret: &str) {
+        self.spool.redactor().keep(secret);
     }
 
     /// The spool beneath, for what only a script asks for.

@@ -1,6 +1,7 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>` and `pilothouse-sidecar agent <program> …`, by which a sidecar runs a command and an
-//! agent that end with it.
+//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …`, `pilothouse-sidecar agent <program> …` and
+//! `pilothouse-sidecar as …`, by which a sidecar runs what ends with it, and `pilothouse-sidecar tools <socket>`, by which
+//! agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -8,6 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
+use pilothouse_sidecar::own_tools::bridge;
+use pilothouse_sidecar::process::guard as holder;
 use pilothouse_sidecar::validation::guard;
 use pilothouse_sidecar::{container, drain, keeper, run};
 use tracing::error;
@@ -38,7 +41,7 @@ impl Task {
 
     async fn carry_out(self) -> Result<Exit, Box<dyn Error>> {
         Ok(match self {
-            Self::Run(path) => run::run(&path).await?,
+            Self::Run(path) => run::run(&path, None).await?,
             Self::Drain(path) => drain::drain(&path).await?,
             Self::Container => container::run().await?,
         })
@@ -56,10 +59,21 @@ fn main() -> ExitCode {
     {
         return guard::run(command);
     }
-    if let [verb, command @ ..] = arguments.as_slice()
-        && verb == keeper::VERB
+    if let [verb, rest @ ..] = arguments.as_slice() {
+        if verb == holder::VERB {
+            return holder::run(rest);
+        }
+        if verb == keeper::VERB {
+            return keeper::run(rest);
+        }
+        if verb == holder::VERB_AS {
+            return holder::become_and_run(rest);
+        }
+    }
+    if let [verb, socket] = arguments.as_slice()
+        && verb == bridge::VERB
     {
-        return keeper::run(command);
+        return bridge::run(socket);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");

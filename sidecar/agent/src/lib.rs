@@ -7,9 +7,21 @@
 //! | [`message`] | what a conversation consists of |
 //! | [`model`] | the port to language models, and the registry of those that there are |
 //! | [`tool`] | the port to tools, and those that every agent has |
+//! | [`tree`] | the session tree on disk |
 //! | [`event`] | what a session tells while it works |
+//! | [`session`] | the agent itself: prompts, steering, models, compaction (S1 5) |
+//! | [`governor`] | who is asked before anything is called |
+//! | [`meter`] | what it took so far |
 
+mod compaction;
+mod conversation;
 pub mod event;
+pub mod governor;
 pub mod message;
+pub mod meter;
 pub mod model;
+mod retry;
+mod run_loop;
+pub mod session;
 pub mod tool;
+pub mod tree;
