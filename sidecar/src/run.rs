@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 use crate::acp::Acp;
 use crate::adapter::{Adapter, Refusal};
 use crate::broker::{Broker, BrokerError, Purpose};
+use crate::claude::Claude;
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
@@ -59,6 +60,7 @@ pub enum RunError {
 fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     match name {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
+        Claude::NAME => Ok(Box::new(Claude)),
         Native::NAME => Ok(Box::new(Native)),
         Acp::NAME => Ok(Box::new(Acp)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
