@@ -3,6 +3,7 @@
 // Clippy knows test functions, but not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod claude_code;
 mod cloud;
 mod container;
 mod delivery;
