@@ -103,6 +103,7 @@ pub enum Progress {
     Order,
     /// By the request: as many steps are over as the model has answered since the conversation began. A client that was killed
     /// and asks again hears the same again, and any number of sessions play it at a time.
+    /// It is not for conversations that are compacted: that takes answers away.
     History,
 }
 

@@ -1,10 +1,10 @@
 //! Requests to Anthropic Messages, checked as Anthropic does.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::Value;
 
-use super::{CALL, THOUGHT};
+use super::pairing::{pairing, thought};
 use crate::{
     answer,
     prompt::{Prompt, Refused, Turn},
@@ -72,17 +72,21 @@ pub(crate) fn limits(body: &Value) -> Result<(), Refused> {
 }
 
 /// Messages of one role in a row, as one.
-struct Merged<'a> {
-    role: &'a str,
+pub(super) struct Merged<'a> {
+    /// `user` or `assistant`.
+    pub(super) role: &'a str,
     /// The place of the first of them.
-    place: usize,
-    content: Vec<Block<'a>>,
+    pub(super) place: usize,
+    /// What they consist of.
+    pub(super) content: Vec<Block<'a>>,
 }
 
 /// A block, with where it stands.
-struct Block<'a> {
-    place: String,
-    block: std::borrow::Cow<'a, Value>,
+pub(super) struct Block<'a> {
+    /// Its place, as the provider names it.
+    pub(super) place: String,
+    /// The block.
+    pub(super) block: Cow<'a, Value>,
 }
 
 fn merged<'a>(messages: &'a [Value], betas: &str) -> Result<Vec<Merged<'a>>, Refused> {
@@ -107,15 +111,12 @@ fn merged<'a>(messages: &'a [Value], betas: &str) -> Result<Vec<Merged<'a>>, Ref
         let content = match &message["content"] {
             Value::String(text) => {
                 let block = serde_json::json!({ "type": "text", "text": text });
-                vec![Block {
-                    place: format!("messages.{place}.content"),
-                    block: std::borrow::Cow::Owned(block),
-                }]
+                vec![Block { place: format!("messages.{place}.content"), block: Cow::Owned(block) }]
             }
             Value::Array(blocks) => {
                 let at = |(index, block)| Block {
                     place: format!("messages.{place}.content.{index}"),
-                    block: std::borrow::Cow::Borrowed(block),
+                    block: Cow::Borrowed(block),
                 };
                 blocks.iter().enumerate().map(at).collect()
             }
@@ -136,61 +137,6 @@ fn merged<'a>(messages: &'a [Value], betas: &str) -> Result<Vec<Merged<'a>>, Ref
         }
     }
     Ok(turns)
-}
-
-/// Each call has its result at the start of the next message, and each result its call in the message before.
-fn pairing(turns: &[Merged<'_>]) -> Result<(), Refused> {
-    let ids = |turn: &Merged<'_>, kind: &str, field: &str| -> Vec<String> {
-        let blocks = turn.content.iter().filter(|block| block.block["type"] == kind);
-        blocks.map(|block| block.block[field].as_str().unwrap_or_default().to_owned()).collect()
-    };
-    let mut called = BTreeSet::new();
-    for (index, turn) in turns.iter().enumerate() {
-        let place = turn.place;
-        let calls = ids(turn, "tool_use", "id");
-        for id in &calls {
-            if !called.insert(id.clone()) {
-                return Err(Refused::invalid(format!("messages.{place}: `tool_use` ids must be unique")));
-            }
-        }
-        if turn.role == "assistant" && !calls.is_empty() {
-            let answered: BTreeSet<_> = turns.get(index + 1).map_or_else(BTreeSet::new, |next| {
-                let results = next.content.iter().take_while(|block| block.block["type"] == "tool_result");
-                results.filter_map(|block| block.block["tool_use_id"].as_str().map(str::to_owned)).collect()
-            });
-            let open: Vec<_> = calls.iter().filter(|id| !answered.contains(*id)).cloned().collect();
-            if !open.is_empty() {
-                let words = format!(
-                    "messages.{place}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each \
-                     `tool_use` block must have a corresponding `tool_result` block in the next message.",
-                    open.join(", ")
-                );
-                return Err(Refused::invalid(words));
-            }
-        }
-        let before =
-            index.checked_sub(1).map(|before| ids(&turns[before], "tool_use", "id")).unwrap_or_default();
-        let mut seen = BTreeSet::new();
-        for block in turn.content.iter().filter(|block| block.block["type"] == "tool_result") {
-            let id = block.block["tool_use_id"].as_str().unwrap_or_default();
-            if !before.iter().any(|call| call == id) {
-                let words = format!(
-                    "{}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block must have \
-                     a corresponding `tool_use` block in the previous message.",
-                    block.place
-                );
-                return Err(Refused::invalid(words));
-            }
-            if !seen.insert(id) {
-                let words = format!(
-                    "{}: each `tool_use` must have a single result. Found multiple `tool_result` blocks with id: {id}",
-                    block.place
-                );
-                return Err(Refused::invalid(words));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Checks the blocks of a turn, and tells what they say.
@@ -264,29 +210,6 @@ fn call(place: &str, block: &Value) -> Result<(), Refused> {
     }
     if !block["input"].is_object() {
         return Err(Refused::invalid(format!("{place}.tool_use.input: Input should be a valid dictionary")));
-    }
-    Ok(())
-}
-
-/// What the model thought before its latest calls must come back with them.
-fn thought(turns: &[Merged<'_>]) -> Result<(), Refused> {
-    let Some(last) = turns.iter().rfind(|turn| turn.role == "assistant") else { return Ok(()) };
-    let thought = format!("{CALL}{THOUGHT}");
-    let with_thought =
-        |block: &Block<'_>| block.block["id"].as_str().is_some_and(|id| id.starts_with(&thought));
-    let is_thought =
-        |block: &Block<'_>| matches!(block.block["type"].as_str(), Some("thinking" | "redacted_thinking"));
-    let answered =
-        turns.last().is_some_and(|turn| turn.content.iter().any(|b| b.block["type"] == "tool_result"));
-    if answered && last.content.iter().any(with_thought) && !last.content.iter().any(is_thought) {
-        let found = last.content.first().and_then(|block| block.block["type"].as_str()).unwrap_or_default();
-        let words = format!(
-            "messages.{}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` is \
-             enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` \
-             and `tool_result` blocks).",
-            last.place
-        );
-        return Err(Refused::invalid(words));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod errors;
+mod pairing;
 mod say;
 
 pub(crate) use check::{limits, read};

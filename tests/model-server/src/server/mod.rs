@@ -1,5 +1,6 @@
 //! The server: what tests hold in their hands.
 
+mod answering;
 mod gates;
 mod record;
 mod routes;
