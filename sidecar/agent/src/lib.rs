@@ -12,6 +12,7 @@
 //! | [`process`] | programs that do not outlive the agent |
 //! | [`bash`] | commands, of the agent and of the user |
 //! | [`resources`] | skills and prompt templates |
+//! | [`extension`] | what others add: hooks, tools, commands |
 //! | [`event`] | what a session tells while it works |
 //! | [`session`] | the agent itself: prompts, steering, models, compaction (S1 5) |
 //! | [`governor`] | who is asked before anything is called |
@@ -21,6 +22,7 @@ pub mod bash;
 mod compaction;
 mod conversation;
 pub mod event;
+pub mod extension;
 pub mod governor;
 pub mod message;
 pub mod meter;
