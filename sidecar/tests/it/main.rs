@@ -10,6 +10,7 @@ mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod native;
 mod process;
 mod real_sqs;
 mod recording;
