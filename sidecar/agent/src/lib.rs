@@ -13,11 +13,15 @@
 //! | [`governor`] | who is asked before anything is called |
 //! | [`meter`] | what it took so far |
 
+mod compaction;
+mod conversation;
 pub mod event;
 pub mod governor;
 pub mod message;
 pub mod meter;
 pub mod model;
+mod retry;
+mod run_loop;
 pub mod session;
 pub mod tool;
 pub mod tree;
