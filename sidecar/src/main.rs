@@ -1,6 +1,7 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …` and `pilothouse-sidecar as …`, by which a sidecar runs
-//! what ends with it, and `pilothouse-sidecar tools <socket>`, by which agents reach its tools.
+//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …`, `pilothouse-sidecar agent <program> …` and
+//! `pilothouse-sidecar as …`, by which a sidecar runs what ends with it, and `pilothouse-sidecar tools <socket>`, by which
+//! agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use pilothouse_sidecar::exit::Exit;
 use pilothouse_sidecar::own_tools::bridge;
 use pilothouse_sidecar::process::guard as holder;
 use pilothouse_sidecar::validation::guard;
-use pilothouse_sidecar::{container, drain, run};
+use pilothouse_sidecar::{container, drain, keeper, run};
 use tracing::error;
 
 const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
@@ -61,6 +62,9 @@ fn main() -> ExitCode {
     if let [verb, rest @ ..] = arguments.as_slice() {
         if verb == holder::VERB {
             return holder::run(rest);
+        }
+        if verb == keeper::VERB {
+            return keeper::run(rest);
         }
         if verb == holder::VERB_AS {
             return holder::become_and_run(rest);

@@ -75,10 +75,12 @@ impl RunLoop {
     pub(crate) async fn run(mut self, prompt: Option<Prompt>, mut due: bool) -> AgentOutcome {
         self.shared.events.emit(SessionEvent::AgentStart);
         let mut begun = match prompt {
-            Some(prompt) => self.begin(prompt).await,
+            Some(prompt) => {
+                due = true;
+                self.begin(prompt).await
+            }
             None => Ok(()),
         };
-        due |= begun.is_ok();
         loop {
             let worked = match begun {
                 Ok(()) => self.follow_ups(due).await,

@@ -4,6 +4,7 @@
 //! pause (through the [`Governor`](crate::governor::Governor)) or abort. Everything that happens is told through the
 //! channel that [`AgentSession::open`] gives, in order.
 
+mod bash;
 mod config;
 mod shared;
 mod state;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
@@ -52,6 +54,9 @@ pub enum SessionError {
     /// The conversation could not be summarised.
     #[error("the conversation could not be summarised: {0}")]
     Compaction(String),
+    /// It is no command, or there is no shell.
+    #[error("{0}")]
+    Bash(String),
     /// The session's file could not be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -132,7 +137,8 @@ impl AgentSession {
         let tree = state::open_tree(&config.sessions, &config.cwd, start)?;
         let state = State::new(tree, &config.registry, config.model.as_deref(), config.thinking, &events)?;
         let tools = shared::distinct(&config.tools);
-        let shared = Shared { config, events, tools, state: Mutex::new(state) };
+        let shared =
+            Shared { config, events, tools, state: Mutex::new(state), closing: CancellationToken::new() };
         Ok((Self { shared: Arc::new(shared) }, receiver))
     }
 
@@ -347,6 +353,7 @@ impl AgentSession {
     /// Aborts, and lets nothing begin any more.
     pub async fn close(&self) {
         self.shared.state().closed = true;
+        self.shared.closing.cancel();
         self.abort().await;
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio_util::sync::CancellationToken;
+
 use super::state::{Events, State};
 use super::{SessionConfig, SessionError};
 use crate::event::{AgentOutcome, SessionEvent};
@@ -14,6 +16,8 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     pub(super) tools: Vec<SharedTool>,
     pub(super) state: Mutex<State>,
+    /// Told when the session is closed: commands of the user end then.
+    pub(super) closing: CancellationToken,
 }
 
 impl Shared {
