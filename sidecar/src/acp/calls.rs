@@ -243,7 +243,7 @@ mod tests {
         assert!(take(json!({"toolCallId": "c", "name": "Edit", "rawInput": {}, "status": "pending"})).is_empty());
         assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a"}})).is_empty());
         assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a", "new": "b"}})).is_empty());
-        assert_eq!(take(json!({"toolCallId": "c", "status": "in_progress"})), [r#"Edit {"new":"b","path":"a"}"#]);
+        assert_eq!(take(json!({"toolCallId": "c", "status": "in_progress"})), [format!("Edit {}", json!({"path": "a", "new": "b"}))]);
         assert_eq!(take(json!({"toolCallId": "c", "status": "completed", "rawOutput": "done"})), ["done false"]);
         assert!(take(json!({"toolCallId": "c", "status": "failed"})).is_empty(), "a second result");
     }
