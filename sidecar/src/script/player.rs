@@ -144,7 +144,7 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
 
 impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
-        let AgentContext { launch, events, commands } = context;
+        let AgentContext { launch, events, commands, .. } = context;
         let source = Source::read(&begin.config)?;
         let failed = |e: std::io::Error| AdapterError::Agent(format!("its state cannot be kept: {e}"));
         let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;

@@ -6,11 +6,14 @@
 mod acp;
 mod cloud;
 mod container;
+mod deliverables;
 mod delivery;
 mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod own_tools;
+mod process;
 mod real_sqs;
 mod recording;
 mod schema;

@@ -1,0 +1,10 @@
+//! The agent loop from outside: what S1 promises, clause by clause.
+
+mod compaction;
+mod loops;
+mod models;
+mod money;
+mod resume;
+mod storm;
+mod support;
+mod tools;
