@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acp;
+mod claude_code;
 mod cloud;
 mod container;
 mod deliverables;
