@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acp;
+mod claude_code;
 mod cloud;
 mod container;
 mod deliverables;
@@ -12,6 +13,7 @@ mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod native;
 mod own_tools;
 mod process;
 mod real_sqs;

@@ -2,6 +2,7 @@
 
 use pilothouse_domain::Usd;
 use pilothouse_wire::command::AgentSessionConfig;
+use serde_json::Value;
 
 use super::conversation::Conversation;
 use super::options::{AdapterOptions, PermissionMode};
@@ -10,6 +11,8 @@ use super::{prompt, servers};
 /// What a process of the binary is started with.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
+    /// How the sidecar's own tools are reached.
+    pub own_tools: Value,
     /// The session's configuration.
     pub config: &'a AgentSessionConfig,
     /// The adapter's options.
@@ -24,7 +27,7 @@ pub(super) struct Start<'a> {
 
 /// The arguments.
 pub(super) fn of(start: &Start<'_>) -> Vec<String> {
-    let Start { config, options, model, conversation, allowance } = start;
+    let Start { own_tools, config, options, model, conversation, allowance } = start;
     let mut arguments: Vec<String> = [
         "--print",
         "--input-format",
@@ -55,9 +58,7 @@ pub(super) fn of(start: &Start<'_>) -> Vec<String> {
     if !options.disallowed_tools.is_empty() {
         add("--disallowedTools", options.disallowed_tools.join(","));
     }
-    if let Some(servers) = servers::mcp_config(config) {
-        add("--mcp-config", servers.to_string());
-    }
+    add("--mcp-config", servers::mcp_config(config, own_tools.clone()).to_string());
     if let Some(agents) = servers::agents(config) {
         add("--agents", agents.to_string());
     }
@@ -94,8 +95,8 @@ fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> Perm
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::config;
     use super::super::super::usage::Totals;
+    use super::super::tests::config;
     use super::*;
 
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
@@ -104,7 +105,15 @@ mod tests {
         let options = AdapterOptions::read(&options).unwrap();
         let conversation = Conversation { id: "c".into(), begun, totals: Totals::new() };
         let allowance = Some("1.5".parse().unwrap());
-        of(&Start { config: &config, options: &options, model: "m", conversation: &conversation, allowance })
+        let own_tools = json!({ "command": "tools" });
+        of(&Start {
+            own_tools,
+            config: &config,
+            options: &options,
+            model: "m",
+            conversation: &conversation,
+            allowance,
+        })
     }
 
     fn value_of<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
@@ -133,6 +142,7 @@ mod tests {
             ("--max-budget-usd", "1.5"),
             ("--max-turns", "7"),
             ("--fallback-model", "f"),
+            ("--mcp-config", r#"{"mcpServers":{"pilothouse":{"command":"tools"}}}"#),
         ] {
             assert_eq!(value_of(&arguments, name), Some(value), "{name}");
         }

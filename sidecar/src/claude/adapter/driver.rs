@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_domain::Usd;
-use pilothouse_domain::value::ThinkingLevel;
+use pilothouse_domain::value::{MessagePriority, ThinkingLevel};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use pilothouse_wire::launch::SidecarLaunch;
@@ -25,7 +25,8 @@ use super::permissions::Permissions;
 use super::process::{Output, Process};
 use super::{binary, prompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
-use pilothouse_domain::value::MessagePriority;
+use crate::own_tools::{OwnTools, ToolServer};
+use crate::process::Processes;
 
 /// How long the binary may take to end a turn that is interrupted before its process is ended. Below the 60 s of ruling 12.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(20);
@@ -35,6 +36,10 @@ pub(super) struct Driver {
     pub events: EventSink,
     commands: mpsc::UnboundedReceiver<AgentCommand>,
     pub launch: Arc<SidecarLaunch>,
+    pub processes: Processes,
+    pub own_tools: OwnTools,
+    /// Serves them, from the first process on.
+    pub tool_server: Option<ToolServer>,
     pub config: AgentSessionConfig,
     pub options: AdapterOptions,
     pub binary: PathBuf,
@@ -118,7 +123,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
 
 impl Driver {
     fn new(context: AgentContext, begin: Begin) -> Result<Self, AdapterError> {
-        let AgentContext { launch, events, commands } = context;
+        let own_tools = OwnTools::of(&context)?;
+        let AgentContext { launch, events, commands, processes } = context;
         let Begin { config, resume_conversation, allowance_usd, .. } = begin;
         let options = AdapterOptions::read(&config.adapter_options)?;
         let binary = binary::find(&options)?;
@@ -136,6 +142,9 @@ impl Driver {
             events,
             commands,
             launch,
+            processes,
+            own_tools,
+            tool_server: None,
             model: config.model_id.clone(),
             config,
             options,
@@ -225,9 +234,8 @@ impl Driver {
         if self.over || self.gate.mode() == Mode::Paused || !self.interrupts.is_empty() {
             return Ok(());
         }
-        let between_turns = self.translator.turn_id().is_none()
-            && !self.messages.any_written()
-            && self.compacting.is_none();
+        let between_turns =
+            self.translator.turn_id().is_none() && !self.messages.any_written() && self.compacting.is_none();
         if between_turns && std::mem::take(&mut self.restart_due) {
             self.end_process().await;
         }
@@ -240,7 +248,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn give_messages(&mut self) -> Result<(), AdapterError> {
+    pub(super) async fn give_messages(&mut self) -> Result<(), AdapterError> {
         while let Some(next) = self.messages.next(self.translator.turn_id()) {
             match next {
                 Next::TooLate(late) => {

@@ -41,7 +41,7 @@ const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CO
 /// Never passed on, whatever the options say: what the sidecar itself is let in with.
 const OWN: &str = "PILOTHOUSE_";
 /// Where the binary keeps settings and conversations.
-const CONFIG_DIRECTORY: &str = "CLAUDE_CONFIG_DIR";
+pub(super) const CONFIG_DIRECTORY: &str = "CLAUDE_CONFIG_DIR";
 
 /// The address of the agent API and the key to it.
 pub(crate) const API_URL: &str = "PILOTHOUSE_API_URL";
@@ -50,7 +50,7 @@ pub(crate) const API_KEY: &str = "PILOTHOUSE_API_KEY";
 /// The session's id.
 pub(crate) const SESSION: &str = "PILOTHOUSE_SESSION_ID";
 
-/// The whole environment of the agent's process.
+/// The whole environment of the agent's process. What is given later counts more.
 pub(super) fn chosen(
     given: impl IntoIterator<Item = (OsString, OsString)>,
     launch: &SidecarLaunch,

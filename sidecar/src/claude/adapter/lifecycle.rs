@@ -1,5 +1,7 @@
 //! The process of the binary: its beginning, its end, and what its death means.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,17 +33,20 @@ impl Driver {
         if self.process.is_some() {
             return Ok(());
         }
+        let own_tools = self.serve_own_tools()?;
         let arguments = arguments::of(&Start {
+            own_tools,
             config: &self.config,
             options: &self.options,
             model: &self.model,
             conversation: self.file.conversation(),
             allowance: self.left(),
         });
-        let environment =
-            environment::chosen(std::env::vars_os(), &self.launch, &self.config, &self.options);
+        let given = std::env::vars_os().chain(self.processes.environment());
+        let environment = environment::chosen(given, &self.launch, &self.config, &self.options);
+        self.make_folder(&environment)?;
         let folder = Path::new(&self.config.working_directory);
-        let process = Process::start(&self.binary, &arguments, folder, &environment)
+        let process = Process::start(&self.processes, &self.binary, &arguments, folder, &environment)
             .map_err(|e| AdapterError::Agent(format!("{} cannot be run: {e}", self.binary.display())))?;
         info!(binary = %self.binary.display(), resumes = self.file.conversation().begun, "the agent is started");
         self.process = Some(process);
@@ -65,6 +70,30 @@ impl Driver {
             self.write(&line).await;
         }
         Ok(())
+    }
+
+    /// The server of the sidecar's own tools; it outlives the agent's processes.
+    fn serve_own_tools(&mut self) -> Result<serde_json::Value, AdapterError> {
+        let failed =
+            |e: std::io::Error| AdapterError::Agent(format!("the session's tools cannot be offered: {e}"));
+        let server = match self.tool_server.take() {
+            Some(server) => server,
+            None => self.own_tools.serve(&self.launch).map_err(failed)?,
+        };
+        let configuration = server.mcp_server_config().map_err(failed);
+        self.tool_server = Some(server);
+        Ok(configuration?.to_json())
+    }
+
+    /// Where the binary keeps its conversations, if that is the session's folder.
+    fn make_folder(&self, environment: &BTreeMap<OsString, OsString>) -> Result<(), AdapterError> {
+        let Some(folder) = environment.get(OsStr::new(environment::CONFIG_DIRECTORY)) else { return Ok(()) };
+        if Path::new(folder).exists() {
+            return Ok(());
+        }
+        self.processes
+            .folder(Path::new(folder))
+            .map_err(|e| AdapterError::Agent(format!("{} cannot be made: {e}", Path::new(folder).display())))
     }
 
     async fn until_begun(&mut self) -> Result<(), AdapterError> {
@@ -139,7 +168,7 @@ impl Driver {
             // Between turns nothing is lost: the next message takes the conversation up.
             return Ok(());
         }
-        let why = self.why(ended.as_ref());
+        let why = Self::why(ended.as_ref());
         warn!(why, "the agent's process ended in the middle of its work");
         let mut events = self.translator.finish();
         match events.iter_mut().find_map(|event| match event {
@@ -159,7 +188,7 @@ impl Driver {
         Ok(())
     }
 
-    fn why(&self, ended: Option<&Ended>) -> String {
+    fn why(ended: Option<&Ended>) -> String {
         use std::os::unix::process::ExitStatusExt as _;
         let how = ended.and_then(|ended| ended.status).map_or_else(String::new, |status| {
             match (status.code(), status.signal()) {
@@ -169,17 +198,7 @@ impl Driver {
             }
         });
         let words = ended.and_then(|ended| ended.last_words.as_deref());
-        let words = words.map_or_else(String::new, |words| format!(": {}", self.without_secrets(words)));
+        let words = words.map_or_else(String::new, |words| format!(": {words}"));
         cut(&format!("The agent's process ended in the middle of its work{how}{words}"), MOST_WORDS)
-    }
-
-    /// The binary's own words, without the keys that it was given.
-    fn without_secrets(&self, words: &str) -> String {
-        let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
-        let given = keys.iter().filter_map(|key| std::env::var(key).ok());
-        let own = self.launch.agent_api.api_key.clone();
-        given.chain([own]).filter(|secret| secret.len() >= 8).fold(words.to_owned(), |words, secret| {
-            words.replace(&secret, "[removed]")
-        })
     }
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::warn;
 
 use crate::keeper;
-use crate::validation::guard;
+use crate::process::{Group, Processes, guard};
 
 /// How long the keeper may take to end everything: longer than it does.
 const END_LIMIT: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub(super) enum Output {
 /// A running binary. Dropped, its keeper sees the end of its input and ends it with all that it started.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: Child,
+    group: Group,
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<Output>,
     last_words: Arc<Mutex<Vec<u8>>>,
@@ -47,12 +47,15 @@ pub(super) struct Process {
 impl Process {
     /// Starts `binary` below a keeper.
     pub(super) fn start(
+        processes: &Processes,
         binary: &Path,
         arguments: &[String],
         folder: &Path,
         environment: &BTreeMap<OsString, OsString>,
     ) -> std::io::Result<Self> {
-        let mut child = Command::new(guard::program()?)
+        let mut guarded = processes.command(guard::program()?)?;
+        guarded
+            .command()
             .arg(keeper::VERB)
             .arg(binary)
             .args(arguments)
@@ -61,19 +64,19 @@ impl Process {
             .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let stdin = child.stdin.take();
+            .stderr(Stdio::piped());
+        let mut group = guarded.spawn()?;
+        let stdin = group.stdin();
         let (tell, lines) = mpsc::channel(LINES);
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = group.stdout() {
             readers.push(tokio::spawn(read_lines(stdout, tell)));
         }
-        if let Some(stderr) = child.stderr.take() {
+        if let Some(stderr) = group.stderr() {
             readers.push(tokio::spawn(read_last_words(stderr, Arc::clone(&last_words))));
         }
-        Ok(Self { child, stdin, lines, last_words, readers })
+        Ok(Self { group, stdin, lines, last_words, readers })
     }
 
     /// The next line; `None`: it writes no more. May be cancelled.
@@ -100,10 +103,9 @@ impl Process {
     pub(super) async fn end(mut self) -> Ended {
         self.stdin = None;
         self.lines.close();
-        let status = timeout(END_LIMIT, self.child.wait()).await.ok().and_then(Result::ok);
+        let status = timeout(END_LIMIT, self.group.wait()).await.ok().and_then(Result::ok);
         if status.is_none() {
             warn!("the keeper of the agent did not end in time");
-            let _ = self.child.start_kill();
         }
         // Its error output ends with it.
         for reader in std::mem::take(&mut self.readers) {

@@ -5,6 +5,7 @@ use pilothouse_wire::command::AgentSessionConfig;
 
 use super::environment::{API_KEY, API_URL, SESSION};
 use super::handoff;
+use crate::own_tools::SERVER_NAME;
 
 /// What is appended to the binary's own system prompt: the session's own, then what any agent of a session needs to know.
 pub(super) fn system(config: &AgentSessionConfig) -> String {
@@ -20,15 +21,13 @@ pub(super) fn system(config: &AgentSessionConfig) -> String {
 }
 
 fn agent_api() -> String {
-    let at = format!("${API_URL}/api/agent/sessions/${SESSION}");
     format!(
-        "You work in a session that its owner watches. Report to it with `curl`, JSON in the body, and the header \
-         `Authorization: Bearer ${API_KEY}` (the variables are set in your shell; never print the key):\n\
-         - `POST {at}/output` with `outputLineCount`, `filesChanged`, `testsAdded`, `allTestsPassing` and, if there is one, \
-         `commitSha`, when the work is done;\n\
-         - `POST {at}/log` with `content`, for a decision and why it was made;\n\
-         - `POST {at}/handoff` with `reason`, `summary`, `remainingWork` and `keyDecisions`, when somebody with an empty \
-         context should go on."
+        "You work in a session whose owner watches. The tools of the MCP server `{SERVER_NAME}` belong to it. When the work is \
+         done, report what you produced, with the numbers as they are:\n\
+         curl -sS -X POST \"${API_URL}/api/agent/sessions/${SESSION}/output\" -H \"Authorization: Bearer ${API_KEY}\" \
+         -H 'Content-Type: application/json' -d '{{\"outputLineCount\": 0, \"filesChanged\": 0, \"testsAdded\": 0, \
+         \"allTestsPassing\": true}}'\n\
+         (`commitSha` may be added; the variables are set in your shell; never print the key.)"
     )
 }
 
@@ -60,7 +59,10 @@ mod tests {
         config.composed_system_prompt = "Be brief.".into();
         let prompt = system(&config);
         assert!(prompt.starts_with("Be brief.\n\n"));
-        assert!(prompt.contains("$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output"), "{prompt}");
+        assert!(
+            prompt.contains("$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output"),
+            "{prompt}"
+        );
         assert!(prompt.contains("<handoff_document>"));
         config.context_policy = ContextPolicy::Compact;
         assert!(!system(&config).contains("<handoff_document>"));

@@ -6,17 +6,19 @@ use pilothouse_domain::value::McpToolDefinition;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Map, Value, json};
 
-/// The configuration's tools as servers: `--mcp-config`. None without any.
-pub(super) fn mcp_config(config: &AgentSessionConfig) -> Option<Value> {
-    let servers: Map<String, Value> =
+use crate::own_tools::SERVER_NAME;
+
+/// The sidecar's own tools and the configuration's as servers: `--mcp-config`.
+pub(super) fn mcp_config(config: &AgentSessionConfig, own_tools: Value) -> Value {
+    let mut servers: Map<String, Value> =
         by_name(config).into_iter().map(|(name, uri)| (name, server(uri))).collect();
-    (!servers.is_empty()).then(|| json!({ "mcpServers": servers }))
+    servers.insert(SERVER_NAME.to_owned(), own_tools);
+    json!({ "mcpServers": servers })
 }
 
 /// What the binary calls the configuration's tools: they are allowed, since the owner brought them along.
 pub(super) fn custom_tool_names(config: &AgentSessionConfig) -> Vec<String> {
-    let names: BTreeMap<&str, String> =
-        by_name(config).into_iter().map(|(name, uri)| (uri, name)).collect();
+    let names: BTreeMap<&str, String> = by_name(config).into_iter().map(|(name, uri)| (uri, name)).collect();
     all_tools(config)
         .filter_map(|tool| {
             let server = names.get(tool.server_uri.as_str())?;
@@ -79,7 +81,7 @@ fn short_name(uri: &str) -> String {
         .collect();
     let name = name.trim_matches('-').to_owned();
     // The sidecar's own server has this name.
-    if name.is_empty() || name == "pilothouse" { "tools".to_owned() } else { name }
+    if name.is_empty() || name == SERVER_NAME { "tools".to_owned() } else { name }
 }
 
 fn is_command(scheme: &str) -> bool {
@@ -136,10 +138,11 @@ mod tests {
             tool("search", "https://tools.example.com/mcp"),
         ]))
         .unwrap();
-        let servers = mcp_config(&config).unwrap();
+        let servers = mcp_config(&config, json!("own"));
         assert_eq!(
             servers["mcpServers"],
             json!({
+                "pilothouse": "own",
                 "lint": { "type": "stdio", "command": "/usr/bin/lint", "args": ["--fast", "a b"] },
                 "tools-example-com": { "type": "http", "url": "https://tools.example.com/mcp" },
             })
@@ -151,9 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn without_tools_and_subagents_nothing_is_said() {
+    fn without_tools_and_subagents_there_are_the_sidecars_own_tools_alone() {
         let config = config(json!({}));
-        assert_eq!((mcp_config(&config), agents(&config)), (None, None));
+        assert_eq!(mcp_config(&config, json!(1)), json!({ "mcpServers": { "pilothouse": 1 } }));
+        assert_eq!(agents(&config), None);
     }
 
     #[test]
