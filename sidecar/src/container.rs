@@ -6,15 +6,19 @@
 //! | `PILOTHOUSE_SESSION_ID`, `PILOTHOUSE_RUN_ID` | whose run it is |
 //! | `PILOTHOUSE_TOKEN` | the run's gateway token |
 //! | `PILOTHOUSE_HOME` | where folders are made; `/var/lib/pilothouse` unless it is set |
+//! | `PILOTHOUSE_AGENT_USER` | `uid:gid:home` of who the agent and its tools run as, when this runs as root |
 //!
 //! In that folder, `runs/{run}` is the run directory, which needs to last no longer than the task, and `sessions/{session}`
 //! the session's home, where a volume is mounted that outlives it (ruling 23).
 //!
+//! The agent's user can go through the session's home and read nothing there but what adapters give it, can use the working
+//! directory, and cannot look into the run directory: launch file, keys and spool stand there.
+//!
 //! Nobody drains after a container: it does so itself before it ends. That it ended is told by its runtime.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +32,7 @@ use tracing::{info, warn};
 use crate::broker::BrokerError;
 use crate::control_plane::ControlPlane;
 use crate::exit::Exit;
+use crate::process::{AgentUser, user};
 use crate::retry::Backoff;
 use crate::run::RunError;
 use crate::{drain, run};
@@ -72,6 +77,8 @@ struct Given {
     run: RunId,
     token: GatewayToken,
     home: PathBuf,
+    /// Who the agent runs as, when that is another.
+    user: Option<AgentUser>,
 }
 
 impl Given {
@@ -90,6 +97,8 @@ impl Given {
                 .map_err(|_| ContainerError::Variable("PILOTHOUSE_RUN_ID"))?,
             token: serde_json::from_value(token).map_err(malformed("PILOTHOUSE_TOKEN"))?,
             home: variable("PILOTHOUSE_HOME").unwrap_or_else(|| HOME.to_owned()).into(),
+            user: AgentUser::named(variable(user::VARIABLE))
+                .map_err(|_| ContainerError::Variable(user::VARIABLE))?,
         })
     }
 }
@@ -111,8 +120,11 @@ pub async fn run() -> Result<Exit, ContainerError> {
         }
         launch => launch?,
     };
+    if given.user.is_none() {
+        warn!("the agent runs as this program's own user, and can read what that can");
+    }
     let dir = prepare(&given, launch).map_err(ContainerError::Folders)?;
-    match run::run(&dir).await? {
+    match run::run(&dir, given.user).await? {
         Exit::Isolated | Exit::Undrained => drained(&dir).await,
         exit => Ok(exit),
     }
@@ -151,15 +163,28 @@ async fn launch(given: &Given) -> Result<SidecarLaunch, ContainerError> {
     Ok(launch)
 }
 
-/// Makes the folders of the run, for this user alone, and writes the launch into them.
+/// Makes the folders of the run, for this user alone, and writes the launch into them. An agent of another user can go
+/// through those above its own.
 fn prepare(given: &Given, mut launch: SidecarLaunch) -> io::Result<PathBuf> {
-    let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
-    let dir = given.home.join("runs").join(given.run.to_string());
-    let session_home = given.home.join("sessions").join(given.session.to_string());
-    private(&dir)?;
-    private(&session_home)?;
+    let folder = |path: &Path, mode| DirBuilder::new().recursive(true).mode(mode).create(path);
+    let (runs, sessions) = (given.home.join("runs"), given.home.join("sessions"));
+    let dir = runs.join(given.run.to_string());
+    let session_home = sessions.join(given.session.to_string());
+    folder(&dir, 0o700)?;
+    folder(&session_home, 0o700)?;
     // A container has no folder of the owner's unless a volume brings it.
-    fs::create_dir_all(&launch.request.working_directory)?;
+    let working_directory = Path::new(&launch.request.working_directory);
+    fs::create_dir_all(working_directory)?;
+    if let Some(user) = &given.user {
+        for path in [&given.home, &sessions, &session_home] {
+            fs::set_permissions(path, Permissions::from_mode(0o711))?;
+        }
+        fs::set_permissions(&runs, Permissions::from_mode(0o700))?;
+        if let Err(error) = user.own(working_directory) {
+            // A volume that does not let itself be given away may well be open to the user.
+            warn!(%error, "the working directory cannot be given to the agent's user");
+        }
+    }
     launch.session_home = session_home.to_string_lossy().into_owned();
     let mut file = OpenOptions::new();
     let file = file.write(true).create(true).truncate(true).mode(0o600);
@@ -185,7 +210,7 @@ mod tests {
     fn a_missing_or_malformed_variable_is_named() {
         let id = uuid::Uuid::now_v7().to_string();
         let all = |name: &str| match name {
-            "PILOTHOUSE_HOME" => None,
+            "PILOTHOUSE_HOME" | user::VARIABLE => None,
             "PILOTHOUSE_URL" => Some("http://127.0.0.1:1".to_owned()),
             _ => Some(id.clone()),
         };

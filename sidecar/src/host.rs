@@ -19,6 +19,7 @@ use crate::adapter::{
     Refusal, Reply,
 };
 use crate::listener::ack_event;
+use crate::process::Processes;
 use crate::spool::{Outgoing, Spool, SpoolError};
 use crate::validation::Validation;
 
@@ -51,6 +52,7 @@ pub struct Host {
     agent: Option<Agent>,
     validation: Option<Validation>,
     abandoned: mpsc::UnboundedSender<CommandId>,
+    processes: Processes,
 }
 
 /// What happened by itself.
@@ -68,6 +70,7 @@ impl Host {
         launch: Arc<SidecarLaunch>,
         spool: Spool,
         adapter: Box<dyn Adapter>,
+        processes: Processes,
     ) -> (Self, mpsc::UnboundedReceiver<CommandId>) {
         let (abandoned, receiver) = mpsc::unbounded_channel();
         let capabilities = adapter.capabilities();
@@ -80,6 +83,7 @@ impl Host {
                 agent: None,
                 validation: None,
                 abandoned,
+                processes,
             },
             receiver,
         )
@@ -176,7 +180,12 @@ impl Host {
         let adapter = self.adapter.take().ok_or_else(Refusal::no_agent)?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let events = EventSink::new(self.spool.clone());
-        let context = AgentContext { launch: Arc::clone(&self.launch), events, commands: receiver };
+        let context = AgentContext {
+            launch: Arc::clone(&self.launch),
+            events,
+            commands: receiver,
+            processes: self.processes.clone(),
+        };
         self.agent = Some(Agent { commands, task: tokio::spawn(adapter.run(context)) });
         Ok(())
     }
@@ -341,7 +350,8 @@ mod tests {
     async fn what_the_adapter_cannot_do_is_refused_and_a_stop_is_done_when_it_has_ended() {
         let dir = tempfile::tempdir().unwrap();
         let spool = open(dir.path());
-        let (mut host, _abandoned) = Host::new(Arc::new(launch()), spool.clone(), Box::new(Plain));
+        let (mut host, _abandoned) =
+            Host::new(Arc::new(launch()), spool.clone(), Box::new(Plain), Processes::unguarded());
         for (n, command) in [(1, begin()), (2, Command::Pause {}), (3, Command::Interrupt {})] {
             assert_eq!(host.execute(issued(n, command)).await.unwrap(), Next::GoOn);
         }
@@ -357,7 +367,8 @@ mod tests {
     async fn a_command_under_which_the_agent_fell_over_comes_back_and_the_failure_ends_the_conversation() {
         let dir = tempfile::tempdir().unwrap();
         let spool = open(dir.path());
-        let (mut host, mut abandoned) = Host::new(Arc::new(launch()), spool.clone(), Box::new(Plain));
+        let (mut host, mut abandoned) =
+            Host::new(Arc::new(launch()), spool.clone(), Box::new(Plain), Processes::unguarded());
         host.execute(issued(1, begin())).await.unwrap();
         let message = Command::SteeringMessage {
             message_id: pilothouse_domain::MessageId::new(Uuid::from_u128(7)),

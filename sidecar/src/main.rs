@@ -1,5 +1,7 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, by which a sidecar runs a command that ends with it.
+//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …`, `pilothouse-sidecar agent <program> …` and
+//! `pilothouse-sidecar as …`, by which a sidecar runs what ends with it, and `pilothouse-sidecar tools <socket>`, by which
+//! agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,8 +9,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
+use pilothouse_sidecar::own_tools::bridge;
+use pilothouse_sidecar::process::guard as holder;
 use pilothouse_sidecar::validation::guard;
-use pilothouse_sidecar::{container, drain, run};
+use pilothouse_sidecar::{container, drain, keeper, run};
 use tracing::error;
 
 const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
@@ -37,7 +41,7 @@ impl Task {
 
     async fn carry_out(self) -> Result<Exit, Box<dyn Error>> {
         Ok(match self {
-            Self::Run(path) => run::run(&path).await?,
+            Self::Run(path) => run::run(&path, None).await?,
             Self::Drain(path) => drain::drain(&path).await?,
             Self::Container => container::run().await?,
         })
@@ -54,6 +58,22 @@ fn main() -> ExitCode {
         && verb == guard::VERB
     {
         return guard::run(command);
+    }
+    if let [verb, rest @ ..] = arguments.as_slice() {
+        if verb == holder::VERB {
+            return holder::run(rest);
+        }
+        if verb == keeper::VERB {
+            return keeper::run(rest);
+        }
+        if verb == holder::VERB_AS {
+            return holder::become_and_run(rest);
+        }
+    }
+    if let [verb, socket] = arguments.as_slice()
+        && verb == bridge::VERB
+    {
+        return bridge::run(socket);
     }
     let Some(task) = Task::parse(&arguments) else {
         eprintln!("{USAGE}");

@@ -14,17 +14,22 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use crate::acp::Acp;
 use crate::adapter::{Adapter, Refusal};
 use crate::broker::{Broker, BrokerError, Purpose};
+use crate::claude::Claude;
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
 use crate::host::{Happened, Host, Next};
 use crate::link::Link;
 use crate::listener::Listener;
+use crate::native::Native;
+use crate::process::{AgentUser, Processes};
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError};
+use crate::runner::Runner;
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
@@ -46,12 +51,18 @@ pub enum RunError {
     /// Signals cannot be handled.
     #[error("signals cannot be handled")]
     Signals(#[source] std::io::Error),
+    /// This program cannot be found, which guards those of the agent.
+    #[error("the program of the sidecar cannot be found")]
+    Guard(#[source] std::io::Error),
 }
 
 /// The adapter that a launch names.
 fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     match name {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
+        Claude::NAME => Ok(Box::new(Claude)),
+        Native::NAME => Ok(Box::new(Native)),
+        Acp::NAME => Ok(Box::new(Acp)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
 }
@@ -66,8 +77,8 @@ enum End {
     Rejected,
 }
 
-/// Runs the sidecar of the folder until it ends.
-pub async fn run(path: &Path) -> Result<Exit, RunError> {
+/// Runs the sidecar of the folder until it ends. `user`: who its agent runs as, when that is another.
+pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError> {
     let dir = match RunDir::lock(path) {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
         other => other?,
@@ -77,8 +88,9 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
         return Ok(Exit::Locked);
     }
     let launch = Arc::new(dir.launch()?);
+    let processes = Processes::new(user).map_err(RunError::Guard)?;
     let faults = Faults::default();
-    let adapter = adapter(&launch.request.adapter, &faults)?;
+    let adapter = Box::new(Runner::around(adapter(&launch.request.adapter, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
 
@@ -91,7 +103,7 @@ pub async fn run(path: &Path) -> Result<Exit, RunError> {
         };
         spool.append(Outgoing::event(ready)?).await?;
     }
-    let (host, abandoned) = Host::new(Arc::clone(&launch), spool.clone(), adapter);
+    let (host, abandoned) = Host::new(Arc::clone(&launch), spool.clone(), adapter, processes);
     let mut sidecar = Sidecar::start(&launch, spool, broker, faults, host, abandoned)?;
     let end = match if restarted { sidecar.take_up().await? } else { Next::GoOn } {
         Next::GoOn => sidecar.until_end().await?,

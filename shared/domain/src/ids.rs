@@ -182,6 +182,8 @@ agent_ids! {
     MeterId = "a meter id (1 to 200 characters)";
     /// A task of another context that an agent's task follows from.
     LinkedTaskId = "a task id (1 to 200 characters)";
+    /// A deliverable: `DL-001` (S4).
+    DeliverableId = "a deliverable id (1 to 200 characters)";
     /// The owner of sessions: the subject of a token, opaque to this context (S0 8.1).
     UserId = "a user id (1 to 200 characters)";
 }

@@ -14,6 +14,7 @@
 //! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
 //! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
 //! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
+//! | [`deliverable`] | the `DeliverableStatus` aggregate: what an agent sets itself to deliver (S4) |
 //! | [`owned`] | what aggregates of an owner beside sessions have in common |
 //! | [`journal`] | what a commit leaves behind: entries with their events and activity |
 //! | [`value`] | value objects of S0 8.5 |
@@ -25,6 +26,7 @@ pub mod chain;
 pub mod composition;
 pub mod conversation;
 pub mod deadline;
+pub mod deliverable;
 pub mod event;
 pub mod ids;
 pub mod journal;

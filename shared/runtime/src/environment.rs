@@ -3,10 +3,34 @@
 use std::ffi::{OsStr, OsString};
 
 /// The variables of the server that a sidecar gets, if they are set.
-pub const CHOSEN: [&str; 5] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR"];
+pub const CHOSEN: [&str; 16] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    // What agents reach their models with. A sidecar hands it to no tool, and leaves it out of what it tells.
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "GEMINI_API_KEY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    MODELS,
+];
 
-/// Variables whose name begins so are the server's own, and never reach a sidecar.
+/// A file with further providers of models, for sidecars.
+pub const MODELS: &str = "PILOTHOUSE_MODELS";
+
+/// Variables whose name begins so are the server's own, and never reach a sidecar, but for [`FOR_SIDECARS`].
 pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
+
+/// Variables of the server's own that are meant for sidecars.
+pub const FOR_SIDECARS: [&str; 1] = [MODELS];
 
 /// The whole environment of a sidecar.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -30,7 +54,8 @@ impl Environment {
     #[must_use]
     pub fn with(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
         let name = name.as_ref();
-        if !name.as_encoded_bytes().starts_with(RESERVED_PREFIX.as_bytes()) {
+        let reserved = name.as_encoded_bytes().starts_with(RESERVED_PREFIX.as_bytes());
+        if !reserved || FOR_SIDECARS.iter().any(|known| name == *known) {
             self.0.retain(|(known, _)| known != name);
             self.0.push((name.to_owned(), value.into()));
         }
@@ -56,10 +81,14 @@ mod tests {
 
     #[test]
     fn the_servers_own_variables_are_left_out() {
-        let environment =
-            Environment::empty().with("LANG", "C").with("PILOTHOUSE_SECRET", "x").with("LANG", "C.UTF-8");
+        let environment = Environment::empty()
+            .with("LANG", "C")
+            .with("PILOTHOUSE_SECRET", "x")
+            .with(MODELS, "/m")
+            .with("LANG", "C.UTF-8");
         let seen: Vec<_> = environment.iter().collect();
-        assert_eq!(seen, [(OsStr::new("LANG"), OsStr::new("C.UTF-8"))]);
+        let expected = [(MODELS, "/m"), ("LANG", "C.UTF-8")];
+        assert_eq!(seen, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
     }
 
     #[test]

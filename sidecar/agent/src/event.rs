@@ -31,6 +31,13 @@ pub enum SessionEvent {
         /// The message.
         message: AgentMessage,
     },
+    /// A message that was given with a tag is in the conversation; comes after its `MessageEnd`.
+    Injected {
+        /// The tag.
+        tag: String,
+        /// The entry.
+        entry_id: String,
+    },
     /// A tool begins.
     ToolExecutionStart(ToolCall),
     /// A tool wrote something.
@@ -42,6 +49,11 @@ pub enum SessionEvent {
     },
     /// A tool is over.
     ToolExecutionEnd(ToolResultMessage),
+    /// A command of the user wrote something (S1 7).
+    BashUpdate {
+        /// What it wrote.
+        chunk: String,
+    },
     /// What the queues hold now.
     QueueUpdate {
         /// Steering messages that wait.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Ignored;
 use super::json::{flag, one_line, plain_text, text};
 use super::task_list::TaskFold;
-use super::translated::Translated;
+use super::translated::{MessageState, Signal, Translated};
 use super::translator::{Call, Translator};
 
 /// The model name on messages that the runtime wrote itself.
@@ -95,6 +95,11 @@ impl Translator {
 
     pub(super) fn user(&mut self, line: &Value, out: &mut Translated) {
         if flag(line, "isReplay") {
+            if let Some(uuid) = text(line, "uuid") {
+                // The runtime repeats a message when the model gets it.
+                let state = MessageState::Started;
+                out.signals.push(Signal::Message { uuid: uuid.to_owned(), state });
+            }
             return out.ignore(Ignored::Replay);
         }
         let said = line.get("message").and_then(|message| message.get("content")).unwrap_or(&Value::Null);

@@ -38,6 +38,11 @@ impl Subagents {
         self.known.iter().any(|subagent| subagent.open)
     }
 
+    /// Who works.
+    pub(super) fn open(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().filter(|subagent| subagent.open).map(|subagent| subagent.id.as_str())
+    }
+
     /// A subagent begins, or goes on after its end (the runtime can wake one up). None: it has no usable id.
     pub(super) fn begin(&mut self, beginning: &Beginning<'_>, out: &mut Translated) -> Option<SubAgentId> {
         let id = SubAgentId::parse(beginning.task_id.or(beginning.call)?).ok()?;

@@ -30,6 +30,10 @@ pub enum Signal {
     },
     /// A turn is over.
     TurnEnded(TurnEnd),
+    /// The plan that pays for the runtime is used up; the turn stays open, and goes on when somebody says so.
+    OutOfQuota,
+    /// A compaction that the adapter asked for is over; why it failed, if it did.
+    Compacted(Option<String>),
 }
 
 /// How far a message got inside the runtime (`command_lifecycle`).

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pilothouse_domain::{MessageId, TurnId};
+use pilothouse_domain::value::SessionOutcome;
+use pilothouse_domain::{MessageId, Timestamp, TurnId};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
 use super::Ignored;
-use super::json::{first_text, flag, text};
+use super::json::{count, first_text, flag, text};
 use super::options::Options;
 use super::subagents::{Beginning, Subagents};
 use super::task_list::TaskFold;
@@ -32,6 +33,10 @@ pub struct Translator {
     pub(super) calls: HashMap<String, Call>,
     /// Calls whose denial was told.
     pub(super) denied: HashSet<String>,
+    /// What begins is the adapter's own doing and no turn: a compaction between turns.
+    pub(super) compacting: bool,
+    /// The plan that pays for the runtime refuses it, until then if the runtime said so.
+    pub(super) quota: Option<Option<Timestamp>>,
 }
 
 /// A turn under way.
@@ -42,6 +47,8 @@ pub(super) struct Turn {
     pub(super) result_seen: bool,
     /// The runtime wrote into the conversation that it was interrupted.
     pub(super) interrupt_marked: bool,
+    /// How the main result said that it ended.
+    pub(super) outcome: SessionOutcome,
 }
 
 /// A tool call of the main loop.
@@ -66,6 +73,8 @@ impl Translator {
             tasks: TaskFold::default(),
             calls: HashMap::new(),
             denied: HashSet::new(),
+            compacting: false,
+            quota: None,
         }
     }
 
@@ -85,6 +94,7 @@ impl Translator {
             Some("rate_limit_event") => {
                 let info = line.get("rate_limit_info").unwrap_or(line);
                 let status = text(info, "status").unwrap_or("changed");
+                self.quota = (status == "rejected").then(|| reset_time(info));
                 out.notice("rate_limit", format!("The plan's rate limit: {status}"), line);
             }
             Some("tool_progress") => out.ignore(Ignored::ToolProgress),
@@ -122,6 +132,64 @@ impl Translator {
     /// interrupt's, whatever word the runtime has for it.
     pub const fn interrupt_requested(&mut self) {
         self.interrupt_requested = true;
+    }
+
+    /// The next turn, if none is open, is begun by this message.
+    pub const fn opens_turn(&mut self, message: MessageId) {
+        if self.turn.is_none() {
+            self.next_message = Some(message);
+        }
+    }
+
+    /// The adapter asks for a compaction between turns: until its result, what the runtime does is no turn.
+    pub const fn compacting(&mut self) {
+        self.compacting = true;
+    }
+
+    /// The turn ends as an interrupted one although the runtime gave no result: it had stopped already, or it is gone.
+    pub fn abandon_turn(&mut self) -> Vec<RawEvent> {
+        let mut out = Translated::default();
+        self.interrupt_requested = false;
+        self.compacting = false;
+        self.calls.clear();
+        self.subagents.end_all("The turn was interrupted", &mut out);
+        if self.turn.take().is_some() {
+            out.notice("interrupted", "The turn was interrupted", &Value::Null);
+        }
+        out.events
+    }
+
+    /// What the runtime says that its process has spent so far (the answer to `get_usage`).
+    pub fn usage(&mut self, session: &Value) -> Vec<RawEvent> {
+        let mut out = Translated::default();
+        self.meter.session_totals(session, &mut out);
+        out.events
+    }
+
+    /// A process takes the conversation up. `session` is what it says at its beginning that was spent: a process that
+    /// counts from zero goes on where the one before it ended (ruling 31).
+    pub fn process_begins(&mut self, session: &Value) {
+        self.meter.process_begins(session);
+    }
+
+    /// An interrupt is over, whatever came of it: what ends in an error from here on is an error.
+    pub const fn interrupt_over(&mut self) {
+        self.interrupt_requested = false;
+    }
+
+    /// Whether the main loop is at work: a turn is open, and its main result has not come.
+    pub fn main_loop_is_open(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| !turn.result_seen)
+    }
+
+    /// The subagents that work.
+    pub fn open_subagents(&self) -> impl Iterator<Item = &str> {
+        self.subagents.open()
+    }
+
+    /// Whether the main loop made that call and has no result of it yet.
+    pub fn has_call(&self, call: &str) -> bool {
+        self.calls.contains_key(call)
     }
 
     /// The turn under way.
@@ -184,4 +252,10 @@ impl Translator {
         };
         self.subagents.begin(&beginning, out)
     }
+}
+
+/// When a rejected rate limit is lifted: seconds since 1970.
+fn reset_time(info: &Value) -> Option<Timestamp> {
+    let seconds = count(info, "resetsAt").and_then(|seconds| i64::try_from(seconds).ok())?;
+    seconds.checked_mul(1000).map(Timestamp::from_millis)
 }

@@ -6,7 +6,7 @@ use pilothouse_wire::event::{RawEvent, SessionEnd};
 use serde_json::Value;
 
 use super::Ignored;
-use super::json::{flag, one_line, text};
+use super::json::{count, flag, one_line, text};
 use super::options::turn_id_text;
 use super::translated::{MessageState, Signal, Translated, TurnEnd};
 use super::translator::{Translator, Turn};
@@ -14,6 +14,9 @@ use super::translator::{Translator, Turn};
 impl Translator {
     /// The main loop does something: a turn is open from here on.
     pub(super) fn main_loop_works(&mut self, out: &mut Translated) {
+        if self.compacting {
+            return;
+        }
         if let Some(turn) = &mut self.turn {
             // After a result with subagents still at work: the same turn goes on and will have another result.
             turn.result_seen = false;
@@ -23,7 +26,12 @@ impl Translator {
         // The prefix was checked with the largest number, so this is always an id.
         let Ok(id) = TurnId::parse(turn_id_text(&self.turn_prefix, self.turns)) else { return };
         self.ended = false;
-        self.turn = Some(Turn { id: id.clone(), result_seen: false, interrupt_marked: false });
+        self.turn = Some(Turn {
+            id: id.clone(),
+            result_seen: false,
+            interrupt_marked: false,
+            outcome: SessionOutcome::Completed,
+        });
         out.push(RawEvent::TurnStarted { turn_id: id, message_id: self.next_message.take() });
     }
 
@@ -32,12 +40,23 @@ impl Translator {
         self.denials(line, out);
         let subtype = text(line, "subtype").unwrap_or("result");
         let is_error = flag(line, "is_error") || subtype.starts_with("error");
+        let limit = limit(subtype);
+        if std::mem::take(&mut self.compacting) && self.turn.is_none() {
+            return self.compaction_ended(line, is_error, out);
+        }
         if self.was_interrupted(line) {
             self.interrupted(line, out);
-        } else if is_error {
+        } else if is_error && self.out_of_quota(line, out) {
+        } else if is_error && limit.is_none() {
             self.failed(line, subtype, out);
         } else if let Some(turn) = &mut self.turn {
             turn.result_seen = true;
+            turn.outcome = limit.unwrap_or_default();
+            if limit.is_some() {
+                // Nothing of it goes on by itself.
+                self.calls.clear();
+                self.subagents.end_all("The turn reached a limit", out);
+            }
             self.interrupt_requested = false;
             self.complete_if_idle(out);
             if out.events.is_empty() {
@@ -48,6 +67,28 @@ impl Translator {
             self.interrupt_requested = false;
             out.ignore(Ignored::RepeatedResult);
         }
+    }
+
+    /// The plan that pays for the runtime refused the call: the turn stays open and waits (S4, ruling 39).
+    fn out_of_quota(&mut self, line: &Value, out: &mut Translated) -> bool {
+        if self.turn.is_none() || count(line, "api_error_status") != Some(429) {
+            return false;
+        }
+        let Some(reset_at) = self.quota.take() else { return false };
+        self.calls.clear();
+        self.subagents.end_foreground("The plan that pays for the agent is used up", out);
+        out.push(RawEvent::QuotaExceeded { message: text(line, "result").map(one_line), reset_at });
+        out.signals.push(Signal::OutOfQuota);
+        true
+    }
+
+    fn compaction_ended(&mut self, line: &Value, is_error: bool, out: &mut Translated) {
+        let why = is_error.then(|| text(line, "result").map_or_else(|| "it failed".to_owned(), one_line));
+        if let Some(why) = &why {
+            out.notice("compaction_failed", format!("The context was not compacted: {why}"), line);
+        }
+        out.ignore(Ignored::RepeatedResult);
+        out.signals.push(Signal::Compacted(why));
     }
 
     /// Whether a result is that of an interrupt. The runtime's own word counts most; a turn that was completed
@@ -116,11 +157,7 @@ impl Translator {
         }
         if let Some(turn) = self.turn.take() {
             // The runtime never says what a turn produced; output comes through the agent API.
-            out.push(RawEvent::TurnCompleted {
-                turn_id: turn.id,
-                output: None,
-                outcome: SessionOutcome::Completed,
-            });
+            out.push(RawEvent::TurnCompleted { turn_id: turn.id, output: None, outcome: turn.outcome });
             out.signals.push(Signal::TurnEnded(TurnEnd::Completed));
         }
     }
@@ -187,5 +224,14 @@ impl Translator {
         } else {
             self.fail("process_error", text(line, "__throw").map(str::to_owned), out);
         }
+    }
+}
+
+/// The limits that end a turn without ending the conversation (ruling 39).
+fn limit(subtype: &str) -> Option<SessionOutcome> {
+    match subtype {
+        "error_max_turns" => Some(SessionOutcome::MaxIterations),
+        "error_max_budget_usd" => Some(SessionOutcome::BudgetExceeded),
+        _ => None,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pilothouse_domain::value::TokenUsage;
 use pilothouse_domain::{MeterId, Usd};
 use pilothouse_wire::event::{RawContextWindow, RawEvent, UsageUpdate};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::json::{count, text};
@@ -12,12 +13,55 @@ use super::options::Options;
 use super::translated::Translated;
 
 /// What one model cost in a conversation so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ModelTotals {
     /// Dollars.
     pub cost_usd: Usd,
     /// Tokens.
     pub tokens: TokenUsage,
+}
+
+impl ModelTotals {
+    fn plus(self, other: Self) -> Self {
+        let (a, b) = (self.tokens, other.tokens);
+        Self {
+            cost_usd: self.cost_usd + other.cost_usd,
+            tokens: TokenUsage {
+                input_tokens: a.input_tokens.saturating_add(b.input_tokens),
+                output_tokens: a.output_tokens.saturating_add(b.output_tokens),
+                cache_read_tokens: a.cache_read_tokens.saturating_add(b.cache_read_tokens),
+                cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
+            },
+        }
+    }
+
+    /// What this is more than `other`.
+    fn beyond(self, other: Self) -> Self {
+        let (a, b) = (self.tokens, other.tokens);
+        Self {
+            cost_usd: self.cost_usd.excess_over(other.cost_usd),
+            tokens: TokenUsage {
+                input_tokens: a.input_tokens.saturating_sub(b.input_tokens),
+                output_tokens: a.output_tokens.saturating_sub(b.output_tokens),
+                cache_read_tokens: a.cache_read_tokens.saturating_sub(b.cache_read_tokens),
+                cache_write_tokens: a.cache_write_tokens.saturating_sub(b.cache_write_tokens),
+            },
+        }
+    }
+}
+
+/// What the runtime says of each model (`modelUsage`).
+fn models(reported: Option<&Value>) -> impl Iterator<Item = (String, ModelTotals)> {
+    reported.and_then(Value::as_object).into_iter().flatten().map(|(model, usage)| {
+        let tokens = TokenUsage {
+            input_tokens: count(usage, "inputTokens").unwrap_or(0),
+            output_tokens: count(usage, "outputTokens").unwrap_or(0),
+            cache_read_tokens: count(usage, "cacheReadInputTokens").unwrap_or(0),
+            cache_write_tokens: count(usage, "cacheCreationInputTokens").unwrap_or(0),
+        };
+        (model.clone(), ModelTotals { cost_usd: usd(usage.get("costUSD")), tokens })
+    })
 }
 
 /// The totals of a conversation, by model.
@@ -30,6 +74,8 @@ pub(super) struct Meter {
     session_id: Option<String>,
     /// None: the conversation was taken up, and the runtime did not yet say what it cost.
     totals: Option<Totals>,
+    /// What was spent before the runtime's process began to count.
+    before: Totals,
     /// Context limits by model, as the runtime told them.
     limits: BTreeMap<String, u64>,
     default_limit: u64,
@@ -50,6 +96,7 @@ impl Meter {
         Self {
             session_id: None,
             totals: options.known_totals.clone(),
+            before: Totals::new(),
             limits: BTreeMap::new(),
             default_limit: options.default_context_limit.max(1),
             main_model: None,
@@ -149,39 +196,67 @@ impl Meter {
 
     /// The totals of a result: one event a model, the window with the main loop's.
     pub(super) fn result(&mut self, result: &Value, out: &mut Translated) {
-        let reported = result.get("modelUsage").and_then(Value::as_object);
-        let mut changed = Vec::new();
-        for (model, usage) in reported.into_iter().flatten() {
-            if let Some(limit) = count(usage, "contextWindow").filter(|limit| *limit > 0) {
-                self.limits.insert(model.clone(), limit);
-            }
-            let tokens = TokenUsage {
-                input_tokens: count(usage, "inputTokens").unwrap_or(0),
-                output_tokens: count(usage, "outputTokens").unwrap_or(0),
-                cache_read_tokens: count(usage, "cacheReadInputTokens").unwrap_or(0),
-                cache_write_tokens: count(usage, "cacheCreationInputTokens").unwrap_or(0),
-            };
-            self.raise(model, usd(usage.get("costUSD")), tokens);
-            changed.push(model.clone());
-        }
+        let mut changed = self.take_models(result.get("modelUsage"));
         // A runtime that says only what the whole cost: the main loop's model carries it.
         let total = usd(result.get("total_cost_usd"));
         if changed.is_empty() && !total.is_zero() {
             let model = self.main_model.clone().unwrap_or_else(|| "unknown".to_owned());
-            self.raise(&model, total, TokenUsage::default());
+            self.raise(&model, ModelTotals { cost_usd: total, tokens: TokenUsage::default() });
             changed.push(model);
         }
-        for model in &changed {
+        self.tell_all(&changed, out);
+    }
+
+    /// The totals of the runtime's process between results: told where they grew.
+    pub(super) fn session_totals(&mut self, session: &Value, out: &mut Translated) {
+        let known = self.totals.clone().unwrap_or_default();
+        let mut changed = self.take_models(session.get("model_usage"));
+        let now = self.totals.as_ref();
+        changed.retain(|model| now.and_then(|now| now.get(model)) != known.get(model));
+        self.tell_all(&changed, out);
+    }
+
+    /// A process begins to count, at what it says. Where that is less than what is known, it is counted on top.
+    pub(super) fn process_begins(&mut self, session: &Value) {
+        let reported: Totals = models(session.get("model_usage")).collect();
+        self.before.clear();
+        for (model, known) in self.totals.iter().flatten() {
+            let reported = reported.get(model).copied().unwrap_or_default();
+            let before = known.beyond(reported);
+            if before != ModelTotals::default() {
+                self.before.insert(model.clone(), before);
+            }
+        }
+    }
+
+    /// Takes what the runtime says of each model; the models.
+    fn take_models(&mut self, reported: Option<&Value>) -> Vec<String> {
+        for (model, usage) in reported.and_then(Value::as_object).into_iter().flatten() {
+            if let Some(limit) = count(usage, "contextWindow").filter(|limit| *limit > 0) {
+                self.limits.insert(model.clone(), limit);
+            }
+        }
+        models(reported)
+            .map(|(model, totals)| {
+                self.raise(&model, totals);
+                model
+            })
+            .collect()
+    }
+
+    fn tell_all(&mut self, changed: &[String], out: &mut Translated) {
+        for model in changed {
             let window = if self.main_model.as_ref() == Some(model) { self.context() } else { None };
             self.tell(model, window, out);
         }
         self.warn(out);
     }
 
-    fn raise(&mut self, model: &str, cost_usd: Usd, tokens: TokenUsage) {
+    fn raise(&mut self, model: &str, reported: ModelTotals) {
+        let now = reported.plus(self.before.get(model).copied().unwrap_or_default());
         let entry = self.totals.get_or_insert_default().entry(model.to_owned()).or_default();
-        entry.cost_usd = entry.cost_usd.max(cost_usd);
-        entry.tokens = entry.tokens.max(tokens);
+        entry.cost_usd = entry.cost_usd.max(now.cost_usd);
+        entry.tokens = entry.tokens.max(now.tokens);
     }
 
     /// The window alone changed: the totals as far as they are known, which is up to the last result.

@@ -151,7 +151,7 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
 
 impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
-        let AgentContext { launch, events, commands } = context;
+        let AgentContext { launch, events, commands, .. } = context;
         let source = Source::read(&begin.config)?;
         let no_money = |e: InvalidUsd| AdapterError::Configuration(e.to_string());
         let allowance = begin.allowance_usd.as_deref().map(str::parse).transpose().map_err(no_money)?;

@@ -79,6 +79,8 @@ impl Spool {
         over: bool,
     ) -> Result<(), SpoolError> {
         let sealer = self.sealer.clone();
+        // The stored acknowledgement answers repeats as it is.
+        let ack = self.redactor().event(ack)?;
         self.write(move |db| {
             record_ack(db, command_id, &ack, over)?;
             insert_all(db, &sealer, vec![Outgoing::event(ack)?])

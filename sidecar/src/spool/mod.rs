@@ -26,6 +26,7 @@ pub use seal::Sealer;
 use traces::Answers;
 
 use crate::oversize::{self, Blob};
+use crate::redaction::Redactor;
 
 /// The tables of the spool.
 const SCHEMA: Schema =
@@ -61,28 +62,70 @@ impl From<WriteError<Self>> for SpoolError {
     }
 }
 
-/// What is to be spooled: bodies that fit an envelope each, and the blobs that they refer to.
+/// What is to be spooled.
 #[derive(Debug)]
 pub struct Outgoing {
-    bodies: Vec<Box<RawValue>>,
-    blobs: Vec<Blob>,
+    content: OutgoingContent,
     delivery: Delivery,
     answers: Answers,
 }
 
+#[derive(Debug)]
+enum OutgoingContent {
+    Event(Box<RawEvent>),
+    Raw(Box<RawValue>),
+}
+
+/// Bodies that fit an envelope each, and the blobs that they refer to.
+#[derive(Default)]
+struct Packed {
+    bodies: Vec<Box<RawValue>>,
+    blobs: Vec<Blob>,
+}
+
+impl OutgoingContent {
+    /// Leaves secrets out, and moves what is too large for an envelope to blobs: in this order, since nobody looks into
+    /// blobs any more.
+    fn pack(self, redactor: &Redactor) -> Result<Packed, SpoolError> {
+        match self {
+            Self::Event(event) => match redactor.event(*event) {
+                Ok(event) => {
+                    let mut blobs = Vec::new();
+                    let events = oversize::fit(event, &mut blobs)?;
+                    let bodies =
+                        events.iter().map(serde_json::value::to_raw_value).collect::<Result<_, _>>()?;
+                    Ok(Packed { bodies, blobs })
+                }
+                // Without its secret it is no such event any more, so that nobody could read it. That it was is told.
+                Err(_) => Ok(Packed { bodies: vec![withheld()?], blobs: Vec::new() }),
+            },
+            Self::Raw(body) => {
+                let body = match redactor.clean(body.get()) {
+                    Some(clean) => RawValue::from_string(clean)?,
+                    None => body,
+                };
+                Ok(Packed { bodies: vec![body], blobs: Vec::new() })
+            }
+        }
+    }
+}
+
+fn withheld() -> Result<Box<RawValue>, SpoolError> {
+    let summary = "an event is withheld, since it held a secret where none can be left out".to_owned();
+    let notice = RawEvent::Notice { name: "event_withheld".into(), summary, detail: None };
+    Ok(serde_json::value::to_raw_value(&notice)?)
+}
+
 impl Outgoing {
-    /// An event; what is too large for an envelope is moved to blobs.
+    /// An event. Secrets are left out of it, and what is too large for an envelope is moved to blobs.
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
-        let (mut blobs, answers) = (Vec::new(), Answers::of(&event));
-        let events = oversize::fit(event, &mut blobs)?;
-        let bodies = events.iter().map(serde_json::value::to_raw_value).collect::<Result<_, _>>()?;
-        Ok(Self { bodies, blobs, delivery: Delivery::Normal, answers })
+        let answers = Answers::of(&event);
+        Ok(Self { content: OutgoingContent::Event(Box::new(event)), delivery: Delivery::Normal, answers })
     }
 
     /// Any JSON as a body, known or not.
     pub fn raw(body: Box<RawValue>) -> Self {
-        let (bodies, blobs) = (vec![body], Vec::new());
-        Self { bodies, blobs, delivery: Delivery::Normal, answers: Answers::Nothing }
+        Self { content: OutgoingContent::Raw(body), delivery: Delivery::Normal, answers: Answers::Nothing }
     }
 
     /// The same as an answer to a command.
@@ -123,6 +166,11 @@ impl Spool {
         F: FnOnce(&Tx<'_>) -> Result<T, SpoolError> + Send + 'static,
     {
         Ok(self.db.write(job).await?)
+    }
+
+    /// Leaves secrets out of what is spooled.
+    pub const fn redactor(&self) -> &Redactor {
+        self.sealer.redactor()
     }
 
     /// Signs what goes out beside the spool.

@@ -2,7 +2,7 @@
 
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{Outgoing, Sealer, Spool, SpoolError};
+use super::{Outgoing, Packed, Sealer, Spool, SpoolError};
 use crate::oversize::Blob;
 
 /// How an envelope is delivered. All but the first are faults that a script asks for.
@@ -202,8 +202,9 @@ pub(super) fn insert_all(
     )?;
     let mut insert_blob =
         db.prepare_cached("INSERT OR IGNORE INTO blobs (sha256, sequence, bytes) VALUES (?1, ?2, ?3)")?;
-    for Outgoing { bodies, blobs, delivery, answers } in outgoing {
+    for Outgoing { content, delivery, answers } in outgoing {
         let place = answers.place(db)?;
+        let Packed { bodies, blobs } = content.pack(sealer.redactor())?;
         for blob in blobs {
             insert_blob.execute(params![blob.sha256, sequence + 1, blob.bytes])?;
         }

@@ -7,6 +7,7 @@ use pilothouse_wire::{Envelope, EnvelopeKey, Signed};
 use serde::Serialize;
 
 use crate::clock;
+use crate::redaction::Redactor;
 
 /// Who this sidecar is, and its key.
 #[derive(Clone)]
@@ -15,6 +16,7 @@ pub struct Sealer {
     run_id: RunId,
     key_id: String,
     key: EnvelopeKey,
+    redactor: Redactor,
 }
 
 impl Sealer {
@@ -25,7 +27,13 @@ impl Sealer {
             run_id: launch.request.run_id,
             key_id: launch.key_id.clone(),
             key: launch.envelope_key.clone(),
+            redactor: Redactor::of(launch),
         }
+    }
+
+    /// Leaves secrets out of what is sealed; done before, while it can still be told from what stands around it.
+    pub(super) const fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// The run that it signs for.

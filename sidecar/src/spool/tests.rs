@@ -242,3 +242,40 @@ async fn what_answers_a_command_carries_its_trace_back_and_a_turn_that_of_the_me
     let said: Vec<_> = said.iter().map(|(name, place)| (name.as_str(), place.as_deref())).collect();
     assert_eq!(said, expected);
 }
+
+#[tokio::test]
+async fn no_secret_of_the_run_is_spooled_neither_in_an_event_nor_in_a_blob_nor_in_an_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let launch = launch();
+    let (BrokerAccess::Gateway { token, .. } | BrokerAccess::Sqs { token, .. }) = &launch.broker;
+    spool.redactor().keep("sk-ant-of-the-provider");
+    let leaks = format!("{} sk-ant-of-the-provider ", token.as_str());
+    let result = RawEvent::ToolResult {
+        tool_call_id: "call-1".parse().unwrap(),
+        content: leaks.repeat(20_000).into(),
+        is_error: false,
+        subagent_id: None,
+    };
+    spool.append_all(vec![log(&leaks), Outgoing::event(result).unwrap()]).await.unwrap();
+    let raw = serde_json::value::to_raw_value(&serde_json::json!({ "type": "x", "y": leaks })).unwrap();
+    spool.append(Outgoing::raw(raw)).await.unwrap();
+    let issued = issued(Command::Pause {}, 1);
+    spool.take(issued.clone(), None, Some(ack(&issued, AckStep::Received))).await.unwrap();
+    let refused =
+        RawEvent::CommandRefused { command_id: issued.command_id, code: "invalid".into(), message: leaks };
+    spool.acknowledge(issued.command_id, refused, true).await.unwrap();
+    spool.take(IssuedCommand { attempt: 2, ..issued }, None, None).await.unwrap();
+
+    let batch = spool.batch(1000, usize::MAX).await.unwrap();
+    let mut told: String = batch.entries.iter().map(|entry| entry.body.as_str()).collect();
+    let blob = spool.next_blob(1000).await.unwrap().expect("the result is too large for an envelope");
+    assert_eq!(
+        blob.sha256,
+        pilothouse_wire::keys::sha256_hex(&blob.bytes),
+        "the key is that of what is stored"
+    );
+    told.push_str(std::str::from_utf8(&blob.bytes).unwrap());
+    assert!(told.contains("[secret] [secret]"));
+    assert!(!told.contains(token.as_str()) && !told.contains("sk-ant-of-the-provider"));
+}

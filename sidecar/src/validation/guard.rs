@@ -18,7 +18,7 @@ pub const VERB: &str = "guard";
 const CANNOT_RUN: u8 = 126;
 
 /// This program, also when its file was replaced meanwhile.
-pub(super) fn program() -> io::Result<PathBuf> {
+pub(crate) fn program() -> io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { Ok(running) } else { std::env::current_exe() }
 }

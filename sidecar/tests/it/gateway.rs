@@ -105,6 +105,15 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) async fn start() -> Self {
+        Self::of(AgentSessionId::new(Uuid::now_v7())).await
+    }
+
+    /// For the next run of the session that `other` is of.
+    pub(crate) async fn of_session(other: &Self) -> Self {
+        Self::of(other.session).await
+    }
+
+    async fn of(session: AgentSessionId) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let secret = RootSecret::new("k1", vec![9; 32]).unwrap();
         let run = RunId::new(Uuid::now_v7());
@@ -112,7 +121,7 @@ impl Gateway {
             inner: Arc::default(),
             changed: Arc::default(),
             url: format!("http://{}", listener.local_addr().unwrap()),
-            session: AgentSessionId::new(Uuid::now_v7()),
+            session,
             run,
             key: secret.envelope_key(run),
             secret,

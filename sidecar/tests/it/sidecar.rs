@@ -17,6 +17,7 @@ use crate::gateway::{DEADLINE, Gateway};
 /// The folders of a run.
 pub(crate) struct Folders {
     root: tempfile::TempDir,
+    adapter: String,
 }
 
 impl Folders {
@@ -25,10 +26,24 @@ impl Folders {
     }
 
     pub(crate) fn with_isolation(gateway: &Gateway, isolation_seconds: f64) -> Self {
-        let folders = Self { root: tempfile::tempdir().unwrap() };
+        let folders = Self { root: tempfile::tempdir().unwrap(), adapter: "script".into() };
         std::fs::create_dir(folders.run()).unwrap();
         folders.write_launch(&folders.launch(gateway, isolation_seconds));
         folders
+    }
+
+    /// For another adapter than `script`, working in a folder of its own.
+    pub(crate) fn of_adapter(gateway: &Gateway, adapter: &str) -> Self {
+        let folders = Self { root: tempfile::tempdir().unwrap(), adapter: adapter.into() };
+        std::fs::create_dir(folders.run()).unwrap();
+        std::fs::create_dir(folders.work()).unwrap();
+        folders.write_launch(&folders.launch(gateway, 60.0));
+        folders
+    }
+
+    /// Where its agent works.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work")
     }
 
     /// A sidecar that goes straight to the queues.
@@ -57,8 +72,8 @@ impl Folders {
                 run_id: gateway.run,
                 ordinal: 1,
                 retry_count: 0,
-                adapter: "script".into(),
-                working_directory: self.root.path().to_str().unwrap().into(),
+                adapter: self.adapter.clone(),
+                working_directory: self.working_directory(),
                 worker_labels: std::collections::BTreeMap::new(),
             },
             envelope_key: gateway.secret.envelope_key(gateway.run),
@@ -72,6 +87,11 @@ impl Folders {
             heartbeat_seconds: 0.2,
             isolation_seconds,
         }
+    }
+
+    fn working_directory(&self) -> String {
+        let folder = if self.adapter == "script" { self.root.path().to_owned() } else { self.work() };
+        folder.to_str().unwrap().into()
     }
 
     /// A second run of the same session: the run's folder is new, the session's folder stays.
@@ -92,6 +112,12 @@ impl Folders {
     /// Starts `run`.
     pub(crate) fn start(&self) -> Sidecar {
         Sidecar { child: self.command("run") }
+    }
+
+    /// Starts `run` with more variables.
+    pub(crate) fn start_with(&self, environment: &[(&str, String)]) -> Sidecar {
+        let variables = environment.iter().map(|(name, value)| (name, value));
+        Sidecar { child: program().arg("run").arg(self.run()).envs(variables).spawn().unwrap() }
     }
 
     /// Runs `drain` to its end.

@@ -1,1 +1,39 @@
 //! A scripted model server for tests: it speaks the protocols of model providers and can fail like them.
+//!
+//! What it fakes is the model alone. Anthropic Messages, OpenAI Chat Completions and OpenAI Responses come over plain HTTP on a
+//! loopback port, streamed or not; what a [`Script`] says comes as the answers. A request is checked as a provider would check
+//! it, so that a client that breaks the pairing of calls and results gets the same 400 as from the real one.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use pilothouse_model_server::{ModelServer, Script};
+//!
+//! let script = Script::parse(r#"{ "conversations": [{ "name": "greeting", "steps": [
+//!     { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "pwd" } }] },
+//!     { "text": "You are in {{result}}.", "wait": "go" }
+//! ] }] }"#)?;
+//! let server = ModelServer::start(script).await?;
+//! // … an agent works with `server.base_url()` …
+//! server.wait_for(2).await;
+//! server.open("go");
+//! # Ok(()) }
+//! ```
+
+mod answer;
+mod anthropic;
+mod chat;
+mod director;
+mod failure;
+pub mod fixture;
+mod prompt;
+mod reply;
+mod responses;
+mod script;
+mod server;
+mod side;
+mod template;
+mod tokens;
+
+pub use failure::Failure;
+pub use script::{Conversation, Progress, Script, ScriptError, Step, Stop, Tokens, Tool};
+pub use server::{Dialect, Kind, ModelServer, Outcome, Request};

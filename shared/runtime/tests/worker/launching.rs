@@ -218,10 +218,9 @@ async fn a_sidecar_sees_the_chosen_environment_and_no_other() {
         seen.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)); // the shell's own
     names.sort_unstable();
-    let mut expected: Vec<&str> = ["HOME", "LANG", "PATH", "TERM", "TMPDIR"]
-        .into_iter()
-        .filter(|name| std::env::var_os(name).is_some())
-        .collect();
+    let chosen = pilothouse_runtime::environment::CHOSEN;
+    let mut expected: Vec<&str> =
+        chosen.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
     expected.push("CHOSEN_BY_CONFIG");
     expected.sort_unstable();
     assert_eq!(names, expected);

@@ -1,4 +1,9 @@
-//! The port to language models.
+//! The port to language models, and the registry of those that there are.
+
+mod builtin;
+pub mod genai;
+pub mod price;
+pub mod registry;
 
 use std::time::Duration;
 

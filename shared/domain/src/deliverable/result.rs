@@ -1,0 +1,83 @@
+//! What the `deliverable` tool answers (S4 `OperationResult`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Deliverable, DeliverableStatus, InvalidDeliverable, SetStatusError};
+use crate::value::DeliverableState;
+
+/// Why an operation failed: a stable code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationError {
+    /// What was given is not valid; the message names every violation.
+    ValidationFailed,
+    /// There is no such deliverable.
+    NotFound,
+    /// The state machine does not allow it.
+    InvalidTransition,
+    /// The status file is there, and is none; it was left as it is.
+    StatusFileBroken,
+    /// The status file cannot be read or written.
+    StorageFailed,
+}
+
+/// What came of an operation (S4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationResult {
+    /// Whether it succeeded.
+    pub success: bool,
+    /// A sentence for the agent.
+    pub message: String,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<OperationError>,
+}
+
+impl OperationResult {
+    /// It succeeded.
+    pub fn succeeded(message: impl Into<String>) -> Self {
+        Self { success: true, message: message.into(), error: None }
+    }
+
+    /// It failed.
+    pub fn failed(error: OperationError, message: impl Into<String>) -> Self {
+        Self { success: false, message: message.into(), error: Some(error) }
+    }
+
+    /// Deliverables were created.
+    pub fn created(made: &[Deliverable]) -> Self {
+        let ids: Vec<_> = made.iter().map(|one| one.id.as_str()).collect();
+        Self::succeeded(format!("Created {} deliverables: {}.", ids.len(), ids.join(", ")))
+    }
+
+    /// A status was set; `status` is all of them after it.
+    pub fn status_set(
+        id: &str,
+        before: DeliverableState,
+        now: DeliverableState,
+        status: &DeliverableStatus,
+    ) -> Self {
+        let what = if before == now { "still" } else { "now" };
+        let counts = status.counts();
+        Self::succeeded(format!("{} is {what} {}. All deliverables: {counts}.", id.trim(), now.name()))
+    }
+}
+
+impl From<Vec<InvalidDeliverable>> for OperationResult {
+    fn from(wrong: Vec<InvalidDeliverable>) -> Self {
+        let all: Vec<_> = wrong.iter().map(ToString::to_string).collect();
+        Self::failed(OperationError::ValidationFailed, format!("Nothing was created. {}", all.join("; ")))
+    }
+}
+
+impl From<SetStatusError> for OperationResult {
+    fn from(error: SetStatusError) -> Self {
+        let code = match error {
+            SetStatusError::NotFound { .. } => OperationError::NotFound,
+            SetStatusError::Transition { .. } => OperationError::InvalidTransition,
+        };
+        Self::failed(code, error.to_string())
+    }
+}

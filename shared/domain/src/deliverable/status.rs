@@ -1,0 +1,192 @@
+//! The aggregate `DeliverableStatus` (S4): all deliverables of a working directory.
+
+use serde::{Deserialize, Serialize};
+
+use super::input::{check, id_of};
+use super::{
+    CreateDeliverableInput, Day, Deliverable, DeliverableInput, InvalidDeliverable, InvalidTransition,
+};
+use crate::text::cut;
+use crate::value::DeliverableState;
+
+/// All deliverables of a working directory. Read from a file, it keeps the same rules as made by its methods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", try_from = "Stored")]
+pub struct DeliverableStatus {
+    created_at: Day,
+    updated_at: Day,
+    deliverables: Vec<Deliverable>,
+}
+
+/// A file's content before it is believed. A field that is not known is refused: writing the file back would lose it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Stored {
+    created_at: Day,
+    updated_at: Day,
+    deliverables: Vec<StoredDeliverable>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredDeliverable {
+    id: String,
+    description: String,
+    acceptance_criteria: Vec<String>,
+    status: DeliverableState,
+}
+
+/// A status that no series of calls could have made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct InvalidStatus(pub Vec<InvalidDeliverable>);
+
+impl TryFrom<Stored> for DeliverableStatus {
+    type Error = InvalidStatus;
+
+    fn try_from(stored: Stored) -> Result<Self, InvalidStatus> {
+        let Stored { created_at, updated_at, deliverables } = stored;
+        let states: Vec<_> = deliverables.iter().map(|one| one.status).collect();
+        let inputs = deliverables.into_iter().map(Into::into).collect();
+        let checked = match check(inputs, &[]) {
+            Err(wrong) if wrong == [InvalidDeliverable::None] => Vec::new(),
+            checked => checked.map_err(InvalidStatus)?,
+        };
+        let mut deliverables = checked;
+        for (one, status) in deliverables.iter_mut().zip(states) {
+            one.status = status;
+        }
+        Ok(Self { created_at, updated_at, deliverables })
+    }
+}
+
+impl From<StoredDeliverable> for DeliverableInput {
+    fn from(one: StoredDeliverable) -> Self {
+        let StoredDeliverable { id, description, acceptance_criteria, status: _ } = one;
+        Self { id, description, acceptance_criteria }
+    }
+}
+
+/// Why a status is not set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetStatusError {
+    /// There is none of that id.
+    #[error("there is no deliverable `{id}`")]
+    NotFound {
+        /// The id, cut to a length that fits a message.
+        id: String,
+    },
+    /// The state machine does not allow it.
+    #[error("`{id}`: {source}; set it to pending first")]
+    Transition {
+        /// Which.
+        id: String,
+        /// From where to where.
+        source: InvalidTransition,
+    },
+}
+
+/// How many deliverables stand where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeliverableCounts {
+    /// Not begun, or reset.
+    pub pending: usize,
+    /// All criteria verified.
+    pub passed: usize,
+    /// Prevented from outside.
+    pub blocked: usize,
+}
+
+impl DeliverableCounts {
+    /// All of them.
+    pub const fn total(&self) -> usize {
+        self.pending + self.passed + self.blocked
+    }
+}
+
+impl std::fmt::Display for DeliverableCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { pending, passed, blocked } = self;
+        write!(f, "{passed} passed, {blocked} blocked, {pending} pending")
+    }
+}
+
+impl DeliverableStatus {
+    /// None yet.
+    pub const fn empty(today: Day) -> Self {
+        Self { created_at: today, updated_at: today, deliverables: Vec::new() }
+    }
+
+    /// When the first was created.
+    pub const fn created_at(&self) -> Day {
+        self.created_at
+    }
+
+    /// When the tool was last used.
+    pub const fn updated_at(&self) -> Day {
+        self.updated_at
+    }
+
+    /// All of them, in the order in which they were created.
+    pub fn deliverables(&self) -> &[Deliverable] {
+        &self.deliverables
+    }
+
+    /// Adds deliverables, pending: all of them, or none and everything that is wrong (S4 `create`).
+    pub fn create(
+        &mut self,
+        input: CreateDeliverableInput,
+        today: Day,
+    ) -> Result<&[Deliverable], Vec<InvalidDeliverable>> {
+        let made = check(input.deliverables, &self.deliverables)?;
+        if self.deliverables.is_empty() {
+            self.created_at = today;
+        }
+        self.updated_at = today;
+        let first = self.deliverables.len();
+        self.deliverables.extend(made);
+        Ok(&self.deliverables[first..])
+    }
+
+    /// Sets where one stands and answers where it stood (S4 `set_status`). The same once more succeeds (ruling 39).
+    pub fn set_status(
+        &mut self,
+        id: &str,
+        to: DeliverableState,
+        today: Day,
+    ) -> Result<DeliverableState, SetStatusError> {
+        let shown = || cut(id.trim(), Deliverable::MAX_ID);
+        let wanted = id_of(id);
+        let found = self.deliverables.iter_mut().find(|one| Some(&one.id) == wanted.as_ref());
+        let one = found.ok_or_else(|| SetStatusError::NotFound { id: shown() })?;
+        let before = one.status;
+        one.status = before.set(to).map_err(|source| SetStatusError::Transition { id: shown(), source })?;
+        self.updated_at = today;
+        Ok(before)
+    }
+
+    /// How many stand where.
+    pub fn counts(&self) -> DeliverableCounts {
+        let count = |state| self.deliverables.iter().filter(|one| one.status == state).count();
+        DeliverableCounts {
+            pending: count(DeliverableState::Pending),
+            passed: count(DeliverableState::Passed),
+            blocked: count(DeliverableState::Blocked),
+        }
+    }
+
+    /// Those that are not settled, in order.
+    pub fn open(&self) -> impl Iterator<Item = &Deliverable> {
+        self.deliverables.iter().filter(|one| !one.status.is_settled())
+    }
+
+    /// Whether there is nothing left to do: there are some, and every one is passed or blocked (S4). Without any, nobody
+    /// has said yet what is to be done.
+    pub fn is_settled(&self) -> bool {
+        !self.deliverables.is_empty() && self.open().next().is_none()
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

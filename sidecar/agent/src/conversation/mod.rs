@@ -1,0 +1,9 @@
+//! What a model gets to see of a conversation.
+
+mod pairing;
+mod tokens;
+mod transcript;
+
+pub(crate) use self::pairing::{LOST, for_model, unanswered};
+pub(crate) use self::tokens::{estimate, estimate_all, estimate_text, estimate_tools};
+pub(crate) use self::transcript::transcript;

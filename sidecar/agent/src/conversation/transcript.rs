@@ -1,0 +1,76 @@
+//! A conversation as text, for the model that summarises it.
+
+use std::fmt::Write;
+
+use crate::message::{AgentMessage, AssistantContent, UserContent};
+
+/// Bytes of a single block that count: what tools wrote is long and seldom needed again.
+const BLOCK: usize = 4_000;
+
+/// The messages as text of at most about `limit` bytes; where it is longer, its middle is left out.
+pub(crate) fn transcript(messages: &[AgentMessage], limit: usize) -> String {
+    let mut text = String::new();
+    for message in messages {
+        match message {
+            AgentMessage::User(user) => block(&mut text, "User", &joined(&user.content)),
+            AgentMessage::ToolResult(result) => {
+                let title = if result.is_error { "Failed" } else { "Result" };
+                block(&mut text, &format!("{title} of {}", result.tool_name), &joined(&result.content));
+            }
+            AgentMessage::BashExecution(bash) if bash.exclude_from_context => {}
+            AgentMessage::BashExecution(bash) => {
+                block(&mut text, &format!("User ran `{}`", bash.command), &bash.output);
+            }
+            AgentMessage::Assistant(answer) => {
+                for content in &answer.content {
+                    match content {
+                        AssistantContent::Text { text: said } => block(&mut text, "Assistant", said),
+                        AssistantContent::Thinking { .. } => {}
+                        AssistantContent::ToolCall(call) => {
+                            let title = format!("Assistant calls {}", call.name);
+                            block(&mut text, &title, &call.arguments.to_string());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    shortened(&text, limit)
+}
+
+fn block(text: &mut String, title: &str, content: &str) {
+    // Writing into a string cannot fail.
+    let _ = write!(text, "[{title}]\n{}\n\n", shortened(content, BLOCK));
+}
+
+fn joined(content: &[UserContent]) -> String {
+    let parts = content.iter().map(|block| match block {
+        UserContent::Text { text } => text.as_str(),
+        UserContent::Image { .. } => "(an image)",
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// The beginning and the end of a text, when the whole is longer than `limit` bytes.
+fn shortened(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let head = text.floor_char_boundary(limit / 3);
+    let tail = text.ceil_char_boundary(text.len() - (limit - limit / 3));
+    let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
+    format!("{head}\n… {} bytes left out …\n{tail}", text.len() - head.len() - tail.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_beginning_and_its_end() {
+        let text = format!("begin{}end", "ü".repeat(1_000));
+        let short = shortened(&text, 100);
+        assert!(short.starts_with("begin") && short.ends_with("end") && short.len() < 150, "{short}");
+        assert_eq!(shortened("as it is", 100), "as it is");
+    }
+}

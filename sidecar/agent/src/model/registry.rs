@@ -1,0 +1,376 @@
+//! The models that there are: whose they are, what they take and what they cost (S1 4.1, `ModelRegistry`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pilothouse_domain::value::CycleDirection;
+use serde::{Deserialize, Serialize};
+
+use super::builtin;
+use super::price::Price;
+
+/// A key that never shows itself.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    /// The key itself, for the provider alone.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// How a provider is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// Anthropic's Messages, and what speaks like it.
+    AnthropicMessages,
+    /// `OpenAI`'s Chat Completions, and what speaks like it.
+    OpenaiChat,
+    /// `OpenAI`'s Responses.
+    OpenaiResponses,
+}
+
+impl Api {
+    /// Where its maker answers.
+    pub const fn default_base_url(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "https://api.anthropic.com/v1/",
+            Self::OpenaiChat | Self::OpenaiResponses => "https://api.openai.com/v1/",
+        }
+    }
+}
+
+/// Who offers models.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderConfig {
+    /// Its name: the first half of `provider/model`.
+    pub name: String,
+    /// How it is spoken to.
+    pub api: Api,
+    /// Where it answers, up to and with `v1/`; none: where the maker of the API does. One that ends in no slash gets it.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// Its key. Without one its models are not available.
+    #[serde(default)]
+    pub api_key: Option<Secret>,
+    /// Models that are added to those that are known, or replace them.
+    #[serde(default)]
+    pub models: Vec<ModelConfig>,
+}
+
+/// A model in a configuration. What is left out is as in the built-in table, else the default below.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelConfig {
+    /// Its id at its provider.
+    pub id: String,
+    /// Tokens that it takes in all; 128,000.
+    #[serde(default)]
+    pub context_window: Option<u64>,
+    /// Tokens that it writes at most; 8,192.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
+    /// What it costs; unknown.
+    #[serde(default)]
+    pub price: Option<Price>,
+    /// Whether it can think before it answers; no.
+    #[serde(default)]
+    pub thinking: Option<bool>,
+}
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// Its provider's name.
+    pub provider: String,
+    /// Its id there.
+    pub id: String,
+    /// Tokens that it takes, input and output together.
+    pub context_window: u64,
+    /// Tokens that it writes at most.
+    pub max_output_tokens: u64,
+    /// What it costs. None: nobody knows.
+    pub price: Option<Price>,
+    /// Whether it can think before it answers.
+    pub thinking: bool,
+}
+
+impl ModelInfo {
+    /// `provider/id`, which [`ModelRegistry::resolve`] takes.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.provider, self.id)
+    }
+}
+
+/// A model that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// No provider offers it.
+    #[error("no provider offers the model `{0}`")]
+    Unknown(String),
+    /// Its provider has no key.
+    #[error("the provider `{0}` has no key")]
+    NoKey(String),
+    /// No provider has a key.
+    #[error("no model is available: no provider has a key")]
+    Nothing,
+}
+
+/// The providers, each with its models, in the order in which they were added.
+#[derive(Debug, Clone, Default)]
+pub struct ModelRegistry {
+    providers: Vec<ProviderConfig>,
+    models: Vec<ModelInfo>,
+}
+
+impl ModelRegistry {
+    /// Without any provider.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a provider, with the built-in models of its API when it is one of their makers (`anthropic`, `openai`).
+    /// One of the same name is replaced, with all its models.
+    #[must_use]
+    pub fn with(mut self, provider: ProviderConfig) -> Self {
+        self.models.retain(|model| model.provider != provider.name);
+        self.providers.retain(|known| known.name != provider.name);
+        let mut models: BTreeMap<usize, ModelInfo> =
+            builtin::models(&provider.name).into_iter().enumerate().collect();
+        for config in &provider.models {
+            let known = models.iter().find(|(_, model)| model.id == config.id).map(|(at, _)| *at);
+            let model = configured(&provider.name, config, known.and_then(|at| models.get(&at)));
+            models.insert(known.unwrap_or(models.len()), model);
+        }
+        self.models.extend(models.into_values());
+        self.providers.push(provider);
+        self
+    }
+
+    /// The providers `anthropic` and `openai` with the keys `ANTHROPIC_API_KEY` and `OPENAI_API_KEY` and the base
+    /// URLs `ANTHROPIC_BASE_URL` (without `v1/`, as their own programs take it) and `OPENAI_BASE_URL`. With `OPENAI_API=chat`
+    /// the latter is spoken to as most compatible servers want it, by Chat Completions.
+    pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Self {
+        let provider = |name: &str, api, key: &str, base_url: Option<String>| ProviderConfig {
+            name: name.into(),
+            api,
+            base_url,
+            api_key: env(key).filter(|key| !key.is_empty()).map(Secret::new),
+            models: Vec::new(),
+        };
+        let anthropic = env("ANTHROPIC_BASE_URL").map(|url| format!("{}/v1/", url.trim_end_matches('/')));
+        let openai = match env("OPENAI_API").as_deref() {
+            Some("chat") => Api::OpenaiChat,
+            _ => Api::OpenaiResponses,
+        };
+        Self::new()
+            .with(provider("anthropic", Api::AnthropicMessages, "ANTHROPIC_API_KEY", anthropic))
+            .with(provider("openai", openai, "OPENAI_API_KEY", env("OPENAI_BASE_URL")))
+    }
+
+    /// A provider by its name.
+    pub fn provider(&self, name: &str) -> Option<&ProviderConfig> {
+        self.providers.iter().find(|provider| provider.name == name)
+    }
+
+    /// A model by its provider and id, whether available or not.
+    pub fn find(&self, provider: &str, id: &str) -> Option<&ModelInfo> {
+        self.models.iter().find(|model| model.provider == provider && model.id == id)
+    }
+
+    /// Every model, available or not.
+    pub fn models(&self) -> &[ModelInfo] {
+        &self.models
+    }
+
+    /// The models whose provider has a key, in order.
+    pub fn available(&self) -> impl Iterator<Item = &ModelInfo> {
+        self.models.iter().filter(|model| self.has_key(&model.provider))
+    }
+
+    /// The available model that is meant by `provider/id` or by an id alone. A model that is in no table is taken as
+    /// it is from the provider that is named, or from the only one that has a key: providers offer new ones all the time.
+    pub fn resolve(&self, name: &str) -> Result<ModelInfo, RegistryError> {
+        if let Some((provider, id)) = name.split_once('/')
+            && let Some(provider) = self.provider(provider)
+        {
+            let known = self.find(&provider.name, id).cloned();
+            return self.with_key(known.unwrap_or_else(|| self.unlisted(&provider.name, id)));
+        }
+        let mut same = self.models.iter().filter(|model| model.id == name);
+        let first = same.clone().next();
+        if let Some(model) = same.find(|model| self.has_key(&model.provider)).or(first) {
+            return self.with_key(model.clone());
+        }
+        let mut keyed = self.providers.iter().filter(|provider| self.has_key(&provider.name));
+        match (keyed.next(), keyed.next()) {
+            (Some(only), None) => Ok(self.unlisted(&only.name, name)),
+            _ => Err(RegistryError::Unknown(name.into())),
+        }
+    }
+
+    /// The available model after or before `current`; around at the ends.
+    pub fn cycle(&self, current: &ModelInfo, direction: CycleDirection) -> Result<ModelInfo, RegistryError> {
+        let available: Vec<&ModelInfo> = self.available().collect();
+        let count = available.len();
+        if count == 0 {
+            return Err(RegistryError::Nothing);
+        }
+        let at = available.iter().position(|m| m.provider == current.provider && m.id == current.id);
+        let next = match (at, direction) {
+            (Some(at), CycleDirection::Forward) => (at + 1) % count,
+            (Some(at), CycleDirection::Backward) => (at + count - 1) % count,
+            (None, CycleDirection::Forward) => 0,
+            (None, CycleDirection::Backward) => count - 1,
+        };
+        available.get(next).map(|model| (*model).clone()).ok_or(RegistryError::Nothing)
+    }
+
+    /// A model that is in no table. One whose id is a known one with a date is like the known one.
+    fn unlisted(&self, provider: &str, id: &str) -> ModelInfo {
+        let dated = |model: &&ModelInfo| {
+            let rest = id.strip_prefix(model.id.as_str()).and_then(|rest| rest.strip_prefix('-'));
+            model.provider == provider
+                && rest.is_some_and(|date| date.len() >= 8 && date.bytes().all(is_of_date))
+        };
+        let like = self.models.iter().find(dated).cloned();
+        like.map_or_else(|| unlisted(provider, id), |like| ModelInfo { id: id.into(), ..like })
+    }
+
+    fn has_key(&self, provider: &str) -> bool {
+        self.provider(provider).is_some_and(|provider| provider.api_key.is_some())
+    }
+
+    fn with_key(&self, model: ModelInfo) -> Result<ModelInfo, RegistryError> {
+        if self.has_key(&model.provider) { Ok(model) } else { Err(RegistryError::NoKey(model.provider)) }
+    }
+}
+
+const CONTEXT_WINDOW: u64 = 128_000;
+const MAX_OUTPUT: u64 = 8_192;
+
+const fn is_of_date(byte: u8) -> bool {
+    byte.is_ascii_digit() || byte == b'-'
+}
+
+fn unlisted(provider: &str, id: &str) -> ModelInfo {
+    ModelInfo {
+        provider: provider.into(),
+        id: id.into(),
+        context_window: CONTEXT_WINDOW,
+        max_output_tokens: MAX_OUTPUT,
+        price: None,
+        thinking: false,
+    }
+}
+
+fn configured(provider: &str, config: &ModelConfig, known: Option<&ModelInfo>) -> ModelInfo {
+    let base = known.cloned().unwrap_or_else(|| unlisted(provider, &config.id));
+    ModelInfo {
+        context_window: config.context_window.unwrap_or(base.context_window),
+        max_output_tokens: config.max_output_tokens.unwrap_or(base.max_output_tokens),
+        price: config.price.or(base.price),
+        thinking: config.thinking.unwrap_or(base.thinking),
+        ..base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(name: &str, key: Option<&str>, models: &[&str]) -> ProviderConfig {
+        let model = |id: &&str| ModelConfig {
+            id: (*id).into(),
+            context_window: Some(1_000),
+            max_output_tokens: None,
+            price: None,
+            thinking: None,
+        };
+        ProviderConfig {
+            name: name.into(),
+            api: Api::OpenaiChat,
+            base_url: None,
+            api_key: key.map(Secret::new),
+            models: models.iter().map(model).collect(),
+        }
+    }
+
+    #[test]
+    fn cycling_goes_around_the_available_models_only() {
+        let registry = ModelRegistry::new()
+            .with(provider("one", Some("k"), &["a", "b"]))
+            .with(provider("none", None, &["c"]))
+            .with(provider("two", Some("k"), &["d"]));
+        let mut model = registry.resolve("one/a").unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            model = registry.cycle(&model, CycleDirection::Forward).unwrap();
+            seen.push(model.name());
+        }
+        assert_eq!(seen, ["one/b", "two/d", "one/a"]);
+        assert_eq!(registry.cycle(&model, CycleDirection::Backward).unwrap().name(), "two/d");
+    }
+
+    #[test]
+    fn a_model_without_a_key_is_not_available_and_says_whose_key_is_missing() {
+        let registry = ModelRegistry::new().with(provider("none", None, &["c"]));
+        assert_eq!(registry.resolve("none/c"), Err(RegistryError::NoKey("none".into())));
+        assert_eq!(registry.resolve("c"), Err(RegistryError::NoKey("none".into())));
+        assert_eq!(registry.resolve("x"), Err(RegistryError::Unknown("x".into())));
+        assert_eq!(registry.available().count(), 0);
+    }
+
+    #[test]
+    fn a_model_that_is_in_no_table_is_taken_from_the_only_provider_with_a_key() {
+        let registry =
+            ModelRegistry::new().with(provider("one", Some("k"), &[])).with(provider("none", None, &[]));
+        let model = registry.resolve("brand/new").unwrap();
+        assert_eq!((model.provider.as_str(), model.id.as_str()), ("one", "brand/new"));
+    }
+
+    #[test]
+    fn configuration_goes_over_the_built_in_table() {
+        let mut config = provider("anthropic", Some("k"), &[]);
+        let known = ModelRegistry::new().with(config.clone()).models()[0].clone();
+        config.models = vec![ModelConfig {
+            id: known.id.clone(),
+            context_window: Some(42),
+            max_output_tokens: None,
+            price: None,
+            thinking: None,
+        }];
+        let registry = ModelRegistry::new().with(config);
+        let model = registry.find("anthropic", &known.id).unwrap();
+        assert_eq!(model, &ModelInfo { context_window: 42, ..known });
+    }
+
+    #[test]
+    fn a_model_with_a_date_is_like_the_one_without() {
+        let registry = ModelRegistry::new().with(provider("anthropic", Some("k"), &[]));
+        let dated = registry.resolve("anthropic/claude-sonnet-4-5-20250929").unwrap();
+        let known = registry.resolve("claude-sonnet-4-5").unwrap();
+        assert_eq!(dated, ModelInfo { id: "claude-sonnet-4-5-20250929".into(), ..known });
+    }
+
+    #[test]
+    fn a_key_never_shows_itself() {
+        let registry = ModelRegistry::new().with(provider("one", Some("sk-very-secret"), &["a"]));
+        assert!(!format!("{registry:?}").contains("very-secret"));
+    }
+}

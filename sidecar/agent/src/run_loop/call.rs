@@ -1,0 +1,268 @@
+//! One answer of the model: priced before it is asked (ruling 32), streamed, and asked again when that fails (S1 6.2).
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use super::{End, RunLoop};
+use crate::conversation::{estimate_all, estimate_text, estimate_tools, for_model};
+use crate::event::{CompactionReason, SessionEvent};
+use crate::governor::{CallPurpose, ModelCall, Verdict};
+use crate::message::{AgentMessage, AssistantContent, AssistantMessage, StopReason, Usage};
+use crate::model::registry::ModelInfo;
+use crate::model::{Delta, ModelError, ModelRequest};
+use crate::session::{ContextTokens, now};
+
+/// Why an answer is not there.
+pub(crate) enum NoAnswer {
+    /// The run ends.
+    End(End),
+    /// The conversation does not fit.
+    Overflow(String),
+}
+
+impl std::convert::From<End> for NoAnswer {
+    fn from(end: End) -> Self {
+        Self::End(end)
+    }
+}
+
+/// Where the text of an answer goes that is not complete yet.
+#[derive(Default)]
+struct Partial {
+    text: String,
+    tell: bool,
+}
+
+impl RunLoop {
+    /// The next answer in the conversation. When it does not fit, the conversation is compacted, and it is asked once
+    /// more (S1 6.1).
+    pub(super) async fn answer(&mut self) -> Result<(AssistantMessage, ModelInfo), End> {
+        let mut compacted = false;
+        loop {
+            let (request, model) = self.request();
+            let failed = match self.ask(request, &model, CallPurpose::Turn).await {
+                Ok(answer) => return Ok((answer, model)),
+                Err(NoAnswer::End(end)) => return Err(self.ended(&model, end)),
+                Err(NoAnswer::Overflow(message)) => message,
+            };
+            if !self.compacts() {
+                return Err(End::Exhausted);
+            }
+            if compacted {
+                return Err(self.ended(&model, End::Failed(failed)));
+            }
+            compacted = true;
+            self.compact(CompactionReason::Overflow, None).await.map_err(|error| match error {
+                NoAnswer::End(end) => end,
+                NoAnswer::Overflow(message) => {
+                    End::Failed(format!("{failed}; its summary failed: {message}"))
+                }
+            })?;
+        }
+    }
+
+    /// A call that failed for good is kept in the tree, and no model gets to see it.
+    fn ended(&self, model: &ModelInfo, end: End) -> End {
+        let error = match &end {
+            End::Failed(error) => error,
+            End::Quota { message, .. } => message,
+            _ => return end,
+        };
+        let failed = AssistantMessage {
+            content: Vec::new(),
+            provider: model.provider.clone(),
+            model: model.id.clone(),
+            usage: Usage::default(),
+            stop_reason: StopReason::Error,
+            error: Some(error.clone()),
+            timestamp: now(),
+        };
+        match self.shared.state().append(AgentMessage::Assistant(failed), &self.shared.events) {
+            Ok(_) => end,
+            Err(error) => error.into(),
+        }
+    }
+
+    /// The conversation as a request.
+    fn request(&self) -> (ModelRequest, ModelInfo) {
+        let state = self.shared.state();
+        let model = state.model.clone();
+        let request = ModelRequest {
+            provider: model.provider.clone(),
+            model: model.id.clone(),
+            system: self.turn_system.clone(),
+            messages: for_model(&state.tree.context().messages),
+            tools: self.shared.specs(),
+            thinking: state.thinking,
+            max_output_tokens: model.max_output_tokens,
+        };
+        (request, model)
+    }
+
+    /// Asks until there is an answer or it makes no sense to ask again. Failed answers leave nothing behind.
+    pub(crate) async fn ask(
+        &self,
+        mut request: ModelRequest,
+        model: &ModelInfo,
+        purpose: CallPurpose,
+    ) -> Result<AssistantMessage, NoAnswer> {
+        let input = self.fit(&mut request, model, purpose);
+        let policy = self.shared.config.retry;
+        let mut attempts = 0;
+        loop {
+            self.may_call(&request, model, purpose, input).await?;
+            let failed = match self.stream(request.clone(), purpose).await {
+                Ok(answer) => {
+                    self.retried(attempts, true);
+                    return Ok(answer);
+                }
+                Err(failed) => failed,
+            };
+            let (error, retry_after) = match failed {
+                Failed::Aborted => {
+                    self.retried(attempts, false);
+                    return Err(End::Aborted.into());
+                }
+                Failed::Model(ModelError::Transient { message, retry_after, .. }) => (message, retry_after),
+                Failed::Model(error) => {
+                    self.retried(attempts, false);
+                    return Err(for_good(error));
+                }
+            };
+            if attempts >= policy.max_retries {
+                self.retried(attempts, false);
+                return Err(End::Failed(error).into());
+            }
+            let delay = policy.delay(attempts, retry_after);
+            attempts += 1;
+            self.shared.events.emit(SessionEvent::AutoRetryStart {
+                attempt: attempts,
+                max_attempts: policy.max_retries,
+                delay,
+                error,
+            });
+            self.pause(delay).await.inspect_err(|_| self.retried(attempts, false))?;
+        }
+    }
+
+    async fn pause(&self, delay: Duration) -> Result<(), End> {
+        self.cancel.run_until_cancelled(tokio::time::sleep(delay)).await.ok_or(End::Aborted)
+    }
+
+    fn retried(&self, attempts: u32, success: bool) {
+        if attempts > 0 {
+            self.shared.events.emit(SessionEvent::AutoRetryEnd { success, attempts });
+        }
+    }
+
+    /// Lets the answer be as long as the window still allows; the estimate of what the request reads.
+    fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
+        let estimated =
+            estimate_text(&request.system) + estimate_tools(&request.tools) + estimate_all(&request.messages);
+        // What a provider counted is nearer to the truth than an estimate of the same.
+        let counted = self.shared.state().context_tokens();
+        let input = match (purpose, counted) {
+            (CallPurpose::Turn, ContextTokens::Counted(tokens)) => tokens,
+            _ => estimated,
+        };
+        let left = model.context_window.saturating_sub(input);
+        request.max_output_tokens =
+            request.max_output_tokens.min(left).max(MIN_OUTPUT.min(model.max_output_tokens));
+        input
+    }
+
+    /// Asks whoever governs; an abort ends the wait.
+    async fn may_call(
+        &self,
+        request: &ModelRequest,
+        model: &ModelInfo,
+        purpose: CallPurpose,
+        input_tokens: u64,
+    ) -> Result<(), End> {
+        self.go_on()?;
+        let max_output_tokens = request.max_output_tokens;
+        let call = ModelCall {
+            provider: model.provider.clone(),
+            model: model.id.clone(),
+            purpose,
+            input_tokens,
+            max_output_tokens,
+            worst_case_usd: model.price.map(|price| price.worst_case(input_tokens, max_output_tokens)),
+            spent_usd: self.shared.state().meters.total().cost_usd,
+        };
+        let verdict = self.cancel.run_until_cancelled(self.shared.config.governor.before_model(&call)).await;
+        match verdict {
+            None => Err(End::Aborted),
+            Some(Verdict::Stop(reason)) => Err(End::Held(reason)),
+            Some(Verdict::Go) => self.go_on(),
+        }
+    }
+
+    /// One try.
+    async fn stream(&self, request: ModelRequest, purpose: CallPurpose) -> Result<AssistantMessage, Failed> {
+        let (provider, model) = (request.provider.clone(), request.model.clone());
+        let mut partial = Partial { tell: purpose == CallPurpose::Turn, ..Partial::default() };
+        let done = self.cancel.run_until_cancelled(self.deltas(request, &mut partial)).await;
+        if let Some(done) = done {
+            return done;
+        }
+        // What it said until then was shown already: it is kept as it is.
+        if !partial.text.trim().is_empty() && partial.tell {
+            let cut_off = AssistantMessage {
+                content: vec![AssistantContent::Text { text: partial.text }],
+                provider,
+                model,
+                usage: Usage::default(),
+                stop_reason: StopReason::Aborted,
+                error: None,
+                timestamp: now(),
+            };
+            // The run ends anyway, and a file that cannot be written is found by the next append.
+            let _ = self.shared.state().append(AgentMessage::Assistant(cut_off), &self.shared.events);
+        }
+        Err(Failed::Aborted)
+    }
+
+    async fn deltas(&self, request: ModelRequest, partial: &mut Partial) -> Result<AssistantMessage, Failed> {
+        let events = &self.shared.events;
+        let mut stream = self.shared.config.language_model.stream(request).await?;
+        while let Some(delta) = stream.next().await {
+            match delta? {
+                Delta::Done(answer) => return Ok(answer),
+                Delta::Text(text) if partial.tell => {
+                    partial.text.push_str(&text);
+                    events.emit(SessionEvent::TextDelta(text));
+                }
+                Delta::Thinking(text) if partial.tell => events.emit(SessionEvent::ThinkingDelta(text)),
+                Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) => {}
+            }
+        }
+        let message = "the model's answer ended before it was complete".into();
+        Err(Failed::Model(ModelError::Transient { message, status: None, retry_after: None }))
+    }
+}
+
+/// The least that an answer may take, however full the window is: with less, nothing useful can be said.
+const MIN_OUTPUT: u64 = 1_024;
+
+enum Failed {
+    Aborted,
+    Model(ModelError),
+}
+
+impl std::convert::From<ModelError> for Failed {
+    fn from(error: ModelError) -> Self {
+        Self::Model(error)
+    }
+}
+
+fn for_good(error: ModelError) -> NoAnswer {
+    match error {
+        ModelError::ContextOverflow { message } => NoAnswer::Overflow(message),
+        ModelError::QuotaExceeded { message, reset_at } => End::Quota { message, reset_at }.into(),
+        error @ (ModelError::Rejected { .. } | ModelError::Transient { .. }) => {
+            End::Failed(error.to_string()).into()
+        }
+    }
+}

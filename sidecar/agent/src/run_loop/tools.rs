@@ -1,0 +1,204 @@
+//! The tools of one answer, one after the other (S1 3.3), with steering in the gaps between them (S1 3.4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{End, RunLoop};
+use crate::event::SessionEvent;
+use crate::governor::Verdict;
+use crate::message::{AgentMessage, ToolCall, ToolResultMessage};
+use crate::session::{SteeringMode, now, result};
+use crate::tool::{SharedTool, ToolContext, ToolOutput};
+
+/// How long a tool may take to end after it was told to.
+const GRACE: Duration = Duration::from_secs(5);
+
+const STEERED: &str =
+    "Skipped: the user said something new meanwhile, which comes next. Call it again if it is still needed.";
+const TURN_ENDED: &str = "Skipped: an earlier call of the same answer ended the turn.";
+const ABORTED: &str = "Cut off: the user interrupted before it ran.";
+
+/// What comes after the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterTools {
+    /// The model sees the results.
+    GoOn,
+    /// A tool ended the agent's turn.
+    EndTurn,
+}
+
+impl RunLoop {
+    /// Runs the calls. Each has a result when this returns, whatever happened.
+    pub(super) async fn tools(&mut self, calls: &[ToolCall]) -> Result<AfterTools, End> {
+        let mut left = calls.iter();
+        while let Some(call) = left.next() {
+            let ran = match self.go_on() {
+                Ok(()) => self.tool(call).await,
+                Err(end) => {
+                    self.skip(call, ABORTED)?;
+                    Err(end)
+                }
+            };
+            let why = match ran {
+                Ok(AfterTools::EndTurn) => TURN_ENDED.to_owned(),
+                Ok(AfterTools::GoOn) if self.is_interrupted() => STEERED.to_owned(),
+                Ok(AfterTools::GoOn) => continue,
+                Err(End::Held(ref reason)) => held(reason),
+                Err(_) => ABORTED.to_owned(),
+            };
+            for call in left {
+                self.skip(call, &why)?;
+            }
+            return ran;
+        }
+        Ok(AfterTools::GoOn)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.shared.config.steering_mode == SteeringMode::Skip && self.shared.state().is_steered()
+    }
+
+    fn skip(&self, call: &ToolCall, why: &str) -> Result<(), End> {
+        self.keep_result(result(call, why, true))
+    }
+
+    fn keep_result(&self, result: ToolResultMessage) -> Result<(), End> {
+        self.shared.state().append(AgentMessage::ToolResult(result), &self.shared.events)?;
+        Ok(())
+    }
+
+    /// Runs one call, and keeps its result.
+    async fn tool(&self, call: &ToolCall) -> Result<AfterTools, End> {
+        let (call, tool) = match self.prepared(call).await {
+            Ok(ready) => ready,
+            Err(why) => {
+                self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
+                self.finish(call, ToolOutput::error(why))?;
+                return Ok(AfterTools::GoOn);
+            }
+        };
+        match self.cancel.run_until_cancelled(self.shared.config.governor.before_tool(&call)).await {
+            Some(Verdict::Go) if !self.cancel.is_cancelled() => {}
+            Some(Verdict::Stop(reason)) => {
+                self.skip(&call, &held(&reason))?;
+                return Err(End::Held(reason));
+            }
+            None | Some(Verdict::Go) => {
+                self.skip(&call, ABORTED)?;
+                return Err(End::Aborted);
+            }
+        }
+        self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
+        let output = self.execute(&call, &tool).await;
+        let output = self.after_tool(&call, output).await;
+        let after = if output.ends_turn { AfterTools::EndTurn } else { AfterTools::GoOn };
+        self.finish(&call, output)?;
+        self.go_on()?;
+        Ok(after)
+    }
+
+    fn finish(&self, call: &ToolCall, output: ToolOutput) -> Result<(), End> {
+        let result = ToolResultMessage {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: output.content,
+            is_error: output.is_error,
+            timestamp: now(),
+        };
+        self.shared.events.emit(SessionEvent::ToolExecutionEnd(result.clone()));
+        self.keep_result(result)
+    }
+
+    /// The tool and the arguments that it gets, or what is wrong with the call.
+    async fn prepared(&self, call: &ToolCall) -> Result<(ToolCall, SharedTool), String> {
+        let tool = self.shared.tool(&call.name).ok_or_else(|| {
+            let known: Vec<String> = self.shared.specs().into_iter().map(|spec| spec.name).collect();
+            format!("There is no tool `{}`. There are: {}.", call.name, known.join(", "))
+        })?;
+        self.validate(call, &tool)?;
+        let changed = self.before_tool(call.clone()).await?;
+        if changed.arguments != call.arguments {
+            self.validate(&changed, &tool)?;
+        }
+        Ok((changed, tool))
+    }
+
+    /// Names every way in which the arguments do not fit.
+    fn validate(&self, call: &ToolCall, tool: &SharedTool) -> Result<(), String> {
+        if let Value::String(text) = &call.arguments {
+            let why = serde_json::from_str::<Value>(text)
+                .err()
+                .map(|error| format!(": {error}"))
+                .unwrap_or_default();
+            return Err(format!(
+                "The arguments of `{}` are no JSON object{why}. Nothing was run.",
+                call.name
+            ));
+        }
+        let Some(schema) = self.shared.state().schema(tool) else { return Ok(()) };
+        let violations: Vec<String> = schema
+            .iter_errors(&call.arguments)
+            .map(|error| {
+                let at = error.instance_path().to_string();
+                if at.is_empty() { format!("- {error}") } else { format!("- {at}: {error}") }
+            })
+            .collect();
+        if violations.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "The arguments of `{}` are not valid. Nothing was run.\n{}",
+            call.name,
+            violations.join("\n")
+        ))
+    }
+
+    /// Runs it. One that does not end soon after an abort is dropped.
+    async fn execute(&self, call: &ToolCall, tool: &SharedTool) -> ToolOutput {
+        let (progress, mut chunks) = mpsc::unbounded_channel();
+        let cancelled = CancellationToken::new();
+        let context = ToolContext { tool_call_id: call.id.clone(), cancelled: cancelled.clone(), progress };
+        let tool = Arc::clone(tool);
+        let running = tool.run(call.arguments.clone(), context);
+        tokio::pin!(running);
+        let mut deadline = None;
+        let tell = |chunk| {
+            self.shared
+                .events
+                .emit(SessionEvent::ToolExecutionUpdate { tool_call_id: call.id.clone(), chunk });
+        };
+        let output = loop {
+            tokio::select! {
+                biased;
+                output = &mut running => break output,
+                Some(chunk) = chunks.recv() => tell(chunk),
+                () = self.cancel.cancelled(), if deadline.is_none() => {
+                    cancelled.cancel();
+                    deadline = Some(tokio::time::Instant::now() + GRACE);
+                }
+                () = sleep_until(deadline), if deadline.is_some() => {
+                    break ToolOutput::error("Cut off: the user interrupted, and it did not end by itself.");
+                }
+            }
+        };
+        while let Ok(chunk) = chunks.try_recv() {
+            tell(chunk);
+        }
+        output
+    }
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn held(reason: &str) -> String {
+    format!("Not run: the session was stopped. {reason}")
+}

@@ -1,0 +1,72 @@
+//! What a model gets to see of a branch.
+
+use pilothouse_domain::value::ThinkingLevel;
+
+use super::entry::{Entry, EntryKind};
+use crate::message::{AgentMessage, UserContent, UserMessage};
+
+/// Before a summary that stands for what was said before.
+pub const SUMMARY_BEGIN: &str =
+    "The conversation before this point was compacted into the following summary:\n\n<summary>\n";
+/// After it.
+pub const SUMMARY_END: &str = "\n</summary>";
+
+/// The state of a conversation at its leaf (S1 9, `GetContext`).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Context {
+    /// What was said since the last compaction, after its summary. Commands that the user kept out (`!!`) are in it:
+    /// whoever sends it to a model leaves them out.
+    pub messages: Vec<AgentMessage>,
+    /// Provider and id of the model that answers; none when none was ever chosen.
+    pub model: Option<(String, String)>,
+    /// How deeply it thinks; none when that was never said.
+    pub thinking: Option<ThinkingLevel>,
+}
+
+impl Context {
+    /// The state at the end of a path from a root.
+    pub(super) fn of(path: &[&Entry]) -> Self {
+        let mut context = Self::default();
+        let mut answered_by = None;
+        for entry in path {
+            match &entry.kind {
+                EntryKind::ModelChange { provider, model_id } => {
+                    context.model = Some((provider.clone(), model_id.clone()));
+                }
+                EntryKind::ThinkingLevelChange { thinking_level } => context.thinking = Some(*thinking_level),
+                EntryKind::Message { message: AgentMessage::Assistant(answer) } => {
+                    answered_by = Some((answer.provider.clone(), answer.model.clone()));
+                }
+                _ => {}
+            }
+        }
+        context.model = context.model.or(answered_by);
+
+        let last_compaction = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
+            EntryKind::Compaction { summary, first_kept, .. } => Some((at, *entry, summary, *first_kept)),
+            _ => None,
+        });
+        let from = match last_compaction {
+            None => 0,
+            Some((at, entry, summary, first_kept)) => {
+                context.messages.push(summary_message(entry, summary));
+                first_kept
+                    .and_then(|first| path[..at].iter().position(|entry| entry.id == first))
+                    .unwrap_or(at)
+            }
+        };
+        context.messages.extend(path[from..].iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Message { message } => Some(message.clone()),
+            _ => None,
+        }));
+        context
+    }
+}
+
+/// A summary as the model gets to see it.
+fn summary_message(entry: &Entry, summary: &str) -> AgentMessage {
+    AgentMessage::User(UserMessage {
+        content: vec![UserContent::Text { text: format!("{SUMMARY_BEGIN}{summary}{SUMMARY_END}") }],
+        timestamp: entry.timestamp,
+    })
+}

@@ -1,0 +1,196 @@
+//! The file of a session: one writer, one write a line, and a torn end that is cut off.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::TreeError;
+use super::entry::{Entry, FORMAT_VERSION, Header, now};
+
+/// An open session file. The lock on it ends with the process, however that ends.
+#[derive(Debug)]
+pub(super) struct SessionFile {
+    path: PathBuf,
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// An append failed half-way and could not be taken back.
+    broken: bool,
+}
+
+/// What a file held.
+pub(super) struct Loaded {
+    pub(super) file: SessionFile,
+    pub(super) header: Header,
+    pub(super) entries: Vec<Entry>,
+    /// Bytes at the end that were no whole line, and were cut off.
+    pub(super) torn: usize,
+}
+
+impl SessionFile {
+    /// Writes a new file with these lines: it is there as a whole, or not at all.
+    pub(super) fn create(path: PathBuf, header: &Header, entries: &[Entry]) -> Result<Self, TreeError> {
+        let failed = |source| TreeError::Io { path: path.clone(), source };
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        }
+        let mut lines = line(header).map_err(failed)?;
+        for entry in entries {
+            lines.extend(line(entry).map_err(failed)?);
+        }
+        let unfinished = path.with_extension("new");
+        let written = OpenOptions::new()
+            .create_new(true)
+            .read(true)
+            .append(true)
+            .mode(0o600)
+            .open(&unfinished)
+            .map_err(failed)
+            .and_then(|file| lock(&file, &path).map(|()| file))
+            .and_then(|mut file| {
+                file.write_all(&lines).and_then(|()| file.sync_all()).map_err(failed)?;
+                fs::rename(&unfinished, &path).map_err(failed).map(|()| file)
+            });
+        let file = written.inspect_err(|_| _ = fs::remove_file(&unfinished))?;
+        Ok(Self { length: lines.len() as u64, path, file, broken: false })
+    }
+
+    /// Opens a file, and cuts off what is no whole line at its end.
+    pub(super) fn open(path: &Path) -> Result<Loaded, TreeError> {
+        let failed = |source| TreeError::Io { path: path.to_owned(), source };
+        let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
+        lock(&file, path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let mut torn = bytes.split_off(end);
+        if end == 0 && !could_be_header(&torn) {
+            return Err(TreeError::Corrupt { path: path.to_owned(), line: 1, reason: "no header".into() });
+        }
+        // Only the end of its line is missing: it counts.
+        if !torn.is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(&torn).is_ok() {
+            bytes.append(&mut torn);
+            bytes.push(b'\n');
+            file.write_all(b"\n").map_err(failed)?;
+        } else {
+            file.set_len(bytes.len() as u64).map_err(failed)?;
+        }
+        let (header, entries) = parse(path, &bytes)?;
+        let mut file = Self { path: path.to_owned(), file, length: bytes.len() as u64, broken: false };
+        let header = match header {
+            Some(header) => header,
+            None => file.replace_header()?,
+        };
+        Ok(Loaded { file, header, entries, torn: torn.len() })
+    }
+
+    /// A header for a file that has none: nothing was said yet, and its name is all that is left of it.
+    fn replace_header(&mut self) -> Result<Header, TreeError> {
+        let id = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let header =
+            Header { version: FORMAT_VERSION, id, timestamp: now(), cwd: String::new(), parent: None };
+        let line = line(&header).map_err(|source| TreeError::Io { path: self.path.clone(), source })?;
+        self.write(&line)?;
+        Ok(header)
+    }
+
+    /// Appends an entry with one write.
+    pub(super) fn append(&mut self, entry: &Entry) -> Result<(), TreeError> {
+        let line = line(entry).map_err(|source| TreeError::Io { path: self.path.clone(), source })?;
+        self.write(&line)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a whole line, or nothing: what came of a failed write is taken back.
+    fn write(&mut self, line: &[u8]) -> Result<(), TreeError> {
+        if self.broken {
+            return Err(TreeError::Broken { path: self.path.clone() });
+        }
+        if let Err(source) = self.file.write_all(line) {
+            self.broken = self.file.set_len(self.length).is_err();
+            return Err(TreeError::Io { path: self.path.clone(), source });
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// Reads only the first line.
+pub(super) fn peek(path: &Path) -> Result<Header, TreeError> {
+    let failed = |source| TreeError::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let mut bytes = vec![0; 64 * 1024];
+    let mut filled = 0;
+    while filled < bytes.len() && !bytes[..filled].contains(&b'\n') {
+        match file.read(&mut bytes[filled..]).map_err(failed)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    let first = bytes[..filled].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    read_header(path, first)
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), TreeError> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => TreeError::Locked { path: path.to_owned() },
+        TryLockError::Error(source) => TreeError::Io { path: path.to_owned(), source },
+    })
+}
+
+/// Whether this is the beginning of a header: nothing else is ever cut off or written over.
+fn could_be_header(begun: &[u8]) -> bool {
+    let begin = br#"{"type":"session","#;
+    let length = begun.len().min(begin.len());
+    begun[..length] == begin[..length]
+}
+
+fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Reads whole lines; no header when there are none.
+fn parse(path: &Path, bytes: &[u8]) -> Result<(Option<Header>, Vec<Entry>), TreeError> {
+    let mut header = None;
+    let mut entries = Vec::new();
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if index == 0 {
+            header = Some(read_header(path, line)?);
+            continue;
+        }
+        entries.push(serde_json::from_slice(line).map_err(|error| TreeError::Corrupt {
+            path: path.to_owned(),
+            line: index + 1,
+            reason: error.to_string(),
+        })?);
+    }
+    Ok((header, entries))
+}
+
+fn read_header(path: &Path, line: &[u8]) -> Result<Header, TreeError> {
+    /// What every version has.
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let corrupt = |error: serde_json::Error| TreeError::Corrupt {
+        path: path.to_owned(),
+        line: 1,
+        reason: format!("no header: {error}"),
+    };
+    let Versioned { version } = serde_json::from_slice(line).map_err(corrupt)?;
+    if version > FORMAT_VERSION {
+        return Err(TreeError::UnknownVersion { path: path.to_owned(), version });
+    }
+    serde_json::from_slice(line).map_err(corrupt)
+}

@@ -1,0 +1,150 @@
+//! The command line of the binary.
+
+use pilothouse_domain::Usd;
+use pilothouse_wire::command::AgentSessionConfig;
+use serde_json::Value;
+
+use super::conversation::Conversation;
+use super::options::{AdapterOptions, PermissionMode};
+use super::{prompt, servers};
+
+/// What a process of the binary is started with.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    /// How the sidecar's own tools are reached.
+    pub own_tools: Value,
+    /// The session's configuration.
+    pub config: &'a AgentSessionConfig,
+    /// The adapter's options.
+    pub options: &'a AdapterOptions,
+    /// The model; a change of it outlives the process.
+    pub model: &'a str,
+    /// The conversation.
+    pub conversation: &'a Conversation,
+    /// The dollars after which the binary itself stops: what its process may spend.
+    pub allowance: Option<Usd>,
+}
+
+/// The arguments.
+pub(super) fn of(start: &Start<'_>) -> Vec<String> {
+    let Start { own_tools, config, options, model, conversation, allowance } = start;
+    let mut arguments: Vec<String> = [
+        "--print",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        "--replay-user-messages",
+        "--permission-prompt-tool",
+        "stdio",
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut add = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    add("--model", (*model).to_owned());
+    add("--permission-mode", beginning_mode(config, options).name().to_owned());
+    add("--append-system-prompt", prompt::system(config));
+    if conversation.begun {
+        add("--resume", conversation.id.clone());
+    } else {
+        add("--session-id", conversation.id.clone());
+    }
+    let allowed = allowed_tools(config);
+    if !allowed.is_empty() {
+        add("--allowedTools", allowed.join(","));
+    }
+    if !options.disallowed_tools.is_empty() {
+        add("--disallowedTools", options.disallowed_tools.join(","));
+    }
+    add("--mcp-config", servers::mcp_config(config, own_tools.clone()).to_string());
+    if let Some(agents) = servers::agents(config) {
+        add("--agents", agents.to_string());
+    }
+    if let Some(allowance) = allowance {
+        add("--max-budget-usd", allowance.to_string());
+    }
+    if let Some(turns) = options.max_turns {
+        add("--max-turns", turns.to_string());
+    }
+    if let Some(model) = &options.fallback_model {
+        add("--fallback-model", model.clone());
+    }
+    arguments.extend(options.extra_arguments.iter().cloned());
+    arguments
+}
+
+/// Tools that need no permission: those of the configuration, and those that it brings along.
+pub(super) fn allowed_tools(config: &AgentSessionConfig) -> Vec<String> {
+    let mut allowed = config.allowed_tools.clone();
+    allowed.extend(servers::custom_tool_names(config));
+    allowed
+}
+
+/// The permission mode that a process begins with.
+fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> PermissionMode {
+    if config.plan_approval_required && options.start_in_plan_mode {
+        PermissionMode::Plan
+    } else {
+        options.permission_mode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::usage::Totals;
+    use super::super::tests::config;
+    use super::*;
+
+    fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
+        let mut config = config(json!({}));
+        config.allowed_tools = vec!["Read".into(), "Bash(git *)".into()];
+        let options = AdapterOptions::read(&options).unwrap();
+        let conversation = Conversation { id: "c".into(), begun, totals: Totals::new() };
+        let allowance = Some("1.5".parse().unwrap());
+        let own_tools = json!({ "command": "tools" });
+        of(&Start {
+            own_tools,
+            config: &config,
+            options: &options,
+            model: "m",
+            conversation: &conversation,
+            allowance,
+        })
+    }
+
+    fn value_of<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).map(String::as_str)
+    }
+
+    #[test]
+    fn a_new_conversation_has_a_chosen_id_and_one_that_was_begun_is_resumed() {
+        let new = made(false, json!({}));
+        assert_eq!((value_of(&new, "--session-id"), value_of(&new, "--resume")), (Some("c"), None));
+        let resumed = made(true, json!({}));
+        assert_eq!((value_of(&resumed, "--session-id"), value_of(&resumed, "--resume")), (None, Some("c")));
+    }
+
+    #[test]
+    fn the_configuration_becomes_arguments() {
+        let options = json!({ "maxTurns": 7, "fallbackModel": "f", "startInPlanMode": true, "disallowedTools": ["WebFetch"] });
+        let arguments = made(false, options);
+        for (name, value) in [
+            ("--model", "m"),
+            ("--permission-prompt-tool", "stdio"),
+            ("--permission-mode", "plan"),
+            ("--allowedTools", "Read,Bash(git *)"),
+            ("--disallowedTools", "WebFetch"),
+            ("--max-budget-usd", "1.5"),
+            ("--max-turns", "7"),
+            ("--fallback-model", "f"),
+            ("--mcp-config", r#"{"mcpServers":{"pilothouse":{"command":"tools"}}}"#),
+        ] {
+            assert_eq!(value_of(&arguments, name), Some(value), "{name}");
+        }
+    }
+}

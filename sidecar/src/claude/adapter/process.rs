@@ -1,0 +1,174 @@
+//! The binary as a process: lines in, lines out, and nothing of it left when it is dropped.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::keeper;
+use crate::process::{Group, Processes, guard};
+
+/// How long the keeper may take to end everything: longer than it does.
+const END_LIMIT: Duration = Duration::from_secs(10);
+/// How much of what it wrote to its standard error is kept, in bytes.
+const LAST_WORDS: usize = 4096;
+/// Lines that wait to be read by the adapter: enough for a burst, and a bound where the spool is slow.
+const LINES: usize = 256;
+
+/// What it writes.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// A line of the protocol.
+    Line(Value),
+    /// A line that is no JSON.
+    Noise(String),
+}
+
+/// A running binary. Dropped, its keeper sees the end of its input and ends it with all that it started.
+#[derive(Debug)]
+pub(super) struct Process {
+    group: Group,
+    stdin: Option<ChildStdin>,
+    lines: mpsc::Receiver<Output>,
+    last_words: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Process {
+    /// Starts `binary` below a keeper.
+    pub(super) fn start(
+        processes: &Processes,
+        binary: &Path,
+        arguments: &[String],
+        folder: &Path,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> std::io::Result<Self> {
+        let mut guarded = processes.command(guard::program()?)?;
+        guarded
+            .command()
+            .arg(keeper::VERB)
+            .arg(binary)
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .envs(environment)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut group = guarded.spawn()?;
+        let stdin = group.stdin();
+        let (tell, lines) = mpsc::channel(LINES);
+        let last_words = Arc::new(Mutex::new(Vec::new()));
+        let mut readers = Vec::new();
+        if let Some(stdout) = group.stdout() {
+            readers.push(tokio::spawn(read_lines(stdout, tell)));
+        }
+        if let Some(stderr) = group.stderr() {
+            readers.push(tokio::spawn(read_last_words(stderr, Arc::clone(&last_words))));
+        }
+        Ok(Self { group, stdin, lines, last_words, readers })
+    }
+
+    /// The next line; `None`: it writes no more. May be cancelled.
+    pub(super) async fn next(&mut self) -> Option<Output> {
+        self.lines.recv().await
+    }
+
+    /// Writes a line. A binary that takes none is about to end, which its output tells.
+    pub(super) async fn write(&mut self, line: &Value) {
+        let Some(stdin) = &mut self.stdin else { return };
+        let mut bytes = line.to_string().into_bytes();
+        bytes.push(b'\n');
+        let written = async {
+            stdin.write_all(&bytes).await?;
+            stdin.flush().await
+        };
+        if let Err(error) = written.await {
+            warn!(%error, "the agent takes no more input");
+            self.stdin = None;
+        }
+    }
+
+    /// Ends it. Nothing of it is left when this returns.
+    pub(super) async fn end(mut self) -> Ended {
+        self.stdin = None;
+        self.lines.close();
+        let status = timeout(END_LIMIT, self.group.wait()).await.ok().and_then(Result::ok);
+        if status.is_none() {
+            warn!("the keeper of the agent did not end in time");
+        }
+        // Its error output ends with it.
+        for reader in std::mem::take(&mut self.readers) {
+            let _ = timeout(Duration::from_secs(1), reader).await;
+        }
+        Ended { status, last_words: self.last_words() }
+    }
+
+    fn last_words(&self) -> Option<String> {
+        let kept = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        for reader in &self.readers {
+            reader.abort();
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub status: Option<ExitStatus>,
+    /// The end of what it wrote to its standard error.
+    pub last_words: Option<String>,
+}
+
+async fn read_lines(stdout: ChildStdout, tell: mpsc::Sender<Output>) {
+    let mut reader = BufReader::new(stdout);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let output = match serde_json::from_slice::<Value>(&line) {
+            Ok(value) if value.is_object() => Output::Line(value),
+            _ => {
+                let noise = String::from_utf8_lossy(&line).trim().to_owned();
+                if noise.is_empty() {
+                    continue;
+                }
+                Output::Noise(noise)
+            }
+        };
+        if tell.send(output).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_last_words(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..length]);
+        let excess = kept.len().saturating_sub(LAST_WORDS);
+        kept.drain(..excess);
+    }
+}

@@ -1,0 +1,23 @@
+//! What the tests of the adapter's parts share.
+
+use pilothouse_domain::value::ContextPolicy;
+use pilothouse_wire::command::AgentSessionConfig;
+use serde_json::Value;
+
+/// A configuration with those options and nothing else.
+pub(super) fn config(options: Value) -> AgentSessionConfig {
+    AgentSessionConfig {
+        model_id: "claude-sonnet-4-5".into(),
+        composed_system_prompt: String::new(),
+        allowed_tools: vec![],
+        custom_tools: vec![],
+        sub_agents: vec![],
+        working_directory: "/".into(),
+        objective: "x".into(),
+        plan_approval_required: true,
+        context_warn_at_percent: 80,
+        context_policy: ContextPolicy::default(),
+        handoff: None,
+        adapter_options: options,
+    }
+}

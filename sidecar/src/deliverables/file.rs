@@ -1,0 +1,200 @@
+//! The status file: `.pilothouse/status.json` in the working directory (S4, ruling 39).
+//!
+//! Every step goes by file descriptor from the working directory on and follows no link, so that the file cannot be made to
+//! stand elsewhere, not even between two steps. It is replaced by renaming, and changed under a lock on its folder: two
+//! sessions may share a working directory.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, open, openat, renameat};
+use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use pilothouse_domain::deliverable::{Day, DeliverableStatus};
+
+use super::repository::{DeliverableRepository, DeliverableStatusReader, RepositoryError};
+use crate::clock;
+
+/// The folder in the working directory.
+pub const FOLDER: &str = ".pilothouse";
+/// The file in that folder.
+pub const FILE: &str = "status.json";
+/// What is written before it takes the file's place.
+const NEW: &str = "status.json.new";
+/// The most bytes that are read.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// How long to wait for another process that changes the file.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// The status file of a working directory.
+#[derive(Debug, Clone)]
+pub struct StatusFile {
+    working_directory: PathBuf,
+}
+
+impl StatusFile {
+    /// The file of `working_directory`; it need not be there.
+    pub fn of(working_directory: &Path) -> Self {
+        Self { working_directory: working_directory.to_owned() }
+    }
+
+    /// Where it stands.
+    pub fn path(&self) -> PathBuf {
+        self.working_directory.join(FOLDER).join(FILE)
+    }
+
+    /// Changes what is kept, while no other process can. When `change` fails, nothing is written.
+    pub fn change<T, E: From<RepositoryError>>(
+        &self,
+        change: impl FnOnce(&mut DeliverableStatus) -> Result<T, E>,
+    ) -> Result<(DeliverableStatus, T), E> {
+        let folder = self.folder(true)?.ok_or_else(|| self.at(FOLDER, Errno::ENOENT))?;
+        let folder = self.locked(folder)?;
+        let mut status = self.load_from(&folder)?.unwrap_or_else(empty);
+        let made = change(&mut status)?;
+        self.save_to(&folder, &status)?;
+        Ok((status, made))
+    }
+
+    /// The folder, opened; none when it is not there and is not to be made.
+    fn folder(&self, make: bool) -> Result<Option<File>, RepositoryError> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let failed = |e| self.at("", e);
+        let root = open(&self.working_directory, flags, Mode::empty()).map_err(failed)?;
+        if make {
+            match mkdirat(&root, FOLDER, Mode::from_bits_truncate(0o755)) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(e) => return Err(self.at(FOLDER, e)),
+            }
+        }
+        match openat(&root, FOLDER, flags | OFlag::O_NOFOLLOW, Mode::empty()) {
+            Ok(folder) => Ok(Some(folder.into())),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ENOTDIR | Errno::ELOOP) => Err(RepositoryError::NotConfined {
+                path: self.working_directory.join(FOLDER),
+                expected: "a folder",
+            }),
+            Err(e) => Err(self.at(FOLDER, e)),
+        }
+    }
+
+    fn locked(&self, folder: File) -> Result<Flock<File>, RepositoryError> {
+        let deadline = Instant::now() + LOCK_LIMIT;
+        let mut folder = folder;
+        loop {
+            match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+                Ok(locked) => return Ok(locked),
+                Err((_, Errno::EWOULDBLOCK)) if Instant::now() >= deadline => {
+                    return Err(RepositoryError::Busy(self.path()));
+                }
+                Err((back, Errno::EWOULDBLOCK)) => folder = back,
+                Err((_, e)) => return Err(self.at(FOLDER, e)),
+            }
+            sleep(LOCK_PAUSE);
+        }
+    }
+
+    fn load_from(&self, folder: &File) -> Result<Option<DeliverableStatus>, RepositoryError> {
+        // Without blocking: a pipe in its place would wait for a writer.
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = match openat(folder, FILE, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ELOOP) => return Err(self.not_a_file()),
+            Err(e) => return Err(self.at(FILE, e)),
+        };
+        let io = |source| RepositoryError::Io { path: self.path(), source };
+        if !file.metadata().map_err(io)?.is_file() {
+            return Err(self.not_a_file());
+        }
+        let broken = |why: String| RepositoryError::Broken { path: self.path(), why };
+        let mut text = Vec::new();
+        file.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(io)?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(broken(format!("it has more than {MOST_BYTES} bytes")));
+        }
+        serde_json::from_slice(&text).map(Some).map_err(|e| broken(e.to_string()))
+    }
+
+    fn save_to(&self, folder: &File, status: &DeliverableStatus) -> Result<(), RepositoryError> {
+        let io = |source| RepositoryError::Io { path: self.path(), source };
+        self.replaceable(folder)?;
+        let mut text = serde_json::to_vec_pretty(status).map_err(|e| io(e.into()))?;
+        text.push(b'\n');
+        // Left by a process that died in between; whatever it is, the name is free then.
+        match unlinkat(folder, NEW, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(e) => return Err(self.at(NEW, e)),
+        }
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let new = openat(folder, NEW, flags, Mode::from_bits_truncate(0o644)).map_err(|e| self.at(NEW, e))?;
+        let mut new = File::from(new);
+        new.write_all(&text).and_then(|()| new.sync_all()).map_err(io)?;
+        renameat(folder, NEW, folder, FILE).map_err(|e| self.at(FILE, e))?;
+        folder.sync_all().map_err(io)
+    }
+
+    /// Renaming would put the file in the place of a link, too: what stands there was not read, and must not be lost.
+    fn replaceable(&self, folder: &File) -> Result<(), RepositoryError> {
+        match fstatat(folder, FILE, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(found) => {
+                let kind = SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits());
+                if kind == SFlag::S_IFREG { Ok(()) } else { Err(self.not_a_file()) }
+            }
+            Err(Errno::ENOENT) => Ok(()),
+            Err(e) => Err(self.at(FILE, e)),
+        }
+    }
+
+    fn not_a_file(&self) -> RepositoryError {
+        RepositoryError::NotConfined { path: self.path(), expected: "a file" }
+    }
+
+    fn at(&self, name: &str, errno: Errno) -> RepositoryError {
+        let folder = self.working_directory.join(FOLDER);
+        let path = match name {
+            "" => self.working_directory.clone(),
+            FOLDER => folder,
+            name => folder.join(name),
+        };
+        RepositoryError::Io { path, source: errno.into() }
+    }
+}
+
+impl DeliverableStatusReader for StatusFile {
+    fn exists(&self) -> Result<bool, RepositoryError> {
+        let Some(folder) = self.folder(false)? else { return Ok(false) };
+        match fstatat(&folder, FILE, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOENT) => Ok(false),
+            Err(e) => Err(self.at(FILE, e)),
+        }
+    }
+
+    fn load(&self) -> Result<DeliverableStatus, RepositoryError> {
+        let Some(folder) = self.folder(false)? else { return Ok(empty()) };
+        Ok(self.load_from(&folder)?.unwrap_or_else(empty))
+    }
+}
+
+impl DeliverableRepository for StatusFile {
+    fn save(&self, status: &DeliverableStatus) -> Result<(), RepositoryError> {
+        let folder = self.folder(true)?.ok_or_else(|| self.at(FOLDER, Errno::ENOENT))?;
+        let folder = self.locked(folder)?;
+        self.save_to(&folder, status)
+    }
+}
+
+fn empty() -> DeliverableStatus {
+    DeliverableStatus::empty(today())
+}
+
+/// The day on which something is done, in UTC.
+pub(super) fn today() -> Day {
+    Day::of(clock::now())
+}

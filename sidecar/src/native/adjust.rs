@@ -1,0 +1,82 @@
+//! Changes to how the agent works (S1 5).
+
+use pilothouse_agent::session::{CompactionResult, SessionError};
+use pilothouse_domain::TurnId;
+use pilothouse_domain::value::Adjustment;
+use serde_json::json;
+
+use super::driver::{Break, Driver};
+use super::tell;
+use crate::adapter::{Refusal, Reply};
+
+impl Driver {
+    /// Carries out an adjustment. What it changes is told by `agent_settings`, which comes before it is done.
+    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), Break> {
+        let session = self.session()?.clone();
+        let done = match adjustment {
+            Adjustment::SetModel { model_id } => {
+                session.set_model(&model_id).map(drop).map_err(|e| e.to_string())
+            }
+            Adjustment::CycleModel { direction } => {
+                session.cycle_model(direction).map(drop).map_err(|e| e.to_string())
+            }
+            Adjustment::SetThinkingLevel { level } => {
+                session.set_thinking_level(level).map_err(|e| e.to_string())
+            }
+            Adjustment::Compact { instructions } => {
+                self.compacting.spawn(async move {
+                    let result = session.compact(instructions.as_deref()).await;
+                    (reply, result)
+                });
+                return Ok(());
+            }
+            Adjustment::Fork { before_turn_id } => self.fork(&before_turn_id).await?,
+            Adjustment::SetAllowance { allowance_usd } => {
+                let set = self.allowance.set(allowance_usd.as_deref());
+                if set.is_ok() {
+                    self.over_budget = false;
+                }
+                set
+            }
+        };
+        self.drain().await?;
+        match done {
+            Ok(()) => reply.done().await?,
+            Err(why) => reply.refuse(Refusal::invalid(why)).await?,
+        }
+        // Whether it may go on now, with another cap or a cheaper model.
+        self.reconsider().await
+    }
+
+    /// A summary that was asked for is there, or failed.
+    pub(super) async fn compacted(
+        &mut self,
+        reply: Reply,
+        result: Result<CompactionResult, SessionError>,
+    ) -> Result<(), Break> {
+        self.drain().await?;
+        match result {
+            Ok(_) => reply.done().await?,
+            Err(error) => reply.refuse(Refusal::invalid(error.to_string())).await?,
+        }
+        self.settle_pause().await
+    }
+
+    /// Goes back to before a turn; only between turns.
+    async fn fork(&self, turn: &TurnId) -> Result<Result<(), String>, Break> {
+        if self.turn.is_some() || self.work.is_some() {
+            return Ok(Err("the agent is working: a conversation goes back between turns".into()));
+        }
+        let Some(after) = self.memory.before(turn) else {
+            return Ok(Err(format!("this conversation has no turn {turn}")));
+        };
+        if let Err(error) = self.session()?.branch(after) {
+            return Ok(Err(error.to_string()));
+        }
+        let summary = format!("the conversation goes on from before the turn {turn}");
+        self.events
+            .emit(tell::notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
+            .await?;
+        Ok(Ok(()))
+    }
+}

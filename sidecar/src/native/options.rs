@@ -1,0 +1,99 @@
+//! What the adapter alone understands of a configuration: `adapterOptions`.
+
+use std::time::Duration;
+
+use pilothouse_agent::session::{RetryPolicy, SteeringMode};
+use pilothouse_domain::value::ThinkingLevel;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::adapter::AdapterError;
+
+/// The options of the native agent. All may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Options {
+    /// How deeply a new conversation thinks.
+    pub thinking_level: ThinkingLevel,
+    /// What steering does to the tool calls that are left (ruling 40).
+    pub steering_mode: Steering,
+    /// The most model calls of a turn.
+    pub max_turns: Option<u32>,
+    /// How full the context window may get before it is compacted or handed over, in percent.
+    pub context_limit_percent: u8,
+    /// Tries after the first when a model call fails.
+    pub max_retries: u32,
+    /// Milliseconds before the first of them; twice as long before each next.
+    pub retry_delay_ms: u64,
+    /// A line before every command of the user (S1 7.1).
+    pub shell_prefix: Option<String>,
+    /// Whether what commands write is told while they run.
+    pub stream_output: bool,
+}
+
+/// As [`SteeringMode`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Steering {
+    #[default]
+    Skip,
+    Finish,
+}
+
+impl From<Steering> for SteeringMode {
+    fn from(steering: Steering) -> Self {
+        match steering {
+            Steering::Skip => Self::Skip,
+            Steering::Finish => Self::Finish,
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let retry = RetryPolicy::default();
+        Self {
+            thinking_level: ThinkingLevel::default(),
+            steering_mode: Steering::default(),
+            max_turns: None,
+            context_limit_percent: 90,
+            max_retries: retry.max_retries,
+            retry_delay_ms: u64::try_from(retry.base_delay.as_millis()).unwrap_or(u64::MAX),
+            shell_prefix: None,
+            stream_output: true,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn read(options: &Value) -> Result<Self, AdapterError> {
+        if options.is_null() {
+            return Ok(Self::default());
+        }
+        Self::deserialize(options).map_err(|e| AdapterError::Configuration(format!("adapterOptions: {e}")))
+    }
+
+    pub(super) fn retry(&self) -> RetryPolicy {
+        RetryPolicy {
+            base_delay: Duration::from_millis(self.retry_delay_ms),
+            max_retries: self.max_retries,
+            ..RetryPolicy::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn options_may_be_left_out_and_misspelt_ones_are_named() {
+        assert_eq!(Options::read(&Value::Null).unwrap(), Options::default());
+        let some = Options::read(&json!({ "thinkingLevel": "high", "steeringMode": "finish" })).unwrap();
+        assert_eq!((some.thinking_level, some.steering_mode), (ThinkingLevel::High, Steering::Finish));
+        let wrong = Options::read(&json!({ "thinkingLevl": "high" })).unwrap_err().to_string();
+        assert!(wrong.contains("thinkingLevl"), "{wrong}");
+    }
+}

@@ -1,0 +1,177 @@
+//! `submit_output`: the agent says what its turn produced, for its owner to review (S0 8.5). What git knows is counted, not
+//! believed.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pilothouse_agent::model::ToolSpec;
+use pilothouse_agent::tool::{Tool, ToolContext, ToolOutput};
+use pilothouse_domain::value::{CommitSha, SessionOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::AsyncReadExt as _;
+
+use crate::own_tools::arguments;
+use crate::process::Processes;
+
+/// Its name.
+pub(super) const NAME: &str = "submit_output";
+
+const DESCRIPTION: &str = "Submits what you produced to your owner for review. Call it once, when the work is done and \
+checked, as the last thing before you say what you did. Calling it again replaces what you submitted. Files and lines \
+that changed are counted where the working directory is a git repository; say them elsewhere.";
+
+/// How long git may take.
+const GIT_LIMIT: Duration = Duration::from_secs(10);
+/// The most bytes of what git says.
+const MOST_SAID: u64 = 4 * 1024 * 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Arguments {
+    /// Whether you ran all tests and they passed.
+    all_tests_passing: bool,
+    /// How many tests you added.
+    #[serde(default)]
+    tests_added: u32,
+    /// The commit that holds the work, with all 40 digits, if you committed it.
+    #[serde(default)]
+    commit_sha: Option<CommitSha>,
+    /// How many files you changed, where that cannot be counted.
+    #[serde(default)]
+    files_changed: u32,
+    /// How many lines you wrote, where that cannot be counted.
+    #[serde(default)]
+    output_line_count: u32,
+}
+
+/// What was submitted in the running turn. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Submitted(Arc<Mutex<Option<SessionOutput>>>);
+
+impl Submitted {
+    /// What was submitted, once.
+    pub(super) fn take(&self) -> Option<SessionOutput> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, output: SessionOutput) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+    }
+}
+
+/// The tool.
+pub(super) struct SubmitTool {
+    spec: ToolSpec,
+    submitted: Submitted,
+    processes: Processes,
+    folder: PathBuf,
+}
+
+impl SubmitTool {
+    pub(super) fn new(submitted: Submitted, processes: Processes, folder: PathBuf) -> Self {
+        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), submitted, processes, folder }
+    }
+}
+
+#[async_trait]
+impl Tool for SubmitTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn run(&self, arguments: Value, _: ToolContext) -> ToolOutput {
+        let Arguments { all_tests_passing, tests_added, commit_sha, files_changed, output_line_count } =
+            match arguments::read(arguments) {
+                Ok(arguments) => arguments,
+                Err(wrong) => return wrong,
+            };
+        let since = commit_sha.as_ref().map(|sha| format!("{sha}^"));
+        let counted = changes(&self.processes, &self.folder, since.as_deref()).await;
+        let Changes { files, lines } =
+            counted.unwrap_or(Changes { files: files_changed, lines: output_line_count });
+        self.submitted.set(SessionOutput {
+            output_line_count: lines,
+            files_changed: files,
+            tests_added,
+            all_tests_passing,
+            commit_sha,
+        });
+        ToolOutput::text(format!(
+            "Submitted: {files} files changed, {lines} lines written. Your owner reviews it when your turn is over."
+        ))
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Changes {
+    files: u32,
+    lines: u32,
+}
+
+/// What changed in the working tree since a commit, new files included; none where git does not know.
+async fn changes(processes: &Processes, folder: &Path, since: Option<&str>) -> Option<Changes> {
+    let mut changed = Changes::default();
+    let diff = git(processes, folder, &["diff", "--numstat", since.unwrap_or("HEAD"), "--", "."]).await?;
+    for line in diff.lines() {
+        changed.files += 1;
+        let added = line.split('\t').next().and_then(|added| added.parse().ok()).unwrap_or(0);
+        changed.lines = changed.lines.saturating_add(added);
+    }
+    let new = git(processes, folder, &["ls-files", "--others", "--exclude-standard"]).await?;
+    for file in new.lines().filter(|file| !file.starts_with(".pilothouse/")) {
+        changed.files += 1;
+        let lines = tokio::fs::read(folder.join(file))
+            .await
+            .map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
+        changed.lines = changed.lines.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
+    }
+    Some(changed)
+}
+
+async fn git(processes: &Processes, folder: &Path, arguments: &[&str]) -> Option<String> {
+    let mut command = processes.command("git").ok()?;
+    // Nothing that the repository configures is run.
+    let quiet = ["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "--no-optional-locks"];
+    command.command().args(quiet).args(arguments).current_dir(folder);
+    command.command().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut group = command.spawn().ok()?;
+    let stdout = group.stdout()?;
+    let said = tokio::time::timeout(GIT_LIMIT, async {
+        let mut said = String::new();
+        stdout.take(MOST_SAID).read_to_string(&mut said).await.ok()?;
+        group.wait().await.ok()?.success().then_some(said)
+    });
+    said.await.ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn run(folder: &Path, arguments: &[&str]) {
+        let mut git = tokio::process::Command::new("git");
+        let named = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
+        let done = git.args(named).args(arguments).current_dir(folder).output().await.unwrap();
+        assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    #[tokio::test]
+    async fn what_changed_is_counted_and_nothing_is_believed_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let processes = Processes::unguarded();
+        assert_eq!(changes(&processes, dir.path(), None).await, None, "no repository");
+        run(dir.path(), &["init", "-q"]).await;
+        std::fs::write(dir.path().join("a"), "1\n2\n").unwrap();
+        run(dir.path(), &["add", "."]).await;
+        run(dir.path(), &["commit", "-qm", "first"]).await;
+        std::fs::write(dir.path().join("a"), "1\n2\n3\n").unwrap();
+        std::fs::write(dir.path().join("b"), "x\ny\n").unwrap();
+        let changed = changes(&processes, dir.path(), None).await;
+        assert_eq!(changed, Some(Changes { files: 2, lines: 3 }));
+    }
+}

@@ -1,0 +1,31 @@
+//! What the agent is told about itself.
+
+use pilothouse_wire::command::AgentSessionConfig;
+
+/// The beginning of the system prompt.
+const WHO: &str = "You are an agent that works on its own in a working directory, for an owner who watches, may speak to \
+you at any time, and reviews what you produce.
+
+- Look before you change something: read the files, search, run the tests.
+- Make changes with your tools; do not describe changes that you did not make.
+- Check your work by running it. Say what you have not checked.
+- Ask your owner only what you cannot find out and cannot decide.
+- When you produced something to be reviewed, submit it with `submit_output`, then say in a few sentences what you did.";
+
+/// The whole system prompt: who it is, where it works, and what its template and skills say.
+pub(super) fn system(config: &AgentSessionConfig) -> String {
+    let place = format!("Your working directory is {}.", config.working_directory);
+    let parts = [WHO, &place, config.composed_system_prompt.trim()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// What opens the first turn: what the session before it left, then what is asked.
+pub(super) fn opening(config: &AgentSessionConfig, prompt: String) -> String {
+    match &config.handoff {
+        None => prompt,
+        Some(handoff) => format!(
+            "Another session worked on this before you and handed its work over. What it left you:\n\n<handoff>\n{}\n</handoff>\n\n{prompt}",
+            handoff.document.to_text()
+        ),
+    }
+}

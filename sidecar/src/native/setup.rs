@@ -1,0 +1,161 @@
+//! What an agent is made of: models, tools, prompts; again with every new configuration.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pilothouse_agent::bash::{BashConfig, BashRunner};
+use pilothouse_agent::event::SessionEvent;
+use pilothouse_agent::model::genai::GenaiModel;
+use pilothouse_agent::model::registry::ModelRegistry;
+use pilothouse_agent::resources::ResourceLoader;
+use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, Start};
+use pilothouse_agent::tool::SharedTool;
+use pilothouse_agent::tool::builtin::builtin_tools;
+use pilothouse_agent::workspace::{Environment, Workspace};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::command::AgentSessionConfig;
+use tokio::sync::mpsc;
+
+use super::gate::Gate;
+use super::memory::Memory;
+use super::options::Options;
+use super::output::{SubmitTool, Submitted};
+use super::toolbox::Toolbox;
+use super::{handoff, models, prompt};
+use crate::adapter::{AdapterError, AgentContext};
+use crate::own_tools::{OwnTools, PlanMode, Requests};
+use crate::process::in_process::AgentThread;
+use crate::process::{Processes, environment};
+
+/// What stays over configurations.
+pub(super) struct Setup {
+    pub requests: Requests,
+    pub submitted: Submitted,
+    plan_mode: PlanMode,
+    own_tools: OwnTools,
+    registry: Arc<ModelRegistry>,
+    processes: Processes,
+    thread: Option<AgentThread>,
+    gate: Gate,
+    /// Where the whole of an output is kept that is too long to show.
+    outputs: PathBuf,
+}
+
+/// A session, and what it tells.
+pub(super) type Opened = (AgentSession, mpsc::UnboundedReceiver<SessionEvent>);
+
+impl Setup {
+    pub(super) fn new(context: &AgentContext, gate: Gate) -> Result<Self, AdapterError> {
+        let registry = models::registry(|name| std::env::var(name).ok(), &context.events)?;
+        let thread = context.processes.user().map(AgentThread::start).transpose();
+        let outputs = Path::new(&context.launch.session_home).join("outputs");
+        context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
+        Ok(Self {
+            outputs,
+            requests: Requests::default(),
+            submitted: Submitted::default(),
+            plan_mode: PlanMode::default(),
+            own_tools: OwnTools::of(context)?,
+            registry: Arc::new(registry),
+            processes: context.processes.clone(),
+            thread: thread.map_err(|e| AdapterError::Agent(e.to_string()))?,
+            gate,
+        })
+    }
+
+    /// Opens the conversation: the one that is named, else a new one.
+    pub(super) fn open(
+        &self,
+        config: &AgentSessionConfig,
+        memory: &Memory,
+        conversation: Option<PathBuf>,
+    ) -> Result<Opened, AdapterError> {
+        let options = Options::read(&config.adapter_options)?;
+        // Said before a conversation is begun that nothing could answer.
+        self.registry.resolve(&config.model_id).map_err(|e| AdapterError::Configuration(e.to_string()))?;
+        let language_model = Arc::new(GenaiModel::new(Arc::clone(&self.registry)));
+        let mut session = SessionConfig::new(
+            &config.working_directory,
+            memory.conversations(),
+            language_model,
+            Arc::clone(&self.registry),
+        );
+        session.model = Some(config.model_id.clone());
+        session.thinking = options.thinking_level;
+        session.system_prompt = prompt::system(config);
+        session.tools = self.tools(config)?;
+        session.governor = Arc::new(self.gate.clone());
+        session.steering_mode = options.steering_mode.into();
+        session.max_turns = options.max_turns;
+        session.context = ContextSettings {
+            policy: config.context_policy,
+            threshold_percent: options.context_limit_percent,
+            handoff_prompt: Some(handoff::PROMPT.to_owned()),
+            ..ContextSettings::default()
+        };
+        session.retry = options.retry();
+        let folder = Path::new(&config.working_directory);
+        session.bash = Some(self.bash(folder));
+        session.shell_prefix = options.shell_prefix;
+        let own = folder.join(".pilothouse");
+        let places = ResourceLoader { skills: vec![own.join("skills")], prompts: vec![own.join("prompts")] };
+        let resources = places.load();
+        let skills = resources.skills_section();
+        if !skills.is_empty() {
+            session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
+        }
+        session.resources = Arc::new(resources);
+        let start = conversation.map_or(Start::New { parent: None }, Start::File);
+        AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
+    }
+
+    fn tools(&self, config: &AgentSessionConfig) -> Result<Vec<SharedTool>, AdapterError> {
+        let folder = Path::new(&config.working_directory);
+        let toolbox = Toolbox {
+            gate: &self.gate,
+            plan_mode: &self.plan_mode,
+            thread: self.thread.as_ref(),
+            allowed: &config.allowed_tools,
+        };
+        let mut tools = toolbox.working(self.builtin(folder)?);
+        let submit = SubmitTool::new(self.submitted.clone(), self.processes.clone(), folder.to_owned());
+        let mut own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
+        own.push(Arc::new(submit));
+        tools.extend(toolbox.own(own));
+        Ok(tools)
+    }
+
+    /// Reads and writes files, within the working directory alone, and runs commands as the agent's user.
+    fn builtin(&self, folder: &Path) -> Result<Vec<SharedTool>, AdapterError> {
+        let workspace = Workspace::new(folder, std::slice::from_ref(&self.outputs))
+            .map_err(|e| AdapterError::Configuration(format!("the working directory: {e}")))?;
+        Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
+    }
+
+    fn bash(&self, folder: &Path) -> BashRunner {
+        let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
+        let mut environment = Environment::of_this_process(&configured);
+        if let Some(user) = self.processes.user() {
+            environment = environment.with("HOME", user.home());
+        }
+        let mut config = BashConfig::new(folder, environment, &self.outputs);
+        config.launcher = self.processes.prefix();
+        BashRunner::new(config)
+    }
+
+    /// The turn is over without its end: nobody waits for the owner, and nothing is submitted.
+    pub(super) fn withdraw(&self) {
+        self.requests.close();
+        self.submitted.take();
+    }
+
+    /// What the agent works with now.
+    pub(super) fn settings(&self, session: &AgentSession) -> RawEvent {
+        let state = session.state();
+        RawEvent::AgentSettings {
+            model_id: state.model.name(),
+            thinking_level: Some(state.thinking),
+            available_models: self.registry.available().map(|model| model.name()).collect(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What the agent took: running totals of its conversation (ruling 31), and how full its context window is.
+
+use pilothouse_agent::message::Usage;
+use pilothouse_agent::meter::Meters;
+use pilothouse_domain::value::TokenUsage;
+use pilothouse_domain::{InvalidId, MeterId};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::event::{RawContextWindow, UsageUpdate};
+
+/// A context window: the tokens in it, and the most that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub tokens: u64,
+    pub limit: u64,
+}
+
+impl Window {
+    /// How full it is, in hundredths of a percent.
+    fn hundredths(self) -> u128 {
+        u128::from(self.tokens) * 10_000 / u128::from(self.limit.max(1))
+    }
+
+    /// Whether it is as full as that.
+    pub(super) fn is_at(self, percent: u8) -> bool {
+        self.hundredths() >= u128::from(percent) * 100
+    }
+
+    /// Told when it is nearly full.
+    pub(super) fn nearing(self) -> RawEvent {
+        let hundredths = self.hundredths();
+        RawEvent::ContextNearingLimit {
+            usage_percent: format!("{}.{:02}", hundredths / 100, hundredths % 100),
+        }
+    }
+}
+
+/// The totals of `model` (`provider/id`) in the conversation, after a call.
+pub(super) fn update(
+    conversation: &str,
+    meters: &Meters,
+    model: &str,
+    window: Window,
+) -> Result<Option<RawEvent>, InvalidId> {
+    let Some((name, meter)) = meters.by_model().find(|(name, _)| *name == model) else { return Ok(None) };
+    let id = name.split_once('/').map_or(name, |(_, id)| id);
+    let context = TokenUsage { input_tokens: window.tokens, ..TokenUsage::default() };
+    Ok(Some(RawEvent::UsageUpdate(UsageUpdate {
+        meter_id: MeterId::parse(format!("native-{conversation}"))?,
+        model_id: id.to_owned(),
+        subagent_id: None,
+        cost_usd: meter.cost_usd.normalize().to_string(),
+        token_usage: tokens(&meter.usage),
+        context_window: Some(RawContextWindow { usage: context, model_context_limit: window.limit }),
+    })))
+}
+
+const fn tokens(usage: &Usage) -> TokenUsage {
+    TokenUsage {
+        input_tokens: usage.input,
+        output_tokens: usage.output,
+        cache_read_tokens: usage.cache_read,
+        cache_write_tokens: usage.cache_write,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_those_of_the_model_and_the_window_is_a_snapshot() {
+        let mut meters = Meters::default();
+        let usage = Usage { input: 10, output: 2, cache_read: 3, cache_write: 4 };
+        meters.add("one", "m/x", &usage, None);
+        meters.add("one", "m/x", &usage, None);
+        meters.add("one", "other", &usage, None);
+        let window = Window { tokens: 805, limit: 1000 };
+        let event = update("c", &meters, "one/m/x", window).unwrap().unwrap();
+        let RawEvent::UsageUpdate(update) = event else { panic!("another event") };
+        assert_eq!((update.meter_id.as_str(), update.model_id.as_str()), ("native-c", "m/x"));
+        assert_eq!((update.token_usage.input_tokens, update.token_usage.cache_write_tokens), (20, 8));
+        assert_eq!(update.context_window.unwrap().usage.input_tokens, 805);
+        assert!(window.is_at(80) && !window.is_at(81));
+        assert_eq!(window.nearing(), RawEvent::ContextNearingLimit { usage_percent: "80.50".into() });
+    }
+}

@@ -1,0 +1,188 @@
+//! The MCP server of the sidecar: its own tools for agents that are programs of their own.
+//!
+//! It listens on a [`Socket`]; an agent starts `pilothouse-sidecar tools <socket>` as its MCP server. What is called runs
+//! here, with the run's key and spool, which the agent never sees.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::unistd::{Uid, geteuid};
+use pilothouse_agent::message::UserContent;
+use pilothouse_agent::tool::{SharedTool, ToolContext, ToolOutput};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, Tool as McpTool,
+};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+use rmcp::{ErrorData, ServerHandler};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::{debug, warn};
+use uuid::Uuid;
+
+use super::socket::Socket;
+use super::{SERVER_NAME, bridge};
+
+/// Where an agent that sends it names its own id of a tool call.
+const CALL_ID: &str = "claudecode/toolUseId";
+/// The most connections at a time: an agent needs one, each of its subagents perhaps another.
+const MOST_CONNECTIONS: usize = 32;
+
+/// What an agent is configured with to reach the tools (S4 `McpServer`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct McpServerConfig {
+    /// The program that the agent starts.
+    pub command: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+impl McpServerConfig {
+    /// As most agents are configured: `{"type": "stdio", "command": …, "args": […]}`.
+    pub fn to_json(&self) -> Value {
+        json!({ "type": "stdio", "command": self.command, "args": self.args })
+    }
+
+    /// As an agent of the Agent Client Protocol is told in `session/new`.
+    pub fn to_acp(&self) -> Value {
+        json!({ "name": SERVER_NAME, "command": self.command, "args": self.args, "env": [] })
+    }
+}
+
+/// The configuration that leads to the socket at `socket`, by the sidecar's `program`.
+pub fn mcp_server_config(program: &Path, socket: &Path) -> McpServerConfig {
+    let args = vec![bridge::VERB.to_owned(), socket.to_string_lossy().into_owned()];
+    McpServerConfig { command: program.to_owned(), args }
+}
+
+/// A server that runs. Dropped, it ends with all its connections, and its socket is gone.
+#[derive(Debug)]
+pub struct ToolServer {
+    socket: Socket,
+    accepting: JoinHandle<()>,
+}
+
+impl ToolServer {
+    /// Serves `tools` at a socket in `folder`. `agent`: who the agent runs as, when that is another user.
+    pub fn start(tools: Vec<SharedTool>, folder: &Path, agent: Option<Uid>) -> io::Result<Self> {
+        let (socket, listener) = Socket::listen(folder, agent)?;
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        let accepting = tokio::spawn(accept(listener, Handler { tools: tools.into() }, agent));
+        Ok(Self { socket, accepting })
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        self.socket.path()
+    }
+
+    /// What an agent of this run is configured with to reach it, under the name [`SERVER_NAME`].
+    pub fn mcp_server_config(&self) -> io::Result<McpServerConfig> {
+        Ok(mcp_server_config(&std::env::current_exe()?, self.socket()))
+    }
+}
+
+impl Drop for ToolServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: UnixListener, handler: Handler, agent: Option<Uid>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                Ok((stream, _)) if is_let_in(&stream, agent) => {
+                    connections.spawn(serve(stream, handler.clone()));
+                }
+                Ok(_) => warn!("another user tried to use the tools of the session"),
+                Err(error) => {
+                    warn!(%error, "the tools of the session cannot be reached any more");
+                    return;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Whether the other side runs as the sidecar's user or the agent's. Its name and its mode keep the socket from others, too.
+fn is_let_in(stream: &UnixStream, agent: Option<Uid>) -> bool {
+    let peer = stream.peer_cred().map(|peer| Uid::from_raw(peer.uid()));
+    peer.is_ok_and(|peer| peer == geteuid() || Some(peer) == agent)
+}
+
+async fn serve(stream: UnixStream, handler: Handler) {
+    let served = match handler.serve(stream).await {
+        Ok(service) => service.waiting().await.map(drop).map_err(|e| e.to_string()),
+        Err(e) => Err(e.to_string()),
+    };
+    if let Err(error) = served {
+        debug!(error, "a connection to the tools of the session failed");
+    }
+}
+
+#[derive(Clone)]
+struct Handler {
+    tools: Arc<[SharedTool]>,
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> InitializeResult {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        InitializeResult::new(capabilities)
+            .with_server_info(Implementation::new(SERVER_NAME, env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(as_mcp).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let tool = self.tools.iter().find(|tool| tool.spec().name == request.name);
+        let Some(tool) = tool else {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+        };
+        let named = context.meta.get(CALL_ID).and_then(Value::as_str).map(str::to_owned);
+        let (progress, _unheard) = mpsc::unbounded_channel();
+        let call = ToolContext {
+            tool_call_id: named.unwrap_or_else(|| format!("mcp-{}", Uuid::now_v7().simple())),
+            cancelled: context.ct.clone(),
+            progress,
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        Ok(result(tool.run(arguments, call).await).into())
+    }
+}
+
+fn as_mcp(tool: &SharedTool) -> McpTool {
+    let spec = tool.spec();
+    let schema = match &spec.input_schema {
+        Value::Object(schema) => schema.clone(),
+        _ => Map::new(),
+    };
+    McpTool::new(spec.name.clone(), spec.description.clone(), schema)
+}
+
+fn result(output: ToolOutput) -> CallToolResult {
+    let content = output.content.into_iter().map(|block| match block {
+        UserContent::Text { text } => ContentBlock::text(text),
+        UserContent::Image { mime_type, data } => ContentBlock::image(data, mime_type),
+    });
+    let content = content.collect();
+    if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+}

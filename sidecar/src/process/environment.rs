@@ -1,0 +1,60 @@
+//! What the processes of agents see of the sidecar's environment: a chosen list.
+
+use std::ffi::OsString;
+
+/// The variables that each gets, if they are set: where programs and files are, the language, the way out.
+pub const CHOSEN: [&str; 22] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "JAVA_HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+];
+
+/// Keys of model providers, and where those are. Only an agent that calls models itself gets them, never a tool; none
+/// enters an event.
+pub const PROVIDER_KEYS: [&str; 9] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+];
+
+/// Where model providers are, when it is not where they usually are.
+pub const PROVIDER_ADDRESSES: [&str; 2] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"];
+
+/// The [`CHOSEN`] variables of this process.
+pub fn chosen() -> Vec<(OsString, OsString)> {
+    of(&CHOSEN)
+}
+
+/// What an agent that calls models itself gets besides: [`PROVIDER_KEYS`] and [`PROVIDER_ADDRESSES`].
+pub fn of_providers() -> Vec<(OsString, OsString)> {
+    [of(&PROVIDER_KEYS), of(&PROVIDER_ADDRESSES)].concat()
+}
+
+fn of(names: &[&str]) -> Vec<(OsString, OsString)> {
+    names.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+}

@@ -1,0 +1,192 @@
+//! The real Claude Code in a sidecar, against a scripted model: the model alone is faked.
+//!
+//! The binary is the one that `PILOTHOUSE_CLAUDE` names, or the one that `tests/agents` installs. Without it each test says
+//! that it is left out.
+
+mod limits;
+mod requests;
+mod resume;
+mod settings;
+mod stopping;
+mod turns;
+
+use std::path::{Path, PathBuf};
+
+use pilothouse_model_server::{ModelServer, Script, Step};
+use pilothouse_wire::Command;
+use pilothouse_wire::command::{AgentSessionConfig, Begin};
+use serde_json::{Value, json};
+
+use crate::gateway::{Delivered, Gateway};
+use crate::sidecar::{Folders, Sidecar, config};
+
+/// The key that the model is reached with. Nobody is to see it.
+const KEY: &str = "sk-ant-a-key-that-nobody-sees";
+const MODEL: &str = "claude-sonnet-4-5";
+
+/// Where Claude Code is, if it is anywhere.
+pub(crate) fn binary() -> Option<PathBuf> {
+    let named = std::env::var_os("PILOTHOUSE_CLAUDE").map(PathBuf::from);
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude");
+    let found = named.or(Some(installed)).filter(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("not tested: Claude Code is not installed here (`tests/agents` installs it)");
+    }
+    found
+}
+
+/// A sidecar with Claude Code, the model that it asks, and the control plane that it tells.
+pub(crate) struct Agent {
+    pub(crate) gateway: Gateway,
+    pub(crate) folders: Folders,
+    pub(crate) model: ModelServer,
+    pub(crate) sidecar: Sidecar,
+    binary: PathBuf,
+}
+
+impl Agent {
+    /// A sidecar that waits for `begin`. None: there is no Claude Code.
+    async fn idle(script: Script) -> Option<Self> {
+        let binary = binary()?;
+        let model = ModelServer::start(script).await.unwrap();
+        let gateway = Gateway::start().await;
+        let folders = Folders::of_adapter(&gateway, "claude");
+        let sidecar = folders.start_with(&environment(&model, &binary));
+        Some(Self { gateway, folders, model, sidecar, binary })
+    }
+
+    /// One whose model says these things.
+    async fn says(steps: impl IntoIterator<Item = Step>) -> Option<Self> {
+        let agent = Self::idle(Script::of(steps)).await?;
+        agent.begin(|_| {});
+        Some(agent)
+    }
+
+    /// One that begins with changes.
+    async fn with(steps: impl IntoIterator<Item = Step>, change: impl FnOnce(&mut Begin)) -> Option<Self> {
+        let agent = Self::idle(Script::of(steps)).await?;
+        agent.begin(change);
+        Some(agent)
+    }
+
+    /// Begins with a prompt, and without asking for permissions.
+    fn begin(&self, change: impl FnOnce(&mut Begin)) {
+        let mut begin = Begin {
+            config: self.config(),
+            resume_conversation: false,
+            prompt: Some("do the work".into()),
+            allowance_usd: None,
+        };
+        change(&mut begin);
+        self.gateway.send(Command::Begin(Box::new(begin)));
+    }
+
+    fn config(&self) -> AgentSessionConfig {
+        let mut config = config(json!({}));
+        config.model_id = MODEL.into();
+        config.allowed_tools = vec!["Bash".into(), "Write".into(), "Edit".into()];
+        config.working_directory = self.work().to_str().unwrap().into();
+        config
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folders.work()
+    }
+
+    /// Ends the sidecar at once, and starts that of the next run, which takes the conversation up.
+    async fn killed_and_resumed(&mut self, prompt: Option<&str>) {
+        self.sidecar.signal(nix::sys::signal::Signal::SIGKILL);
+        let gateway = Gateway::of_session(&self.gateway).await;
+        self.folders.next_run(&gateway);
+        self.gateway = gateway;
+        let next = self.folders.start_with(&environment(&self.model, &self.binary));
+        std::mem::replace(&mut self.sidecar, next).ended().await;
+        let prompt = prompt.map(str::to_owned);
+        self.begin(|begin| (begin.resume_conversation, begin.prompt) = (true, prompt));
+    }
+
+    /// What the agent said, called and got, in order.
+    fn story(&self) -> Vec<String> {
+        let told = self.gateway.delivered();
+        told.iter()
+            .filter(|e| !e.kind().ends_with("_ack") && !["usage_update", "sidecar_ready"].contains(&e.kind()))
+            .map(line)
+            .collect()
+    }
+
+    /// The events of a kind.
+    fn events(&self, kind: &str) -> Vec<Value> {
+        self.gateway.delivered().into_iter().filter(|e| e.kind() == kind).map(|e| e.body).collect()
+    }
+
+    /// What the model was asked; it refused nothing.
+    fn prompts(&self) -> Vec<Value> {
+        let prompts = self.model.prompts();
+        for prompt in &prompts {
+            assert!(!prompt.is_refused(), "the model refused: {:?}\n{:#}", prompt.refused, prompt.body);
+        }
+        prompts.into_iter().map(|prompt| prompt.body).collect()
+    }
+
+    /// Waits until the model was asked that often.
+    async fn asked(&self, times: usize) {
+        tokio::time::timeout(crate::gateway::DEADLINE, self.model.wait_for(times)).await.unwrap_or_else(
+            |_| panic!("the model was asked {} times; {:#?}", self.model.prompts().len(), self.story()),
+        );
+    }
+}
+
+fn environment(model: &ModelServer, binary: &Path) -> [(&'static str, String); 4] {
+    [
+        ("ANTHROPIC_BASE_URL", model.base_url()),
+        ("ANTHROPIC_API_KEY", KEY.to_owned()),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        ("PILOTHOUSE_CLAUDE", binary.to_str().unwrap().to_owned()),
+    ]
+}
+
+fn line(event: &Delivered) -> String {
+    match event.kind() {
+        "tool_result" => {
+            let error = if event.body["isError"] == true { "error" } else { "ok" };
+            format!("result {error}: {}", event.body["content"].as_str().unwrap_or("?").trim())
+        }
+        "assistant_message" => event.short()["assistant_message ".len()..].to_owned(),
+        "turn_started" | "turn_completed" => event.kind().to_owned(),
+        _ => event.short(),
+    }
+}
+
+/// Calls `Bash`.
+fn bash(command: &str) -> Step {
+    Step::tool("Bash", json!({ "command": command, "description": "Run a command" }))
+}
+
+/// A command that marks that it began and ends when [`let_go`] is called.
+fn waiting(work: &Path, name: &str) -> String {
+    let fifo = work.join(name);
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    format!("echo $$ > {name}.begun; read word < {name}; echo went on")
+}
+
+/// Waits until the command runs; the id of its shell.
+async fn begun(agent: &Agent, name: &str) -> i32 {
+    let mark = agent.work().join(format!("{name}.begun"));
+    let id = |_: &Gateway| std::fs::read_to_string(&mark).ok()?.trim().parse().ok();
+    agent.gateway.until(name, id).await
+}
+
+/// Lets such a command go on.
+fn let_go(agent: &Agent, name: &str) {
+    std::fs::write(agent.work().join(name), "go\n").unwrap();
+}
+
+/// Waits until a process is gone.
+async fn gone(agent: &Agent, process: i32) {
+    let stat = format!("/proc/{process}/stat");
+    let is_gone = |_: &Gateway| {
+        let there = std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        (!there).then_some(())
+    };
+    agent.gateway.until("a process that is gone", is_gone).await;
+}

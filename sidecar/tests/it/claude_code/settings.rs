@@ -1,0 +1,71 @@
+//! What changes while it runs: the model, thinking, the context, the configuration.
+
+use pilothouse_domain::value::{Adjustment, CycleDirection, MessagePriority, ThinkingLevel};
+use pilothouse_model_server::Step;
+use pilothouse_wire::Command;
+use serde_json::json;
+
+use super::{Agent, MODEL};
+use crate::sidecar::message;
+
+#[tokio::test]
+async fn the_model_and_its_thinking_change_from_the_next_call_on() {
+    let steps = [Step::text("one"), Step::text("two"), Step::text("three")];
+    let change = |begin: &mut pilothouse_wire::command::Begin| {
+        begin.config.adapter_options = json!({ "models": [MODEL, "claude-haiku-4-5"] });
+    };
+    let Some(agent) = Agent::with(steps, change).await else { return };
+    agent.gateway.sees("turn_completed").await;
+    let adjust = |adjustment| agent.gateway.send(Command::Adjust { adjustment });
+    let cycled = adjust(Adjustment::CycleModel { direction: CycleDirection::Forward });
+    agent.gateway.acknowledged(cycled, "done").await;
+    let thinking = adjust(Adjustment::SetThinkingLevel { level: ThinkingLevel::Off });
+    agent.gateway.acknowledged(thinking, "done").await;
+    agent.gateway.send(message("again", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let prompts = agent.prompts();
+    assert_eq!((&prompts[0]["model"], &prompts[1]["model"]), (&json!(MODEL), &json!("claude-haiku-4-5")));
+    assert_eq!(prompts[0]["thinking"]["type"], "enabled");
+    assert_ne!(prompts[1]["thinking"]["type"], "enabled");
+    let settings = agent.events("agent_settings");
+    assert_eq!(settings[0]["availableModels"], json!([MODEL, "claude-haiku-4-5"]));
+    assert_eq!(settings.last().unwrap()["thinkingLevel"], "off");
+    let fork = adjust(Adjustment::Fork { before_turn_id: pilothouse_domain::TurnId::parse("t").unwrap() });
+    agent.gateway.acknowledged(fork, "not-supported").await;
+}
+
+#[tokio::test]
+async fn a_compaction_is_no_turn_and_the_conversation_goes_on_with_the_summary() {
+    let steps = [Step::text("one"), Step::text("THE SUMMARY"), Step::text("two")];
+    let Some(agent) = Agent::says(steps).await else { return };
+    agent.gateway.sees("turn_completed").await;
+    let instructions = Some("keep the numbers".to_owned());
+    let compact = agent.gateway.send(Command::Adjust { adjustment: Adjustment::Compact { instructions } });
+    agent.gateway.acknowledged(compact, "done").await;
+    agent.gateway.sees("notice compact_boundary").await;
+    assert_eq!(agent.events("turn_started").len(), 1, "{:#?}", agent.story());
+    agent.gateway.send(message("and now?", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let prompts = agent.prompts();
+    assert!(prompts[1].to_string().contains("keep the numbers"));
+    assert!(prompts.last().unwrap().to_string().contains("THE SUMMARY"));
+}
+
+#[tokio::test]
+async fn a_reloaded_configuration_counts_from_the_next_turn_on_in_the_same_conversation() {
+    let Some(agent) = Agent::says([Step::text("one"), Step::text("two")]).await else { return };
+    agent.gateway.sees("turn_completed").await;
+    let mut config = agent.config();
+    config.composed_system_prompt = "Speak like a pirate.".into();
+    let reload = agent.gateway.send(Command::ReloadConfig { config: Box::new(config) });
+    agent.gateway.acknowledged(reload, "done").await;
+    agent.gateway.send(message("again", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let prompts = agent.prompts();
+    assert!(!prompts[0].to_string().contains("pirate"));
+    let second = prompts[1].to_string();
+    assert!(
+        second.contains("pirate") && second.contains("do the work") && second.contains("one"),
+        "{second}"
+    );
+}

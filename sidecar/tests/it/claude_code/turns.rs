@@ -1,0 +1,113 @@
+//! Turns: work that is done for real, messages on the way, subagents.
+
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_model_server::{Step, fixture};
+use serde_json::json;
+
+use super::{Agent, KEY, bash, begun, let_go, waiting};
+use crate::sidecar::message;
+
+#[tokio::test]
+async fn it_reads_edits_and_runs_the_tests_until_they_pass() {
+    let Some(agent) = Agent::idle(fixture::make_the_tests_pass().unwrap()).await else { return };
+    fixture::broken_calculator(&agent.work()).unwrap();
+    assert!(!fixture::tests_pass(&agent.work()).unwrap());
+    agent.begin(|begin| begin.prompt = Some(fixture::TASK.into()));
+    agent.gateway.sees("turn_completed").await;
+    assert!(fixture::tests_pass(&agent.work()).unwrap(), "{:#?}", agent.story());
+    let story = agent.story();
+    let position = |what: &str| {
+        story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what}: {story:#?}"))
+    };
+    assert!(position("agent_settings") < position("turn_started"));
+    assert!(position("notice agent_version") < position("tool Read"));
+    assert!(position("tool Read") < position("tool Edit"));
+    assert!(story.last().is_some_and(|last| last == "turn_completed"), "{story:#?}");
+    assert!(
+        story.iter().any(|line| line.contains("All tests pass. ") && line.contains("Ran ")),
+        "{story:#?}"
+    );
+    let usage = agent.events("usage_update");
+    assert_ne!(usage.last().unwrap()["costUsd"], "0");
+    let told = agent.gateway.delivered().iter().map(|e| e.sealed.clone()).collect::<String>();
+    assert!(!told.contains(KEY) && !told.contains("ph_x"), "no key is told");
+}
+
+#[tokio::test]
+async fn an_immediate_message_enters_the_turn_between_its_tools() {
+    let Some(agent) = Agent::idle(pilothouse_model_server::Script::default()).await else { return };
+    let command = waiting(&agent.work(), "gate");
+    agent.model.play(pilothouse_model_server::Script::of([bash(&command), Step::text("as you say")]));
+    agent.begin(|_| {});
+    begun(&agent, "gate").await;
+    let id = agent.gateway.send(message("use British spelling", MessagePriority::Immediate));
+    agent.gateway.acknowledged(id, "injecting").await;
+    let_go(&agent, "gate");
+    agent.gateway.acknowledged(id, "injected").await;
+    agent.gateway.sees("turn_completed").await;
+    assert_eq!(agent.events("turn_started").len(), 1, "within the turn");
+    let second = &agent.prompts()[1];
+    let last = second["messages"].as_array().unwrap().last().unwrap().to_string();
+    assert!(last.contains("went on") && last.contains("use British spelling"), "{last}");
+}
+
+#[tokio::test]
+async fn a_queued_message_follows_the_turn_and_is_named_by_the_turn_that_it_begins() {
+    let steps = [Step::text("first").waiting("first"), Step::text("second")];
+    let Some(agent) = Agent::says(steps).await else { return };
+    agent.asked(1).await;
+    let queued = message("and then", MessagePriority::Queued);
+    let pilothouse_wire::Command::SteeringMessage { message_id, .. } = &queued else { panic!() };
+    let message_id = message_id.to_string();
+    let id = agent.gateway.send(queued);
+    agent.gateway.acknowledged(id, "received").await;
+    agent.model.open("first");
+    agent.gateway.acknowledged(id, "injected").await;
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let started = agent.events("turn_started");
+    assert_eq!(started[1]["messageId"], message_id.as_str(), "{started:#?}");
+    assert_eq!(
+        agent
+            .story()
+            .into_iter()
+            .filter(|line| line.starts_with("te") || line.starts_with("tu"))
+            .collect::<Vec<_>>(),
+        ["turn_started", "text first", "turn_completed", "turn_started", "text second", "turn_completed"]
+    );
+}
+
+#[tokio::test]
+async fn a_turn_is_complete_when_its_background_subagent_is() {
+    let task = json!({ "description": "Look", "prompt": "look around", "subagent_type": "general-purpose",
+        "run_in_background": true });
+    let conversation = |name: &str, when: &str, steps: Vec<Step>| pilothouse_model_server::Conversation {
+        name: name.into(),
+        when: Some(when.into()),
+        steps,
+        ..pilothouse_model_server::Conversation::default()
+    };
+    let script = pilothouse_model_server::Script {
+        conversations: vec![
+            conversation(
+                "main",
+                "do the work",
+                vec![Step::tool("Task", task), Step::text("it looks"), Step::text("it has looked")],
+            ),
+            conversation("sub", "look around", vec![Step::text("nothing here").waiting("sub")]),
+        ],
+        ..pilothouse_model_server::Script::default()
+    };
+    let Some(agent) = Agent::idle(script).await else { return };
+    agent.begin(|_| {});
+    agent.gateway.sees("assistant_message text it looks").await;
+    assert!(agent.events("turn_completed").is_empty(), "its subagent works");
+    agent.model.open("sub");
+    agent.gateway.sees("subagent_ended").await;
+    agent.gateway.sees("turn_completed").await;
+    let story = agent.story();
+    let at = |what: &str| story.iter().position(|line| line.starts_with(what)).unwrap();
+    assert!(
+        at("subagent_started") < at("subagent_message") && at("subagent_ended") < at("turn_completed"),
+        "{story:#?}"
+    );
+}

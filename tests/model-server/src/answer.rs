@@ -1,0 +1,137 @@
+//! An answer, whatever the protocol, and the events that it is streamed as.
+
+use serde_json::Value;
+
+use crate::{
+    director::Choice,
+    prompt::Prompt,
+    script::{Script, Stop, Tokens},
+    template::Source,
+    tokens,
+};
+
+/// Characters in a piece, where the script says nothing.
+const CHUNK: usize = 16;
+
+/// What a model says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    /// Different for each answer.
+    pub(crate) id: String,
+    /// The model that was asked.
+    pub(crate) model: String,
+    /// What it thinks, with the provider's signature.
+    pub(crate) thinking: Option<(String, String)>,
+    /// What it says.
+    pub(crate) text: Option<String>,
+    /// What it calls.
+    pub(crate) calls: Vec<Call>,
+    /// What it took.
+    pub(crate) usage: Tokens,
+    /// Why it stops.
+    pub(crate) stop: Stop,
+    /// Characters in a piece.
+    pub(crate) chunk: usize,
+    /// Whether the end of a stream tells what it took.
+    pub(crate) tells_usage: bool,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Its id, without the provider's prefix.
+    pub(crate) id: String,
+    /// The tool.
+    pub(crate) name: String,
+    /// The arguments, as text.
+    pub(crate) arguments: String,
+}
+
+impl Answer {
+    /// What a chosen step says to a request.
+    pub(crate) fn new(choice: &Choice, script: &Script, prompt: &Prompt, id: &str) -> Self {
+        let step = &choice.step;
+        let source = Source { prompt, vars: &script.vars };
+        let calls = step.tools.iter().enumerate().map(|(place, tool)| Call {
+            id: match &tool.id {
+                Some(name) => format!("{id}{place}_{name}"),
+                None => format!("{id}{place}"),
+            },
+            name: tool.name.clone(),
+            arguments: match (&tool.raw_input, &tool.input) {
+                (Some(raw), _) => raw.clone(),
+                (None, Value::Null) => "{}".to_owned(),
+                (None, input) => source.fill_value(input).to_string(),
+            },
+        });
+        let natural = if step.tools.is_empty() { Stop::End } else { Stop::ToolUse };
+        let signed = |thinking: &String| {
+            let thinking = source.fill(thinking);
+            let signature = step.signature.clone().unwrap_or_else(|| signature(&thinking));
+            (thinking, signature)
+        };
+        Self {
+            id: id.to_owned(),
+            model: prompt.model.clone(),
+            thinking: step.thinking.as_ref().filter(|_| prompt.thinks).map(signed),
+            text: step.text.as_ref().map(|text| source.fill(text)).filter(|text| !text.is_empty()),
+            calls: calls.collect(),
+            usage: tokens::usage(step, prompt, choice.cached),
+            stop: step.stop.unwrap_or(natural),
+            chunk: step.chunk.unwrap_or(CHUNK).max(1),
+            tells_usage: prompt.wants_usage,
+        }
+    }
+
+    /// The pieces of a text.
+    pub(crate) fn pieces(&self, text: &str) -> Vec<String> {
+        let characters: Vec<char> = text.chars().collect();
+        characters.chunks(self.chunk).map(|piece| piece.iter().collect()).collect()
+    }
+}
+
+/// The signature of a thought: a function of its text, so that every server of the kind believes it again.
+pub(crate) fn signature(thinking: &str) -> String {
+    // FNV-1a; it keeps nothing secret, it notices changes.
+    let hash = thinking.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("c2lnbmVk{hash:016x}")
+}
+
+/// An event of a stream (SSE).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// Its name, in protocols that name their events.
+    pub(crate) name: Option<&'static str>,
+    /// Its data.
+    pub(crate) data: String,
+    /// Whether it carries a piece of the answer.
+    pub(crate) is_piece: bool,
+}
+
+impl Event {
+    /// An event with a name.
+    pub(crate) fn named(name: &'static str, data: &Value) -> Self {
+        Self { name: Some(name), data: data.to_string(), is_piece: false }
+    }
+
+    /// An event without one.
+    pub(crate) fn data(data: &(impl ToString + ?Sized)) -> Self {
+        Self { name: None, data: data.to_string(), is_piece: false }
+    }
+
+    /// It carries a piece of the answer.
+    pub(crate) fn piece(mut self) -> Self {
+        self.is_piece = true;
+        self
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> String {
+        match self.name {
+            Some(name) => format!("event: {name}\ndata: {}\n\n", self.data),
+            None => format!("data: {}\n\n", self.data),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The server: what tests hold in their hands.
+
+mod answering;
+mod gates;
+mod record;
+mod routes;
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::{net::TcpListener, task::JoinHandle};
+
+pub use self::record::{Dialect, Kind, Outcome, Request};
+pub(crate) use self::{gates::Gates, record::Exchange};
+use self::{record::Records, routes::Shared};
+use crate::{director::Director, script::Script};
+
+/// A model server on a loopback port. It ends when it is dropped.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+impl ModelServer {
+    /// Starts on a free port.
+    pub async fn start(script: Script) -> std::io::Result<Self> {
+        Self::start_on(script, 0).await
+    }
+
+    /// Starts on a port.
+    pub async fn start_on(script: Script, port: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            script: Mutex::new(Arc::new(script)),
+            director: Mutex::new(Director::default()),
+            gates: Arc::new(Gates::default()),
+            records: Arc::new(Records::default()),
+        });
+        let router = routes::router(Arc::clone(&shared));
+        let serving = tokio::spawn(async move {
+            // It ends with its task; what a connection has to complain of, its client says.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, shared, serving })
+    }
+
+    /// Where it is, without a path: what `ANTHROPIC_BASE_URL` takes.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where its OpenAI side is, as clients of OpenAI want it: with `/v1`.
+    pub fn openai_base_url(&self) -> String {
+        format!("{}/v1", self.base_url())
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Everything that came so far, in order.
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.records.all()
+    }
+
+    /// What came for the script to answer, without what runtimes ask on the side; refused ones too.
+    pub fn prompts(&self) -> Vec<Request> {
+        self.requests().into_iter().filter(|request| request.kind == Kind::Prompt).collect()
+    }
+
+    /// Waits until that many prompts came, and gives them. A test puts its deadline around it.
+    pub async fn wait_for(&self, prompts: usize) -> Vec<Request> {
+        let enough =
+            |all: &[Request]| all.iter().filter(|request| request.kind == Kind::Prompt).count() >= prompts;
+        self.wait_until(enough).await;
+        self.prompts()
+    }
+
+    /// Waits until the requests are as a test wants them.
+    pub async fn wait_until(&self, mut fits: impl FnMut(&[Request]) -> bool) -> Vec<Request> {
+        let mut changes = self.shared.records.changes();
+        loop {
+            let all = self.requests();
+            if fits(&all) || changes.changed().await.is_err() {
+                return all;
+            }
+        }
+    }
+
+    /// Opens a gate, for whoever waits at it and whoever comes.
+    pub fn open(&self, gate: &str) {
+        self.shared.gates.open(gate);
+    }
+
+    /// Closes a gate again.
+    pub fn close(&self, gate: &str) {
+        self.shared.gates.close(gate);
+    }
+
+    /// Sets what `{{var:NAME}}` stands for.
+    pub fn set(&self, name: &str, value: impl Into<String>) {
+        let mut script = self.shared.script.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut script).vars.insert(name.to_owned(), value.into());
+    }
+
+    /// Plays another script from now on. What was said already is forgotten, what came stays recorded.
+    pub fn play(&self, script: Script) {
+        *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
+        *self.shared.director.lock().unwrap_or_else(PoisonError::into_inner) = Director::default();
+    }
+
+    /// Serves until the task is cut off; for the program.
+    pub async fn serve(mut self) {
+        let _ = (&mut self.serving).await;
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}

@@ -1,0 +1,147 @@
+//! The paths of the server.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Path, State},
+    http::{HeaderMap, Method, StatusCode, Uri},
+    response::Response,
+    routing::{get, post},
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{
+    Dialect, Exchange, Gates, Kind, Request,
+    answering::{Incoming, answer, read, refuse, whole},
+    record::Records,
+};
+use crate::{anthropic, chat, director::Director, prompt::Refused, script::Script, tokens};
+
+/// The largest body: what providers take at most.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+/// The models that are listed, where the script says nothing.
+const MODELS: [&str; 3] = ["claude-sonnet-4-5", "claude-haiku-4-5", "gpt-5"];
+
+/// What all requests share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// What is said.
+    pub(super) script: Mutex<Arc<Script>>,
+    /// What was said already.
+    pub(super) director: Mutex<Director>,
+    /// Where answers wait.
+    pub(super) gates: Arc<Gates>,
+    /// What came.
+    pub(super) records: Arc<Records>,
+}
+
+impl Shared {
+    /// What is said now.
+    pub(super) fn script(&self) -> Arc<Script> {
+        Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+type Server = State<Arc<Shared>>;
+
+/// All paths.
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count))
+        .route("/v1/chat/completions", post(completions))
+        .route("/v1/responses", post(respond))
+        .route("/v1/models", get(models))
+        .route("/v1/models/{model}", get(models))
+        .route("/", get(StatusCode::OK))
+        .route("/_script/open/{gate}", post(open))
+        .route("/_script/requests", get(requests))
+        .fallback(nothing)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(shared)
+}
+
+async fn messages(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&state, Dialect::Anthropic, Incoming::new(method, uri, headers, &body)).await
+}
+
+async fn completions(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&state, Dialect::Chat, Incoming::new(method, uri, headers, &body)).await
+}
+
+async fn respond(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&state, Dialect::Responses, Incoming::new(method, uri, headers, &body)).await
+}
+
+async fn count(State(shared): Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let incoming = Incoming::new(method, uri, headers, &body);
+    let script = shared.script();
+    let mut record = incoming.record(Dialect::Anthropic, Kind::Count);
+    let result = read(Dialect::Anthropic, &incoming, &script, true);
+    record.refused = result.as_ref().err().map(|refused| refused.message.clone());
+    let exchange = Exchange::begin(&shared.records, record);
+    match result {
+        Ok(prompt) => whole(exchange, &json!({ "input_tokens": tokens::of_bytes(prompt.bytes) })),
+        Err(refused) => refuse(exchange, anthropic::error(&refused)),
+    }
+}
+
+async fn models(State(shared): Server, method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let incoming = Incoming::new(method, uri, headers, &Bytes::new());
+    let exchange = Exchange::begin(&shared.records, incoming.record(Dialect::None, Kind::Models));
+    let script = shared.script();
+    let listed = script.models.iter().map(String::as_str);
+    let names: Vec<_> = if script.models.is_empty() { MODELS.to_vec() } else { listed.collect() };
+    let is_anthropic = !incoming.header("anthropic-version").is_empty();
+    let told = |name: &str| {
+        if is_anthropic {
+            json!({ "type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z" })
+        } else {
+            json!({ "object": "model", "id": name, "created": 1_735_689_600, "owned_by": "script" })
+        }
+    };
+    if let Some((_, one)) = incoming.uri.path().split_once("/v1/models/") {
+        if names.contains(&one) {
+            return whole(exchange, &told(one));
+        }
+        let refused = Refused { status: 404, message: format!("model: {one}"), param: None };
+        let refusal = if is_anthropic { anthropic::error(&refused) } else { chat::error(&refused) };
+        return refuse(exchange, refusal);
+    }
+    let data: Vec<_> = names.iter().map(|name| told(name)).collect();
+    let page = json!({
+        "object": "list", "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last(),
+    });
+    whole(exchange, &page)
+}
+
+async fn open(State(shared): Server, Path(gate): Path<String>) -> StatusCode {
+    shared.gates.open(&gate);
+    StatusCode::NO_CONTENT
+}
+
+async fn requests(State(shared): Server) -> Json<Value> {
+    let told = |request: &Request| {
+        json!({
+            "kind": format!("{:?}", request.kind), "dialect": format!("{:?}", request.dialect), "path": request.path,
+            "conversation": request.conversation, "step": request.step, "status": request.status,
+            "outcome": format!("{:?}", request.outcome), "refused": request.refused, "body": request.body,
+        })
+    };
+    Json(shared.records.all().iter().map(told).collect())
+}
+
+async fn nothing(
+    State(shared): Server,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let record = Incoming::new(method, uri, headers, &body).record(Dialect::None, Kind::Other);
+    let exchange = Exchange::begin(&shared.records, record);
+    let refused = Refused { status: 404, message: "Not found".to_owned(), param: None };
+    refuse(exchange, anthropic::error(&refused))
+}
