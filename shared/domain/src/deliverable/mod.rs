@@ -17,7 +17,7 @@ pub mod transition;
 pub use day::Day;
 pub use input::{CreateDeliverableInput, DeliverableInput, InvalidDeliverable, SetDeliverableStatusInput};
 pub use result::{OperationError, OperationResult};
-pub use status::{DeliverableCounts, DeliverableStatus, InvalidStatus, SetStatusError};
+pub use status::{DeliverableStatus, InvalidStatus, SetStatusError};
 pub use transition::InvalidTransition;
 
 use schemars::JsonSchema;
