@@ -263,7 +263,7 @@ mod tests {
         assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a", "new": "b"}})).is_empty());
         assert_eq!(
             take(json!({"toolCallId": "c", "status": "in_progress"})),
-            [r#"Edit {"new":"b","path":"a"}"#]
+            [format!("Edit {}", json!({"path": "a", "new": "b"}))]
         );
         assert_eq!(
             take(json!({"toolCallId": "c", "status": "completed", "rawOutput": "done"})),

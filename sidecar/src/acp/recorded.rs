@@ -49,7 +49,10 @@ fn play() -> (Translator, Vec<RawEvent>) {
                 events.extend(translator.asked_about(&message["params"]["toolCall"]));
             }
             (Some("out"), None) if id.is_some_and(|id| prompts.contains(&id)) => {
-                events.extend(translator.end_turn("over"));
+                // A second prompt joined the turn of the first: only the answer to the last ends it.
+                if id == prompts.last().copied() {
+                    events.extend(translator.end_turn("over"));
+                }
                 events.extend(translator.meter.turn(&message["result"]["usage"]));
             }
             (Some("out"), None) if message["result"]["modes"].is_object() => {

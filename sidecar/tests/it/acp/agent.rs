@@ -3,7 +3,7 @@
 //!
 //! It is this test program, started again by the adapter to run [`main`] alone: a test's name, that a plain run ignores.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::process::exit;
 
 use serde_json::{Value, json};
