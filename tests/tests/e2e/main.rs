@@ -8,6 +8,7 @@
 
 mod adjust;
 mod agent_api;
+mod agents_native;
 mod auto_continue;
 mod bodies;
 mod chains;
