@@ -229,7 +229,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
         ),
         (
             json!({ "type": "turn_completed", "turnId": "turn-1" }),
-            vec![F::TurnCompleted { turn: turn(), output: None }],
+            vec![F::TurnCompleted { turn: turn(), output: None, outcome: SessionOutcome::Completed }],
         ),
         (
             json!({ "type": "task_list", "tasks": [{ "id": "1", "subject": "Do it", "status": "Completed" }] }),

@@ -107,25 +107,51 @@ pub struct PlanDecision {
     pub feedback: Option<String>,
 }
 
+/// Sees what an adapter says before it is spooled, and decides what is told in its place.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// What is told in place of `event`.
+    async fn pass(&self, event: RawEvent) -> Result<Vec<RawEvent>, SpoolError>;
+}
+
 /// Takes raw events; each is durable when the call returns.
 #[derive(Clone)]
 pub struct EventSink {
     spool: Spool,
+    gate: Option<std::sync::Arc<dyn Gate>>,
 }
 
 impl EventSink {
     /// A sink into `spool`.
     pub const fn new(spool: Spool) -> Self {
-        Self { spool }
+        Self { spool, gate: None }
+    }
+
+    /// The same sink behind a gate.
+    pub fn behind(&self, gate: std::sync::Arc<dyn Gate>) -> Self {
+        Self { spool: self.spool.clone(), gate: Some(gate) }
     }
 
     /// Spools an event.
     pub async fn emit(&self, event: RawEvent) -> Result<(), SpoolError> {
+        if self.gate.is_some() {
+            return self.emit_all(vec![event]).await;
+        }
         self.spool.append(Outgoing::event(event)?).await.map(drop)
     }
 
     /// Spools several together: all or none, one write.
     pub async fn emit_all(&self, events: Vec<RawEvent>) -> Result<(), SpoolError> {
+        let events = match &self.gate {
+            Some(gate) => {
+                let mut passed = Vec::with_capacity(events.len());
+                for event in events {
+                    passed.extend(gate.pass(event).await?);
+                }
+                passed
+            }
+            None => events,
+        };
         if events.is_empty() {
             return Ok(());
         }
@@ -242,7 +268,8 @@ impl Reply {
 pub struct MessageReply {
     open: Open,
     message_id: MessageId,
-    spool: Spool,
+    /// None: the sidecar itself sent the message, and nobody waits for an acknowledgement.
+    spool: Option<Spool>,
 }
 
 impl std::fmt::Debug for MessageReply {
@@ -258,14 +285,25 @@ impl MessageReply {
         spool: Spool,
         abandoned: mpsc::UnboundedSender<CommandId>,
     ) -> Self {
-        Self { open: Open { command_id, abandoned, answered: false }, message_id, spool }
+        Self { open: Open { command_id, abandoned, answered: false }, message_id, spool: Some(spool) }
+    }
+
+    /// For a message of the sidecar itself. When the agent does not get it, `command_id` comes out of `abandoned`.
+    pub(crate) fn internal(
+        command_id: CommandId,
+        message_id: MessageId,
+        abandoned: mpsc::UnboundedSender<CommandId>,
+    ) -> Self {
+        Self { open: Open { command_id, abandoned, answered: false }, message_id, spool: None }
     }
 
     async fn phase(&mut self, phase: MessagePhase) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
-        self.open.answered = true;
+        // A message of the sidecar itself that was not injected is lost, and may be sent again.
+        self.open.answered = self.spool.is_some() || phase == MessagePhase::Injected;
+        let Some(spool) = &self.spool else { return Ok(()) };
         let ack = RawEvent::MessageAck { command_id, message_id: self.message_id, phase };
-        self.spool.acknowledge(command_id, ack, phase == MessagePhase::Injected).await
+        spool.acknowledge(command_id, ack, phase == MessagePhase::Injected).await
     }
 
     /// The agent is about to get it.
@@ -281,7 +319,9 @@ impl MessageReply {
     /// The agent will not get it.
     pub async fn refuse(mut self, refusal: Refusal) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
+        // Without an acknowledgement, dropping it says that the message was lost.
+        let Some(spool) = &self.spool else { return Ok(()) };
         self.open.answered = true;
-        self.spool.acknowledge(command_id, refusal.event(command_id), true).await
+        spool.acknowledge(command_id, refusal.event(command_id), true).await
     }
 }

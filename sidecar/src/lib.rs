@@ -11,12 +11,14 @@
 //! | [`validation`] | checks the criteria of sessions that go on by themselves |
 //! | [`own_tools`] | the tools that Pilothouse itself gives agents, as they are or by MCP |
 //! | [`deliverables`] | the deliverables of the working directory (S4) |
+//! | [`runner`] | around every adapter: goes on until the deliverables are settled, where a session asks for it |
 //! | [`adapter`] | the port to an agent runtime |
 //! | [`process`] | starts the processes of agents, apart from the sidecar |
 //! | [`redaction`] | keeps secrets out of what is told |
-//! | [`script`], [`native`], [`claude`] | adapters |
+//! | [`script`], [`native`], [`claude`], [`acp`] | adapters |
 //! | [`run`], [`drain`], [`container`] | the things that the program does |
 
+pub mod acp;
 pub mod adapter;
 pub mod broker;
 pub mod claude;
@@ -41,6 +43,7 @@ pub mod redaction;
 pub mod retry;
 pub mod run;
 pub mod run_dir;
+pub mod runner;
 pub mod script;
 pub mod spool;
 pub mod validation;

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use crate::acp::Acp;
 use crate::adapter::{Adapter, Refusal};
 use crate::broker::{Broker, BrokerError, Purpose};
 use crate::claude::Claude;
@@ -28,6 +29,7 @@ use crate::process::{AgentUser, Processes};
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError};
+use crate::runner::Runner;
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
@@ -60,6 +62,7 @@ fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
         Claude::NAME => Ok(Box::new(Claude)),
         Native::NAME => Ok(Box::new(Native)),
+        Acp::NAME => Ok(Box::new(Acp)),
         other => Err(RunError::UnknownAdapter(other.to_owned())),
     }
 }
@@ -87,7 +90,7 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
     let launch = Arc::new(dir.launch()?);
     let processes = Processes::new(user).map_err(RunError::Guard)?;
     let faults = Faults::default();
-    let adapter = adapter(&launch.request.adapter, &faults)?;
+    let adapter = Box::new(Runner::around(adapter(&launch.request.adapter, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
 

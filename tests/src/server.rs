@@ -29,6 +29,7 @@ const START: Duration = Duration::from_secs(30);
 pub struct ServerProcess {
     folder: TempDir,
     hurry: u32,
+    environment: Vec<(String, String)>,
     child: Option<Child>,
     /// `http://127.0.0.1:port`
     url: String,
@@ -39,12 +40,19 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Starts a server whose every deadline is divided by `hurry`, and waits until it answers.
     pub async fn start(hurry: u32) -> Self {
+        Self::start_with(hurry, &[]).await
+    }
+
+    /// Starts a server with these variables in its environment too, as [`Self::start`] does; restarts keep them.
+    pub async fn start_with(hurry: u32, environment: &[(&str, &str)]) -> Self {
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let environment = environment.collect();
         let folder = tempfile::Builder::new().prefix("pilothouse-e2e-").tempdir().unwrap();
         let data = folder.path().join("data");
         let keys = Arc::new(LocalKeys::open_or_create(&data).unwrap());
         std::fs::create_dir(folder.path().join("work")).unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
-        let mut server = Self { folder, hurry, child: None, url: String::new(), keys, http };
+        let mut server = Self { folder, hurry, environment, child: None, url: String::new(), keys, http };
         server.url = server.spawn(&free_address());
         server.answers().await;
         server
@@ -62,6 +70,7 @@ impl ServerProcess {
             .env("PILOTHOUSE_WEBHOOK_REACH", "loopback")
             .env("PILOTHOUSE_LOG", std::env::var("PILOTHOUSE_LOG").unwrap_or_else(|_| "info".into()))
             .env("NO_COLOR", "1")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)

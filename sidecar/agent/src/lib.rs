@@ -8,20 +8,30 @@
 //! | [`model`] | the port to language models, and the registry of those that there are |
 //! | [`tool`] | the port to tools, and those that every agent has |
 //! | [`tree`] | the session tree on disk |
+//! | [`workspace`] | where file tools may go, and what programs may know |
+//! | [`process`] | programs that do not outlive the agent |
+//! | [`bash`] | commands, of the agent and of the user |
+//! | [`resources`] | skills and prompt templates |
+//! | [`extension`] | what others add: hooks, tools, commands |
 //! | [`event`] | what a session tells while it works |
 //! | [`session`] | the agent itself: prompts, steering, models, compaction (S1 5) |
 //! | [`governor`] | who is asked before anything is called |
 //! | [`meter`] | what it took so far |
 
+pub mod bash;
 mod compaction;
 mod conversation;
 pub mod event;
+pub mod extension;
 pub mod governor;
 pub mod message;
 pub mod meter;
 pub mod model;
+pub mod process;
+pub mod resources;
 mod retry;
 mod run_loop;
 pub mod session;
 pub mod tool;
 pub mod tree;
+pub mod workspace;

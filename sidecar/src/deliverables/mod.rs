@@ -21,6 +21,8 @@ use tokio::sync::Mutex;
 use tracing::error;
 
 use crate::adapter::EventSink;
+use crate::process::AgentUser;
+use crate::process::in_process::AgentThread;
 use crate::spool::SpoolError;
 use file::{StatusFile, today};
 use repository::{DeliverableStatusReader as _, RepositoryError};
@@ -31,6 +33,8 @@ pub struct Deliverables(Arc<Shared>);
 
 struct Shared {
     file: StatusFile,
+    /// Where files are worked on, when the agent runs as another user: the file is the agent's.
+    thread: Option<AgentThread>,
     events: EventSink,
     /// What was told last. Held over a whole operation, so that snapshots are told in the order of the changes.
     told: Mutex<Option<Vec<RawDeliverable>>>,
@@ -77,10 +81,16 @@ impl From<Refused> for OperationResult {
 }
 
 impl Deliverables {
-    /// Those of `working_directory`, told by `events`.
-    pub fn new(working_directory: &Path, events: EventSink) -> Self {
+    /// Those of `working_directory`, told by `events`. `agent`: who the agent runs as, when that is not who the sidecar runs
+    /// as.
+    pub fn new(
+        working_directory: &Path,
+        events: EventSink,
+        agent: Option<&AgentUser>,
+    ) -> std::io::Result<Self> {
         let file = StatusFile::of(working_directory);
-        Self(Arc::new(Shared { file, events, told: Mutex::default() }))
+        let thread = agent.map(AgentThread::start).transpose()?;
+        Ok(Self(Arc::new(Shared { file, thread, events, told: Mutex::default() })))
     }
 
     /// Creates deliverables: all of them or none (S4 `create`).
@@ -107,7 +117,7 @@ impl Deliverables {
     pub async fn refresh(&self) -> Result<DeliverableStatus, DeliverablesError> {
         let mut told = self.0.told.lock().await;
         let file = self.0.file.clone();
-        let status = blocking(move || file.load()).await??;
+        let status = self.blocking(move || file.load()).await??;
         let snapshot = snapshot(&status);
         // A directory that never had any says nothing.
         let news = told.as_ref().map_or(!snapshot.is_empty(), |told| *told != snapshot);
@@ -135,7 +145,7 @@ impl Deliverables {
     ) -> OperationResult {
         let mut told = self.0.told.lock().await;
         let file = self.0.file.clone();
-        let changed = blocking(move || file.change(change)).await;
+        let changed = self.blocking(move || file.change(change)).await;
         let (status, result) = match changed {
             Ok(Ok(changed)) => changed,
             Ok(Err(refused)) => return refused.into(),
@@ -148,6 +158,18 @@ impl Deliverables {
         result
     }
 
+    /// Files are read and written beside the one thread on which everything else waits, with the agent's rights.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, DeliverablesError> {
+        let done = match &self.0.thread {
+            Some(thread) => thread.run(async { tokio::task::spawn_blocking(work).await }).await,
+            None => Ok(tokio::task::spawn_blocking(work).await),
+        };
+        done.ok().and_then(Result::ok).ok_or(DeliverablesError::CutOff)
+    }
+
     async fn tell(
         &self,
         told: &mut Option<Vec<RawDeliverable>>,
@@ -157,13 +179,6 @@ impl Deliverables {
         *told = Some(snapshot);
         Ok(())
     }
-}
-
-/// Files are read and written beside the one thread on which everything else waits.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, DeliverablesError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| DeliverablesError::CutOff)
 }
 
 fn snapshot(status: &DeliverableStatus) -> Vec<RawDeliverable> {

@@ -24,7 +24,7 @@ struct Given {
 fn given() -> Given {
     let (work, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let spool = open(run.path());
-    let deliverables = Deliverables::new(work.path(), EventSink::new(spool.clone()));
+    let deliverables = Deliverables::new(work.path(), EventSink::new(spool.clone()), None).unwrap();
     Given { work, _run: run, spool, deliverables }
 }
 
@@ -35,7 +35,7 @@ impl Given {
 
     /// The same directory in another run.
     fn next_run(&self) -> Deliverables {
-        Deliverables::new(self.work.path(), EventSink::new(self.spool.clone()))
+        Deliverables::new(self.work.path(), EventSink::new(self.spool.clone()), None).unwrap()
     }
 
     fn write(&self, text: &str) {
@@ -216,7 +216,7 @@ async fn given_two_sessions_in_one_directory_when_both_create_then_nothing_is_lo
 async fn given_a_directory_that_is_not_there_when_it_is_used_then_the_error_names_it() {
     let run = tempfile::tempdir().unwrap();
     let gone = run.path().join("gone");
-    let deliverables = Deliverables::new(&gone, EventSink::new(open(run.path())));
+    let deliverables = Deliverables::new(&gone, EventSink::new(open(run.path())), None).unwrap();
     let result = deliverables.create(create(&["DL-001"])).await;
     assert_eq!(result.error, Some(OperationError::StorageFailed));
     assert!(result.message.contains("gone"), "{}", result.message);

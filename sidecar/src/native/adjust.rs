@@ -74,7 +74,9 @@ impl Driver {
             return Ok(Err(error.to_string()));
         }
         let summary = format!("the conversation goes on from before the turn {turn}");
-        self.events.emit(tell::notice("conversation_forked", summary, json!({ "beforeTurnId": turn }))).await?;
+        self.events
+            .emit(tell::notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
+            .await?;
         Ok(Ok(()))
     }
 }

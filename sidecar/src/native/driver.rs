@@ -239,7 +239,8 @@ impl Driver {
         }
         // The document after the message that it stands in.
         let told = tell::events(event, self.turn.as_ref());
-        let at = events.iter().position(|e| matches!(e, RawEvent::HandoffDocument(_))).unwrap_or(events.len());
+        let at =
+            events.iter().position(|e| matches!(e, RawEvent::HandoffDocument(_))).unwrap_or(events.len());
         events.splice(at..at, told);
         Ok(self.events.emit_all(events).await?)
     }

@@ -105,7 +105,9 @@ impl Tool for Coat {
 
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
         if self.plan_mode.is_active() && !self.harmless {
-            return ToolOutput::error("You are in plan mode, and this tool may change something. Show your plan first.");
+            return ToolOutput::error(
+                "You are in plan mode, and this tool may change something. Show your plan first.",
+            );
         }
         let cancelled = context.cancelled.clone();
         let output = match &self.thread {

@@ -51,7 +51,10 @@ mod tests {
     fn the_last_whole_document_counts() {
         let text = "In <handoff_document> tags:\n<handoff_document>\n```json\n{\"summary\": \"a\", \"remainingWork\": \"b\"}\n```\n</handoff_document>";
         let found = document(text).unwrap();
-        assert_eq!((found.summary.as_str(), found.remaining_work.as_str(), found.key_decisions), ("a", "b", None));
+        assert_eq!(
+            (found.summary.as_str(), found.remaining_work.as_str(), found.key_decisions),
+            ("a", "b", None)
+        );
         assert_eq!(document("<handoff_document>{\"summary\": \"cut o"), None);
         assert_eq!(document("nothing"), None);
         assert_eq!(document("<handoff_document></handoff_document>"), None);

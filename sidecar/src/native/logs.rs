@@ -65,7 +65,8 @@ impl Writing {
             return None;
         }
         self.told += waiting.len();
-        let mut content = if left_out > 0 { format!("[{left_out} bytes left out]\n{waiting}") } else { waiting };
+        let mut content =
+            if left_out > 0 { format!("[{left_out} bytes left out]\n{waiting}") } else { waiting };
         if self.told >= MOST_CALL {
             content.push_str("\n[what follows is not shown]");
         }
@@ -102,7 +103,11 @@ mod tests {
         let mut logs = Logs::default();
         logs.push("a", &"ü".repeat(20_000));
         let first = told(logs.due());
-        assert!(first.starts_with("[23616 bytes left out]") && first.len() < MOST_CHUNK + 100, "{}", first.len());
+        assert!(
+            first.starts_with("[23616 bytes left out]") && first.len() < MOST_CHUNK + 100,
+            "{}",
+            first.len()
+        );
         let mut all = 0;
         for _ in 0..1000 {
             logs.push("a", &"x".repeat(MOST_CHUNK));

@@ -50,13 +50,11 @@ pub(super) fn registry(
 
 fn read(path: &Path) -> Result<Providers, AdapterError> {
     // Neither the content nor a piece of it is told: it may hold keys.
-    let failed = |what: &str| {
-        AdapterError::Configuration(format!("the file of model providers ({FILE}) {what}"))
-    };
+    let failed =
+        |what: &str| AdapterError::Configuration(format!("the file of model providers ({FILE}) {what}"));
     let text = std::fs::read(path).map_err(|_| failed("cannot be read"))?;
-    serde_json::from_slice(&text).map_err(|e| {
-        failed(&format!("is not one: an error in line {}, column {}", e.line(), e.column()))
-    })
+    serde_json::from_slice(&text)
+        .map_err(|e| failed(&format!("is not one: an error in line {}, column {}", e.line(), e.column())))
 }
 
 #[cfg(test)]

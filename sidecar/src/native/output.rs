@@ -92,7 +92,8 @@ impl Tool for SubmitTool {
             };
         let since = commit_sha.as_ref().map(|sha| format!("{sha}^"));
         let counted = changes(&self.processes, &self.folder, since.as_deref()).await;
-        let Changes { files, lines } = counted.unwrap_or(Changes { files: files_changed, lines: output_line_count });
+        let Changes { files, lines } =
+            counted.unwrap_or(Changes { files: files_changed, lines: output_line_count });
         self.submitted.set(SessionOutput {
             output_line_count: lines,
             files_changed: files,
@@ -124,9 +125,9 @@ async fn changes(processes: &Processes, folder: &Path, since: Option<&str>) -> O
     let new = git(processes, folder, &["ls-files", "--others", "--exclude-standard"]).await?;
     for file in new.lines().filter(|file| !file.starts_with(".pilothouse/")) {
         changed.files += 1;
-        let lines = tokio::fs::read(folder.join(file)).await.map_or(0, |text| {
-            text.iter().filter(|byte| **byte == b'\n').count()
-        });
+        let lines = tokio::fs::read(folder.join(file))
+            .await
+            .map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
         changed.lines = changed.lines.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
     }
     Some(changed)

@@ -86,7 +86,9 @@ fn command(ran: BashExecution, entry: &str, turn: Option<&TurnId>) -> Vec<RawEve
 
 /// The provider's id of a call; a digest of it where it is none that the control plane takes.
 pub(super) fn call_id(id: &str) -> ToolCallId {
-    ToolCallId::parse(id).or_else(|_| ToolCallId::parse(format!("call-{}", &sha256_hex(id.as_bytes())[..32]))).unwrap_or_else(|never| unreachable!("a digest is an id: {never}"))
+    ToolCallId::parse(id)
+        .or_else(|_| ToolCallId::parse(format!("call-{}", &sha256_hex(id.as_bytes())[..32])))
+        .unwrap_or_else(|never| unreachable!("a digest is an id: {never}"))
 }
 
 /// Text as text; with images, a list of blocks, of which images are told and not shown.

@@ -36,13 +36,7 @@ impl Toolbox<'_> {
 
     fn coat(&self, tool: SharedTool, thread: Option<AgentThread>) -> SharedTool {
         let harmless = HARMLESS.contains(&tool.spec().name.as_str());
-        Arc::new(Coat {
-            tool,
-            gate: self.gate.clone(),
-            plan_mode: self.plan_mode.clone(),
-            harmless,
-            thread,
-        })
+        Arc::new(Coat { tool, gate: self.gate.clone(), plan_mode: self.plan_mode.clone(), harmless, thread })
     }
 }
 

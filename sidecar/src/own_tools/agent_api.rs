@@ -38,8 +38,14 @@ pub struct AgentApi {
 struct Problem {
     title: Option<String>,
     detail: Option<String>,
-    #[serde(alias = "errors")]
-    violations: Vec<Value>,
+    violations: Vec<Violation>,
+}
+
+/// One thing that is wrong with what was sent.
+#[derive(Deserialize)]
+struct Violation {
+    field: String,
+    message: String,
 }
 
 impl AgentApi {
@@ -98,8 +104,8 @@ async fn refused(response: Response) -> ToolOutput {
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
     let problem: Problem = response.json().await.unwrap_or_default();
-    let what = problem.detail.or(problem.title).unwrap_or_else(|| status.to_string());
-    let violations: Vec<_> = problem.violations.iter().map(violation).collect();
+    let what = problem.detail.or(problem.title).unwrap_or_else(|| format!("{status}."));
+    let wrong: Vec<_> = problem.violations.iter().map(|it| format!("{}: {}", it.field, it.message)).collect();
     let text = match status {
         StatusCode::TOO_MANY_REQUESTS => {
             let after = after.unwrap_or(Duration::from_secs(1));
@@ -107,18 +113,7 @@ async fn refused(response: Response) -> ToolOutput {
             format!("Too many calls. Try again in {} s, at {at} or later.", after.as_secs())
         }
         StatusCode::UNAUTHORIZED => "This session may not call the agent API any more.".to_owned(),
-        _ if violations.is_empty() => format!("It was not done: {what}"),
-        _ => format!("It was not done: {what}. {}", violations.join("; ")),
+        _ => format!("It was not done: {what} {}", wrong.join("; ")),
     };
-    ToolOutput::error(cut(&text, MOST_PROBLEM))
-}
-
-/// One violation, as `field: message` where it says so.
-fn violation(value: &Value) -> String {
-    let text = |name: &str| value.get(name).and_then(Value::as_str);
-    match (text("field").or(text("pointer")), text("message").or(text("detail"))) {
-        (Some(field), Some(message)) => format!("{field}: {message}"),
-        (None, Some(message)) => message.to_owned(),
-        _ => value.to_string(),
-    }
+    ToolOutput::error(cut(text.trim_end(), MOST_PROBLEM))
 }

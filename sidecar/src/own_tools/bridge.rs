@@ -2,7 +2,7 @@
 //! standard streams and the sidecar's socket, and ends when either side does.
 
 use std::ffi::OsStr;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,11 +28,26 @@ fn carry(path: &Path) -> io::Result<()> {
     let mut requests = answers.try_clone()?;
     // Ends with the process: a read of the standard input cannot be cut off.
     std::thread::spawn(move || {
-        let _ = io::copy(&mut io::stdin().lock(), &mut requests);
+        let _ = pass(&mut io::stdin().lock(), &mut requests);
         // The agent is gone: the server answers what it has, and closes.
         let _ = requests.shutdown(Shutdown::Write);
     });
-    let mut out = io::stdout().lock();
-    io::copy(&mut answers, &mut out)?;
-    out.flush()
+    pass(&mut answers, &mut io::stdout().lock())
+}
+
+/// Passes on whatever comes, at once. Not by `io::copy`: that has the kernel move the bytes, which holds the pipe locked while
+/// it waits for the socket, and whoever reads the pipe hangs until something comes.
+fn pass(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => {
+                to.write_all(&buffer[..length])?;
+                to.flush()?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
 }

@@ -35,6 +35,7 @@ use pilothouse_wire::launch::SidecarLaunch;
 
 use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::deliverables::Deliverables;
+use crate::process::AgentUser;
 
 pub use plan::PlanMode;
 pub use requests::Requests;
@@ -49,18 +50,25 @@ pub struct OwnTools {
     shared: Vec<SharedTool>,
     deliverables: Deliverables,
     events: EventSink,
+    /// Who the agent runs as, when that is not who the sidecar runs as.
+    agent: Option<AgentUser>,
 }
 
 impl OwnTools {
     /// The tools of the run that `context` is of.
     pub fn of(context: &AgentContext) -> Result<Self, AdapterError> {
-        Self::new(&context.launch, context.events.clone())
+        Self::new(&context.launch, context.events.clone(), context.processes.user().cloned())
     }
 
-    /// The tools of a run.
-    pub fn new(launch: &SidecarLaunch, events: EventSink) -> Result<Self, AdapterError> {
+    /// The tools of a run. `agent`: who its agent runs as, when that is not who the sidecar runs as.
+    pub fn new(
+        launch: &SidecarLaunch,
+        events: EventSink,
+        agent: Option<AgentUser>,
+    ) -> Result<Self, AdapterError> {
         let folder = Path::new(&launch.request.working_directory);
-        let deliverables = Deliverables::new(folder, events.clone());
+        let deliverables = Deliverables::new(folder, events.clone(), agent.as_ref())
+            .map_err(|e| AdapterError::Agent(format!("its deliverables cannot be looked after: {e}")))?;
         let api = agent_api::AgentApi::new(&launch.agent_api, launch.request.session_id)
             .map_err(|e| AdapterError::Configuration(e.to_string()))?;
         let shared: Vec<SharedTool> = vec![
@@ -71,7 +79,7 @@ impl OwnTools {
             Arc::new(record_learning::RecordLearningTool::new(api.clone())),
             Arc::new(log_decision::LogDecisionTool::new(api)),
         ];
-        Ok(Self { shared, deliverables, events })
+        Ok(Self { shared, deliverables, events, agent })
     }
 
     /// The tools that every agent gets.
@@ -98,6 +106,10 @@ impl OwnTools {
     /// Serves the tools that every agent gets by MCP, until the server is dropped. [`ToolServer::mcp_server_config`] is what
     /// an agent is configured with to reach it.
     pub fn serve(&self, launch: &SidecarLaunch) -> std::io::Result<ToolServer> {
-        ToolServer::start(self.shared(), Path::new(&launch.session_home))
+        let agent = self.agent.as_ref().map(AgentUser::uid);
+        ToolServer::start(self.shared(), Path::new(&launch.session_home), agent)
     }
 }
+
+#[cfg(test)]
+mod tests;

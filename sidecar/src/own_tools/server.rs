@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::unistd::geteuid;
+use nix::unistd::{Uid, geteuid};
 use pilothouse_agent::message::UserContent;
 use pilothouse_agent::tool::{SharedTool, ToolContext, ToolOutput};
 use rmcp::model::{
@@ -46,6 +46,11 @@ impl McpServerConfig {
     pub fn to_json(&self) -> Value {
         json!({ "type": "stdio", "command": self.command, "args": self.args })
     }
+
+    /// As an agent of the Agent Client Protocol is told in `session/new`.
+    pub fn to_acp(&self) -> Value {
+        json!({ "name": SERVER_NAME, "command": self.command, "args": self.args, "env": [] })
+    }
 }
 
 /// The configuration that leads to the socket at `socket`, by the sidecar's `program`.
@@ -62,12 +67,12 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
-    /// Serves `tools` at a socket in `folder`.
-    pub fn start(tools: Vec<SharedTool>, folder: &Path) -> io::Result<Self> {
-        let (socket, listener) = Socket::listen(folder)?;
+    /// Serves `tools` at a socket in `folder`. `agent`: who the agent runs as, when that is another user.
+    pub fn start(tools: Vec<SharedTool>, folder: &Path, agent: Option<Uid>) -> io::Result<Self> {
+        let (socket, listener) = Socket::listen(folder, agent)?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
-        let accepting = tokio::spawn(accept(listener, Handler { tools: tools.into() }));
+        let accepting = tokio::spawn(accept(listener, Handler { tools: tools.into() }, agent));
         Ok(Self { socket, accepting })
     }
 
@@ -88,12 +93,12 @@ impl Drop for ToolServer {
     }
 }
 
-async fn accept(listener: UnixListener, handler: Handler) {
+async fn accept(listener: UnixListener, handler: Handler, agent: Option<Uid>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok((stream, _)) if is_own(&stream) => {
+                Ok((stream, _)) if is_let_in(&stream, agent) => {
                     connections.spawn(serve(stream, handler.clone()));
                 }
                 Ok(_) => warn!("another user tried to use the tools of the session"),
@@ -107,9 +112,10 @@ async fn accept(listener: UnixListener, handler: Handler) {
     }
 }
 
-/// Whether the other side runs as the user that the sidecar runs as. Its name and its mode keep the socket from others, too.
-fn is_own(stream: &UnixStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == geteuid().as_raw())
+/// Whether the other side runs as the sidecar's user or the agent's. Its name and its mode keep the socket from others, too.
+fn is_let_in(stream: &UnixStream, agent: Option<Uid>) -> bool {
+    let peer = stream.peer_cred().map(|peer| Uid::from_raw(peer.uid()));
+    peer.is_ok_and(|peer| peer == geteuid() || Some(peer) == agent)
 }
 
 async fn serve(stream: UnixStream, handler: Handler) {

@@ -1,4 +1,4 @@
-//! Where the sidecar's MCP server listens: a socket of a random name in the session's home, for this user alone.
+//! Where the sidecar's MCP server listens: a socket of a random name in the session's home, for the agent's user alone.
 //!
 //! A socket's address has room for about a hundred bytes, and a session's home may be longer. Such a socket is reached
 //! through the descriptor of its folder, which `/proc` gives a short name.
@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{Uid, chown};
 use uuid::Uuid;
 
 /// The longest path that an address takes, without the zero behind it.
@@ -27,14 +28,17 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens in `folder`.
-    pub fn listen(folder: &Path) -> io::Result<(Self, UnixListener)> {
+    /// Listens in `folder`, for this user or for the `agent`'s, when that is another.
+    pub fn listen(folder: &Path, agent: Option<Uid>) -> io::Result<(Self, UnixListener)> {
         let folder = folder.canonicalize()?;
         remove_abandoned(&folder)?;
         let path = folder.join(format!("{PREFIX}{}{SUFFIX}", Uuid::now_v7().simple()));
         let listener = by_address(&path, |address| UnixListener::bind(address))?;
         let socket = Self { path };
         fs::set_permissions(&socket.path, Permissions::from_mode(0o600))?;
+        if agent.is_some() {
+            chown(&socket.path, agent, None)?;
+        }
         Ok((socket, listener))
     }
 
@@ -85,7 +89,7 @@ mod tests {
     #[test]
     fn a_socket_is_for_this_user_alone_and_goes_with_its_owner() {
         let dir = tempfile::tempdir().unwrap();
-        let (socket, _listener) = Socket::listen(dir.path()).unwrap();
+        let (socket, _listener) = Socket::listen(dir.path(), None).unwrap();
         let path = socket.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         connect(&path).unwrap();
@@ -99,7 +103,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("d".repeat(90)).join("e".repeat(90));
         fs::create_dir_all(&deep).unwrap();
-        let (socket, listener) = Socket::listen(&deep).unwrap();
+        let (socket, listener) = Socket::listen(&deep, None).unwrap();
         assert!(socket.path().as_os_str().len() > MOST_ADDRESS);
         connect(socket.path()).unwrap();
         listener.accept().unwrap();
@@ -108,21 +112,21 @@ mod tests {
     #[test]
     fn what_a_killed_sidecar_left_is_removed_and_what_is_served_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (dead, listener) = Socket::listen(dir.path()).unwrap();
+        let (dead, listener) = Socket::listen(dir.path(), None).unwrap();
         let left = dead.path().to_owned();
         std::mem::forget(dead);
         drop(listener);
-        let (alive, _listening) = Socket::listen(dir.path()).unwrap();
+        let (alive, _listening) = Socket::listen(dir.path(), None).unwrap();
         assert!(!left.exists());
-        let (_other, _too) = Socket::listen(dir.path()).unwrap();
+        let (_other, _too) = Socket::listen(dir.path(), None).unwrap();
         assert!(alive.path().exists());
     }
 
     #[test]
     fn two_runs_have_two_sockets() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, _a) = Socket::listen(dir.path()).unwrap();
-        let (two, _b) = Socket::listen(dir.path()).unwrap();
+        let (one, _a) = Socket::listen(dir.path(), None).unwrap();
+        let (two, _b) = Socket::listen(dir.path(), None).unwrap();
         assert_ne!(one.path(), two.path());
     }
 }

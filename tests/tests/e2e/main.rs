@@ -6,12 +6,14 @@
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adjust;
 mod agent_api;
 mod agents_claude;
 mod auto_continue;
 mod bodies;
 mod chains;
 mod dead_letters;
+mod deliverables;
 mod delivery;
 mod docs;
 mod export;
@@ -24,6 +26,7 @@ mod money;
 mod notifications;
 mod pool;
 mod queries;
+mod quota;
 mod recovery;
 mod requests;
 mod scripts;

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::{check, id_of};
-use super::{CreateDeliverableInput, Day, Deliverable, DeliverableInput, InvalidDeliverable, InvalidTransition};
+use super::{
+    CreateDeliverableInput, Day, Deliverable, DeliverableInput, InvalidDeliverable, InvalidTransition,
+};
 use crate::text::cut;
 use crate::value::DeliverableState;
 

@@ -28,6 +28,39 @@ impl SessionOutcome {
     }
 }
 
+/// How many deliverables stand where (S4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliverableCounts {
+    /// Not begun, or reset.
+    pub pending: u32,
+    /// All acceptance criteria are verified.
+    pub passed: u32,
+    /// Something outside prevents it.
+    pub blocked: u32,
+}
+
+impl DeliverableCounts {
+    /// The counts of `states`.
+    pub fn of(states: impl IntoIterator<Item = DeliverableState>) -> Self {
+        let mut counts = Self::default();
+        for state in states {
+            let count = match state {
+                DeliverableState::Pending => &mut counts.pending,
+                DeliverableState::Passed => &mut counts.passed,
+                DeliverableState::Blocked => &mut counts.blocked,
+            };
+            *count = count.saturating_add(1);
+        }
+        counts
+    }
+
+    /// All of them.
+    pub const fn total(self) -> u32 {
+        self.pending.saturating_add(self.passed).saturating_add(self.blocked)
+    }
+}
+
 /// Where a deliverable stands (S4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,8 @@
 //! The port to tools (S1 3.3).
 
+pub mod builtin;
+pub mod text;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

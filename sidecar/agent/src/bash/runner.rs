@@ -1,0 +1,129 @@
+//! Runs a command as a process group.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::output::{Output, Progress};
+use super::{BashConfig, BashEnd, BashOutcome};
+use crate::process::{Group, Program};
+
+/// How long a command that is stopped may take to clean up.
+const TERMINATION: Duration = Duration::from_millis(500);
+/// How long output is waited for after the command itself has ended: what it left in the background may hold the pipe.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// Runs commands.
+#[derive(Debug, Clone)]
+pub struct BashRunner {
+    config: BashConfig,
+}
+
+impl BashRunner {
+    /// A runner.
+    pub fn new(config: BashConfig) -> Self {
+        Self { config }
+    }
+
+    /// How commands run.
+    pub fn config(&self) -> &BashConfig {
+        &self.config
+    }
+
+    /// Runs a command to its end, or until it is cut off or takes too long. Nothing of it runs on afterwards; what it
+    /// writes is told as it comes.
+    pub async fn run(
+        &self,
+        command: &str,
+        timeout: Option<Duration>,
+        cancelled: &CancellationToken,
+        progress: &mpsc::UnboundedSender<String>,
+    ) -> io::Result<BashOutcome> {
+        let command = match &self.config.prefix {
+            Some(prefix) => format!("{prefix}\n{command}"),
+            None => command.to_owned(),
+        };
+        let program = Program::new(&self.config.shell, &self.config.cwd, self.config.environment.clone())
+            .prefix(&self.config.launcher)
+            .args(["-c", &command]);
+        // One pipe for both streams keeps their order.
+        let (reader, writer) = io::pipe()?;
+        let mut group = Group::start(&program, writer.try_clone()?.into(), writer.into()).await?;
+        let mut pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+
+        let timeout = timeout.or(self.config.timeout);
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut output = Output::new(&self.config.output_dir, self.config.max_kept);
+        let mut progress = Progress::new(progress);
+        let mut buffer = vec![0; 16 * 1024];
+        let mut open = true;
+        let mut exited: Option<(ExitStatus, Instant)> = None;
+        let mut stopped: Option<(BashEnd, Instant)> = None;
+        let mut killed = false;
+        while open || exited.is_none() {
+            tokio::select! {
+                biased;
+                () = cancelled.cancelled(), if stopped.is_none() && exited.is_none() => {
+                    group.terminate();
+                    stopped = Some((BashEnd::Cancelled, Instant::now() + TERMINATION));
+                }
+                () = at(deadline), if stopped.is_none() && exited.is_none() => {
+                    group.terminate();
+                    let after = timeout.unwrap_or_default();
+                    stopped = Some((BashEnd::TimedOut(after), Instant::now() + TERMINATION));
+                }
+                () = at(stopped.map(|(_, kill)| kill)), if !killed => {
+                    group.kill();
+                    killed = true;
+                }
+                status = group.wait(), if exited.is_none() => {
+                    exited = Some((status?, Instant::now() + DRAIN));
+                }
+                () = at(exited.map(|(_, end)| end)) => break,
+                () = at(progress.due()) => progress.tell(false),
+                read = pipe.read(&mut buffer), if open => match read {
+                    Ok(0) | Err(_) => open = false,
+                    Ok(count) => {
+                        progress.push(&buffer[..count]);
+                        output.push(&buffer[..count]).await;
+                    }
+                },
+            }
+        }
+        // Whatever it left in the background ends here.
+        drop(group);
+        progress.tell(true);
+        let collected = output.finish().await;
+        let end = match (stopped, exited) {
+            (Some((end, _)), _) => end,
+            (None, Some((status, _))) => match status.code() {
+                Some(code) => BashEnd::Exited(code),
+                None => BashEnd::Signalled(status.signal().unwrap_or_default()),
+            },
+            (None, None) => BashEnd::Cancelled,
+        };
+        Ok(BashOutcome {
+            output: collected.text,
+            lines: collected.lines,
+            end,
+            truncated: collected.truncated,
+            whole: collected.whole.filter(|_| collected.truncated),
+        })
+    }
+}
+
+/// Waits until then; for ever, when there is no then.
+async fn at(then: Option<Instant>) {
+    match then {
+        Some(then) => sleep_until(then).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,253 @@
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+fn environment() -> Environment {
+    Environment::of_this_process(&[])
+}
+
+fn config(dir: &Path) -> BashConfig {
+    BashConfig::new(dir, environment(), dir.join("outputs"))
+}
+
+async fn run(config: BashConfig, command: &str, timeout: Option<Duration>) -> BashOutcome {
+    let (progress, _) = mpsc::unbounded_channel();
+    BashRunner::new(config).run(command, timeout, &CancellationToken::new(), &progress).await.unwrap()
+}
+
+/// Whether a process runs: one that is dead and that nobody asked for does not.
+fn runs(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never came: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Reads the numbers that a command wrote, one a line, once there are so many.
+async fn pids(file: &Path, count: usize) -> Vec<i32> {
+    let read = || -> Vec<i32> {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        text.split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
+            .map(|line| line.trim().parse().unwrap())
+            .collect()
+    };
+    until("the processes have started", || read().len() >= count).await;
+    read()
+}
+
+/// A command whose children and grandchildren run for minutes, some of them deaf to being asked.
+const FAMILY: &str = r#"
+echo $$ >>pids
+sleep 600 & echo $! >>pids
+(trap '' TERM INT HUP; sh -c 'echo $$ >>pids; trap "" TERM; sleep 600; :' & sleep 600) &
+echo $! >>pids
+echo started
+wait
+"#;
+
+#[tokio::test]
+async fn a_command_gives_its_output_in_order_and_its_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = run(config(dir.path()), "echo out; echo err >&2; echo more; pwd; exit 3", None).await;
+    let here = dir.path().canonicalize().unwrap();
+    assert_eq!(outcome.output, format!("out\nerr\nmore\n{}", here.display()));
+    assert_eq!((outcome.end, outcome.truncated, outcome.lines), (BashEnd::Exited(3), false, 4));
+    assert!(outcome.text().ends_with("The command exited with code 3.") && outcome.is_error());
+
+    let silent = run(config(dir.path()), "read -r line; test -z \"$line\"", None).await;
+    assert_eq!(silent.text(), "(no output)", "there is no input, and it waits for none");
+    let killed = run(config(dir.path()), "kill -9 $$", None).await;
+    assert_eq!(killed.end, BashEnd::Signalled(9));
+}
+
+#[tokio::test]
+async fn the_prefix_comes_before_the_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let prefix = Some("shopt -s expand_aliases\nalias greet='echo hello'".to_owned());
+    let outcome = run(BashConfig { prefix, ..config(dir.path()) }, "greet you", None).await;
+    assert_eq!(outcome.output, "hello you");
+}
+
+#[tokio::test]
+async fn commands_see_the_chosen_environment_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [("PATH", "/usr/bin:/bin"), ("MODEL_API_KEY", "secret"), ("OTHER", "x")];
+    let chosen = Environment::chosen(all.map(|(name, value)| (name.into(), value.into())), &["OTHER".into()]);
+    let outcome = run(BashConfig { environment: chosen, ..config(dir.path()) }, "env", None).await;
+    let names = outcome.output.lines().filter_map(|line| line.split('=').next());
+    let mut names: Vec<_> = names.filter(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["OTHER", "PATH"]);
+}
+
+#[tokio::test]
+async fn of_a_long_output_the_end_is_shown_and_the_whole_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = run(config(dir.path()), "seq 1 50000", None).await;
+    assert!(outcome.truncated && outcome.output.ends_with("\n50000"));
+    assert_eq!(outcome.output.lines().count(), MAX_LINES);
+    assert_eq!(outcome.lines, 50000);
+    let whole = outcome.whole.clone().unwrap();
+    let expected: String = (1..=50000).map(|number| format!("{number}\n")).collect();
+    assert_eq!(std::fs::read_to_string(&whole).unwrap(), expected);
+    assert!(outcome.text().contains(&whole.display().to_string()));
+
+    let one_line = run(config(dir.path()), "head -c 300000 /dev/zero | tr '\\0' x", None).await;
+    assert!(one_line.truncated && one_line.output.len() == MAX_BYTES);
+    let limited = BashConfig { max_kept: 1000, output_dir: dir.path().join("limited"), ..config(dir.path()) };
+    let limited = run(limited, "seq 1 100000", None).await;
+    assert!(std::fs::metadata(limited.whole.unwrap()).unwrap().len() <= 200_000);
+}
+
+#[tokio::test]
+async fn output_is_told_as_it_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (progress, mut told) = mpsc::unbounded_channel();
+    let runner = BashRunner::new(config(dir.path()));
+    let cancelled = CancellationToken::new();
+    let command = "printf 'zw\\303'; printf '\\266lf\\n'; while [ ! -e go ]; do sleep 0.01; done; echo end";
+    let running = runner.run(command, None, &cancelled, &progress);
+    let listening = async {
+        let mut heard = String::new();
+        while !heard.contains("zwölf\n") {
+            heard += &told.recv().await.unwrap();
+        }
+        std::fs::write(dir.path().join("go"), "").unwrap();
+        while !heard.contains("end") {
+            heard += &told.recv().await.unwrap();
+        }
+        heard
+    };
+    let (outcome, heard) = tokio::join!(running, listening);
+    assert_eq!((outcome.unwrap().output.as_str(), heard.as_str()), ("zwölf\nend", "zwölf\nend\n"));
+}
+
+#[tokio::test]
+async fn a_flood_does_not_fill_the_memory_of_who_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let (progress, mut told) = mpsc::unbounded_channel();
+    let runner = BashRunner::new(config(dir.path()));
+    let command = "head -c 30000000 /dev/zero | tr '\\0' 'x'";
+    runner.run(command, None, &CancellationToken::new(), &progress).await.unwrap();
+    drop(progress);
+    let mut heard = 0;
+    while let Some(piece) = told.recv().await {
+        heard += piece.len();
+    }
+    assert!(heard < 10_000_000, "{heard} bytes were told");
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_ends_with_all_its_grandchildren() {
+    let dir = tempfile::tempdir().unwrap();
+    // Long enough for it to have started all of them.
+    let outcome = run(config(dir.path()), FAMILY, Some(Duration::from_secs(2))).await;
+    assert_eq!(outcome.end, BashEnd::TimedOut(Duration::from_secs(2)));
+    assert_eq!(outcome.output, "started");
+    for pid in pids(&dir.path().join("pids"), 4).await {
+        until("it is dead", || !runs(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_is_cut_off_ends_with_all_its_grandchildren() {
+    let dir = tempfile::tempdir().unwrap();
+    let (progress, _) = mpsc::unbounded_channel();
+    let runner = BashRunner::new(config(dir.path()));
+    let cancelled = CancellationToken::new();
+    let cutting = async {
+        let pids = pids(&dir.path().join("pids"), 4).await;
+        assert!(pids.iter().all(|pid| runs(*pid)));
+        cancelled.cancel();
+        (pids, Instant::now())
+    };
+    let (outcome, (pids, at)) = tokio::join!(runner.run(FAMILY, None, &cancelled, &progress), cutting);
+    assert_eq!(outcome.unwrap().end, BashEnd::Cancelled);
+    assert!(at.elapsed() < Duration::from_secs(10), "it returns soon");
+    for pid in pids {
+        until("it is dead", || !runs(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (progress, _) = mpsc::unbounded_channel();
+    let runner = BashRunner::new(config(dir.path()));
+    let cancelled = CancellationToken::new();
+    let pids = {
+        let file = dir.path().join("pids");
+        tokio::select! {
+            _ = runner.run(FAMILY, None, &cancelled, &progress) => panic!("it runs for minutes"),
+            pids = pids(&file, 4) => pids,
+        }
+    };
+    for pid in pids {
+        until("it is dead", || !runs(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let outcome = run(config(dir.path()), "sleep 600 & echo $! >pids; echo done", None).await;
+    assert_eq!((outcome.output.as_str(), outcome.end), ("done", BashEnd::Exited(0)));
+    assert!(started.elapsed() < Duration::from_secs(10), "the open pipe is not waited for");
+    for pid in pids(&dir.path().join("pids"), 1).await {
+        until("it is dead", || !runs(pid)).await;
+    }
+}
+
+/// Not a test: the agent that the next test kills.
+#[tokio::test]
+#[ignore = "an_agent_that_is_killed_takes_its_commands_along starts it"]
+async fn agent_that_is_killed() {
+    let Ok(dir) = std::env::var("AGENT_TEST_DIR") else { return };
+    run(config(Path::new(&dir)), FAMILY, None).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_takes_its_commands_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut agent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bash::tests::agent_that_is_killed", "--ignored", "--nocapture"])
+        .env("AGENT_TEST_DIR", dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pids = pids(&dir.path().join("pids"), 4).await;
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    kill(Pid::from_raw(agent.id().try_into().unwrap()), Signal::SIGKILL).unwrap();
+    agent.wait().unwrap();
+    for pid in pids {
+        until("it is dead", || !runs(pid)).await;
+    }
+}
+
+#[test]
+fn marks_say_whether_the_model_sees_a_command() {
+    let parsed =
+        |text| UserCommand::parse(text).map(|command| (command.command, command.exclude_from_context));
+    assert_eq!(parsed("!ls -l"), Some(("ls -l".into(), false)));
+    assert_eq!(parsed(" !! git log \n"), Some(("git log".into(), true)));
+    assert_eq!(parsed("!!!x"), Some(("!x".into(), true)));
+    for text in ["ls", "!", "!!", " ! ", "", "/bash"] {
+        assert_eq!(parsed(text), None, "{text}");
+    }
+}

@@ -1,0 +1,96 @@
+//! A complete answer in our words.
+
+use genai::chat::{ContentPart, StopReason as Reason, StreamEnd, Usage as Counted};
+use serde_json::Value;
+
+use super::failure::broken;
+use super::frames::Frames;
+use super::request::REDACTED;
+use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage};
+use crate::model::ModelError;
+use crate::model::registry::Api;
+use crate::session::now;
+
+/// The answer at the end of a stream. One that does not say why it ended was cut off.
+pub(super) fn complete(
+    end: StreamEnd,
+    api: Api,
+    frames: &Frames,
+    provider: String,
+    model: String,
+) -> Result<AssistantMessage, ModelError> {
+    let reason = end.captured_stop_reason.ok_or_else(|| broken("the answer ended before it was complete"))?;
+    let parts = end.captured_content.map(genai::chat::MessageContent::into_parts).unwrap_or_default();
+    let mut content = blocks(parts, api, end.captured_reasoning_content);
+    let refused = frames.refusal();
+    let calls = content.iter().any(|block| matches!(block, AssistantContent::ToolCall(_)));
+    let stop_reason = match reason {
+        _ if refused.is_some() => StopReason::Refusal,
+        Reason::ContentFilter(_) => StopReason::Refusal,
+        Reason::MaxTokens(_) if frames.is_filtered() => StopReason::Refusal,
+        Reason::MaxTokens(_) => StopReason::Length,
+        _ if calls => StopReason::ToolUse,
+        Reason::Completed(_) | Reason::ToolCall(_) | Reason::StopSequence(_) | Reason::Other(_) => {
+            StopReason::Stop
+        }
+    };
+    if stop_reason == StopReason::Refusal {
+        // Half a call is none.
+        content.retain(|block| !matches!(block, AssistantContent::ToolCall(_)));
+        content.extend(refused.map(|text| AssistantContent::Text { text }));
+    }
+    let usage = end.captured_usage.map(|counted| usage(&counted)).unwrap_or_default();
+    Ok(AssistantMessage { content, provider, model, usage, stop_reason, error: None, timestamp: now() })
+}
+
+fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<AssistantContent> {
+    let mut content = Vec::with_capacity(parts.len());
+    let mut signature = None;
+    let mut shown = false;
+    for part in parts {
+        match part {
+            ContentPart::Text(text) => content.push(AssistantContent::Text { text }),
+            ContentPart::ToolCall(call) => content.push(AssistantContent::ToolCall(ToolCall {
+                id: call.call_id,
+                name: call.fn_name,
+                arguments: call.fn_arguments,
+            })),
+            ContentPart::ThoughtSignature(next) if api == Api::AnthropicMessages => signature = Some(next),
+            ContentPart::ThoughtSignature(encrypted) => {
+                // The summary belongs to all of them; it is shown once.
+                let thinking = if shown { String::new() } else { reasoning.clone().unwrap_or_default() };
+                shown = true;
+                content.push(AssistantContent::Thinking { thinking, signature: Some(encrypted) });
+            }
+            ContentPart::ReasoningContent(thinking) => {
+                shown = true;
+                content.push(AssistantContent::Thinking { thinking, signature: signature.take() });
+            }
+            ContentPart::Custom(custom) => {
+                if let Some(data) = custom.data.get("data").and_then(Value::as_str) {
+                    let signature = Some(format!("{REDACTED}{data}"));
+                    content.push(AssistantContent::Thinking { thinking: String::new(), signature });
+                }
+            }
+            ContentPart::Binary(_) | ContentPart::ToolResponse(_) => {}
+        }
+    }
+    if let Some(thinking) = reasoning.filter(|text| !shown && !text.is_empty()) {
+        content.insert(0, AssistantContent::Thinking { thinking, signature: None });
+    }
+    content
+}
+
+/// The crate counts what was cached as read.
+fn usage(counted: &Counted) -> Usage {
+    let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or(0)).unwrap_or(0);
+    let details = counted.prompt_tokens_details.as_ref();
+    let cache_read = tokens(details.and_then(|details| details.cached_tokens));
+    let cache_write = tokens(details.and_then(|details| details.cache_creation_tokens));
+    Usage {
+        input: tokens(counted.prompt_tokens).saturating_sub(cache_read + cache_write),
+        output: tokens(counted.completion_tokens),
+        cache_read,
+        cache_write,
+    }
+}

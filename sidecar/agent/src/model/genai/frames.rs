@@ -1,0 +1,70 @@
+//! What a stream says that the crate does not pass on: refusals, and why a response failed.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
+use serde_json::Value;
+
+/// Looks at each frame as it comes.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    refusal: Option<String>,
+    filtered: bool,
+    failed: Option<Value>,
+}
+
+impl Frames {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The words in which the model refused.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.seen().refusal.take()
+    }
+
+    /// Whether a filter cut the answer off.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.seen().filtered
+    }
+
+    /// The error of a response that failed.
+    pub(super) fn failed(&self) -> Option<Value> {
+        self.seen().failed.take()
+    }
+}
+
+impl ChatFrameSink for Frames {
+    fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
+        // Most frames are none of these: they are not parsed twice.
+        let interesting = ["\"refusal\"", "response.refusal.delta", "response.failed", "response.incomplete"];
+        if !interesting.iter().any(|name| frame.data.contains(name)) {
+            return;
+        }
+        let Some(data) = frame.json() else { return };
+        let mut seen = self.seen();
+        let chat = data.pointer("/choices/0/delta/refusal").and_then(Value::as_str);
+        match data.get("type").and_then(Value::as_str) {
+            Some("response.refusal.delta") => {
+                if let Some(delta) = data.get("delta").and_then(Value::as_str) {
+                    seen.refusal.get_or_insert_default().push_str(delta);
+                }
+            }
+            Some("response.failed") => seen.failed = data.pointer("/response/error").cloned(),
+            Some("response.incomplete") => {
+                let reason = data.pointer("/response/incomplete_details/reason").and_then(Value::as_str);
+                seen.filtered = reason == Some("content_filter");
+            }
+            _ => {
+                if let Some(delta) = chat {
+                    seen.refusal.get_or_insert_default().push_str(delta);
+                }
+            }
+        }
+    }
+}

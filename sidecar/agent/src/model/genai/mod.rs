@@ -1,0 +1,127 @@
+//! The port over the crate `genai`: Anthropic Messages, `OpenAI` Chat Completions and Responses, and what speaks like
+//! them.
+
+mod answer;
+mod failure;
+mod frames;
+mod request;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{Stream, StreamExt, stream};
+use genai::Client;
+use genai::chat::{ChatStream, ChatStreamEvent};
+
+use self::frames::Frames;
+use super::registry::{ModelRegistry, ProviderConfig};
+use super::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(15);
+/// How long a provider may be silent, before its answer begins and in it.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// Speaks to the providers of a registry. Building one does nothing yet: the client is made with the first request.
+pub struct GenaiModel {
+    registry: Arc<ModelRegistry>,
+    client: OnceLock<Client>,
+}
+
+impl GenaiModel {
+    /// For these providers.
+    pub const fn new(registry: Arc<ModelRegistry>) -> Self {
+        Self { registry, client: OnceLock::new() }
+    }
+
+    fn client(&self) -> Result<&Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let built = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .tcp_nodelay(true)
+            .pool_max_idle_per_host(2)
+            // A key must not follow wherever somebody sends it.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| failure::rejected(format!("the HTTP client cannot be made: {error}")))?;
+        let client = Client::builder().with_reqwest(built).build();
+        let client =
+            client.map_err(|error| failure::rejected(format!("the HTTP client cannot be made: {error}")))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+#[async_trait]
+impl LanguageModel for GenaiModel {
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let provider = self
+            .registry
+            .provider(&request.provider)
+            .cloned()
+            .ok_or_else(|| failure::rejected(format!("there is no provider `{}`", request.provider)))?;
+        let thinks = self
+            .registry
+            .find(&request.provider, &request.model)
+            .cloned()
+            .or_else(|| self.registry.resolve(&format!("{}/{}", request.provider, request.model)).ok());
+        let thinks = thinks.is_some_and(|model| model.thinking);
+        let target = request::target(&provider, &request.model)?;
+        let frames = Arc::new(Frames::default());
+        let options = request::options(&provider, &request, thinks, &frames);
+        let (provider_name, model) = (request.provider.clone(), request.model.clone());
+        let chat = request::chat(provider.api, request);
+        let opened = self.client()?.exec_chat_stream(target, chat, Some(&options)).await;
+        let response = opened.map_err(|error| failure::of(&error, &provider, &frames))?;
+        let reading =
+            Reading { chat: response.stream, frames, provider, name: (provider_name, model), over: false };
+        Ok(reading.deltas().boxed())
+    }
+}
+
+/// An answer as it comes in.
+struct Reading {
+    chat: ChatStream,
+    frames: Arc<Frames>,
+    provider: ProviderConfig,
+    name: (String, String),
+    over: bool,
+}
+
+impl Reading {
+    fn deltas(self) -> impl Stream<Item = Result<Delta, ModelError>> + Send + 'static {
+        stream::unfold(self, |mut reading| async move {
+            if reading.over {
+                return None;
+            }
+            let delta = reading.next().await;
+            reading.over = !matches!(delta, Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_)));
+            Some((delta, reading))
+        })
+    }
+
+    async fn next(&mut self) -> Result<Delta, ModelError> {
+        loop {
+            let event = match self.chat.next().await {
+                None => return Err(failure::broken("the answer ended before it was complete")),
+                Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
+            };
+            match event {
+                ChatStreamEvent::Start
+                | ChatStreamEvent::Heartbeat
+                | ChatStreamEvent::ThoughtSignatureChunk(_) => {}
+                ChatStreamEvent::Chunk(chunk) if chunk.content.is_empty() => {}
+                ChatStreamEvent::Chunk(chunk) => return Ok(Delta::Text(chunk.content)),
+                ChatStreamEvent::ReasoningChunk(chunk) => return Ok(Delta::Thinking(chunk.content)),
+                ChatStreamEvent::ToolCallChunk(chunk) => return Ok(Delta::ToolCall(chunk.tool_call.fn_name)),
+                ChatStreamEvent::End(end) => {
+                    let (provider, model) = std::mem::take(&mut self.name);
+                    let answer = answer::complete(end, self.provider.api, &self.frames, provider, model)?;
+                    return Ok(Delta::Done(answer));
+                }
+            }
+        }
+    }
+}

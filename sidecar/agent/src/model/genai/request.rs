@@ -1,0 +1,251 @@
+//! A conversation in the words of the crate.
+
+use std::sync::Arc;
+
+use genai::adapter::AdapterKind;
+use genai::chat::{
+    CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, MessageContent,
+    MessageOptions, ReasoningEffort, Tool, ToolCall as Call, ToolResponse,
+};
+use genai::resolver::{AuthData, Endpoint};
+use genai::{ModelIden, ServiceTarget};
+use pilothouse_domain::value::ThinkingLevel;
+use serde_json::{Value, json};
+
+use super::frames::Frames;
+use super::{SILENCE, failure};
+use crate::message::{AgentMessage, AssistantContent, AssistantMessage, ToolResultMessage, UserContent};
+use crate::model::registry::{Api, ProviderConfig};
+use crate::model::{ModelError, ModelRequest, ToolSpec};
+
+/// Goes before the signature of a thought that its provider did not show.
+pub(super) const REDACTED: &str = "redacted:";
+
+/// Where a request goes, and with which key.
+pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTarget, ModelError> {
+    let key = provider.api_key.as_ref();
+    let key = key.ok_or_else(|| failure::rejected(format!("the provider `{}` has no key", provider.name)))?;
+    let base = provider.base_url.as_deref().unwrap_or(provider.api.default_base_url());
+    let base = format!("{}/", base.trim_end_matches('/'));
+    let kind = match provider.api {
+        Api::AnthropicMessages => AdapterKind::Anthropic,
+        Api::OpenaiChat => AdapterKind::OpenAI,
+        Api::OpenaiResponses => AdapterKind::OpenAIResp,
+    };
+    Ok(ServiceTarget {
+        endpoint: Endpoint::from_owned(base),
+        auth: AuthData::from_single(key.expose()),
+        model: ModelIden::new(kind, model),
+    })
+}
+
+/// What goes with the conversation.
+pub(super) fn options(
+    provider: &ProviderConfig,
+    request: &ModelRequest,
+    thinks: bool,
+    frames: &Arc<Frames>,
+) -> ChatOptions {
+    let most = u32::try_from(request.max_output_tokens).unwrap_or(u32::MAX);
+    // The crate takes the end of some names for an effort, and cuts it off: the model is what was asked for.
+    let mut body = json!({ "model": request.model });
+    let effort = effort(provider.api, request.thinking, thinks, most);
+    if effort.is_none() && ReasoningEffort::from_model_name(&request.model).0.is_some() {
+        let field = if provider.api == Api::OpenaiResponses { "reasoning" } else { "reasoning_effort" };
+        if let Some(body) = body.as_object_mut() {
+            body.insert(field.into(), Value::Null);
+        }
+    }
+    let mut options = ChatOptions::default()
+        .with_max_tokens(most)
+        .with_capture_usage(true)
+        .with_capture_content(true)
+        .with_capture_tool_calls(true)
+        // With Responses, capturing asks for a summary, which models that do not think refuse.
+        .with_capture_reasoning_content(provider.api != Api::OpenaiResponses || effort.is_some())
+        .with_stream_header_timeout(SILENCE)
+        .with_stream_read_timeout(SILENCE)
+        .with_raw_frame_sink_arc(Arc::clone(frames) as Arc<_>)
+        .with_extra_body(body);
+    options.reasoning_effort = effort;
+    options
+}
+
+/// Thinking takes part of the output: what is left for the answer is at least as much.
+fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<ReasoningEffort> {
+    if !thinks || level == ThinkingLevel::Off {
+        // Anthropic's models think by themselves or not; the others are left at what they do.
+        return (api == Api::AnthropicMessages).then_some(ReasoningEffort::Zero);
+    }
+    let effort = match level {
+        ThinkingLevel::Off => ReasoningEffort::Zero,
+        ThinkingLevel::Minimal => ReasoningEffort::Minimal,
+        ThinkingLevel::Low => ReasoningEffort::Low,
+        ThinkingLevel::Medium => ReasoningEffort::Medium,
+        ThinkingLevel::High => ReasoningEffort::High,
+        ThinkingLevel::Max => ReasoningEffort::Max,
+    };
+    if api != Api::AnthropicMessages {
+        // Max is no word of OpenAI.
+        return Some(if matches!(effort, ReasoningEffort::Max) { ReasoningEffort::XHigh } else { effort });
+    }
+    // The crate gives 24,000, 8,000 or 1,024 tokens, which must be less than the most.
+    Some(match effort {
+        _ if most <= 2 * 1_024 => ReasoningEffort::Zero,
+        ReasoningEffort::High | ReasoningEffort::Max if most <= 2 * 8_000 => ReasoningEffort::Low,
+        ReasoningEffort::High | ReasoningEffort::Max if most <= 2 * 24_000 => ReasoningEffort::Medium,
+        ReasoningEffort::Medium if most <= 2 * 8_000 => ReasoningEffort::Low,
+        effort => effort,
+    })
+}
+
+/// The conversation.
+pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
+    let mut messages = Vec::with_capacity(request.messages.len() + 1);
+    let anthropic = api == Api::AnthropicMessages;
+    let mut chat = ChatRequest::default();
+    if !request.system.is_empty() {
+        if anthropic {
+            messages.push(cached(ChatMessage::system(request.system)));
+        } else {
+            chat = chat.with_system(request.system);
+        }
+    }
+    let mut conversation = request.messages.into_iter().peekable();
+    while let Some(message) = conversation.next() {
+        match message {
+            AgentMessage::User(user) => messages.push(ChatMessage::user(parts(user.content))),
+            AgentMessage::Assistant(answer) => {
+                let same = answer.provider == request.provider && answer.model == request.model;
+                messages.push(ChatMessage::assistant(assistant(answer, api, same)));
+            }
+            AgentMessage::ToolResult(result) => {
+                // All results of an answer go together (S1 3.3).
+                let mut results = vec![result];
+                while let Some(AgentMessage::ToolResult(result)) =
+                    conversation.next_if(|next| matches!(next, AgentMessage::ToolResult(_)))
+                {
+                    results.push(result);
+                }
+                messages.extend(tool_results(results, anthropic));
+            }
+            // The session gives it as a user's message.
+            AgentMessage::BashExecution(_) => {}
+        }
+    }
+    if anthropic && let Some(last) = messages.pop() {
+        // What was said until here is read from the cache next time.
+        messages.push(cached(last));
+    }
+    chat.messages = messages;
+    if !request.tools.is_empty() {
+        chat = chat.with_tools(request.tools.into_iter().map(tool));
+    }
+    chat
+}
+
+fn cached(message: ChatMessage) -> ChatMessage {
+    message.with_options(MessageOptions::from(CacheControl::Ephemeral))
+}
+
+fn tool(spec: ToolSpec) -> Tool {
+    Tool::new(spec.name).with_description(spec.description).with_schema(spec.input_schema)
+}
+
+fn parts(content: Vec<UserContent>) -> MessageContent {
+    let part = |block| match block {
+        UserContent::Text { text } => ContentPart::from_text(text),
+        UserContent::Image { mime_type, data } => ContentPart::from_binary_base64(mime_type, data, None),
+    };
+    MessageContent::from_parts(content.into_iter().map(part).collect::<Vec<_>>())
+}
+
+/// Thoughts go back only to the model that had them: to others their signatures mean nothing.
+fn assistant(answer: AssistantMessage, api: Api, same: bool) -> MessageContent {
+    let mut parts = Vec::with_capacity(answer.content.len());
+    for block in answer.content {
+        match block {
+            AssistantContent::Text { text } if text.is_empty() => {}
+            AssistantContent::Text { text } => parts.push(ContentPart::from_text(text)),
+            AssistantContent::Thinking { thinking, signature: Some(signature) } if same => {
+                match (api, signature.strip_prefix(REDACTED)) {
+                    (Api::AnthropicMessages, Some(data)) => {
+                        let data = json!({ "type": "redacted_thinking", "data": data });
+                        parts.push(ContentPart::Custom(CustomPart { model_iden: None, data }));
+                    }
+                    (Api::AnthropicMessages, None) => {
+                        parts.push(ContentPart::ThoughtSignature(signature));
+                        parts.push(ContentPart::ReasoningContent(thinking));
+                    }
+                    (Api::OpenaiResponses, _) => parts.push(ContentPart::ThoughtSignature(signature)),
+                    (Api::OpenaiChat, _) => {}
+                }
+            }
+            AssistantContent::Thinking { .. } => {}
+            AssistantContent::ToolCall(call) => parts.push(ContentPart::ToolCall(Call {
+                call_id: call.id,
+                fn_name: call.name,
+                fn_arguments: object(call.arguments),
+                thought_signatures: None,
+            })),
+        }
+    }
+    MessageContent::from_parts(parts)
+}
+
+/// Providers take only objects back, whatever their model wrote.
+fn object(arguments: Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments,
+        Value::Null => json!({}),
+        other => json!({ "invalid": other }),
+    }
+}
+
+fn tool_results(results: Vec<ToolResultMessage>, anthropic: bool) -> Vec<ChatMessage> {
+    if anthropic {
+        let blocks: Vec<ContentPart> = results.into_iter().map(anthropic_result).collect();
+        return vec![ChatMessage::tool(MessageContent::from_parts(blocks))];
+    }
+    let mut images = Vec::new();
+    let mut responses = Vec::with_capacity(results.len());
+    for result in results {
+        let mut texts = Vec::new();
+        for block in result.content {
+            match block {
+                UserContent::Text { text } => texts.push(text),
+                image @ UserContent::Image { .. } => {
+                    texts.push(format!("(an image; it follows as image {})", images.len() + 1));
+                    images.push(image);
+                }
+            }
+        }
+        let text = texts.join("\n");
+        let text = if result.is_error { format!("Error: {text}") } else { text };
+        responses.push(ContentPart::ToolResponse(ToolResponse::new(result.tool_call_id, text)));
+    }
+    let mut messages = vec![ChatMessage::tool(MessageContent::from_parts(responses))];
+    if !images.is_empty() {
+        // Results hold text only there: what tools show comes after them.
+        images.insert(0, UserContent::Text { text: "The images of the results above:".into() });
+        messages.push(ChatMessage::user(parts(images)));
+    }
+    messages
+}
+
+/// A result as Anthropic has it, with its images and whether it failed.
+fn anthropic_result(result: ToolResultMessage) -> ContentPart {
+    let block = |block: UserContent| match block {
+        UserContent::Text { text } => json!({ "type": "text", "text": text }),
+        UserContent::Image { mime_type, data } => json!({
+            "type": "image", "source": { "type": "base64", "media_type": mime_type, "data": data },
+        }),
+    };
+    let is_empty = |block: &UserContent| matches!(block, UserContent::Text { text } if text.is_empty());
+    let content: Vec<Value> =
+        result.content.into_iter().filter(|block| !is_empty(block)).map(block).collect();
+    let data = json!({
+        "type": "tool_result", "tool_use_id": result.tool_call_id, "content": content, "is_error": result.is_error,
+    });
+    ContentPart::Custom(CustomPart { model_iden: None, data })
+}

@@ -1,0 +1,88 @@
+//! Arguments of templates: how they are written, and where they go.
+
+/// Splits arguments as a shell does: at blanks, except in quotes; a backslash takes the next character as it is, except in
+/// single quotes. A quote that does not end takes the rest.
+pub fn split(text: &str) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut current: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (Some('"') | None, '\\') => {
+                current.get_or_insert_default().push(characters.next().unwrap_or('\\'));
+            }
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                current.get_or_insert_default();
+            }
+            (None, _) if character.is_whitespace() => arguments.extend(current.take()),
+            _ => current.get_or_insert_default().push(character),
+        }
+    }
+    arguments.extend(current);
+    arguments
+}
+
+/// Puts arguments where a text wants them: `$1`, `$2`, …; `$@` and `$ARGUMENTS` for all; `${@:2}` for the second and those
+/// after it, `${@:2:3}` for three of them. What is not there is empty. Arguments are not looked at again.
+pub fn substitute(text: &str, arguments: &[String]) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match placeholder(rest) {
+            Some((length, wanted)) => {
+                let wanted = wanted.of(arguments);
+                filled.push_str(&wanted.join(" "));
+                rest = &rest[length..];
+            }
+            None => {
+                filled.push('$');
+                rest = &rest[1..];
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Some of the arguments.
+struct Wanted {
+    /// From 1.
+    first: usize,
+    count: usize,
+}
+
+impl Wanted {
+    fn of(self, arguments: &[String]) -> &[String] {
+        let Some(from) = self.first.checked_sub(1) else { return &[] };
+        let wanted = arguments.get(from..).unwrap_or_default();
+        &wanted[..self.count.min(wanted.len())]
+    }
+}
+
+/// The placeholder that a text begins with, and its length.
+fn placeholder(text: &str) -> Option<(usize, Wanted)> {
+    let name = text.strip_prefix('$')?;
+    if name.starts_with('@') {
+        return Some((2, Wanted { first: 1, count: usize::MAX }));
+    }
+    if let Some(after) = name.strip_prefix("ARGUMENTS") {
+        let ends = !after.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+        return ends.then_some((1 + "ARGUMENTS".len(), Wanted { first: 1, count: usize::MAX }));
+    }
+    if let Some(range) = name.strip_prefix("{@:") {
+        let (range, _) = range.split_once('}')?;
+        let (first, count) = match range.split_once(':') {
+            Some((first, count)) => (first, count.parse().ok()?),
+            None => (range, usize::MAX),
+        };
+        return Some((1 + "{@:".len() + range.len() + 1, Wanted { first: first.parse().ok()?, count }));
+    }
+    let digits = name.find(|next: char| !next.is_ascii_digit()).unwrap_or(name.len());
+    let first = name[..digits].parse().ok()?;
+    Some((1 + digits, Wanted { first, count: 1 }))
+}

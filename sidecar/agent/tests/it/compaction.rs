@@ -1,0 +1,193 @@
+//! Summaries, and handing off instead (S1 6.1, ruling 35).
+
+use pilothouse_agent::event::{AgentOutcome, CompactionReason, SessionEvent};
+use pilothouse_agent::session::{SessionError, Start};
+use pilothouse_domain::value::ContextPolicy;
+use serde_json::json;
+
+use crate::support::*;
+
+/// Nothing recent is kept unless a test says so, so that short conversations can be compacted.
+fn stage(model: std::sync::Arc<Scripted>) -> Stage {
+    let mut stage = Stage::new(model, vec![TestTool::echo()]);
+    stage.config.context.keep_recent_tokens = 30;
+    stage
+}
+
+#[tokio::test]
+async fn a_turn_that_passes_the_threshold_is_followed_by_a_summary() {
+    let model = Scripted::new([
+        say_taking("a long answer", usage(8_001, 0)),
+        say_taking("the summary", usage(500, 50)),
+        say("on"),
+    ]);
+    let mut open = stage(model.clone()).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    let told = open.told();
+    assert!(told.contains(&SessionEvent::CompactionStart { reason: CompactionReason::Threshold }));
+    assert!(told.contains(&SessionEvent::CompactionEnd {
+        reason: CompactionReason::Threshold,
+        tokens_before: 8_001,
+        result: Ok("the summary".into()),
+    }));
+    let shown = told.iter().any(|event| *event == SessionEvent::TextDelta("the summary".into()));
+    assert!(!shown, "a summary is not part of the answer");
+    open.prompt("on").await;
+    let seen = texts(&model.requests()[2].messages);
+    assert!(seen[0].contains("the summary") && seen[0].starts_with("user"), "{seen:?}");
+    assert_eq!(seen.last().map(String::as_str), Some("user: on"));
+    assert_eq!(open.session.state().meters.total().usage.input, 8_001 + 500 + 100);
+}
+
+#[tokio::test]
+async fn an_overflow_is_compacted_and_asked_once_more() {
+    let model = Scripted::new([
+        call(&[("a", "echo", json!({ "text": "x".repeat(300) }))]),
+        overflow(),
+        say("the summary"),
+        say("done"),
+    ]);
+    let mut open = stage(model.clone()).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    assert!(open.told().contains(&SessionEvent::CompactionStart { reason: CompactionReason::Overflow }));
+    let texts = open.texts();
+    assert!(texts[0].contains("the summary"), "{texts:?}");
+    assert_eq!(texts.last().map(String::as_str), Some("assistant: done"));
+    assert!(!texts.iter().any(|text| text.contains("too long")), "the error is not in the context");
+}
+
+#[tokio::test]
+async fn a_conversation_that_still_does_not_fit_fails() {
+    let model = Scripted::new([overflow(), say("the summary"), overflow()]);
+    let open = stage(model.clone()).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Failed("too long".into()));
+    assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_summary_that_fails_leaves_everything_as_it_was() {
+    let model = Scripted::new([
+        say("one"),
+        Reply::Fail(pilothouse_agent::model::ModelError::Rejected {
+            message: "no".into(),
+            status: Some(400),
+        }),
+    ]);
+    let open = stage(model.clone()).open();
+    open.prompt("go").await;
+    let before = open.texts();
+    let failed = within(open.session.compact(None)).await;
+    assert!(matches!(failed, Err(SessionError::Compaction(ref why)) if why == "no"), "{failed:?}");
+    assert_eq!(open.texts(), before);
+    assert!(!open.session.state().running);
+}
+
+#[tokio::test]
+async fn asked_for_by_hand_it_takes_instructions_and_keeps_what_is_recent() {
+    let model = Scripted::new([say(&"old ".repeat(100)), say("new"), say("the summary"), say("on")]);
+    let open = stage(model.clone()).open();
+    open.prompt("first").await;
+    open.prompt("second").await;
+    let result = within(open.session.compact(Some("mind the tests"))).await.unwrap();
+    assert_eq!(result.summary, "the summary");
+    let asked = &model.requests()[2];
+    let task = &texts(&asked.messages)[0];
+    assert!(task.contains("The user adds: mind the tests") && task.contains("first"), "{task}");
+    assert!(asked.tools.is_empty());
+    let texts = open.texts();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert_eq!(texts[1..], ["user: second", "assistant: new"]);
+    open.prompt("third").await;
+}
+
+#[tokio::test]
+async fn while_the_agent_works_it_waits_for_the_turn_to_end() {
+    let gated = Gated::new("wait");
+    let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("the summary"), say("done")]);
+    let mut stage = stage(model.clone());
+    stage.config.tools = vec![gated.clone()];
+    let open = stage.open();
+    let run = open.begin("go");
+    within(gated.started.notified()).await;
+    let session = open.session.clone();
+    let compacted = tokio::spawn(async move { session.compact(None).await });
+    tokio::task::yield_now().await;
+    gated.open.notify_one();
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
+    assert_eq!(within(compacted).await.unwrap().unwrap().summary, "the summary");
+}
+
+#[tokio::test]
+async fn no_call_is_parted_from_its_result_whatever_is_kept() {
+    for keep in [0, 5, 20, 40, 80, 160, 1_000] {
+        let calls =
+            [("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "y".repeat(60) }))];
+        let model =
+            Scripted::new([call(&calls), call(&calls[..1]), say("said"), say("the summary"), say("done")]);
+        let mut stage = stage(model.clone());
+        stage.config.context.keep_recent_tokens = keep;
+        let open = stage.open();
+        open.prompt("go").await;
+        within(open.session.compact(None)).await.unwrap();
+        // The script checks the pairing of what it gets.
+        assert_eq!(open.prompt("on").await, AgentOutcome::Completed, "keeping {keep}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_survives_a_restart_and_a_second_one_takes_it_in() {
+    let model = Scripted::new([
+        say(&"old ".repeat(100)),
+        say("first summary"),
+        say(&"new ".repeat(100)),
+        say("second summary"),
+    ]);
+    let stage = stage(model.clone());
+    let open = stage.open();
+    open.prompt("go").await;
+    within(open.session.compact(None)).await.unwrap();
+    let (before, file) = (open.texts(), file(&open.session));
+    drop(open);
+    let open = Open::start(stage.config.clone(), Start::File(file));
+    assert_eq!(open.texts(), before);
+    open.prompt("more").await;
+    within(open.session.compact(None)).await.unwrap();
+    let task = &texts(&model.requests()[3].messages)[0];
+    assert!(task.contains("first summary"), "{task}");
+    assert!(open.texts()[0].contains("second summary"));
+    assert!(!open.texts()[0].contains("first summary"));
+}
+
+#[tokio::test]
+async fn under_handoff_the_agent_is_told_once_and_then_the_context_is_exhausted() {
+    let model = Scripted::new([
+        call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_000, 0)),
+        call_taking(&[("b", "echo", json!({ "text": "document" }))], usage(9_100, 0)),
+        say("the document is written"),
+    ]);
+    let mut stage = stage(model.clone());
+    stage.config.context.policy = ContextPolicy::Handoff;
+    stage.config.context.handoff_prompt = Some("Write the handoff document.".into());
+    let open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::ContextExhausted);
+    let texts = open.texts();
+    let told = texts.iter().filter(|text| text.contains("Write the handoff document.")).count();
+    assert_eq!((told, model.requests().len()), (1, 3));
+}
+
+#[tokio::test]
+async fn under_handoff_an_agent_that_goes_on_is_stopped_and_an_overflow_ends_it_at_once() {
+    let busy = || call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_000, 0));
+    let model = Scripted::then_always([], busy());
+    let mut stage = stage(model.clone());
+    stage.config.context.policy = ContextPolicy::Handoff;
+    stage.config.context.handoff_prompt = Some("Write.".into());
+    stage.config.context.handoff_turns = 2;
+    assert_eq!(stage.open().prompt("go").await, AgentOutcome::ContextExhausted);
+    assert_eq!(model.requests().len(), 3);
+
+    let model = Scripted::new([overflow()]);
+    let mut stage = Stage::new(model, Vec::new());
+    stage.config.context.policy = ContextPolicy::Handoff;
+    assert_eq!(stage.open().prompt("go").await, AgentOutcome::ContextExhausted);
+}

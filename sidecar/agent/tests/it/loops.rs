@@ -1,0 +1,355 @@
+//! Turns, steering, follow-ups, retries and aborts (S1 3, 6.2, ruling 40).
+
+use std::time::Duration;
+
+use pilothouse_agent::event::{AgentOutcome, SessionEvent};
+use pilothouse_agent::message::{AgentMessage, StopReason};
+use pilothouse_agent::model::ModelError;
+use pilothouse_agent::session::{FollowUpMode, PromptOptions, Prompted, Queue, SessionError, SteeringMode};
+use pilothouse_agent::tool::SharedTool;
+use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn the_loop_goes_on_until_the_model_calls_no_tool_any_more() {
+    let model = Scripted::new([
+        call(&[("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "two" }))]),
+        call(&[("c", "echo", json!({ "text": "three" }))]),
+        say("done"),
+    ]);
+    let mut open = Stage::new(model.clone(), vec![TestTool::echo()]).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    let expected = [
+        "user: go",
+        "call a",
+        "call b",
+        "result a: one",
+        "result b: two",
+        "call c",
+        "result c: three",
+        "assistant: done",
+    ];
+    assert_eq!(open.texts(), expected);
+    let told = open.told();
+    assert_eq!(told.iter().filter(|event| **event == SessionEvent::TurnStart).count(), 3);
+    assert_eq!(told.iter().filter(|event| **event == SessionEvent::TurnEnd).count(), 3);
+    assert_eq!(told.first(), Some(&SessionEvent::AgentStart));
+    assert_eq!(told.last(), Some(&SessionEvent::AgentEnd { outcome: AgentOutcome::Completed }));
+    assert!(told.contains(&SessionEvent::ToolExecutionUpdate {
+        tool_call_id: "a".into(),
+        chunk: "progress of one".into(),
+    }));
+}
+
+#[tokio::test]
+async fn steering_skips_the_rest_of_the_batch_with_results_that_say_so() {
+    let gated = Gated::new("wait");
+    let model = Scripted::new([
+        call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "never" }))]),
+        say("I look at it"),
+    ]);
+    let tools: Vec<SharedTool> = vec![gated.clone(), TestTool::echo()];
+    let mut open = Stage::new(model.clone(), tools).open();
+    let run = open.begin("go");
+    within(gated.started.notified()).await;
+    let options = PromptOptions { tag: Some("m1".into()), ..PromptOptions::default() };
+    open.session.steer("look here", options).unwrap();
+    gated.open.notify_one();
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
+    let texts = open.texts();
+    assert!(texts[4].starts_with("error b: Skipped: the user said something new"), "{texts:?}");
+    assert_eq!(texts[5..], ["user: look here", "assistant: I look at it"]);
+    let told = open.told();
+    let starts = told.iter().filter(|event| matches!(event, SessionEvent::ToolExecutionStart(_))).count();
+    assert_eq!(starts, 1, "a skipped call does not begin");
+    let entry = told.iter().find_map(|event| match event {
+        SessionEvent::Injected { tag, entry_id } if tag == "m1" => Some(entry_id.clone()),
+        _ => None,
+    });
+    assert!(entry.is_some(), "whoever gave the message hears that it is in the conversation");
+}
+
+#[tokio::test]
+async fn steering_that_finishes_lets_the_batch_end() {
+    let gated = Gated::new("wait");
+    let model = Scripted::new([
+        call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "ran" }))]),
+        say("done"),
+    ]);
+    let mut stage = Stage::new(model, vec![gated.clone(), TestTool::echo()]);
+    stage.config.steering_mode = SteeringMode::Finish;
+    let open = stage.open();
+    let run = open.begin("go");
+    within(gated.started.notified()).await;
+    open.session.steer("look here", PromptOptions::default()).unwrap();
+    gated.open.notify_one();
+    within(run).await.unwrap();
+    assert_eq!(open.texts()[4..6], ["result b: ran", "user: look here"]);
+}
+
+#[tokio::test]
+async fn steering_after_the_last_tool_makes_another_turn() {
+    let gated = Gated::new("wait");
+    let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
+    let open = Stage::new(model.clone(), vec![gated.clone()]).open();
+    let run = open.begin("go");
+    within(gated.started.notified()).await;
+    open.session.steer("look here", PromptOptions::default()).unwrap();
+    gated.open.notify_one();
+    within(run).await.unwrap();
+    assert_eq!(open.texts()[2..4], ["result a: done", "user: look here"]);
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn follow_ups_come_when_nothing_else_is_left_one_a_turn_or_all() {
+    for (mode, turns) in [(FollowUpMode::OneATurn, 3), (FollowUpMode::All, 2)] {
+        let gated = Gated::new("wait");
+        let model = Scripted::then_always([call(&[("a", "wait", json!({}))])], say("done"));
+        let mut stage = Stage::new(model.clone(), vec![gated.clone()]);
+        stage.config.follow_up_mode = mode;
+        let open = stage.open();
+        let run = open.begin("go");
+        within(gated.started.notified()).await;
+        open.session.follow_up("first", PromptOptions::default()).unwrap();
+        let options = PromptOptions { while_running: Some(Queue::FollowUp), ..PromptOptions::default() };
+        let queued = open.session.prompt("second", options).await.unwrap();
+        assert_eq!(queued, Prompted::Queued);
+        gated.open.notify_one();
+        within(run).await.unwrap();
+        assert_eq!(model.requests().len(), turns + 1, "{mode:?}");
+        let texts = open.texts();
+        let at = |text: &str| texts.iter().position(|line| line == text).unwrap();
+        assert!(
+            at("user: first") > at("assistant: done") && at("user: second") > at("user: first"),
+            "{texts:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_while_the_agent_works_says_that_it_is_busy() {
+    let model = Scripted::new([Reply::Hang("…")]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    let run = open.begin("go");
+    model.wait_for(1).await;
+    let refused = open.session.prompt("again", PromptOptions::default()).await;
+    assert!(matches!(refused, Err(SessionError::Busy)), "{refused:?}");
+    within(open.session.abort()).await;
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+}
+
+#[tokio::test]
+async fn an_abort_in_an_answer_keeps_what_was_shown_and_the_next_prompt_goes_on() {
+    let model = Scripted::new([Reply::Hang("half a sentence"), say("yes?")]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    let run = open.begin("go");
+    model.wait_for(1).await;
+    within(open.session.abort()).await;
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+    assert_eq!(open.prompt("hello").await, AgentOutcome::Completed);
+    let texts = open.texts();
+    // Whether the piece was read before the abort is a matter of chance.
+    assert_eq!(texts.first().map(String::as_str), Some("user: go"));
+    assert_eq!(texts[texts.len() - 2..], ["user: hello", "assistant: yes?"]);
+}
+
+#[tokio::test]
+async fn an_abort_in_a_tool_cuts_it_off_and_gives_every_call_a_result() {
+    let gated = Gated::new("wait");
+    let model = Scripted::new([
+        call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "never" }))]),
+        say("hello"),
+    ]);
+    let open = Stage::new(model, vec![gated.clone(), TestTool::echo()]).open();
+    let run = open.begin("go");
+    within(gated.started.notified()).await;
+    within(open.session.abort()).await;
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+    let texts = open.texts();
+    assert_eq!(texts[3], "error a: cut off");
+    assert!(texts[4].starts_with("error b: Cut off"), "{texts:?}");
+    assert_eq!(open.prompt("on").await, AgentOutcome::Completed);
+}
+
+#[tokio::test]
+async fn dropping_a_prompt_aborts_it() {
+    let model = Scripted::new([Reply::Hang("…"), say("hello")]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    {
+        let prompt = open.session.prompt("go", PromptOptions::default());
+        tokio::pin!(prompt);
+        tokio::select! {
+            _ = &mut prompt => panic!("it hangs"),
+            () = model.wait_for(1) => {}
+        }
+    }
+    within(open.session.abort()).await;
+    assert!(!open.session.state().running);
+    assert_eq!(open.prompt("again").await, AgentOutcome::Completed);
+}
+
+#[tokio::test]
+async fn what_waits_at_an_abort_waits_for_the_next_prompt_or_is_taken_back() {
+    let model = Scripted::new([Reply::Hang("…"), Reply::Hang("…"), say("done")]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    let run = open.begin("go");
+    model.wait_for(1).await;
+    open.session.follow_up("later", PromptOptions::default()).unwrap();
+    within(open.session.abort()).await;
+    within(run).await.unwrap();
+    assert_eq!(open.session.state().follow_up, 1);
+    let taken = open.session.take_queued();
+    assert_eq!(taken.len(), 1);
+    open.session.steer("now", PromptOptions::default()).unwrap();
+    let run = open.begin("go on");
+    model.wait_for(2).await;
+    within(open.session.abort()).await;
+    within(run).await.unwrap();
+    let texts = open.texts();
+    let users: Vec<&String> = texts.iter().filter(|text| text.starts_with("user")).collect();
+    assert_eq!(users, ["user: go", "user: now", "user: go on"]);
+}
+
+#[tokio::test]
+async fn transient_failures_are_tried_again_and_leave_nothing_in_the_context() {
+    let model = Scripted::new([transient("overloaded", None), Reply::Break("half"), say("done")]);
+    let mut open = Stage::new(model.clone(), Vec::new()).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    assert_eq!(open.texts(), ["user: go", "assistant: done"]);
+    let told = open.told();
+    let attempts: Vec<u32> = told
+        .iter()
+        .filter_map(|event| match event {
+            SessionEvent::AutoRetryStart { attempt, max_attempts: 3, .. } => Some(*attempt),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(attempts, [1, 2]);
+    assert!(told.contains(&SessionEvent::AutoRetryEnd { success: true, attempts: 2 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_asks_to_wait_is_waited_for_and_an_abort_ends_the_wait() {
+    let wait = Duration::from_secs(30);
+    let model = Scripted::new([transient("slow down", Some(wait)), say("done"), transient("", Some(wait))]);
+    let mut stage = Stage::new(model.clone(), Vec::new());
+    stage.config.retry.max_delay = Duration::from_secs(60);
+    let open = stage.open();
+    let begun = tokio::time::Instant::now();
+    assert_eq!(
+        tokio::time::timeout(wait * 2, open.begin("go")).await.unwrap().unwrap(),
+        AgentOutcome::Completed
+    );
+    assert!(begun.elapsed() >= wait);
+    let run = open.begin("again");
+    model.wait_for(3).await;
+    tokio::time::timeout(Duration::from_secs(1), open.session.abort()).await.unwrap();
+    assert_eq!(run.await.unwrap(), AgentOutcome::Aborted);
+}
+
+#[tokio::test]
+async fn after_the_most_tries_it_fails_and_the_failure_is_kept_but_no_model_sees_it() {
+    let failure = || transient("overloaded", None);
+    let model = Scripted::new([failure(), failure(), failure(), failure(), say("back again")]);
+    let mut open = Stage::new(model.clone(), Vec::new()).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Failed("overloaded".into()));
+    assert!(open.told().contains(&SessionEvent::AutoRetryEnd { success: false, attempts: 3 }));
+    let AgentMessage::Assistant(last) = open.session.messages().pop().unwrap() else { panic!("no failure") };
+    assert_eq!((last.stop_reason, last.error.as_deref()), (StopReason::Error, Some("overloaded")));
+    // It goes on from there without being told anything.
+    assert_eq!(within(open.session.resume()).await.unwrap(), AgentOutcome::Completed);
+    assert_eq!(texts(&model.requests()[4].messages), ["user: go"]);
+}
+
+#[tokio::test]
+async fn what_is_no_use_to_try_again_ends_at_once() {
+    let reset_at = Some(pilothouse_domain::Timestamp::from_millis(5_000));
+    let rejected = ModelError::Rejected { message: "wrong key".into(), status: Some(401) };
+    let quota = ModelError::QuotaExceeded { message: "used up".into(), reset_at };
+    let model = Scripted::new([Reply::Fail(rejected), Reply::Fail(quota)]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Failed("wrong key".into()));
+    let outcome = open.prompt("again").await;
+    assert_eq!(outcome, AgentOutcome::QuotaExceeded { message: "used up".into(), reset_at });
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_run_ends_at_the_most_turns_and_goes_on_when_it_is_told_to() {
+    let again = call(&[("a", "echo", json!({ "text": "x" }))]);
+    let model = Scripted::new([again.clone(), again, say("done")]);
+    let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
+    stage.config.max_turns = Some(2);
+    let open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::MaxTurns);
+    assert_eq!(within(open.session.resume()).await.unwrap(), AgentOutcome::Completed);
+    assert!(matches!(open.session.resume().await, Err(SessionError::NothingToDo)));
+}
+
+#[tokio::test]
+async fn model_and_thinking_level_change_for_the_next_call_and_are_kept() {
+    let model = Scripted::then_always([], say("done"));
+    let stage = Stage::new(model.clone(), Vec::new());
+    let mut open = stage.open();
+    open.prompt("one").await;
+    assert_eq!(open.session.cycle_model(CycleDirection::Forward).unwrap().id, "large");
+    open.session.set_thinking_level(ThinkingLevel::High).unwrap();
+    open.prompt("two").await;
+    assert_eq!(open.session.cycle_model(CycleDirection::Backward).unwrap().id, "small");
+    assert_eq!(open.session.set_model("test/large").unwrap().id, "large");
+    assert!(matches!(open.session.set_model("other/x"), Ok(_) | Err(SessionError::Model(_))));
+    open.session.set_model("large").unwrap();
+    let models: Vec<_> = model.requests().iter().map(|r| (r.model.clone(), r.thinking)).collect();
+    assert_eq!(models, [("small".into(), ThinkingLevel::Off), ("large".into(), ThinkingLevel::High)]);
+    assert!(open.told().contains(&SessionEvent::ThinkingLevelChange(ThinkingLevel::High)));
+    let file = file(&open.session);
+    drop(open);
+    let again = Open::start(stage.config.clone(), pilothouse_agent::session::Start::File(file));
+    let state = again.session.state();
+    assert_eq!((state.model.id.as_str(), state.thinking), ("large", ThinkingLevel::High));
+}
+
+#[tokio::test]
+async fn images_go_with_a_prompt() {
+    let model = Scripted::new([say("a cat")]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    let image =
+        pilothouse_agent::message::UserContent::Image { mime_type: "image/png".into(), data: "AAAA".into() };
+    let options = PromptOptions { images: vec![image], ..PromptOptions::default() };
+    within(open.session.prompt("what is it?", options)).await.unwrap();
+    assert_eq!(texts(&model.requests()[0].messages), ["user: what is it? (image/png)"]);
+}
+
+#[tokio::test]
+async fn nothing_begins_after_close() {
+    let model = Scripted::new([Reply::Hang("…")]);
+    let open = Stage::new(model.clone(), Vec::new()).open();
+    let run = open.begin("go");
+    model.wait_for(1).await;
+    within(open.session.close()).await;
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+    assert!(matches!(open.session.prompt("x", PromptOptions::default()).await, Err(SessionError::Closed)));
+    assert!(matches!(open.session.steer("x", PromptOptions::default()), Err(SessionError::Closed)));
+}
+
+#[tokio::test]
+async fn follow_ups_that_come_at_the_last_moment_are_not_forgotten() {
+    for _ in 0..50 {
+        let model = Scripted::then_always([], say("done"));
+        let open = Stage::new(model.clone(), Vec::new()).open();
+        let run = open.begin("go");
+        let session = open.session.clone();
+        let late = tokio::spawn(async move {
+            tokio::task::yield_now().await;
+            let options = PromptOptions { while_running: Some(Queue::FollowUp), ..PromptOptions::default() };
+            session.prompt("late", options).await.unwrap()
+        });
+        within(run).await.unwrap();
+        within(late).await.unwrap();
+        let users = open.texts().iter().filter(|text| text.starts_with("user")).count();
+        assert_eq!((users, open.session.state().follow_up), (2, 0));
+    }
+}

@@ -1,0 +1,97 @@
+//! What calls take, before and after (rulings 31, 32).
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use pilothouse_agent::event::{AgentOutcome, SessionEvent};
+use pilothouse_agent::governor::{CallPurpose, Governor, ModelCall, Verdict};
+use pilothouse_agent::message::Usage;
+use pilothouse_agent::session::Start;
+use rust_decimal::Decimal;
+use serde_json::json;
+
+use crate::support::*;
+
+/// Lets calls pass whose worst case is within what is left.
+struct Budget {
+    cap: Decimal,
+    asked: Mutex<Vec<ModelCall>>,
+}
+
+#[async_trait]
+impl Governor for Budget {
+    async fn before_model(&self, call: &ModelCall) -> Verdict {
+        self.asked.lock().unwrap().push(call.clone());
+        match call.worst_case_usd {
+            Some(worst) if call.spent_usd + worst <= self.cap => Verdict::Go,
+            _ => Verdict::Stop("the budget does not reach".into()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_worst_case_passes_what_is_left_is_not_sent() {
+    // 4,000 tokens of output at 15 dollars a million are 6 cents; the input is some tokens more.
+    let budget = Arc::new(Budget { cap: Decimal::new(9, 2), asked: Mutex::default() });
+    let taking = Usage { input: 1_000, output: 2_000, cache_read: 1_000, cache_write: 100 };
+    let model = Scripted::new([call_taking(&[("a", "echo", json!({ "text": "x" }))], taking)]);
+    let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
+    stage.config.governor = budget.clone();
+    let open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Held("the budget does not reach".into()));
+    assert_eq!(model.requests().len(), 1);
+    let asked = budget.asked.lock().unwrap().clone();
+    assert_eq!((asked.len(), asked[0].purpose, asked[0].spent_usd), (2, CallPurpose::Turn, Decimal::ZERO));
+    // 1,000 · 3 + 2,000 · 15 + 1,000 · 0.3 + 100 · 3.75, for a million.
+    assert_eq!(asked[1].spent_usd.to_string(), "0.033675");
+    assert!(asked[1].input_tokens >= 4_100, "what the last call read and wrote is read again: {asked:?}");
+    let worst = Decimal::from(asked[1].input_tokens) * Decimal::new(375, 2) + Decimal::from(4_000 * 15);
+    assert_eq!(asked[1].worst_case_usd, Some((worst / Decimal::from(1_000_000)).normalize()));
+}
+
+#[tokio::test]
+async fn meters_go_on_over_resume_branch_and_fork_to_the_last_token() {
+    let taking = |input, output| Usage { input, output, ..Usage::default() };
+    let model = Scripted::new([
+        say_taking("one", taking(1_000, 100)),
+        say_taking("two", taking(2_000, 200)),
+        say_taking("three", taking(3, 1)),
+    ]);
+    let stage = Stage::new(model.clone(), Vec::new());
+    let mut open = stage.open();
+    open.prompt("go").await;
+    let told = open.told();
+    let first = told.iter().find_map(|event| match event {
+        SessionEvent::MessageEnd { entry_id, .. } => Some(entry_id.clone()),
+        _ => None,
+    });
+    assert!(told.iter().any(|event| matches!(
+        event,
+        SessionEvent::Usage {
+            usage: Usage { input: 1_000, .. },
+            context_tokens: 1_100,
+            context_window: 10_000,
+            ..
+        }
+    )));
+    // Back to before the answer: what it took stays.
+    open.session.branch(first.as_deref()).unwrap();
+    within(open.session.resume()).await.unwrap();
+    let meters = open.session.state().meters;
+    assert_eq!((meters.total().usage, meters.total().calls), (taking(3_000, 300), 2));
+    assert_eq!(meters.total().cost_usd.to_string(), "0.0135");
+    let file = file(&open.session);
+    drop(open);
+
+    let open = Open::start(stage.config.clone(), Start::File(file));
+    assert_eq!(open.session.state().meters, meters);
+    let leaf = open.session.state().leaf.unwrap();
+    open.session.fork(&leaf).unwrap();
+    assert_eq!(open.session.state().meters, meters, "a fork begins at its parent's total");
+    open.prompt("more").await;
+    let forked = open.session.state();
+    assert_eq!((forked.meters.total().usage, forked.meters.total().calls), (taking(3_003, 301), 3));
+    drop(open);
+    let open = Open::start(stage.config.clone(), Start::File(forked.file));
+    assert_eq!(open.session.state().meters, forked.meters);
+}

@@ -1,0 +1,376 @@
+//! A model that says what a test wants, a tool that does what it wants, and a session between them.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use pilothouse_agent::event::{AgentOutcome, SessionEvent};
+use pilothouse_agent::message::{
+    AgentMessage, AssistantContent, AssistantMessage, StopReason, ToolCall, Usage, UserContent,
+};
+use pilothouse_agent::model::registry::{Api, ModelConfig, ModelRegistry, ProviderConfig, Secret};
+use pilothouse_agent::model::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream, ToolSpec};
+use pilothouse_agent::session::{AgentSession, PromptOptions, Prompted, RetryPolicy, SessionConfig, Start};
+use pilothouse_agent::tool::{SharedTool, Tool, ToolContext, ToolOutput};
+use pilothouse_domain::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+
+/// What the scripted model does with a request.
+#[derive(Clone)]
+pub enum Reply {
+    /// Says this.
+    Say(AssistantMessage),
+    /// Fails.
+    Fail(ModelError),
+    /// Says a piece, and then nothing until it is cut off.
+    Hang(&'static str),
+    /// Says a piece, and then the stream ends.
+    Break(&'static str),
+}
+
+/// A fake of the port to models: it says what a test wants, and checks each request as providers do.
+#[derive(Default)]
+pub struct Scripted {
+    replies: Mutex<VecDeque<Reply>>,
+    otherwise: Option<Reply>,
+    requests: Mutex<Vec<ModelRequest>>,
+    came: Notify,
+}
+
+impl Scripted {
+    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Arc<Self> {
+        Arc::new(Self { replies: Mutex::new(replies.into_iter().collect()), ..Self::default() })
+    }
+
+    pub fn then_always(replies: impl IntoIterator<Item = Reply>, otherwise: Reply) -> Arc<Self> {
+        let replies = Mutex::new(replies.into_iter().collect());
+        Arc::new(Self { replies, otherwise: Some(otherwise), ..Self::default() })
+    }
+
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Waits until that many requests came.
+    pub async fn wait_for(&self, count: usize) {
+        within(async {
+            loop {
+                let came = self.came.notified();
+                if self.requests.lock().unwrap().len() >= count {
+                    return;
+                }
+                came.await;
+            }
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl LanguageModel for Scripted {
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        check_pairing(&request.messages);
+        self.requests.lock().unwrap().push(request);
+        self.came.notify_waiters();
+        let reply = self.replies.lock().unwrap().pop_front().or_else(|| self.otherwise.clone());
+        let delta = |text: &str| Ok(Delta::Text(text.to_owned()));
+        Ok(match reply.expect("the script is over") {
+            Reply::Say(answer) => stream::iter([delta(&answer.text()), Ok(Delta::Done(answer))]).boxed(),
+            Reply::Fail(error) => return Err(error),
+            Reply::Hang(text) => stream::iter([delta(text)]).chain(stream::pending()).boxed(),
+            Reply::Break(text) => stream::iter([delta(text)]).boxed(),
+        })
+    }
+}
+
+/// What every provider demands: each call has exactly one result, directly after it.
+pub fn check_pairing(messages: &[AgentMessage]) {
+    let mut at = 0;
+    while at < messages.len() {
+        match &messages[at] {
+            AgentMessage::Assistant(answer) => {
+                for call in answer.tool_calls() {
+                    at += 1;
+                    match messages.get(at) {
+                        Some(AgentMessage::ToolResult(result)) if result.tool_call_id == call.id => {}
+                        other => panic!("the call {} has {other:?} after it in {messages:#?}", call.id),
+                    }
+                }
+                at += 1;
+            }
+            AgentMessage::ToolResult(result) => {
+                panic!("{} has no call in {messages:#?}", result.tool_call_id)
+            }
+            AgentMessage::BashExecution(_) => panic!("a model got a command as it is"),
+            AgentMessage::User(_) => at += 1,
+        }
+    }
+    assert!(
+        matches!(messages.last(), Some(AgentMessage::User(_) | AgentMessage::ToolResult(_))),
+        "{messages:#?}"
+    );
+}
+
+pub fn usage(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+fn answer(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantMessage {
+    AssistantMessage {
+        content,
+        provider: "test".into(),
+        model: "small".into(),
+        usage: usage(100, 10),
+        stop_reason,
+        error: None,
+        timestamp: Timestamp::from_millis(0),
+    }
+}
+
+pub fn say(text: &str) -> Reply {
+    Reply::Say(answer(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
+}
+
+pub fn say_taking(text: &str, usage: Usage) -> Reply {
+    let content = vec![AssistantContent::Text { text: text.into() }];
+    Reply::Say(AssistantMessage { usage, ..answer(content, StopReason::Stop) })
+}
+
+pub fn call(calls: &[(&str, &str, Value)]) -> Reply {
+    call_taking(calls, usage(100, 10))
+}
+
+pub fn call_taking(calls: &[(&str, &str, Value)], usage: Usage) -> Reply {
+    let content = calls.iter().map(|(id, name, arguments)| {
+        AssistantContent::ToolCall(ToolCall {
+            id: (*id).into(),
+            name: (*name).into(),
+            arguments: arguments.clone(),
+        })
+    });
+    Reply::Say(AssistantMessage { usage, ..answer(content.collect(), StopReason::ToolUse) })
+}
+
+pub fn transient(message: &str, retry_after: Option<Duration>) -> Reply {
+    Reply::Fail(ModelError::Transient { message: message.into(), status: Some(529), retry_after })
+}
+
+pub fn overflow() -> Reply {
+    Reply::Fail(ModelError::ContextOverflow { message: "too long".into() })
+}
+
+/// What a tool does.
+type Does = dyn Fn(Value, ToolContext) -> ToolOutput + Send + Sync;
+
+/// A tool that does what a test wants; `echo` takes a text and perhaps a number.
+pub struct TestTool {
+    spec: ToolSpec,
+    does: Box<Does>,
+}
+
+impl TestTool {
+    pub fn new(
+        name: &str,
+        does: impl Fn(Value, ToolContext) -> ToolOutput + Send + Sync + 'static,
+    ) -> SharedTool {
+        let input_schema = json!({
+            "type": "object",
+            "properties": { "text": { "type": "string" }, "count": { "type": "integer", "minimum": 1 } },
+            "required": ["text"],
+            "additionalProperties": false,
+        });
+        let spec = ToolSpec { name: name.into(), description: "A tool of a test.".into(), input_schema };
+        Arc::new(Self { spec, does: Box::new(does) })
+    }
+
+    pub fn echo() -> SharedTool {
+        Self::new("echo", |arguments, context| {
+            let text = arguments["text"].as_str().unwrap_or_default().to_owned();
+            let _ = context.progress.send(format!("progress of {text}"));
+            ToolOutput::text(text)
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for TestTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
+        (self.does)(arguments, context)
+    }
+}
+
+/// A tool that runs until it is let go or cut off.
+pub struct Gated {
+    spec: ToolSpec,
+    pub started: Notify,
+    pub open: Notify,
+}
+
+impl Gated {
+    pub fn new(name: &str) -> Arc<Self> {
+        let input_schema = json!({ "type": "object" });
+        let spec = ToolSpec { name: name.into(), description: "Waits.".into(), input_schema };
+        Arc::new(Self { spec, started: Notify::new(), open: Notify::new() })
+    }
+}
+
+#[async_trait]
+impl Tool for Gated {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn run(&self, _: Value, context: ToolContext) -> ToolOutput {
+        self.started.notify_one();
+        tokio::select! {
+            () = self.open.notified() => ToolOutput::text("done"),
+            () = context.cancelled.cancelled() => ToolOutput::error("cut off"),
+        }
+    }
+}
+
+/// A registry with two models of a provider `test`, both with prices.
+pub fn registry() -> Arc<ModelRegistry> {
+    registry_of(Api::AnthropicMessages, None, 10_000)
+}
+
+pub fn registry_of(api: Api, base_url: Option<String>, context_window: u64) -> Arc<ModelRegistry> {
+    let model = |id: &str, thinking| -> ModelConfig {
+        serde_json::from_value(json!({
+            "id": id, "contextWindow": context_window, "maxOutputTokens": 4_000, "thinking": thinking,
+            "price": { "input": "3", "output": "15", "cacheRead": "0.3", "cacheWrite": "3.75" },
+        }))
+        .unwrap()
+    };
+    let models = vec![model("small", false), model("large", true)];
+    let api_key = Some(Secret::new("sk-test-key"));
+    Arc::new(ModelRegistry::new().with(ProviderConfig {
+        name: "test".into(),
+        api,
+        base_url,
+        api_key,
+        models,
+    }))
+}
+
+/// A session in a folder of its own.
+pub struct Stage {
+    pub folder: tempfile::TempDir,
+    pub config: SessionConfig,
+}
+
+impl Stage {
+    pub fn new(model: Arc<dyn LanguageModel>, tools: Vec<SharedTool>) -> Self {
+        Self::with_registry(model, tools, registry())
+    }
+
+    pub fn with_registry(
+        model: Arc<dyn LanguageModel>,
+        tools: Vec<SharedTool>,
+        registry: Arc<ModelRegistry>,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = SessionConfig::new(folder.path(), folder.path().join("sessions"), model, registry);
+        config.tools = tools;
+        config.retry = RetryPolicy {
+            base_delay: Duration::from_millis(1),
+            max_delay: Duration::from_millis(5),
+            max_retries: 3,
+        };
+        Self { folder, config }
+    }
+
+    pub fn open(&self) -> Open {
+        Open::start(self.config.clone(), Start::New { parent: None })
+    }
+}
+
+/// An open session with what it told.
+pub struct Open {
+    pub session: AgentSession,
+    pub events: mpsc::UnboundedReceiver<SessionEvent>,
+}
+
+impl Open {
+    pub fn start(config: SessionConfig, start: Start) -> Self {
+        let (session, events) = AgentSession::open(config, start).unwrap();
+        Self { session, events }
+    }
+
+    pub async fn prompt(&self, text: &str) -> AgentOutcome {
+        match within(self.session.prompt(text, PromptOptions::default())).await.unwrap() {
+            Prompted::Ended(outcome) => outcome,
+            other => panic!("the prompt became {other:?}"),
+        }
+    }
+
+    /// Prompts without waiting for the end.
+    pub fn begin(&self, text: &str) -> tokio::task::JoinHandle<AgentOutcome> {
+        let (session, text) = (self.session.clone(), text.to_owned());
+        tokio::spawn(async move {
+            match session.prompt(&text, PromptOptions::default()).await.unwrap() {
+                Prompted::Ended(outcome) => outcome,
+                other => panic!("the prompt became {other:?}"),
+            }
+        })
+    }
+
+    /// What was told so far.
+    pub fn told(&mut self) -> Vec<SessionEvent> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).collect()
+    }
+
+    pub fn texts(&self) -> Vec<String> {
+        texts(&self.session.messages())
+    }
+}
+
+/// Each message in a few words: `user: …`, `assistant: …`, `call id`, `result id: …`.
+pub fn texts(messages: &[AgentMessage]) -> Vec<String> {
+    let joined = |content: &[UserContent]| {
+        let parts = content.iter().map(|block| match block {
+            UserContent::Text { text } => text.clone(),
+            UserContent::Image { mime_type, .. } => format!("({mime_type})"),
+        });
+        parts.collect::<Vec<_>>().join(" ")
+    };
+    let mut all = Vec::new();
+    for message in messages {
+        match message {
+            AgentMessage::User(user) => all.push(format!("user: {}", joined(&user.content))),
+            AgentMessage::Assistant(answer) => {
+                if !answer.text().is_empty() {
+                    all.push(format!("assistant: {}", answer.text()));
+                }
+                all.extend(answer.tool_calls().map(|call| format!("call {}", call.id)));
+            }
+            AgentMessage::ToolResult(result) => {
+                let mark = if result.is_error { "error" } else { "result" };
+                all.push(format!("{mark} {}: {}", result.tool_call_id, joined(&result.content)));
+            }
+            AgentMessage::BashExecution(bash) => all.push(format!("ran {}", bash.command)),
+        }
+    }
+    all
+}
+
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it takes too long")
+}
+
+/// The lines of a session's file.
+pub fn lines(file: &Path) -> Vec<Value> {
+    std::fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub fn file(session: &AgentSession) -> PathBuf {
+    session.state().file
+}

@@ -1,0 +1,145 @@
+//! Looking tools up, validating arguments and ending turns (S1 3.3).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use pilothouse_agent::event::{AgentOutcome, SessionEvent};
+use pilothouse_agent::governor::{Governor, ModelCall, Verdict};
+use pilothouse_agent::message::ToolCall;
+use pilothouse_agent::session::PromptOptions;
+use pilothouse_agent::tool::{SharedTool, ToolOutput};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_answered_with_every_violation_and_nothing_runs() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let tool = TestTool::new("echo", move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        ToolOutput::text("ran")
+    });
+    let model = Scripted::new([
+        call(&[("a", "echo", json!({ "text": 5, "count": 0, "more": true }))]),
+        call(&[("b", "echo", json!("{\"text\": \"cut"))]),
+        call(&[("c", "echo", json!({ "text": "fits" }))]),
+        say("done"),
+    ]);
+    let open = Stage::new(model, vec![tool]).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    let texts = open.texts();
+    let first = &texts[2];
+    for part in ["error a", "/text", "/count", "more"] {
+        assert!(first.contains(part), "{part} is not named in {first}");
+    }
+    assert!(texts[4].starts_with("error b: The arguments of `echo` are no JSON object"), "{}", texts[4]);
+    assert_eq!(texts[6], "result c: ran");
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_there_is_not_is_answered_with_those_that_there_are() {
+    let model = Scripted::new([call(&[("a", "delete", json!({}))]), say("done")]);
+    let open = Stage::new(model, vec![TestTool::echo()]).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    assert_eq!(open.texts()[2], "error a: There is no tool `delete`. There are: echo.");
+}
+
+#[tokio::test]
+async fn of_two_tools_with_the_same_name_the_first_counts() {
+    let second = TestTool::new("echo", |_, _| ToolOutput::text("second"));
+    let model = Scripted::new([call(&[("a", "echo", json!({ "text": "first" }))]), say("done")]);
+    let open = Stage::new(model.clone(), vec![TestTool::echo(), second]).open();
+    open.prompt("go").await;
+    assert_eq!(open.texts()[2], "result a: first");
+    assert_eq!(model.requests()[0].tools.len(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_ends_the_turn_ends_it_and_the_rest_of_the_batch_is_skipped() {
+    let hand =
+        TestTool::new("hand_over", |_, _| ToolOutput { ends_turn: true, ..ToolOutput::text("handed") });
+    let model = Scripted::new([
+        call(&[("a", "hand_over", json!({ "text": "x" })), ("b", "echo", json!({ "text": "never" }))]),
+        say("never said"),
+    ]);
+    let open = Stage::new(model.clone(), vec![hand, TestTool::echo()]).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    assert_eq!(model.requests().len(), 1);
+    assert!(open.texts()[4].starts_with("error b: Skipped: an earlier call"), "{:?}", open.texts());
+}
+
+/// Stops at the tool `stop`, and holds before everything once `hold` says so.
+#[derive(Default)]
+struct Guard {
+    held: Notify,
+    release: Notify,
+    hold: std::sync::atomic::AtomicBool,
+}
+
+#[async_trait]
+impl Governor for Guard {
+    async fn before_model(&self, _: &ModelCall) -> Verdict {
+        if self.hold.load(Ordering::SeqCst) {
+            self.held.notify_one();
+            self.release.notified().await;
+        }
+        Verdict::Go
+    }
+
+    async fn before_tool(&self, call: &ToolCall) -> Verdict {
+        if call.arguments["text"] == "stop" { Verdict::Stop("not allowed".into()) } else { Verdict::Go }
+    }
+}
+
+#[tokio::test]
+async fn a_governor_that_stops_a_tool_ends_the_run_with_a_result_for_each_call() {
+    let model = Scripted::new([
+        call(&[("a", "echo", json!({ "text": "stop" })), ("b", "echo", json!({ "text": "never" }))]),
+        say("hello"),
+    ]);
+    let mut stage = Stage::new(model, vec![TestTool::echo()]);
+    stage.config.governor = Arc::new(Guard::default());
+    let mut open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Held("not allowed".into()));
+    let texts = open.texts();
+    assert!(texts[3].contains("not allowed") && texts[4].contains("not allowed"), "{texts:?}");
+    let told = open.told();
+    assert!(!told.iter().any(|event| matches!(event, SessionEvent::ToolExecutionStart(_))), "{told:?}");
+    assert_eq!(open.prompt("on").await, AgentOutcome::Completed);
+}
+
+#[tokio::test]
+async fn a_governor_that_does_not_return_holds_the_session_and_an_abort_ends_the_wait() {
+    let guard = Arc::new(Guard::default());
+    let model = Scripted::then_always([], say("done"));
+    let mut stage = Stage::new(model.clone(), Vec::new());
+    stage.config.governor = guard.clone();
+    let open = stage.open();
+    guard.hold.store(true, Ordering::SeqCst);
+    let run = open.begin("go");
+    within(guard.held.notified()).await;
+    assert_eq!(model.requests().len(), 0, "nothing was asked while it was held");
+    guard.release.notify_one();
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
+
+    let run = open.begin("again");
+    within(guard.held.notified()).await;
+    open.session.follow_up("later", PromptOptions::default()).unwrap();
+    within(open.session.abort()).await;
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_does_not_take_the_session_along() {
+    let bad: SharedTool = TestTool::new("echo", |_, _| panic!("a defect"));
+    let model = Scripted::new([call(&[("a", "echo", json!({ "text": "x" }))]), say("hello")]);
+    let open = Stage::new(model, vec![bad]).open();
+    open.prompt("go").await;
+    assert!(!open.session.state().running);
+    assert!(open.texts().iter().any(|text| text.starts_with("error a")), "{:?}", open.texts());
+}

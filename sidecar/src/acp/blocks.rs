@@ -1,0 +1,113 @@
+//! Chunks of messages and thoughts, joined to whole blocks: the protocol streams them in pieces of a few letters.
+
+use pilothouse_wire::event::{AssistantContent, Content};
+use serde_json::Value;
+
+use super::json::text;
+
+/// Bytes after which a block is told though it may go on: nothing is held without bound.
+const MOST: usize = 256 * 1024;
+
+/// What a chunk belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What the agent says.
+    Message,
+    /// What it thinks aloud.
+    Thought,
+}
+
+/// The block that is being streamed.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    kind: Kind,
+    message: Option<String>,
+    text: String,
+}
+
+impl Blocks {
+    /// Takes a chunk; answers blocks that are whole with it.
+    pub(super) fn push(&mut self, kind: Kind, update: &Value) -> Vec<AssistantContent> {
+        let Some(content) = update.get("content") else { return Vec::new() };
+        let mut whole = Vec::new();
+        if text(content, "type") != Some("text") {
+            // A picture, a resource: a block of its own.
+            whole.extend(self.flush());
+            whole.push(block(kind, Content::Json(content.clone())));
+            return whole;
+        }
+        let piece = text(content, "text").unwrap_or_default();
+        let message = text(update, "messageId").map(str::to_owned);
+        if self.open.as_ref().is_some_and(|open| open.kind != kind || open.message != message) {
+            whole.extend(self.flush());
+        }
+        let open = self.open.get_or_insert_with(|| Open { kind, message, text: String::new() });
+        open.text.push_str(piece);
+        if open.text.len() > MOST {
+            whole.extend(self.flush());
+        }
+        whole
+    }
+
+    /// The block that is open, as far as it came.
+    pub(super) fn flush(&mut self) -> Option<AssistantContent> {
+        let Open { kind, text, .. } = self.open.take()?;
+        (!text.is_empty()).then(|| block(kind, Content::Text(text)))
+    }
+}
+
+fn block(kind: Kind, text: Content) -> AssistantContent {
+    match kind {
+        Kind::Message => AssistantContent::Text { text },
+        Kind::Thought => AssistantContent::Thinking { text },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn chunk(text: &str, message: &str) -> Value {
+        json!({"content": {"type": "text", "text": text}, "messageId": message})
+    }
+
+    fn said(blocks: impl IntoIterator<Item = AssistantContent>) -> Vec<String> {
+        blocks
+            .into_iter()
+            .map(|block| match block {
+                AssistantContent::Text { text } => format!("text {}", text.text()),
+                AssistantContent::Thinking { text } => format!("thinking {}", text.text()),
+                AssistantContent::ToolUse { .. } => "tool".to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn chunks_join_until_the_kind_or_the_message_changes() {
+        let mut blocks = Blocks::default();
+        assert!(blocks.push(Kind::Thought, &chunk("h", "1")).is_empty());
+        assert!(blocks.push(Kind::Thought, &chunk("m", "1")).is_empty());
+        assert_eq!(said(blocks.push(Kind::Message, &chunk("a", "1"))), ["thinking hm"]);
+        assert_eq!(said(blocks.push(Kind::Message, &chunk("b", "2"))), ["text a"]);
+        assert_eq!(said(blocks.flush()), ["text b"]);
+        assert_eq!(said(blocks.flush()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_no_text_stands_alone_and_endless_text_is_told_in_parts() {
+        let mut blocks = Blocks::default();
+        blocks.push(Kind::Message, &chunk("see ", "1"));
+        let picture = json!({"content": {"type": "image", "data": "", "mimeType": "image/png"}});
+        assert_eq!(blocks.push(Kind::Message, &picture).len(), 2);
+        let long = "x".repeat(MOST + 1);
+        assert_eq!(blocks.push(Kind::Message, &chunk(&long, "1")).len(), 1);
+        assert_eq!(blocks.flush(), None);
+    }
+}

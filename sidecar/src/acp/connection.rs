@@ -1,0 +1,235 @@
+//! JSON-RPC over the agent's pipes. Whatever the agent says comes out of one channel, in the order in which it was said: a
+//! turn's last words come before its end.
+
+use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
+use agent_client_protocol::{Agent, Client, Lines, UntypedMessage};
+use futures_util::{sink, stream};
+use pilothouse_wire::RawEvent;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::process::Pipes;
+use super::secrets::Secrets;
+use crate::adapter::EventSink;
+
+/// Bytes of a message; a longer one is left out, and said so.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// Something that the agent says.
+#[derive(Debug)]
+pub(super) enum Inbound {
+    /// A notification: its method and parameters.
+    Told(String, Value),
+    /// A request: its method and parameters, and where the answer goes.
+    Asked(String, Value, Responder),
+    /// The answer to the prompt of this number.
+    Prompted(u64, Result<Value, agent_client_protocol::Error>),
+    /// The answer to the steering of this number.
+    Steered(u64, Result<Value, agent_client_protocol::Error>),
+    /// Its output has ended.
+    Closed,
+}
+
+/// The connection to one agent. Dropping it closes the agent's input.
+pub(super) struct Connection {
+    peer: ConnectionTo<Agent>,
+    inbound: mpsc::UnboundedSender<Inbound>,
+    _close: oneshot::Sender<()>,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    /// Connects to an agent. What it says comes out of the receiver.
+    pub(super) async fn open(
+        pipes: Pipes,
+        events: EventSink,
+        secrets: Secrets,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Inbound>), String> {
+        let Pipes { stdin, stdout } = pipes;
+        let (inbound, receiver) = mpsc::unbounded_channel();
+        let (opened, connection) = oneshot::channel();
+        let (close, closed) = oneshot::channel::<()>();
+        let transport = Lines::new(outgoing(stdin), incoming(stdout, events, secrets));
+        let (said, last) = (inbound.clone(), inbound.clone());
+        let task = tokio::spawn(async move {
+            let ended = Client
+                .v1()
+                .on_receive_dispatch(
+                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| hand_over(&said, dispatch),
+                    agent_client_protocol::on_receive_dispatch!(),
+                )
+                .connect_with(transport, async move |peer: ConnectionTo<Agent>| {
+                    let _ = opened.send(peer.clone());
+                    tokio::select! {
+                        () = peer.incoming_closed() => {}
+                        _ = closed => {}
+                    }
+                    Ok(())
+                })
+                .await;
+            if let Err(error) = ended {
+                tracing::debug!(code = ?error.code, "the connection to the agent ended");
+            }
+            let _ = last.send(Inbound::Closed);
+        });
+        let task = task.abort_handle();
+        let peer = connection.await.map_err(|_| "the connection to the agent cannot be opened".to_owned())?;
+        Ok((Self { peer, inbound, _close: close, task }, receiver))
+    }
+
+    /// Sends a request and waits for its answer. Not to be waited for where the answer is read.
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        parameters: Value,
+    ) -> Result<Value, agent_client_protocol::Error> {
+        self.peer.send_request(UntypedMessage::new(method, parameters)?).block_task().await
+    }
+
+    /// Whether the agent's output has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.peer.is_incoming_closed() || self.peer.termination().is_some()
+    }
+
+    /// Sends a notification.
+    pub(super) fn tell(&self, method: &str, parameters: Value) {
+        let sent =
+            UntypedMessage::new(method, parameters).and_then(|message| self.peer.send_notification(message));
+        if let Err(error) = sent {
+            // A connection that is over is told by `Closed`.
+            tracing::debug!(code = ?error.code, method, "could not be sent");
+        }
+    }
+
+    /// Sends a prompt; its answer comes among what the agent says.
+    pub(super) fn prompt(&self, number: u64, parameters: Value) {
+        self.send("session/prompt", parameters, move |answer| Inbound::Prompted(number, answer));
+    }
+
+    /// Sends a message into the running turn; its answer comes among what the agent says.
+    pub(super) fn steer(&self, number: u64, parameters: Value) {
+        self.send("_session/steering", parameters, move |answer| Inbound::Steered(number, answer));
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        parameters: Value,
+        said: impl Fn(Result<Value, agent_client_protocol::Error>) -> Inbound + Clone + Send + 'static,
+    ) {
+        let inbound = self.inbound.clone();
+        let answered = said.clone();
+        let sent = UntypedMessage::new(method, parameters).and_then(|message| {
+            self.peer.send_request(message).on_receiving_result(async move |answer| {
+                let _ = inbound.send(answered(answer));
+                Ok(())
+            })
+        });
+        if let Err(error) = sent {
+            let _ = self.inbound.send(said(Err(error)));
+        }
+    }
+}
+
+fn hand_over(
+    said: &mpsc::UnboundedSender<Inbound>,
+    dispatch: Dispatch,
+) -> Result<(), agent_client_protocol::Error> {
+    match dispatch {
+        Dispatch::Request(message, responder) => {
+            let (method, parameters) = message.into_parts();
+            let _ = said.send(Inbound::Asked(method, parameters, responder));
+        }
+        Dispatch::Notification(message) => {
+            let (method, parameters) = message.into_parts();
+            let _ = said.send(Inbound::Told(method, parameters));
+        }
+        Dispatch::Response(answer, router) => router.route_with_result(answer)?,
+    }
+    Ok(())
+}
+
+fn outgoing(stdin: ChildStdin) -> impl futures_util::Sink<String, Error = std::io::Error> + Send + 'static {
+    sink::unfold(stdin, |mut stdin, mut line: String| async move {
+        line.push('\n');
+        stdin.write_all(line.as_bytes()).await?;
+        stdin.flush().await?;
+        Ok(stdin)
+    })
+}
+
+/// The agent's lines. What is no JSON object goes to the log: programs print where they should not.
+fn incoming(
+    stdout: ChildStdout,
+    events: EventSink,
+    secrets: Secrets,
+) -> impl futures_util::Stream<Item = std::io::Result<String>> + Send + 'static {
+    let state = (BufReader::with_capacity(64 * 1024, stdout), events, secrets);
+    stream::unfold(state, |(mut reader, events, secrets)| async move {
+        loop {
+            let line = match read_line(&mut reader).await {
+                Ok(Some(Line::Whole(line))) => String::from_utf8_lossy(&line).into_owned(),
+                Ok(Some(Line::TooLong)) => {
+                    stray(&events, "a message of more than 64 MiB was left out".into()).await;
+                    continue;
+                }
+                Ok(None) => return None,
+                Err(e) => return Some((Err(e), (reader, events, secrets))),
+            };
+            // What the agent shows; what it writes into files and gives to its commands stays as it is.
+            let shown =
+                !["\"fs/write_text_file\"", "\"terminal/create\""].iter().any(|method| line.contains(method));
+            let line = if shown { secrets.hide(line) } else { line };
+            if line.trim_start().starts_with('{') {
+                return Some((Ok(line), (reader, events, secrets)));
+            }
+            if !line.trim().is_empty() {
+                stray(&events, line).await;
+            }
+        }
+    })
+}
+
+async fn stray(events: &EventSink, content: String) {
+    let content = pilothouse_domain::text::cut(&content, 4000);
+    // A spool that does not work stops the run elsewhere.
+    let _ = events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await;
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+async fn read_line(reader: &mut BufReader<ChildStdout>) -> std::io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let available = reader.fill_buf().await?;
+        if available.is_empty() {
+            // A torn last line is nothing that was said.
+            return Ok(None);
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(available.len());
+        too_long |= line.len() + taken > LONGEST;
+        if too_long {
+            line = Vec::new();
+        } else {
+            line.extend_from_slice(&available[..taken]);
+        }
+        reader.consume(end.map_or(taken, |at| at + 1));
+        if end.is_some() {
+            return Ok(Some(if too_long { Line::TooLong } else { Line::Whole(line) }));
+        }
+    }
+}

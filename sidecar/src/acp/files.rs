@@ -1,0 +1,182 @@
+//! Files that the agent reads and writes through the sidecar: text, inside the working directory, symbolic links too.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Bytes of a file that is read or written at once.
+const LARGEST: u64 = 32 * 1024 * 1024;
+
+/// The folder that an agent works in; nothing outside it is touched.
+#[derive(Debug, Clone)]
+pub(super) struct Folder(PathBuf);
+
+/// Why a file is not touched: a sentence for the agent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    /// It lies elsewhere, or leads there.
+    #[error("{0} is outside the working directory")]
+    Outside(PathBuf),
+    /// It is no file.
+    #[error("{0} is not a regular file")]
+    NotAFile(PathBuf),
+    /// It is too large.
+    #[error("{0} is larger than 32 MiB")]
+    TooLarge(PathBuf),
+    /// The system refused.
+    #[error("{0}: {1}")]
+    System(PathBuf, io::Error),
+}
+
+impl Folder {
+    /// The folder at `path`, which must exist.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        path.canonicalize().map(Self)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The real place of `path`, which need not exist; refused when that is not inside. Links are followed before they are
+    /// judged: what counts is where a write would land.
+    pub(super) fn resolve(&self, path: &Path) -> Result<PathBuf, FileError> {
+        let outside = || FileError::Outside(path.to_owned());
+        let asked = self.0.join(path);
+        if asked.components().any(|part| part == Component::ParentDir) && asked.canonicalize().is_err() {
+            // What `..` means depends on links that are not there.
+            return Err(outside());
+        }
+        let mut missing = Vec::new();
+        let mut existing = asked.as_path();
+        let real = loop {
+            match existing.canonicalize() {
+                Ok(real) => break real,
+                // A link that leads nowhere would be created where it points.
+                Err(_) if existing.symlink_metadata().is_ok() => return Err(outside()),
+                Err(_) => {
+                    missing.push(existing.file_name().ok_or_else(outside)?);
+                    existing = existing.parent().ok_or_else(outside)?;
+                }
+            }
+        };
+        let real = missing.into_iter().rev().fold(real, |real, name| real.join(name));
+        if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
+    }
+
+    /// The text of a file, or lines of it: `line` is the first, from 1, and `limit` how many.
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        line: Option<u32>,
+        limit: Option<u32>,
+    ) -> Result<String, FileError> {
+        let real = self.resolve(path)?;
+        let system = |e| FileError::System(path.to_owned(), e);
+        // Does not wait for a writer of a pipe, and follows no link that came in between.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits() | nix::fcntl::OFlag::O_NOFOLLOW.bits())
+            .open(&real)
+            .map_err(system)?;
+        let metadata = file.metadata().map_err(system)?;
+        if !metadata.is_file() {
+            return Err(FileError::NotAFile(path.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(system)?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(FileError::TooLarge(path.to_owned()));
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if line.is_none() && limit.is_none() {
+            return Ok(text);
+        }
+        let skip = line.unwrap_or(1).saturating_sub(1) as usize;
+        let take = limit.map_or(usize::MAX, |limit| limit as usize);
+        Ok(text.split_inclusive('\n').skip(skip).take(take).collect())
+    }
+
+    /// Writes a whole file, with the folders that it needs.
+    pub(super) fn write(&self, path: &Path, content: &str) -> Result<(), FileError> {
+        if content.len() as u64 > LARGEST {
+            return Err(FileError::TooLarge(path.to_owned()));
+        }
+        let real = self.resolve(path)?;
+        let system = |e| FileError::System(path.to_owned(), e);
+        if let Some(parent) = real.parent() {
+            fs::create_dir_all(parent).map_err(system)?;
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits() | nix::fcntl::OFlag::O_NOFOLLOW.bits())
+            .open(&real)
+            .map_err(system)?;
+        if !file.metadata().map_err(system)?.is_file() {
+            return Err(FileError::NotAFile(path.to_owned()));
+        }
+        file.set_len(0).map_err(system)?;
+        file.write_all(content.as_bytes()).map_err(system)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Folder) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("in")).unwrap();
+        fs::write(dir.path().join("secret"), "no").unwrap();
+        let folder = Folder::open(&dir.path().join("in")).unwrap();
+        (dir, folder)
+    }
+
+    #[test]
+    fn nothing_outside_is_read_or_written_by_whatever_way() {
+        let (dir, folder) = folder();
+        symlink(dir.path().join("secret"), folder.path().join("link")).unwrap();
+        symlink(dir.path(), folder.path().join("up")).unwrap();
+        symlink(dir.path().join("new"), folder.path().join("nowhere")).unwrap();
+        for path in
+            ["../secret", "link", "up/secret", "in/../../secret", "a/../../secret", "/etc/passwd", "nowhere"]
+        {
+            assert!(
+                matches!(folder.read(path.as_ref(), None, None), Err(FileError::Outside(_))),
+                "{path} read"
+            );
+            assert!(matches!(folder.write(path.as_ref(), "x"), Err(FileError::Outside(_))), "{path} written");
+        }
+        assert!(!dir.path().join("new").exists());
+        assert_eq!(fs::read_to_string(dir.path().join("secret")).unwrap(), "no");
+    }
+
+    #[test]
+    fn files_inside_are_read_by_lines_and_written_with_their_folders() {
+        let (_dir, folder) = folder();
+        folder.write("a/b/c.txt".as_ref(), "1\n2\n3\n").unwrap();
+        assert_eq!(folder.read("a/b/c.txt".as_ref(), Some(2), Some(1)).unwrap(), "2\n");
+        assert_eq!(folder.read(&folder.path().join("a/b/c.txt"), None, None).unwrap(), "1\n2\n3\n");
+        folder.write("a/b/c.txt".as_ref(), "x").unwrap();
+        assert_eq!(folder.read("a/b/c.txt".as_ref(), None, None).unwrap(), "x");
+        assert_eq!(folder.read("a/b/c.txt".as_ref(), Some(9), None).unwrap(), "");
+        symlink("a/b/c.txt", folder.path().join("inside")).unwrap();
+        assert_eq!(folder.read("inside".as_ref(), None, None).unwrap(), "x");
+    }
+
+    #[test]
+    fn a_folder_or_a_pipe_is_no_file_and_does_not_block() {
+        let (_dir, folder) = folder();
+        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(folder.read("pipe".as_ref(), None, None), Err(FileError::NotAFile(_))));
+        assert!(folder.write("pipe".as_ref(), "x").is_err());
+        assert!(folder.read(".".as_ref(), None, None).is_err());
+        assert!(matches!(folder.read("missing".as_ref(), None, None), Err(FileError::System(..))));
+    }
+}

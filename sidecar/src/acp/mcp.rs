@@ -1,0 +1,92 @@
+//! MCP servers of template and skills, as `session/new` takes them.
+
+use std::collections::BTreeSet;
+
+use pilothouse_domain::value::McpToolDefinition;
+use serde_json::{Value, json};
+
+use super::agents::Advertised;
+
+/// The servers that the agent can reach, and the addresses that it cannot.
+pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<Value>, Vec<String>) {
+    let (mut servers, mut left_out, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for tool in tools {
+        let uri = tool.server_uri.as_str();
+        if !seen.insert(uri) {
+            continue;
+        }
+        let name = format!("server-{}", servers.len() + 1);
+        let server = match tool.server_uri.scheme().to_ascii_lowercase().as_str() {
+            "http" | "https" if agent.mcp_http => {
+                Some(json!({"type": "http", "name": name, "url": uri, "headers": []}))
+            }
+            "sse" if agent.mcp_sse => {
+                let url = format!("https{}", uri.get(3..).unwrap_or_default());
+                Some(json!({"type": "sse", "name": name, "url": url, "headers": []}))
+            }
+            "stdio" => stdio(&name, uri),
+            _ => None,
+        };
+        match server {
+            Some(server) => servers.push(server),
+            None => left_out.push(uri.to_owned()),
+        }
+    }
+    (servers, left_out)
+}
+
+/// `stdio:/path/of/program?arg=one&arg=two`, with `%` as in any URI.
+fn stdio(name: &str, uri: &str) -> Option<Value> {
+    let rest = uri.split_once(':')?.1;
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let (program, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let arguments: Vec<String> =
+        query.split('&').filter_map(|pair| pair.strip_prefix("arg=")).map(decoded).collect();
+    let program = decoded(program);
+    (!program.is_empty()).then(|| json!({"name": name, "command": program, "args": arguments, "env": []}))
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = (*first == b'%').then(|| after.get(..2)).flatten();
+        let byte = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acp::agents::UNKNOWN;
+
+    #[test]
+    fn each_server_is_given_once_by_a_transport_that_the_agent_has() {
+        let tool = |name: &str, uri: &str| -> McpToolDefinition {
+            serde_json::from_value(
+                json!({"name": name, "description": "d", "inputSchema": "{}", "serverUri": uri}),
+            )
+            .unwrap()
+        };
+        let tools = [
+            tool("a", "https://tools.example.com/mcp"),
+            tool("b", "https://tools.example.com/mcp"),
+            tool("c", "stdio:///opt/a%20b?arg=-x&arg=1%262"),
+            tool("d", "ws://tools.example.com/"),
+        ];
+        let can = json!({"agentCapabilities": {"mcpCapabilities": {"http": true}}});
+        let (servers, left_out) = super::servers(&tools, &Advertised::read(&can, UNKNOWN));
+        assert_eq!(servers.len(), 2);
+        assert_eq!(
+            (servers[0]["type"].as_str(), servers[1]["command"].as_str()),
+            (Some("http"), Some("/opt/a b"))
+        );
+        assert_eq!(servers[1]["args"], json!(["-x", "1&2"]));
+        assert_eq!(left_out, ["ws://tools.example.com/"]);
+        let (servers, left_out) = super::servers(&tools, &Advertised::read(&json!({}), UNKNOWN));
+        assert_eq!((servers.len(), left_out.len()), (1, 2));
+    }
+}

@@ -1,0 +1,111 @@
+//! What the agent may do without asking its owner, and how a request for permission becomes a question.
+
+use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind};
+use pilothouse_domain::value::{Question, QuestionOption};
+use serde_json::Value;
+
+use super::json::{one_line, text};
+
+/// The option that allows a tool which the configuration lists; nothing when the owner is to be asked. A tool that is not
+/// listed is asked for, whether there is a list or not: nothing runs without a yes, and a no is the owner's.
+pub(super) fn by_policy<'a>(
+    allowed: &[String],
+    tool: &str,
+    kind: Option<&str>,
+    options: &'a [PermissionOption],
+) -> Option<&'a PermissionOption> {
+    let listed = |name: &str| allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name));
+    (listed(tool) || kind.is_some_and(listed)).then(|| allowing(options)).flatten()
+}
+
+/// The option that allows this once; the narrower before the wider.
+pub(super) fn allowing(options: &[PermissionOption]) -> Option<&PermissionOption> {
+    of_kinds(options, [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways])
+}
+
+/// The option that refuses this once.
+pub(super) fn refusing(options: &[PermissionOption]) -> Option<&PermissionOption> {
+    of_kinds(options, [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways])
+}
+
+fn of_kinds(options: &[PermissionOption], kinds: [PermissionOptionKind; 2]) -> Option<&PermissionOption> {
+    kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind))
+}
+
+/// The question that asks for a permission. `call` is what the agent says of the call.
+pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -> Question {
+    let what = text(call, "title").filter(|title| *title != tool).map(one_line);
+    let question = match what {
+        Some(what) => format!("May the agent use {tool}: {what}?"),
+        None => format!("May the agent use {tool}?"),
+    };
+    let options =
+        options.iter().map(|option| QuestionOption { label: option.name.clone(), description: None });
+    Question { question, header: Some("Permission".into()), options: options.collect(), multi_select: false }
+}
+
+/// The option that an answer stands for. Words that are no option and no plain yes are a no: nothing runs on a guess.
+pub(super) fn chosen<'a>(answer: &str, options: &'a [PermissionOption]) -> Option<&'a PermissionOption> {
+    let answer = answer.trim();
+    let exact = options.iter().find(|option| option.name == answer || *option.option_id.0 == *answer);
+    exact.or_else(|| {
+        let lower = answer.to_ascii_lowercase();
+        let named = options.iter().find(|option| option.name.eq_ignore_ascii_case(answer));
+        match lower.as_str() {
+            _ if named.is_some() => named,
+            "yes" | "y" | "allow" | "ok" => allowing(options),
+            _ => refusing(options),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn options() -> Vec<PermissionOption> {
+        vec![
+            PermissionOption::new("always", "Always", PermissionOptionKind::AllowAlways),
+            PermissionOption::new("once", "Yes", PermissionOptionKind::AllowOnce),
+            PermissionOption::new("no", "No", PermissionOptionKind::RejectOnce),
+        ]
+    }
+
+    fn id(option: Option<&PermissionOption>) -> Option<&str> {
+        option.map(|option| &*option.option_id.0)
+    }
+
+    #[test]
+    fn a_listed_tool_is_allowed_once_and_every_other_is_asked_for() {
+        let allowed = ["bash".to_owned(), "read".to_owned()];
+        assert_eq!(id(by_policy(&allowed, "Bash", Some("execute"), &options())), Some("once"));
+        assert_eq!(id(by_policy(&allowed, "View", Some("read"), &options())), Some("once"));
+        assert_eq!(id(by_policy(&allowed, "Edit", Some("edit"), &options())), None);
+        assert_eq!(id(by_policy(&[], "Bash", None, &options())), None);
+    }
+
+    #[test]
+    fn an_answer_is_an_option_a_plain_yes_or_a_no() {
+        let options = options();
+        for (answer, option) in [
+            ("Always", "always"),
+            ("yes", "once"),
+            ("no", "no"),
+            ("once", "once"),
+            ("only if it rains", "no"),
+            ("", "no"),
+        ] {
+            assert_eq!(id(chosen(answer, &options)), Some(option), "{answer}");
+        }
+        assert!(chosen("whatever", &options[..2]).is_none(), "an agent without a no is cancelled");
+    }
+
+    #[test]
+    fn the_question_says_what_the_tool_is_to_do() {
+        let asked = question("Bash", &json!({"title": "touch\n x"}), &options());
+        assert_eq!(asked.question, "May the agent use Bash: touch x?");
+        assert_eq!(asked.options.len(), 3);
+    }
+}

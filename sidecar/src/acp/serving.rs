@@ -1,0 +1,207 @@
+//! What the agent asks: permissions and forms go to the owner, files and commands are the sidecar's.
+
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    CreateTerminalRequest, CreateTerminalResponse, PermissionOption, ReadTextFileRequest,
+    ReadTextFileResponse, RequestPermissionRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+    WriteTextFileResponse,
+};
+use pilothouse_domain::ToolCallId;
+use pilothouse_wire::RawEvent;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::driver::{Break, Driver, kind_of};
+use super::elicitation::Form;
+use super::json::text;
+use super::permissions::{allowing, by_policy, question};
+use super::requests::{Waiting, refuse, respond, selected};
+
+/// The tool that shows a plan, by the name that the control plane knows it by (S0 8.3).
+const PLAN: &str = "ExitPlanMode";
+/// The tool that asks questions; its call itself is the question.
+const QUESTION: &str = "AskUserQuestion";
+
+impl Driver {
+    /// Carries out a request of the agent, or asks its owner.
+    pub(super) async fn asked(
+        &mut self,
+        method: &str,
+        parameters: Value,
+        responder: Responder,
+    ) -> Result<(), Break> {
+        match method {
+            "session/request_permission" => return self.permission(parameters, responder).await,
+            "elicitation/create" => return self.elicitation(&parameters, responder).await,
+            "fs/read_text_file" => {
+                let folder = &self.folder;
+                answer(responder, parameters, |request: ReadTextFileRequest| {
+                    let read = folder.read(&request.path, request.line, request.limit);
+                    read.map(ReadTextFileResponse::new).map_err(|e| e.to_string())
+                });
+            }
+            "fs/write_text_file" => {
+                let (folder, idle) = (&self.folder, self.turn.is_none());
+                answer(responder, parameters, |request: WriteTextFileRequest| {
+                    if idle {
+                        return Err("no turn runs".to_owned());
+                    }
+                    folder.write(&request.path, &request.content).map_err(|e| e.to_string())?;
+                    Ok(WriteTextFileResponse::new())
+                });
+            }
+            "terminal/create" => {
+                let (terminals, idle) = (&mut self.terminals, self.turn.is_none());
+                answer(responder, parameters, |request: CreateTerminalRequest| {
+                    // Nothing starts outside a turn: after an interrupt nothing does at all (ruling 15).
+                    if idle {
+                        return Err("no turn runs".to_owned());
+                    }
+                    terminals.create(&request).map(CreateTerminalResponse::new)
+                });
+            }
+            "terminal/output" => {
+                answer(responder, parameters, |request: Value| self.terminals.output(terminal(&request)))
+            }
+            "terminal/kill" => {
+                answer(responder, parameters, |request: Value| {
+                    self.terminals.kill(terminal(&request)).map(|()| json!({}))
+                });
+            }
+            "terminal/release" => {
+                answer(responder, parameters, |request: Value| {
+                    self.terminals.release(terminal(&request)).map(|()| json!({}))
+                });
+            }
+            "terminal/wait_for_exit" => match self.terminals.exit(terminal(&parameters)) {
+                Ok(mut exit) => {
+                    tokio::spawn(async move {
+                        let status = exit.wait_for(Option::is_some).await.map(|status| (*status).clone());
+                        match status {
+                            Ok(Some(status)) => send(responder, &WaitForTerminalExitResponse::new(status)),
+                            _ => refuse(responder, "the terminal was released"),
+                        }
+                    });
+                }
+                Err(why) => refuse(responder, &why),
+            },
+            _ => {
+                let error = agent_client_protocol::Error::method_not_found().data(method);
+                if let Err(error) = responder.respond_with_error(error) {
+                    tracing::debug!(code = ?error.code, "the agent could not be answered");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn permission(&mut self, parameters: Value, responder: Responder) -> Result<(), Break> {
+        let call = parameters.get("toolCall").cloned().unwrap_or_default();
+        let request: RequestPermissionRequest = match serde_json::from_value(parameters) {
+            Ok(request) => request,
+            Err(e) => {
+                refuse(responder, &e.to_string());
+                return Ok(());
+            }
+        };
+        // Nobody is asked for a turn that is to end, or is over.
+        if self.turn.as_ref().is_none_or(super::turns::Turn::is_ending) {
+            respond(responder, selected(None));
+            return Ok(());
+        }
+        let Ok(id) = ToolCallId::parse(&*request.tool_call.tool_call_id.0) else {
+            refuse(responder, "the id of the tool call is not one");
+            return Ok(());
+        };
+        let events = self.translator.asked_about(&call);
+        self.tell(events).await?;
+        let calls = &self.translator.calls;
+        let tool = calls
+            .name(id.as_str())
+            .or_else(|| text(&call, "title").map(str::to_owned))
+            .unwrap_or_else(|| "a tool".into());
+        if tool == PLAN {
+            if !self.config.plan_approval_required {
+                respond(responder, selected(allowing(&request.options)));
+                return Ok(());
+            }
+            self.requests.wait(id, Waiting::Plan(request.options), responder);
+            return Ok(());
+        }
+        self.ask_permission(id, &tool, &call, request.options, responder).await
+    }
+
+    async fn ask_permission(
+        &mut self,
+        id: ToolCallId,
+        tool: &str,
+        call: &Value,
+        options: Vec<PermissionOption>,
+        responder: Responder,
+    ) -> Result<(), Break> {
+        if let Some(option) = by_policy(&self.config.allowed_tools, tool, kind_of(call), &options) {
+            respond(responder, selected(Some(option)));
+            return Ok(());
+        }
+        let questions = vec![question(tool, call, &options)];
+        self.requests.wait(id.clone(), Waiting::Permission(options), responder);
+        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions }).await?)
+    }
+
+    async fn elicitation(&mut self, parameters: &Value, responder: Responder) -> Result<(), Break> {
+        if self.turn.as_ref().is_none_or(super::turns::Turn::is_ending) {
+            respond(responder, json!({ "action": "cancel" }));
+            return Ok(());
+        }
+        let call = text(parameters, "toolCallId");
+        let events =
+            call.map(|call| self.translator.asked_about(&json!({ "toolCallId": call }))).unwrap_or_default();
+        self.tell(events).await?;
+        let calls = &self.translator.calls;
+        // A call that asks by itself is the question already; anything else is asked here.
+        let asks = call.filter(|call| calls.name(call).as_deref() == Some(QUESTION));
+        let Some(form) = Form::read(parameters, asks.and_then(|call| calls.input(call))) else {
+            respond(responder, json!({ "action": "decline" }));
+            return Ok(());
+        };
+        let id = match call.map(ToolCallId::parse) {
+            Some(Ok(id)) if !self.requests.waits(&id) => id,
+            _ => {
+                self.asked += 1;
+                let id = format!("form-{}-{}", self.launch.request.run_id, self.asked);
+                ToolCallId::parse(id).map_err(|e| Break::agent(e.to_string()))?
+            }
+        };
+        let questions = form.questions();
+        self.requests.wait(id.clone(), Waiting::Form(form), responder);
+        if asks.is_some_and(|call| call == id.as_str()) {
+            return Ok(());
+        }
+        Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions }).await?)
+    }
+}
+
+fn terminal(request: &Value) -> &str {
+    text(request, "terminalId").unwrap_or_default()
+}
+
+/// Answers a request with what comes of it.
+fn answer<Request: DeserializeOwned, Response: Serialize>(
+    responder: Responder,
+    parameters: Value,
+    carry_out: impl FnOnce(Request) -> Result<Response, String>,
+) {
+    let response = serde_json::from_value(parameters).map_err(|e| e.to_string()).and_then(carry_out);
+    match response {
+        Ok(response) => send(responder, &response),
+        Err(why) => refuse(responder, &why),
+    }
+}
+
+fn send(responder: Responder, response: &impl Serialize) {
+    match serde_json::to_value(response) {
+        Ok(response) => respond(responder, response),
+        Err(e) => refuse(responder, &e.to_string()),
+    }
+}

@@ -1,0 +1,305 @@
+//! Commands that the agent runs through the sidecar: in the working directory, with a chosen environment, a bounded output,
+//! and a certain end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{CreateTerminalRequest, TerminalExitStatus, TerminalOutputResponse};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use super::files::Folder;
+use super::process::leash;
+use super::tree;
+
+/// Bytes of output that are kept when the agent does not say how many, and the most that it may say.
+const KEPT: usize = 1024 * 1024;
+/// Terminals at once.
+const MOST: usize = 64;
+/// How long what a command wrote is read after it has ended: something that it left behind may hold its output open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How a command ended; none while it runs.
+type Exit = watch::Receiver<Option<TerminalExitStatus>>;
+
+/// The terminals of one agent.
+pub(super) struct Terminals {
+    folder: Folder,
+    environment: BTreeMap<String, String>,
+    open: BTreeMap<String, Terminal>,
+    /// What released ones printed: the calls that show them end later.
+    released: BTreeMap<String, String>,
+    made: u64,
+}
+
+struct Terminal {
+    pid: Pid,
+    output: Arc<Mutex<Output>>,
+    exit: Exit,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if self.exit.borrow().is_none() {
+            tree::destroy(self.pid);
+        }
+        self.task.abort();
+    }
+}
+
+/// The end of what was printed.
+#[derive(Debug)]
+struct Output {
+    kept: VecDeque<u8>,
+    most: usize,
+    truncated: bool,
+}
+
+impl Output {
+    fn push(&mut self, bytes: &[u8]) {
+        self.kept.extend(bytes);
+        let excess = self.kept.len().saturating_sub(self.most);
+        self.truncated |= excess > 0;
+        self.kept.drain(..excess);
+    }
+
+    /// The text, which begins with a whole character.
+    fn text(&self) -> String {
+        let (a, b) = self.kept.as_slices();
+        let bytes = [a, b].concat();
+        let cut = if self.truncated {
+            bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count()
+        } else {
+            0
+        };
+        String::from_utf8_lossy(&bytes[cut..]).into_owned()
+    }
+}
+
+impl Terminals {
+    /// Terminals in `folder` whose commands get `environment`.
+    pub(super) fn new(folder: Folder, environment: BTreeMap<String, String>) -> Self {
+        Self { folder, environment, open: BTreeMap::new(), released: BTreeMap::new(), made: 0 }
+    }
+
+    /// Runs a command. Answers the terminal's id, or a sentence why not.
+    pub(super) fn create(&mut self, request: &CreateTerminalRequest) -> Result<String, String> {
+        if self.open.len() >= MOST {
+            return Err(format!("there are {MOST} terminals already; release some"));
+        }
+        let folder = match &request.cwd {
+            None => self.folder.path().to_owned(),
+            Some(cwd) => self.folder.resolve(cwd).map_err(|e| e.to_string())?,
+        };
+        let most =
+            request.output_byte_limit.map_or(KEPT, |limit| usize::try_from(limit).unwrap_or(KEPT).min(KEPT));
+        let output = Arc::new(Mutex::new(Output { kept: VecDeque::new(), most, truncated: false }));
+        let cannot = |e: std::io::Error| format!("`{}` cannot be run: {e}", request.command);
+        let (child, pipe) = self.spawn(request, folder).map_err(cannot)?;
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        let pid = pid.ok_or_else(|| format!("`{}` ended at once", request.command))?;
+        let (ended, exit) = watch::channel(None);
+        let task = tokio::spawn(attend(child, pid, pipe, Arc::clone(&output), ended));
+        self.made += 1;
+        let id = format!("terminal-{}", self.made);
+        self.open.insert(id.clone(), Terminal { pid, output, exit, task });
+        Ok(id)
+    }
+
+    fn spawn(
+        &self,
+        request: &CreateTerminalRequest,
+        folder: PathBuf,
+    ) -> std::io::Result<(Child, pipe::Receiver)> {
+        let (reader, writer) = std::io::pipe()?;
+        // Some agents give a whole line for a shell as the command.
+        let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
+        let mut command = Command::new(if line { "/bin/sh" } else { &request.command });
+        if line {
+            command.arg("-c").arg(&request.command);
+        }
+        let child = command
+            .args(&request.args)
+            .current_dir(folder)
+            .env_clear()
+            .envs(&self.environment)
+            .envs(request.env.iter().map(|variable| (&variable.name, &variable.value)))
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok((child, pipe::Receiver::from_owned_fd(reader.into())?))
+    }
+
+    /// What a terminal printed so far, and how it ended when it has.
+    pub(super) fn output(&self, id: &str) -> Result<TerminalOutputResponse, String> {
+        let terminal = self.find(id)?;
+        let exit = terminal.exit.borrow().clone();
+        let (text, truncated) =
+            terminal.output.lock().map(|output| (output.text(), output.truncated)).unwrap_or_default();
+        Ok(TerminalOutputResponse::new(text, truncated).exit_status(exit))
+    }
+
+    /// What comes when a terminal's command ends.
+    pub(super) fn exit(&self, id: &str) -> Result<Exit, String> {
+        self.find(id).map(|terminal| terminal.exit.clone())
+    }
+
+    /// Kills a terminal's command; what it printed stays.
+    pub(super) fn kill(&self, id: &str) -> Result<(), String> {
+        let terminal = self.find(id)?;
+        if terminal.exit.borrow().is_none() {
+            tree::destroy(terminal.pid);
+        }
+        Ok(())
+    }
+
+    /// Ends a terminal.
+    pub(super) fn release(&mut self, id: &str) -> Result<(), String> {
+        self.find(id)?;
+        if let Some(terminal) = self.open.remove(id)
+            && let Ok(output) = terminal.output.lock()
+        {
+            self.released.insert(id.to_owned(), output.text());
+        }
+        Ok(())
+    }
+
+    /// What a terminal printed, also after its release.
+    pub(super) fn printed(&self, id: &str) -> Option<String> {
+        let open = || self.open.get(id)?.output.lock().ok().map(|output| output.text());
+        self.released.get(id).cloned().or_else(open)
+    }
+
+    /// A turn is over: what released terminals printed is not needed any more.
+    pub(super) fn forget_released(&mut self) {
+        self.released.clear();
+    }
+
+    /// Kills every command that runs.
+    pub(super) fn kill_all(&self) {
+        for terminal in self.running() {
+            tree::destroy(terminal.pid);
+        }
+    }
+
+    /// Stops every command that runs where it is.
+    pub(super) fn pause(&self) {
+        self.running().for_each(|terminal| tree::stop(terminal.pid));
+    }
+
+    /// Lets them go on.
+    pub(super) fn resume(&self) {
+        self.running().for_each(|terminal| tree::go_on(terminal.pid));
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Terminal> {
+        self.open.values().filter(|terminal| terminal.exit.borrow().is_none())
+    }
+
+    fn find(&self, id: &str) -> Result<&Terminal, String> {
+        self.open.get(id).ok_or_else(|| format!("there is no terminal `{id}`"))
+    }
+}
+
+/// Reads what a command prints until it has ended.
+async fn attend(
+    mut child: Child,
+    pid: Pid,
+    mut pipe: pipe::Receiver,
+    output: Arc<Mutex<Output>>,
+    ended: watch::Sender<Option<TerminalExitStatus>>,
+) {
+    let _leash = leash(pid);
+    let status = {
+        let reading = read(&mut pipe, &output);
+        tokio::pin!(reading);
+        let mut open = true;
+        loop {
+            tokio::select! {
+                status = child.wait() => break status,
+                () = &mut reading, if open => open = false,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS, read(&mut pipe, &output)).await;
+    ended.send_replace(Some(status.map_or_else(|_| TerminalExitStatus::new(), how)));
+}
+
+async fn read(pipe: &mut pipe::Receiver, output: &Mutex<Output>) {
+    let mut buffer = vec![0; 8192];
+    while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
+        if let Ok(mut output) = output.lock() {
+            output.push(&buffer[..length]);
+        }
+    }
+}
+
+fn how(status: ExitStatus) -> TerminalExitStatus {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().and_then(|code| u32::try_from(code).ok());
+    let signal = status.signal().and_then(|signal| nix::sys::signal::Signal::try_from(signal).ok());
+    TerminalExitStatus::new().exit_code(code).signal(signal.map(|signal| signal.as_str().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn terminals(dir: &Path) -> Terminals {
+        let path = std::env::var("PATH").unwrap_or_default();
+        Terminals::new(Folder::open(dir).unwrap(), [("PATH".to_owned(), path)].into())
+    }
+
+    fn request(command: &str) -> CreateTerminalRequest {
+        CreateTerminalRequest::new("s", "/bin/sh").args(vec!["-c".into(), command.into()])
+    }
+
+    async fn ended(terminals: &Terminals, id: &str) -> TerminalOutputResponse {
+        let mut exit = terminals.exit(id).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), exit.wait_for(Option::is_some)).await.unwrap().unwrap();
+        terminals.output(id).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_command_runs_in_the_folder_with_no_variable_that_was_not_chosen() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut terminals = terminals(dir.path());
+        let id = terminals.create(&request("pwd; env | grep -c CARGO; echo err >&2; exit 3")).unwrap();
+        let output = ended(&terminals, &id).await;
+        assert_eq!(output.output, format!("{}\n0\nerr\n", dir.path().canonicalize().unwrap().display()));
+        assert_eq!(output.exit_status.unwrap().exit_code, Some(3));
+        terminals.release(&id).unwrap();
+        assert!(terminals.output(&id).is_err());
+        assert!(terminals.printed(&id).unwrap().ends_with("err\n"));
+        assert!(terminals.create(&request("true").cwd(PathBuf::from("/"))).unwrap_err().contains("outside"));
+    }
+
+    #[tokio::test]
+    async fn output_without_end_keeps_its_end_and_a_kill_takes_the_whole_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut terminals = terminals(dir.path());
+        let id = terminals
+            .create(&request("for i in 1 2 3; do printf 'ääää'; done").output_byte_limit(5))
+            .unwrap();
+        let output = ended(&terminals, &id).await;
+        assert_eq!((output.output.as_str(), output.truncated), ("ää", true));
+        let id = terminals.create(&request("setsid sleep 300 & echo on; wait")).unwrap();
+        while !terminals.output(&id).unwrap().output.contains("on") {
+            tokio::task::yield_now().await;
+        }
+        terminals.kill(&id).unwrap();
+        assert_eq!(ended(&terminals, &id).await.exit_status.unwrap().signal.as_deref(), Some("SIGKILL"));
+    }
+}

@@ -1,0 +1,178 @@
+//! The tools of the native agent that wait for the owner, or tell without a control plane that answers.
+
+use std::time::Duration;
+
+use pilothouse_agent::tool::{ToolContext, ToolOutput};
+use pilothouse_domain::ToolCallId;
+use pilothouse_domain::value::Answer;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::adapter::PlanDecision;
+use crate::spool::Spool;
+use crate::spool::tests::{launch, open};
+
+struct Given {
+    _dir: tempfile::TempDir,
+    spool: Spool,
+    requests: Requests,
+    mode: PlanMode,
+    tools: Vec<SharedTool>,
+    cancelled: CancellationToken,
+}
+
+fn given(approval: bool) -> Given {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let mut launch = launch();
+    launch.request.working_directory = dir.path().to_string_lossy().into_owned();
+    launch.agent_api.url = "http://127.0.0.1:1".into();
+    let (requests, mode) = (Requests::default(), PlanMode::default());
+    let own = OwnTools::new(&launch, EventSink::new(spool.clone()), None).unwrap();
+    let tools = own.native(&requests, &mode, approval);
+    Given { _dir: dir, spool, requests, mode, tools, cancelled: CancellationToken::new() }
+}
+
+impl Given {
+    fn call(&self, name: &str, arguments: Value) -> JoinHandle<ToolOutput> {
+        let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap().clone();
+        let (progress, _) = mpsc::unbounded_channel();
+        let context =
+            ToolContext { tool_call_id: "call-1".into(), cancelled: self.cancelled.clone(), progress };
+        tokio::spawn(async move { tool.run(arguments, context).await })
+    }
+
+    async fn called(&self, name: &str, arguments: Value) -> (bool, String) {
+        said(self.call(name, arguments).await.unwrap())
+    }
+
+    async fn waits(&self) {
+        let waiting = async {
+            while self.requests.waiting() != [call()] {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(20), waiting).await.expect("it waits for the owner");
+    }
+}
+
+fn call() -> ToolCallId {
+    ToolCallId::parse("call-1").unwrap()
+}
+
+fn said(output: ToolOutput) -> (bool, String) {
+    let text = serde_json::to_value(&output.content[0]).unwrap()["text"].as_str().unwrap().to_owned();
+    (output.is_error, text)
+}
+
+#[tokio::test]
+async fn a_question_waits_for_the_owner_and_gives_the_agent_the_answers() {
+    let given = given(true);
+    let asking = given
+        .call(ask::NAME, json!({ "questions": [{ "question": "Which?", "options": [{ "label": "A" }] }] }));
+    given.waits().await;
+    let answers = vec![Answer { question: "Which?".into(), answer: "A".into() }];
+    given.requests.answer(&call(), answers).unwrap();
+    let (failed, text) = said(asking.await.unwrap());
+    assert!(!failed);
+    assert_eq!(
+        serde_json::from_str::<Value>(&text).unwrap(),
+        json!({ "answers": [{ "question": "Which?", "answer": "A" }] })
+    );
+    for wrong in [json!({}), json!({ "questions": [] }), json!({ "questions": [{ "question": " " }] })] {
+        assert!(given.called(ask::NAME, wrong).await.0);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_question_and_a_plan_that_wait() {
+    let given = given(true);
+    let asking = given.call(ask::NAME, json!({ "questions": [{ "question": "Which?" }] }));
+    given.waits().await;
+    given.requests.close();
+    assert!(said(asking.await.unwrap()).0);
+    given.mode.set(true);
+    let showing = given.call(plan::EXIT, json!({ "plan": "# Plan" }));
+    given.waits().await;
+    given.cancelled.cancel();
+    assert!(said(showing.await.unwrap()).0);
+    assert!(given.requests.waiting().is_empty() && given.mode.is_active(), "the plan is not approved");
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_until_the_owner_approves_it() {
+    let given = given(true);
+    assert!(!given.called(plan::ENTER, json!({})).await.0);
+    assert!(given.mode.is_active());
+    let showing = given.call(plan::EXIT, json!({ "plan": "# Plan" }));
+    given.waits().await;
+    let decide = |approved, feedback: Option<&str>| PlanDecision {
+        request: call(),
+        approved,
+        feedback: feedback.map(str::to_owned),
+    };
+    given.requests.decide(decide(false, Some("smaller steps"))).unwrap();
+    let (failed, text) = said(showing.await.unwrap());
+    assert!(failed && text.contains("smaller steps") && given.mode.is_active(), "{text}");
+    let showing = given.call(plan::EXIT, json!({ "plan": "# Smaller plan" }));
+    given.waits().await;
+    given.requests.decide(decide(true, None)).unwrap();
+    assert!(!said(showing.await.unwrap()).0);
+    assert!(!given.mode.is_active());
+}
+
+#[tokio::test]
+async fn a_plan_that_needs_no_approval_waits_for_nobody() {
+    let given = given(false);
+    given.mode.set(true);
+    assert!(given.called(plan::EXIT, json!({ "plan": "" })).await.0);
+    assert!(!given.called(plan::EXIT, json!({ "plan": "# Plan" })).await.0);
+    assert!(!given.mode.is_active());
+}
+
+#[tokio::test]
+async fn a_list_of_steps_is_told_as_the_control_plane_reads_it_in_the_call() {
+    let given = given(true);
+    let todos = json!([
+        { "content": "Look", "status": "completed" },
+        { "content": "Write", "status": "in_progress", "activeForm": "Writing" },
+    ]);
+    assert!(!given.called(todo::NAME, json!({ "todos": todos })).await.0);
+    let batch = given.spool.batch(10, usize::MAX).await.unwrap();
+    let signed = pilothouse_wire::Signed::parse(&batch.entries[0].body).unwrap();
+    let envelope: Value = serde_json::from_str(signed.envelope.get()).unwrap();
+    assert_eq!(
+        envelope["body"],
+        json!({ "type": "task_list", "tasks": [
+            { "id": "1", "subject": "Look", "status": "Completed" },
+            { "id": "2", "subject": "Write", "status": "InProgress", "activeForm": "Writing" },
+        ] })
+    );
+}
+
+#[tokio::test]
+async fn a_control_plane_that_cannot_be_reached_is_no_reason_to_stop() {
+    let given = given(true);
+    let (failed, text) = given.called(log_decision::NAME, json!({ "content": "x" })).await;
+    assert!(failed);
+    assert_eq!(text, "The control plane cannot be reached now. Go on with your work, and try again later.");
+}
+
+#[test]
+fn every_tool_has_a_name_of_its_own_and_a_schema_without_references() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _guard = runtime.enter();
+    let given = given(true);
+    let names: std::collections::BTreeSet<_> =
+        given.tools.iter().map(|tool| tool.spec().name.clone()).collect();
+    assert_eq!(names.len(), given.tools.len());
+    for tool in &given.tools {
+        let schema = &tool.spec().input_schema;
+        assert_eq!(schema["type"], "object", "{schema}");
+        assert!(!schema.to_string().contains("$ref"), "{schema}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What the agent is told at the beginning of an iteration (S4, ruling 39).
+
+use pilothouse_domain::deliverable::{Deliverable, DeliverableStatus};
+use pilothouse_domain::text::cut;
+
+use crate::own_tools::deliverable::NAME as TOOL;
+
+/// The most open deliverables that are named one by one.
+const MOST_NAMED: usize = 20;
+/// The most characters of a description in the list.
+const MOST_DESCRIPTION: usize = 300;
+
+/// The instruction that fits where the deliverables stand: the initializer instruction while there are none, else the coding
+/// instruction, which names the open ones. None: nothing is open.
+pub fn select(status: &DeliverableStatus) -> Option<String> {
+    if status.deliverables().is_empty() {
+        return Some(initializer());
+    }
+    (!status.is_settled()).then(|| coding(status))
+}
+
+/// There are no deliverables yet.
+pub fn initializer() -> String {
+    format!(
+        "This session is done when all its deliverables are. There are none yet. Look at what is asked and at the working \
+         directory, then create the deliverables with the `{TOOL}` tool (operation `create`): verifiable units of work, each \
+         with acceptance criteria that can be checked. Then begin to work on them, one at a time."
+    )
+}
+
+/// Some are open.
+pub fn coding(status: &DeliverableStatus) -> String {
+    let open: Vec<_> = status.open().collect();
+    let named: Vec<_> = open.iter().take(MOST_NAMED).map(|one| line(one)).collect();
+    let more = match open.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!("\n- and {more} more"),
+    };
+    format!(
+        "Deliverables: {}. These are open:\n{}{more}\n\nGo on with the next one. When all its acceptance criteria are \
+         verified, set it to `passed` with the `{TOOL}` tool (operation `set_status`); when something outside prevents it, \
+         set it to `blocked` and say what. Set one that has passed back to `pending` when you find a bug in it. The session \
+         is done when every deliverable is passed or blocked.",
+        status.counts(),
+        named.join("\n"),
+    )
+}
+
+/// The status file cannot be read.
+pub fn repair(why: &str) -> String {
+    format!(
+        "Where the deliverables stand cannot be read: {why}. Put the file right, without losing what it says; if it never was \
+         a status file, move it away. Then go on with the open deliverables."
+    )
+}
+
+fn line(one: &Deliverable) -> String {
+    let description = one.description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let criteria = one.acceptance_criteria.len();
+    format!("- {}: {} ({criteria} acceptance criteria)", one.id, cut(&description, MOST_DESCRIPTION))
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_domain::deliverable::{CreateDeliverableInput, DeliverableInput};
+    use pilothouse_domain::value::DeliverableState;
+
+    use super::*;
+
+    fn status(count: usize) -> DeliverableStatus {
+        let day = "2026-11-22".parse().unwrap();
+        let mut status = DeliverableStatus::empty(day);
+        let one = |n| DeliverableInput {
+            id: format!("DL-{n}"),
+            description: format!("Part\n{n}"),
+            acceptance_criteria: vec!["works".into()],
+        };
+        if count > 0 {
+            let deliverables = (0..count).map(one).collect();
+            status.create(CreateDeliverableInput { deliverables }, day).unwrap();
+        }
+        status
+    }
+
+    #[test]
+    fn without_deliverables_the_initializer_instruction_runs() {
+        assert_eq!(select(&status(0)), Some(initializer()));
+    }
+
+    #[test]
+    fn with_open_ones_the_coding_instruction_names_them() {
+        let mut some = status(3);
+        some.set_status("DL-1", DeliverableState::Passed, "2026-11-22".parse().unwrap()).unwrap();
+        let text = select(&some).unwrap();
+        assert!(text.contains("- DL-0: Part 0 (1 acceptance criteria)\n- DL-2: Part 2"), "{text}");
+        assert!(!text.contains("DL-1:"), "{text}");
+        assert!(select(&status(25)).unwrap().contains("- and 5 more"));
+    }
+
+    #[test]
+    fn with_none_open_there_is_nothing_to_say() {
+        let mut one = status(1);
+        one.set_status("DL-0", DeliverableState::Blocked, "2026-11-22".parse().unwrap()).unwrap();
+        assert_eq!(select(&one), None);
+    }
+}

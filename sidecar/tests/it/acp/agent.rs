@@ -1,0 +1,255 @@
+//! A fake agent: the far side of the protocol, for what no real agent does when it is asked to. It fakes an ACP agent's
+//! answers and its mistakes; what the adapter does with them is real. Its prompts are its stage directions.
+//!
+//! It is this test program, started again by the adapter to run [`main`] alone: a test's name, that a plain run ignores.
+
+use std::io::Write as _;
+use std::process::exit;
+
+use serde_json::{Value, json};
+
+const SESSION: &str = "fake-session";
+
+struct Fake {
+    lines: std::io::Lines<std::io::StdinLock<'static>>,
+    asked: u64,
+    cancelled: bool,
+    can: String,
+    introduced: String,
+}
+
+#[test]
+#[ignore = "the fake agent, which the adapter starts"]
+fn main() {
+    let can = std::env::var("FAKE_CAN").unwrap_or_default();
+    let mut fake =
+        Fake { lines: std::io::stdin().lines(), asked: 0, cancelled: false, can, introduced: String::new() };
+    while let Some(message) = fake.read() {
+        fake.take(&message);
+    }
+    exit(0);
+}
+
+impl Fake {
+    fn can(&self, what: &str) -> bool {
+        self.can.split(',').any(|can| can == what)
+    }
+
+    fn read(&mut self) -> Option<Value> {
+        self.lines.next().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+    }
+
+    fn write(message: &Value) {
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{message}").unwrap();
+        stdout.flush().unwrap();
+    }
+
+    fn update(update: &Value) {
+        Self::write(
+            &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION, "update": update}}),
+        );
+    }
+
+    fn say(text: &str) {
+        Self::update(
+            &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+        );
+    }
+
+    fn call(id: &str, status: &str) {
+        let update = json!({"sessionUpdate": "tool_call", "toolCallId": id, "name": "Bash", "kind": "execute",
+            "title": "touch x", "rawInput": {"command": "touch x"}, "status": status});
+        Self::update(&update);
+    }
+
+    fn result(id: &str, status: &str, output: &str) {
+        Self::update(
+            &json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status, "rawOutput": output}),
+        );
+    }
+
+    /// Asks the adapter, and takes what comes before the answer.
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        let mut params = params;
+        params["sessionId"] = SESSION.into();
+        Self::write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let message = self.read().unwrap_or_else(|| exit(0));
+            if message.get("method").is_none() && message["id"] == id {
+                return message
+                    .get("result")
+                    .cloned()
+                    .unwrap_or_else(|| json!({ "error": message["error"] }));
+            }
+            self.take(&message);
+        }
+    }
+
+    fn until_cancelled(&mut self) {
+        while !self.cancelled {
+            let message = self.read().unwrap_or_else(|| exit(0));
+            self.take(&message);
+        }
+    }
+
+    fn permission(&mut self, call: &str) -> String {
+        let answer = self.ask(
+            "session/request_permission",
+            json!({"toolCall": {"toolCallId": call, "title": "touch x", "kind": "execute"}, "options": [
+                {"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}]}),
+        );
+        let outcome = &answer["outcome"];
+        outcome["optionId"].as_str().or(outcome["outcome"].as_str()).unwrap().to_owned()
+    }
+
+    fn take(&mut self, message: &Value) {
+        let id = &message["id"];
+        let answer = |result: Value| Self::write(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        let params = &message["params"];
+        match message["method"].as_str() {
+            Some("initialize") => {
+                assert_eq!(params["clientCapabilities"]["fs"]["readTextFile"], true);
+                let steering = self.can("steer");
+                answer(json!({"protocolVersion": if self.can("v9") { 9 } else { 1 },
+                    "agentInfo": {"name": "fake", "version": "1"}, "authMethods": [{"id": "key", "name": "Key"}],
+                    "agentCapabilities": {"loadSession": self.can("load")},
+                    "_meta": {"steering": {"supported": steering}}}));
+            }
+            Some("session/new") if self.can("auth") => {
+                Self::write(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "Authentication required"}}),
+                );
+            }
+            Some("session/new") => answer(json!({"sessionId": SESSION, "configOptions": [
+                {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": "small",
+                 "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
+            Some("session/load") => {
+                assert_eq!(params["sessionId"], SESSION);
+                Self::say("words of the past");
+                Self::call("old", "completed");
+                answer(json!({}));
+            }
+            Some("session/set_config_option") => answer(json!({"configOptions": [
+                {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": params["value"],
+                 "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
+            Some("session/cancel") => self.cancelled = true,
+            Some("_session/steering") => {
+                Self::say(&format!("steered: {}", params["prompt"][0]["text"].as_str().unwrap()));
+                answer(json!({"outcome": "injected"}));
+                self.cancelled = true;
+            }
+            Some("session/prompt") => {
+                self.cancelled = false;
+                let texts: Vec<_> = params["prompt"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|b| b["text"].as_str().unwrap().to_owned())
+                    .collect();
+                if texts.len() > 1 {
+                    self.introduced = texts[0].clone();
+                }
+                let reason = self.play(texts.last().unwrap(), id);
+                if let Some(reason) = reason {
+                    answer(json!({"stopReason": reason}));
+                }
+                if reason == Some("cancelled") {
+                    // What a careless agent still says of a turn that is over.
+                    Self::say("late words");
+                    Self::call("late", "in_progress");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn play(&mut self, direction: &str, id: &Value) -> Option<&'static str> {
+        let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
+        match word {
+            "say" => Self::say(rest),
+            "introduction" => Self::say(&self.introduced.clone()),
+            "ask" => {
+                Self::call("c1", "pending");
+                let chosen = self.permission("c1");
+                Self::result("c1", if chosen == "yes" { "completed" } else { "failed" }, &chosen);
+                if chosen == "cancelled" {
+                    Self::say("the permission was cancelled");
+                    return Some("cancelled");
+                }
+            }
+            "hang" => {
+                Self::call("c2", "in_progress");
+                self.until_cancelled();
+                return Some("cancelled");
+            }
+            "work" => {
+                Self::say("working");
+                Self::call("c3", "in_progress");
+                self.until_cancelled();
+                Self::result("c3", "completed", "done");
+            }
+            "crash" => {
+                Self::call("c4", "in_progress");
+                eprintln!("my last words");
+                exit(3);
+            }
+            "huge" => {
+                Self::say(&"x".repeat(3 * 1024 * 1024));
+                Self::call("c5", "in_progress");
+                Self::result("c5", "completed", &"y".repeat(5 * 1024 * 1024));
+            }
+            "strange" => {
+                println!("a line that is no message");
+                Self::write(&json!({"jsonrpc": "2.0", "method": "_vendor/news", "params": {"a": 1}}));
+                Self::update(&json!({"sessionUpdate": "from_the_future", "what": "ever"}));
+                let answer = self.ask("_vendor/question", json!({}));
+                Self::say(&format!("refused {}", answer["error"]["code"]));
+            }
+            "files" => {
+                let outside = self.ask("fs/read_text_file", json!({"path": "/etc/hostname"}));
+                let written = self.ask("fs/write_text_file", json!({"path": rest, "content": "one\ntwo\n"}));
+                let read = self.ask("fs/read_text_file", json!({"path": rest, "line": 2}));
+                Self::say(&format!(
+                    "{} {} {}",
+                    outside.get("error").is_some(),
+                    written.get("error").is_none(),
+                    read["content"]
+                ));
+            }
+            "terminal" => {
+                let terminal = self.ask(
+                    "terminal/create",
+                    json!({"command": "/bin/sh", "args": ["-c", "echo out; exit 4"]}),
+                );
+                let id = terminal["terminalId"].clone();
+                let exit = self.ask("terminal/wait_for_exit", json!({ "terminalId": id }));
+                let update = json!({"sessionUpdate": "tool_call", "toolCallId": "c6", "name": "run", "status": "in_progress",
+                    "rawInput": {"command": "echo"}, "content": [{"type": "terminal", "terminalId": id}]});
+                Self::update(&update);
+                self.ask("terminal/release", json!({ "terminalId": id }));
+                Self::update(
+                    &json!({"sessionUpdate": "tool_call_update", "toolCallId": "c6", "status": "completed"}),
+                );
+                Self::say(&format!("exit {}", exit["exitCode"]));
+            }
+            "form" => {
+                let answer = self.ask("elicitation/create", json!({"mode": "form", "message": "How many?",
+                    "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer", "title": "Number"}}}}));
+                Self::say(&answer.to_string());
+            }
+            "fail" => {
+                Self::write(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
+                    "data": {"details": "the model said no"}}}),
+                );
+                return None;
+            }
+            "limit" => return Some("max_turn_requests"),
+            other => Self::say(&format!("unknown direction {other}")),
+        }
+        Some("end_turn")
+    }
+}

@@ -1,0 +1,167 @@
+//! What goes wrong with an agent, and what lies at the edge of the protocol.
+
+use nix::sys::signal::Signal;
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, fake, workspace};
+use crate::sidecar::message;
+
+async fn refused(options: Value) -> String {
+    let stage = Stage::empty().await;
+    let begin = stage.begin(options, false, Some("say x"), |_| {});
+    let refusal = stage.gateway.acknowledged(begin, "invalid").await;
+    refusal.body["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_driven_is_refused_with_one_sentence() {
+    for (options, says) in [
+        (json!({}), "PILOTHOUSE_ACP_CLAUDE"),
+        (json!({"command": "/nowhere/agent"}), "cannot be started"),
+        (json!({"command": "/bin/sh", "args": ["-c", "echo broken >&2; exit 7"]}), "broken"),
+        (fake("v9"), "version 9"),
+        (fake("auth"), "demands authentication"),
+    ] {
+        let sentence = refused(options).await;
+        assert!(sentence.contains(says) && !sentence.contains('\n'), "{sentence}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_in_a_turn_closes_its_calls_and_ends_the_conversation_with_its_last_words() {
+    let stage = Stage::playing("", "crash").await;
+    let end = stage.event("session_end").await;
+    assert_eq!(end["isError"], true);
+    assert!(end["message"].as_str().unwrap().contains("my last words"), "{end}");
+    let result = stage.event("tool_result").await;
+    assert_eq!((&result["isError"], result["toolCallId"].as_str()), (&true.into(), Some("c4")));
+    let id = stage.gateway.send(message("say x", MessagePriority::Queued));
+    stage.gateway.acknowledged(id, "no-agent").await;
+}
+
+#[tokio::test]
+async fn an_error_of_the_agent_ends_the_conversation_in_its_own_words() {
+    let stage = Stage::playing("", "fail").await;
+    let end = stage.event("session_end").await;
+    assert_eq!((&end["isError"], end["reason"].as_str()), (&true.into(), Some("prompt_failed")));
+    assert!(end["message"].as_str().unwrap().contains("the model said no"));
+}
+
+#[tokio::test]
+async fn the_limit_of_its_requests_is_an_outcome_of_the_turn() {
+    let stage = Stage::playing("", "limit").await;
+    assert_eq!(stage.event("turn_completed").await["outcome"], "max_iterations");
+}
+
+#[tokio::test]
+async fn what_nobody_knows_disturbs_nothing() {
+    let stage = Stage::playing("", "strange").await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    assert!(story.iter().any(|s| s == "assistant_message text refused -32601"), "{story:#?}");
+    assert_eq!(story.iter().filter(|s| s.starts_with("notice unknown_from_the_future")).count(), 1);
+    assert!(story.iter().any(|s| s.contains("a line that is no message")));
+}
+
+#[tokio::test]
+async fn huge_words_and_outputs_arrive_whole() {
+    let stage = Stage::playing("", "huge").await;
+    stage.gateway.sees("turn_completed").await;
+    let said: u64 = stage
+        .gateway
+        .delivered()
+        .iter()
+        .filter(|e| e.kind() == "assistant_message")
+        .map(|e| size(&e.body["content"]["text"]))
+        .sum();
+    assert_eq!(said, 3 * 1024 * 1024);
+    assert_eq!(size(&stage.event("tool_result").await["content"]), 5 * 1024 * 1024);
+}
+
+/// The size of a content, here or in a blob.
+fn size(content: &Value) -> u64 {
+    content.as_str().map_or_else(|| content["size"].as_u64().unwrap_or(0), |text| text.len() as u64)
+}
+
+#[tokio::test]
+async fn files_and_commands_stay_inside_and_what_a_command_printed_is_the_calls_result() {
+    let stage = Stage::playing("", "files notes/a.txt").await;
+    stage.gateway.sees("turn_completed").await;
+    assert!(
+        stage.told().iter().any(|s| s == "assistant_message text true true \"two\\n\""),
+        "{:#?}",
+        stage.told()
+    );
+    assert_eq!(std::fs::read_to_string(workspace(&stage.folders).join("notes/a.txt")).unwrap(), "one\ntwo\n");
+    stage.gateway.send(message("terminal", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(stage.event("tool_result").await["content"], "out\n");
+    assert!(stage.told().iter().any(|s| s == "assistant_message text exit 4"));
+}
+
+#[tokio::test]
+async fn the_conversation_is_taken_up_after_a_kill_and_its_past_is_not_told_again() {
+    let stage = Stage::playing("load", "say before").await;
+    stage.gateway.sees("turn_completed").await;
+    let stage = stage.next_run().await;
+    stage.begin(fake("load"), true, Some("say after"), |_| {});
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(!story.iter().any(|s| s.contains("past") || s.starts_with("tool_result")), "{story:#?}");
+    assert!(story.iter().any(|s| s == "assistant_message text after"));
+    assert_eq!(stage.event("notice agent_connected").await["detail"]["conversationTakenUp"], true);
+    // An agent that cannot do it begins anew, and says so.
+    let stage = stage.next_run().await;
+    stage.begin(fake(""), true, Some("say anew"), |_| {});
+    stage.gateway.sees("turn_completed").await;
+    assert!(stage.told().iter().any(|s| s.starts_with("notice conversation_lost")));
+}
+
+#[tokio::test]
+async fn instructions_are_read_before_the_first_words_and_only_then() {
+    let stage = Stage::empty().await;
+    stage.begin(fake("load"), false, Some("introduction"), |begin| {
+        begin.config.composed_system_prompt = "Be brief.".into();
+    });
+    stage.gateway.sees("turn_completed").await;
+    let said = stage.event("assistant_message text").await;
+    assert!(said["content"]["text"].as_str().unwrap().ends_with("Be brief."));
+    let stage = stage.next_run().await;
+    stage.begin(fake("load"), true, Some("introduction"), |begin| {
+        begin.config.composed_system_prompt = "Be brief.".into();
+    });
+    stage.gateway.sees("turn_completed").await;
+    assert!(!stage.told().iter().any(|s| s.contains("Be brief")));
+}
+
+#[tokio::test]
+async fn a_stop_or_a_killed_sidecar_leaves_no_agent_behind() {
+    for signal in [None, Some(Signal::SIGKILL)] {
+        let stage = Stage::playing("", "hang").await;
+        stage.gateway.sees("assistant_message tool Bash").await;
+        let agents = children(stage.sidecar.pid());
+        assert!(!agents.is_empty());
+        match signal {
+            None => {
+                let stop = stage.gateway.send(Command::Stop {});
+                stage.gateway.acknowledged(stop, "done").await;
+            }
+            Some(signal) => stage.sidecar.signal(signal),
+        }
+        let gone = |pid: &u32| !matches!(state(*pid), Some(state) if state != 'Z');
+        stage.gateway.until("the agent is gone", |_| agents.iter().all(gone).then_some(())).await;
+    }
+}
+
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}

@@ -1,0 +1,115 @@
+//! The `acp` adapter: the real program with a fake agent ([`agent`]), and with a real one where it is installed ([`real`]).
+
+mod agent;
+mod edges;
+mod owner;
+mod real;
+
+use pilothouse_domain::CommandId;
+use pilothouse_wire::Command;
+use pilothouse_wire::command::Begin;
+use serde_json::{Value, json};
+
+use crate::gateway::Gateway;
+use crate::sidecar::{Folders, Sidecar, config};
+
+/// A sidecar that drives an ACP agent.
+pub(crate) struct Stage {
+    pub(crate) gateway: Gateway,
+    pub(crate) folders: Folders,
+    pub(crate) sidecar: Sidecar,
+}
+
+/// The launch file of a run that drives an ACP agent.
+fn launch(gateway: &Gateway, folders: &Folders) {
+    let mut launch = folders.launch(gateway, 60.0);
+    launch.request.adapter = "acp".into();
+    launch.request.working_directory = workspace(folders).to_str().unwrap().into();
+    std::fs::create_dir_all(&launch.request.working_directory).unwrap();
+    std::fs::write(folders.run().join("launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
+}
+
+pub(crate) fn workspace(folders: &Folders) -> std::path::PathBuf {
+    folders.root().join("workspace")
+}
+
+/// Options that start the fake agent with these abilities.
+fn fake(can: &str) -> Value {
+    let program = std::env::current_exe().unwrap();
+    json!({
+        "command": program,
+        "args": ["--exact", "acp::agent::main", "--ignored", "--nocapture", "--test-threads=1"],
+        "env": { "FAKE_CAN": can, "FAKE_API_KEY": "sk-fake-0123456789" }
+    })
+}
+
+impl Stage {
+    /// A sidecar without a command yet.
+    pub(crate) async fn empty() -> Self {
+        let gateway = Gateway::start().await;
+        let folders = Folders::new(&gateway);
+        launch(&gateway, &folders);
+        let sidecar = folders.start();
+        Self { gateway, folders, sidecar }
+    }
+
+    /// A sidecar whose fake agent begins with `prompt`.
+    async fn playing(can: &str, prompt: &str) -> Self {
+        let stage = Self::empty().await;
+        stage.begin(fake(can), false, Some(prompt), |_| {});
+        stage
+    }
+
+    /// Sends `begin`.
+    pub(crate) fn begin(
+        &self,
+        options: Value,
+        resume_conversation: bool,
+        prompt: Option<&str>,
+        change: impl FnOnce(&mut Begin),
+    ) -> CommandId {
+        let mut config = config(options);
+        config.model_id = "default".into();
+        let mut begin =
+            Begin { config, resume_conversation, prompt: prompt.map(Into::into), allowance_usd: None };
+        change(&mut begin);
+        self.gateway.send(Command::Begin(Box::new(begin)))
+    }
+
+    /// What was told, but for the log and for what the agent turned out to be.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let mut story = self.gateway.story();
+        story.retain(|s| {
+            ![
+                "log_chunk",
+                "sidecar_ready",
+                "begin_ack",
+                "notice agent_connected",
+                "agent_settings",
+                "heartbeat",
+            ]
+            .iter()
+            .any(|left_out| s.starts_with(left_out))
+        });
+        story
+    }
+
+    /// The session's next run, on a gateway of its own.
+    pub(crate) async fn next_run(self) -> Self {
+        let Self { gateway, folders, sidecar } = self;
+        sidecar.signal(nix::sys::signal::Signal::SIGKILL);
+        sidecar.ended().await;
+        drop(gateway);
+        let gateway = Gateway::start().await;
+        folders.next_run(&gateway);
+        launch(&gateway, &folders);
+        let sidecar = folders.start();
+        Self { gateway, folders, sidecar }
+    }
+
+    /// The first event of this kind, whole.
+    pub(crate) async fn event(&self, short: &str) -> Value {
+        let at = self.gateway.sees(short).await;
+        self.gateway.delivered()[at].body.clone()
+    }
+}

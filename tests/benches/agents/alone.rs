@@ -1,0 +1,27 @@
+//! The agent as a process of its own, without sidecar and control plane: this program again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pilothouse_agent::model::genai::GenaiModel;
+use pilothouse_agent::session::{AgentSession, PromptOptions, SessionConfig, Start};
+
+use crate::in_process;
+
+/// Names the folder that it works in, and says that this process is the agent.
+pub(crate) const FOLDER: &str = "PILOTHOUSE_BENCH_AGENT";
+/// Names the model server.
+pub(crate) const MODELS: &str = "PILOTHOUSE_BENCH_MODELS";
+
+/// Takes one prompt.
+pub(crate) fn agent(folder: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let registry = Arc::new(in_process::registry(std::env::var(MODELS).ok()));
+        let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+        let mut config = SessionConfig::new(folder, folder.join("sessions"), model, registry);
+        config.model = Some("scripted/scripted-1".into());
+        let (session, _events) = AgentSession::open(config, Start::New { parent: None }).unwrap();
+        session.prompt("say hello", PromptOptions::default()).await.unwrap();
+    });
+}

@@ -1,0 +1,53 @@
+//! Benches of agents: the native loop, its start, its memory, steering, and the stream of tokens. Prints figures; asserts
+//! nothing but that the work was done.
+//!
+//! `cargo bench -p pilothouse-tests --bench agents [-- loop start memory steering tokens]`
+//!
+//! The model is a script in this process, on loopback: what is measured is everything but the model. They need the programs:
+//! `cargo build --workspace --bins`.
+
+// A bench stops at the first thing that is wrong, and prints ratios of counts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+
+mod alone;
+mod figures;
+mod gateway;
+mod in_process;
+mod live;
+mod sidecars;
+
+use std::pin::Pin;
+
+type Part = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+
+fn main() {
+    if let Ok(folder) = std::env::var(alone::FOLDER) {
+        return alone::agent(folder.as_ref());
+    }
+    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("agents, {cores} cores, {}", if cfg!(debug_assertions) { "dev build" } else { "bench build" });
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let parts: [(&str, Part); 5] = [
+        ("loop", || Box::pin(in_process::turns())),
+        ("start", || Box::pin(sidecars::start())),
+        ("memory", || Box::pin(sidecars::memory())),
+        ("steering", || Box::pin(live::steering())),
+        ("tokens", || Box::pin(live::tokens())),
+    ];
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for (name, part) in parts {
+        if named.is_empty() || named.iter().any(|n| n == name) {
+            runtime.block_on(part());
+        }
+    }
+}

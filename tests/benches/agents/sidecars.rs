@@ -1,0 +1,105 @@
+//! A sidecar with the native agent: how soon it asks its model, and how much memory it takes.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pilothouse_model_server::{ModelServer, Outcome, Script};
+use serde_json::json;
+
+use crate::alone;
+use crate::figures::{self, figure, times};
+use crate::gateway::{Stage, always};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often something is started.
+const STARTS: usize = 20;
+
+async fn soon<T>(stage: Option<&Stage>, future: impl Future<Output = T>) -> T {
+    let Ok(value) = tokio::time::timeout(PATIENCE, future).await else {
+        panic!("it did not happen in time\n{}", stage.map(Stage::logged).unwrap_or_default());
+    };
+    value
+}
+
+/// From the start of a process to the first request to its model.
+pub(crate) async fn start() {
+    let script = Script::from_value(always(&json!({ "text": "Hello." }))).unwrap();
+    let mut agents = Vec::new();
+    for _ in 0..STARTS {
+        let server = ModelServer::start(script.clone()).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let begun = Instant::now();
+        let mut agent = Command::new(std::env::current_exe().unwrap())
+            .env(alone::FOLDER, folder.path())
+            .env(alone::MODELS, format!("{}/v1/", server.base_url()))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let asked = soon(None, server.wait_for(1)).await;
+        agents.push(asked[0].received - begun);
+        agent.wait().unwrap();
+    }
+    times("start: the agent alone, exec to its first model request", agents);
+
+    let mut sidecars = Vec::new();
+    for _ in 0..STARTS {
+        let server = ModelServer::start(script.clone()).await.unwrap();
+        let stage = Stage::new(server.base_url(), Some("say hello")).await;
+        let begun = Instant::now();
+        let sidecar = stage.sidecar();
+        let asked = soon(Some(&stage), server.wait_for(1)).await;
+        sidecars.push(asked[0].received - begun);
+        drop(sidecar);
+    }
+    times("start: sidecar with `begin` there, exec to model request", sidecars);
+}
+
+/// What a sidecar takes of memory: before its first turn, in a turn, and after a long one.
+pub(crate) async fn memory() {
+    let text = "word ".repeat(2000);
+    let script = json!({ "conversations": [{ "steps": [
+        { "text": "I look around.", "tools": [{ "name": "bash", "input": { "command": "seq 1 20000" } }] },
+        { "text": text, "waitInside": "go on" },
+    ] }] });
+    let server = ModelServer::start(Script::from_value(script).unwrap()).await.unwrap();
+    let idle = Stage::new(server.base_url(), None).await;
+    let sidecar = idle.sidecar();
+    soon(Some(&idle), async {
+        while idle.events() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    // Nothing tells that it has nothing more to do; it has waited for a command for a while then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    figure(
+        "memory: sidecar with the native agent, idle",
+        format!("{:.1} MB", figures::memory(sidecar.pid(), "VmRSS")),
+    );
+    drop(sidecar);
+
+    let stage = Stage::new(server.base_url(), Some("look around")).await;
+    let sidecar = stage.sidecar();
+    soon(Some(&stage), server.wait_for(2)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    figure(
+        "memory: the same in a turn, an answer on its way",
+        format!("{:.1} MB", figures::memory(sidecar.pid(), "VmRSS")),
+    );
+    server.open("go on");
+    soon(
+        Some(&stage),
+        server.wait_until(|all| all.iter().filter(|r| r.outcome == Outcome::Sent).count() == 2),
+    )
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    figure(
+        "memory: the same after that turn; its peak",
+        format!(
+            "{:.1} MB; {:.1} MB",
+            figures::memory(sidecar.pid(), "VmRSS"),
+            figures::memory(sidecar.pid(), "VmHWM")
+        ),
+    );
+}
