@@ -9,6 +9,7 @@
 mod adjust;
 mod agent_api;
 mod agents_native;
+mod agents_claude;
 mod auto_continue;
 mod bodies;
 mod chains;
