@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agent_api;
+mod agents_acp;
 mod auto_continue;
 mod bodies;
 mod chains;

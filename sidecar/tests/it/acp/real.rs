@@ -13,7 +13,8 @@ use crate::sidecar::message;
 /// The program, if there is one: `PILOTHOUSE_ACP_CLAUDE`, or what `tests/agents` installs.
 fn program() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_ACP_CLAUDE").map(PathBuf::from);
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude-agent-acp");
+    let installed =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude-agent-acp");
     let found = named.into_iter().chain([installed]).find(|path| path.exists());
     if found.is_none() {
         println!("not tested: claude-agent-acp is not installed; `tests/agents` installs it");
@@ -60,7 +61,8 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
     let Some(program) = program() else { return };
     let steps = [
         bash("touch asked-for"),
-        Step::text("Now something long.").and_tool("Bash", json!({"command": "sleep 300", "description": "Wait"})),
+        Step::text("Now something long.")
+            .and_tool("Bash", json!({"command": "sleep 300", "description": "Wait"})),
         Step::text("I go on after that."),
         Step::text("I remember."),
     ];
@@ -72,9 +74,13 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
         let nth = stage.told().iter().filter(|s| s.starts_with("question_asked")).count() + 1;
         let at = stage.gateway.sees_nth("question_asked", nth).await;
         let asked = stage.gateway.delivered()[at].body.clone();
-        let allow = asked["questions"][0]["options"].as_array().unwrap().iter().map(|o| o["label"].as_str().unwrap());
+        let allow =
+            asked["questions"][0]["options"].as_array().unwrap().iter().map(|o| o["label"].as_str().unwrap());
         let label = allow.filter(|label| !label.contains("lways")).next().unwrap().to_owned();
-        let answers = vec![Answer { question: asked["questions"][0]["question"].as_str().unwrap().into(), answer: label }];
+        let answers = vec![Answer {
+            question: asked["questions"][0]["question"].as_str().unwrap().into(),
+            answer: label,
+        }];
         let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
         let id = stage.gateway.send(Command::Answer { request_id, answers });
         stage.gateway.acknowledged(id, "done").await;
@@ -97,7 +103,10 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
     stage.gateway.sees("turn_completed").await;
     let story = stage.told();
     assert!(story.iter().any(|s| s.contains("I remember.")), "{story:#?}");
-    assert!(!story.iter().any(|s| s.contains("something long") || s.starts_with("tool_result")), "{story:#?}");
+    assert!(
+        !story.iter().any(|s| s.contains("something long") || s.starts_with("tool_result")),
+        "{story:#?}"
+    );
     let last = model.prompts().last().unwrap().text();
     assert!(last.contains("heliotrope"), "the model hears of the earlier run");
 }
