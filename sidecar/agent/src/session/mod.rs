@@ -191,7 +191,7 @@ impl AgentSession {
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {
         let (run, due) = {
             let mut state = self.shared.state();
-            let last = for_model(&state.tree.context().messages).pop();
+            let last = for_model(state.tree.context().messages).pop();
             let due = matches!(last, Some(AgentMessage::User(_) | AgentMessage::ToolResult(_)));
             if !due && !state.waits() {
                 return Err(SessionError::NothingToDo);

@@ -97,13 +97,19 @@ impl Reading {
                 return None;
             }
             let delta = reading.next().await;
-            reading.over = !matches!(delta, Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_)));
+            reading.over = !matches!(
+                delta,
+                Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) | Delta::Usage(_))
+            );
             Some((delta, reading))
         })
     }
 
     async fn next(&mut self) -> Result<Delta, ModelError> {
         loop {
+            if let Some(usage) = self.frames.begun() {
+                return Ok(Delta::Usage(usage));
+            }
             let event = match self.chat.next().await {
                 None => return Err(failure::broken("the answer ended before it was complete")),
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
