@@ -153,7 +153,9 @@ pub fn http_functions() -> Vec<HttpFunction> {
     use api::messages::{ClearedQueue, EnqueuedMessage, QueueView};
     use api::operations::{DeadLettersView, RedriveAnswer};
     use api::pool::PoolView;
-    use api::records::{ActivityView, LogChunkView, MessageView, RawEventView, ToolCallView};
+    use api::records::{
+        ActivityView, DeliverablesView, LogChunkView, MessageView, RawEventView, ToolCallView,
+    };
     use api::sessions::{SessionMetricsView, SessionSummary, SessionView, StartedSession, SubAgentView};
     use api::skills::{ProposedConsolidation, RecordedPill, SkillSummary, SkillView};
     use api::templates::{EventAnswer, TemplateSummary, TemplateView};
@@ -173,6 +175,12 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> api::Page<SessionSummary>, sessions::history::handle;
         "sessions-get" Owner GET "/api/agents/sessions/{id}" "A session in full" QUERY,
             [200] -> SessionView, sessions::get::handle;
+        "sessions-adjust" Owner PATCH "/api/agents/sessions/{id}" "Change the model of a session, or how deeply its agent thinks" COMMAND,
+            in sessions::adjust::AdjustSession, [200, 202] -> SessionView, sessions::adjust::handle;
+        "sessions-compact" Owner POST "/api/agents/sessions/{id}/compact" "Have the agent summarise its conversation" COMMAND,
+            in sessions::compact::Compact, [202] -> SessionView, sessions::compact::handle;
+        "sessions-fork" Owner POST "/api/agents/sessions/{id}/fork" "Have the agent go back to before a turn" COMMAND,
+            in sessions::fork::Fork, [202] -> SessionView, sessions::fork::handle;
         "sessions-interrupt" Owner POST "/api/agents/sessions/{id}/interrupt" "End the turn of a running session" COMMAND,
             in sessions::interrupt::Interrupt, [200, 202] -> SessionView, sessions::interrupt::handle;
         "sessions-pause" Owner POST "/api/agents/sessions/{id}/pause" "Suspend a running session" COMMAND,
@@ -263,6 +271,8 @@ pub fn http_functions() -> Vec<HttpFunction> {
             [200] -> pilothouse_domain::value::SessionTaskList, records::task_list::handle;
         "records-plan" Owner GET "/api/agents/sessions/{id}/plan" "The agent's plan" QUERY,
             [200] -> pilothouse_domain::value::SessionPlan, records::plan::handle;
+        "records-deliverables" Owner GET "/api/agents/sessions/{id}/deliverables" "What the agent is to deliver, and where each stands" QUERY,
+            [200] -> DeliverablesView, records::deliverables::handle;
         "records-blob" Owner GET "/api/agents/sessions/{id}/blobs/{sha256}" "The whole of what was cut" BLOB,
             [200, 303], records::blob::handle;
         "records-events" Owner GET "/api/agents/sessions/{id}/events" ? &["limit", "cursor", "from", "run"]; "The raw events of a session, from any sequence" QUERY,

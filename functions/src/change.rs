@@ -162,8 +162,10 @@ impl Answer {
     /// A session after a command: 202 while a sidecar has yet to act, 200 otherwise.
     pub fn session(conversation: &Conversation) -> Result<Self, Problem> {
         let session = &conversation.session;
-        let under_way =
-            session.status().is_intermediate() || session.cancel_accepted() || session.reload().is_some();
+        let under_way = session.status().is_intermediate()
+            || session.cancel_accepted()
+            || session.reload().is_some()
+            || session.adjustments().next().is_some();
         let status = if under_way { StatusCode::ACCEPTED } else { StatusCode::OK };
         Self::new(status, Some(session.control_version()), &SessionView::of(session))
     }

@@ -31,6 +31,7 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     }
     Ok(AgentSessionConfig {
         model_id: session.model_id().as_str().to_owned(),
+        thinking_level: settings.thinking_level,
         composed_system_prompt: composition.system_prompt,
         allowed_tools: composition.allowed_tools,
         custom_tools: composition.custom_tools,

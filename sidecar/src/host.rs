@@ -314,6 +314,7 @@ mod tests {
     fn begin() -> Command {
         let config = AgentSessionConfig {
             model_id: "m".into(),
+            thinking_level: None,
             composed_system_prompt: String::new(),
             allowed_tools: vec![],
             custom_tools: vec![],

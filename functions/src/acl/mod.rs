@@ -3,12 +3,16 @@
 //!
 //! A mapping is a pure function. What an agent sends is normalised and cut here, never refused (ruling 6).
 
+pub mod adjust_ack;
+pub mod agent_settings;
 pub mod answer_ack;
 pub mod assistant_message;
 pub mod begin_ack;
+pub mod budget_exceeded;
 pub mod command_refused;
 pub mod context_exhausted;
 pub mod context_nearing_limit;
+pub mod deliverables;
 pub mod handoff_document;
 pub mod interrupt_ack;
 pub mod log_chunk;
@@ -16,6 +20,7 @@ pub mod message_ack;
 pub mod notice;
 pub mod pause_ack;
 pub mod question_asked;
+pub mod quota_exceeded;
 pub mod reload_config_ack;
 pub mod resume_ack;
 pub mod session_end;
@@ -142,7 +147,9 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
             command_refused::map(*command_id, code, message)
         }
         RawEvent::TurnStarted { turn_id, message_id } => turn_started::map(turn_id, *message_id),
-        RawEvent::TurnCompleted { turn_id, output, .. } => turn_completed::map(turn_id, output.as_ref()),
+        RawEvent::TurnCompleted { turn_id, output, outcome } => {
+            turn_completed::map(turn_id, output.as_ref(), *outcome)
+        }
         RawEvent::TaskList { tasks } => task_list::map(tasks, now),
         RawEvent::SubagentStarted { subagent_id, model_id, objective, .. } => {
             subagent_started::map(subagent_id, model_id.as_deref(), objective, now)
@@ -153,11 +160,13 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::LogChunk { .. } => log_chunk::map(),
         RawEvent::Notice { name, summary, .. } => notice::map(name, summary, now),
         RawEvent::QuestionAsked { request_id, questions } => question_asked::map(request_id, questions),
-        RawEvent::AdjustAck(_)
-        | RawEvent::AgentSettings { .. }
-        | RawEvent::BudgetExceeded { .. }
-        | RawEvent::QuotaExceeded { .. }
-        | RawEvent::Deliverables { .. } => Mapping::to(AgentFact::Noted),
+        RawEvent::AdjustAck(ack) => adjust_ack::map(*ack),
+        RawEvent::AgentSettings { model_id, thinking_level, available_models } => {
+            agent_settings::map(model_id, *thinking_level, available_models)
+        }
+        RawEvent::BudgetExceeded { needed_usd, .. } => budget_exceeded::map(needed_usd),
+        RawEvent::QuotaExceeded { message, reset_at } => quota_exceeded::map(message.as_deref(), *reset_at),
+        RawEvent::Deliverables { deliverables } => deliverables::map(deliverables),
         RawEvent::Heartbeat {} | RawEvent::RunExited(_) => return None,
     })
 }

@@ -2,11 +2,11 @@
 
 use pilothouse_domain::TurnId;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::SessionOutput;
+use pilothouse_domain::value::{SessionOutcome, SessionOutput};
 
 use super::Mapping;
 
-/// Running → Idle, with output to review or without.
-pub fn map(turn: &TurnId, output: Option<&SessionOutput>) -> Mapping {
-    Mapping::to(AgentFact::TurnCompleted { turn: turn.clone(), output: output.cloned() })
+/// Running → Idle, with output to review or without; an error fails the session (ruling 39).
+pub fn map(turn: &TurnId, output: Option<&SessionOutput>, outcome: SessionOutcome) -> Mapping {
+    Mapping::to(AgentFact::TurnCompleted { turn: turn.clone(), output: output.cloned(), outcome })
 }

@@ -1,6 +1,8 @@
 //! What stands in the journal, over the API: activity, messages, tool calls, logs.
 
-use pilothouse_domain::value::{ActivityItem, AgentMessageSource, ToolCallStatus};
+use pilothouse_domain::value::{
+    ActivityItem, AgentMessageSource, DeliverableCounts, DeliverableState, ToolCallStatus,
+};
 use pilothouse_domain::{MessageId, RunId, SubAgentId, Timestamp, ToolCallId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,4 +160,31 @@ pub enum RawEventOutcome {
     Ignored,
     /// It could not be read and was set aside (ruling 9).
     Quarantined,
+}
+
+/// The deliverables of a session (S4).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliverablesView {
+    /// How many stand where.
+    #[serde(flatten)]
+    pub counts: DeliverableCounts,
+    /// When the latest list was taken in.
+    pub updated_at: Timestamp,
+    /// In the order in which they were created.
+    pub deliverables: Vec<DeliverableView>,
+}
+
+/// A verifiable piece of work (S4 `Deliverable`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliverableView {
+    /// Its id, such as `DL-001`.
+    pub id: String,
+    /// What it is.
+    pub description: String,
+    /// What must hold for it to be passed.
+    pub acceptance_criteria: Vec<String>,
+    /// Where it stands: `pending`, `passed` or `blocked`.
+    pub status: DeliverableState,
 }

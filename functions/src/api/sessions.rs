@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::session::{
-    AgentSession, AgentSessionStatus, Failure, PendingRequest, RecordedOutput, RunCause, RunPhase, Turn,
+    AgentSession, AgentSessionStatus, Failure, PausedReason, PendingRequest, RecordedOutput, RunCause,
+    RunPhase, Turn,
 };
 use pilothouse_domain::value::{
-    AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot, ExecutionMode, RecordedHandoff,
-    SessionPlan, SessionTaskList, TokenUsage,
+    Adjustment, AgentSettings, AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot,
+    DeliverableCounts, ExecutionMode, RecordedHandoff, SessionOutcome, SessionPlan, SessionTaskList,
+    TokenUsage,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, OutputId, RunId, SessionChainId, Timestamp, Usd, UserId,
@@ -83,6 +85,24 @@ pub struct SessionView {
     pub queued_reason: Option<String>,
     /// A cancellation waits for another request to resolve.
     pub cancel_accepted: bool,
+    /// Why it is Paused, or is about to be: `owner`, `budget-exhausted`, `quota-exceeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_reason: Option<PausedReason>,
+    /// The plan that pays for the agent is used up (ruling 39).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaView>,
+    /// What its agent works with, as it told last; before that, what it is to begin with.
+    #[serde(default)]
+    pub agent_settings: AgentSettings,
+    /// Changes of how the agent works that it has yet to make, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adjustments: Vec<AdjustmentView>,
+    /// How its last turn ended (S4 `SessionOutcome`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_outcome: Option<SessionOutcome>,
+    /// How many of its deliverables stand where; none where its agent told of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliverables: Option<DeliverableCounts>,
     /// Its money.
     pub budget: BudgetView,
     /// What it used.
@@ -136,6 +156,29 @@ pub struct SessionView {
     pub cursor: String,
 }
 
+/// A plan that is used up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaView {
+    /// The runtime's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the session goes on by itself, where the runtime said; none: its owner resumes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_at: Option<Timestamp>,
+}
+
+/// A change that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdjustmentView {
+    /// What changes.
+    #[serde(flatten)]
+    pub adjustment: Adjustment,
+    /// Whether it takes longer than it should.
+    pub late: bool,
+}
+
 /// A run over the API.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -175,8 +218,11 @@ pub struct BudgetView {
     pub overshoot_usd: Usd,
     /// Spend in percent of the cap.
     pub percent_used: String,
-    /// Whether the cap is reached.
+    /// Whether nothing more is spent: the cap is reached, or the next model call could pass it (ruling 32).
     pub exhausted: bool,
+    /// The most dollars that the current run may spend from its beginning on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_usd: Option<Usd>,
 }
 
 /// Metrics over the API (S0 8.5).
@@ -381,6 +427,20 @@ impl SessionView {
             validating: session.is_validating(),
             queued_reason,
             cancel_accepted: session.cancel_accepted(),
+            paused_reason: session.paused_reason(),
+            quota: session
+                .quota()
+                .map(|quota| QuotaView { message: quota.message.clone(), reset_at: quota.reset_at }),
+            agent_settings: session.agent_settings(),
+            adjustments: session
+                .adjustments()
+                .map(|pending| AdjustmentView {
+                    adjustment: pending.adjustment.clone(),
+                    late: pending.order.late,
+                })
+                .collect(),
+            last_outcome: session.last_outcome(),
+            deliverables: session.deliverables().map(|recorded| recorded.counts),
             budget: BudgetView::of(session),
             metrics: MetricsView::of(session),
             auto_continue_config: session.auto_continue().cloned(),
@@ -425,6 +485,7 @@ impl BudgetView {
             overshoot_usd: budget.overshoot_usd(),
             percent_used: budget.percent_used().to_string(),
             exhausted: budget.exhausted(),
+            allowance_usd: session.allowance_usd(),
         }
     }
 }

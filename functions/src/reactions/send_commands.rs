@@ -6,6 +6,7 @@ use pilothouse_broker::{Outgoing, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::{Decision, LifecycleCommand};
+use pilothouse_domain::value::Adjustment;
 use pilothouse_domain::{
     AgentSession, CommandRef, DomainEvent, EnvelopeId, IdSource, RunId, StopMode, ToolCallId,
 };
@@ -28,6 +29,7 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
         | E::ResumeRequested { command }
         | E::CancelRequested { command }
         | E::ReloadRequested { command }
+        | E::AdjustmentRequested { command, .. }
         | E::InputReceived { command, .. }
         | E::PlanApproved { command, .. }
         | E::PlanRejected { command, .. } => *command,
@@ -36,6 +38,7 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
         | E::RunReady { command }
         | E::RunStopOrdered { command, mode: StopMode::Graceful }
         | E::CommandReissued { command, .. }
+        | E::AllowanceChanged { command, .. }
         | E::ReplayRequested { command, .. } => Some(*command),
         _ => None,
     }
@@ -115,6 +118,12 @@ async fn command(
                 answer(request, decision)
             }
             LifecycleCommand::Validate => return Ok(validation(session)),
+            LifecycleCommand::Adjust => {
+                // Not there any more: it was done, or another allowance took its place.
+                let pending = ordered(event).and_then(|order| session.pending_adjustment(order.command_id));
+                let Some(adjustment) = pending else { return Ok(None) };
+                Command::Adjust { adjustment: adjustment.clone() }
+            }
         },
         E::InputReceived { request_id, answers, .. } => {
             answer(request_id, &Decision::Answered(answers.clone()))
@@ -123,6 +132,10 @@ async fn command(
         E::PlanRejected { request_id, feedback, .. } => {
             answer(request_id, &Decision::Rejected(feedback.clone()))
         }
+        E::AdjustmentRequested { adjustment, .. } => Command::Adjust { adjustment: adjustment.clone() },
+        E::AllowanceChanged { allowance_usd, .. } => Command::Adjust {
+            adjustment: Adjustment::SetAllowance { allowance_usd: Some(allowance_usd.to_string()) },
+        },
         E::ValidationRequested { .. } => return Ok(validation(session)),
         E::MessageDispatched { message_id, .. } => {
             // Not there any more: it was delivered by an earlier sending.
@@ -170,7 +183,7 @@ async fn begin(app: &App, session: &AgentSession) -> Result<Command, Problem> {
         config: config::composed(app, session).await?,
         resume_conversation: opening.resume_conversation,
         prompt: opening.prompt,
-        allowance_usd: None,
+        allowance_usd: session.allowance_usd().map(|allowance| allowance.to_string()),
     })))
 }
 

@@ -1,12 +1,15 @@
 //! Sessions: commands and queries of their owners (S0 8.9).
 
+pub mod adjust;
 pub mod approve;
 mod attach;
 pub mod budget;
 pub mod cancel;
 pub mod close;
+pub mod compact;
 pub mod disable_skill;
 pub mod enable_skill;
+pub mod fork;
 pub mod get;
 pub mod history;
 pub mod interrupt;

@@ -6,7 +6,9 @@ use axum::extract::State;
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_domain::template::SessionOrder;
 use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use pilothouse_domain::value::{
+    AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget, ThinkingLevel,
+};
 use pilothouse_domain::{AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
 use pilothouse_wire::coverage::CoveragePattern;
 use schemars::JsonSchema;
@@ -50,6 +52,9 @@ pub struct StartSession {
     /// Its model. Default: `default`, the adapter's own.
     #[deserr(default, try_from(Option<String>) = maybe -> pilothouse_domain::text::InvalidText)]
     pub model_id: Option<ModelId>,
+    /// How deeply it thinks: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: as the adapter has it.
+    #[deserr(default, try_from(Option<Value>) = maybe_by_serde -> Said)]
+    pub thinking_level: Option<ThinkingLevel>,
     /// The adapter that drives it. Default: `script`.
     #[deserr(default, try_from(Option<String>) = maybe -> pilothouse_domain::text::InvalidText)]
     pub adapter: Option<AdapterName>,
@@ -209,6 +214,7 @@ impl StartSession {
             objective: self.objective.clone(),
             name: self.name.clone(),
             model_id: self.model_id.clone(),
+            thinking_level: self.thinking_level,
             budget_cap_usd: self.budget_cap_usd,
             warn_at_percent: self.warn_at_percent,
             skill_ids: self.skill_ids.clone(),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::journal::JournalEntry;
+use crate::journal::{JournalEntry, budget_exhausted, quota_exceeded};
 use crate::template::ScheduleSkip;
 use crate::{AgentSessionId, DomainEvent, EventId, OwnedEntry, Timestamp, UserId};
 
@@ -52,6 +52,8 @@ pub enum NotificationKind {
     BudgetWarning,
     /// All of it is.
     BudgetExhausted,
+    /// The plan that pays for the agent is used up (ruling 39).
+    QuotaExceeded,
     /// The context window is full.
     ContextExhausted,
     /// The agent acted although it had been stopped (ruling 15).
@@ -212,6 +214,9 @@ announced_events! {
     Retried = "AgentSessionRetriedEvent",
     BudgetWarning = "SessionBudgetWarningEvent",
     BudgetExhausted = "SessionBudgetExhaustedEvent",
+    QuotaExceeded = "SessionQuotaExceededEvent",
+    Adjusted = "SessionAdjustedEvent",
+    DeliverablesChanged = "SessionDeliverablesChangedEvent",
     ContextNearingLimit = "ContextNearingLimitEvent",
     ContextExhausted = "ContextExhaustedEvent",
     VoluntaryHandoff = "SessionVoluntaryHandoffEvent",
@@ -284,8 +289,11 @@ pub fn notice(event: &DomainEvent) -> Option<(NotificationKind, String)> {
             K::BudgetWarning,
             format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars."),
         ),
-        E::BudgetExhausted { spent_usd, cap_usd } => {
-            (K::BudgetExhausted, format!("The budget is spent: {spent_usd} of {cap_usd} dollars."))
+        E::BudgetExhausted { spent_usd, cap_usd, needed_usd } => {
+            (K::BudgetExhausted, format!("{}.", budget_exhausted(*spent_usd, *cap_usd, *needed_usd)))
+        }
+        E::QuotaExceeded { message, reset_at } => {
+            (K::QuotaExceeded, format!("{}.", quota_exceeded(message.as_deref(), *reset_at)))
         }
         E::ContextExhausted { .. } => (K::ContextExhausted, "The context window is full.".to_owned()),
         E::AfterStopActivity { what } => {

@@ -287,7 +287,10 @@ impl Conversation {
         let counts =
             matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
-            AgentFact::Used(report) => self.record_usage(&report, cx),
+            AgentFact::Used(report) => self.record_usage(&report, false, cx),
+            AgentFact::DeliverablesTold(counts) if self.session.run().is_none() => {
+                self.session.record_deliverables(counts)
+            }
             AgentFact::HandoffWritten(document) if self.session.status() == S::ContextExhausted => {
                 self.session.record_handoff(*document, cx)
             }
@@ -356,7 +359,9 @@ impl Conversation {
         Ok(match fact {
             AgentFact::SidecarReady(capabilities) => session.sidecar_ready(capabilities, api_key_hash, cx)?,
             AgentFact::TurnStarted { turn, message } => session.start_turn(turn, message, cx)?,
-            AgentFact::TurnCompleted { turn, output } => session.turn_ended(turn, output, cx)?,
+            AgentFact::TurnCompleted { turn, output, outcome } => {
+                session.turn_ended(turn, output, outcome, cx)?
+            }
             // Its last words were said: whoever goes on has what there is.
             AgentFact::SessionEnded { .. } if session.status() == S::ContextExhausted => {
                 session.await_no_document();
@@ -366,10 +371,16 @@ impl Conversation {
                 session.conversation_ended(is_error, reason, message, output, cx)?
             }
             AgentFact::QuestionAsked { request, questions } => session.ask(request, questions, cx)?,
+            AgentFact::SettingsTold(settings) => session.record_settings(settings),
+            AgentFact::BudgetExceeded { needed } => session.exceed_budget(needed),
+            AgentFact::QuotaExceeded { message, reset_at } => {
+                session.exceed_quota(message.as_deref(), reset_at, cx)
+            }
+            AgentFact::DeliverablesTold(counts) => session.record_deliverables(counts),
             AgentFact::PlanModeEntered => session.enter_plan_mode(cx),
             AgentFact::PlanShown { request, content } => session.show_plan(request, content, cx)?,
             AgentFact::TasksReplaced(tasks) => session.replace_tasks(tasks, cx),
-            AgentFact::Used(report) => self.record_usage(&report, cx),
+            AgentFact::Used(report) => self.record_usage(&report, true, cx),
             AgentFact::ContextNearingLimit { usage_percent } => session.near_context_limit(&usage_percent)?,
             AgentFact::ContextExhausted => session.exhaust_context(cx)?,
             AgentFact::HandoffWritten(document) => session.record_handoff(*document, cx),
@@ -482,13 +493,18 @@ impl Conversation {
     }
 
     /// A subagent that was not seen to start has its own meters all the same.
-    fn record_usage(&mut self, report: &crate::session::UsageReport, cx: &Occasion<'_>) -> Events {
+    fn record_usage(
+        &mut self,
+        report: &crate::session::UsageReport,
+        of_run: bool,
+        cx: &Occasion<'_>,
+    ) -> Events {
         let subagent = report.subagent.as_ref().map(|id| {
             self.subagents
                 .entry(id.clone())
                 .or_insert_with(|| SubAgentSession::start(id.clone(), Some(report.model.clone()), "", cx.now))
         });
-        self.session.update_metrics(report, subagent)
+        self.session.update_metrics(report, subagent, of_run)
     }
 
     /// The agent has the message; what it is to start has perhaps not begun yet.
@@ -534,6 +550,7 @@ impl Conversation {
             }
         } else {
             self.session.answer_heard(command);
+            events.extend(self.session.adjustment_refused(command, code));
             events.extend(self.session.validation_refused(command, cx)?);
             events.extend(self.session.request_refused(command, cx)?);
         }
@@ -684,14 +701,16 @@ impl Conversation {
                 }
             }
         }
+        if let Some(told) = self.session.tell_allowance(cx) {
+            return vec![told];
+        }
+        if status == S::Running && self.session.pauses_for_quota() {
+            return self.hold_back(cx);
+        }
         if self.session.budget().exhausted() {
             match status {
                 S::Running => {
-                    return self
-                        .session
-                        .request_pause(cx)
-                        .or_else(|_| self.session.request_interrupt(cx))
-                        .unwrap_or_default();
+                    return self.hold_back(cx);
                 }
                 // Spend that came late: no run is taken for what could only pause again.
                 S::Resuming if self.session.run().is_none() => {
@@ -705,6 +724,12 @@ impl Conversation {
             events = self.want_run();
         }
         events
+    }
+
+    /// Suspends a Running session by itself; one whose agent cannot be suspended is interrupted.
+    fn hold_back(&mut self, cx: &mut Occasion<'_>) -> Events {
+        let session = &mut self.session;
+        session.request_pause(cx).or_else(|_| session.request_interrupt(cx)).unwrap_or_default()
     }
 
     /// What a terminal status leaves behind.
@@ -771,7 +796,10 @@ impl Conversation {
     fn want_run(&mut self) -> Events {
         let session = &mut self.session;
         let has_work = match session.status() {
-            S::Idle | S::Interrupted => self.queue.next_pending().is_some() && !session.budget().exhausted(),
+            S::Idle | S::Interrupted => {
+                let message = self.queue.next_pending().is_some() && !session.budget().exhausted();
+                message || session.wants_agent_to_adjust()
+            }
             S::Resuming => true,
             _ => false,
         };

@@ -12,8 +12,8 @@ use crate::skill::MemoryPillCategory;
 use crate::template::{ScheduleSkip, TemplateSection};
 use crate::text::{Feedback, MessageContent, SkillName};
 use crate::value::{
-    Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
-    ToolCallStatus,
+    Adjustment, Answer, AutoContinueEnd, CommitSha, FailureReason, MessagePriority, MessageSource, Question,
+    SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{
     AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, ClassificationRuleId, CommandId,
@@ -87,6 +87,9 @@ domain_events! {
         turn_count: u32,
         /// When.
         last_turn_at: Timestamp,
+        /// How (S4); anything but `completed` says why the agent did not go on.
+        #[serde(default, skip_serializing_if = "SessionOutcome::is_completed")]
+        outcome: SessionOutcome,
     };
     /// A turn began.
     TurnStarted = "AgentSessionTurnStartedEvent" {
@@ -217,17 +220,74 @@ domain_events! {
         /// In percent.
         percent_used: String,
     };
-    /// Spend reached the cap.
+    /// Spend reached the cap, or the next model call could pass it (ruling 32).
     BudgetExhausted = "SessionBudgetExhaustedEvent" {
         /// Spent.
         spent_usd: Usd,
         /// Of this.
         cap_usd: Usd,
+        /// The worst case of the call that the agent holds before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        needed_usd: Option<Usd>,
     };
     /// The cap was changed.
     BudgetChanged = "SessionBudgetChangedEvent" {
         /// Now this much.
         cap_usd: Usd,
+    };
+    /// The run may spend more or less than it was told before (ruling 32).
+    AllowanceChanged = "SessionAllowanceChangedEvent" {
+        /// From its beginning on.
+        allowance_usd: Usd,
+        /// The command to send.
+        command: CommandRef,
+    };
+    /// The plan that pays for the agent is used up (ruling 39).
+    QuotaExceeded = "SessionQuotaExceededEvent" {
+        /// The runtime's own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// When it can be used again, where the runtime said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reset_at: Option<Timestamp>,
+    };
+    /// The time has come at which the plan can be used again.
+    QuotaReset = "SessionQuotaResetEvent" {};
+    /// The owner changes how the agent works (S1 5).
+    AdjustmentRequested = "SessionAdjustmentRequestedEvent" {
+        /// What changes.
+        adjustment: Adjustment,
+        /// The command to send; none where there is no sidecar: the next one begins with it, or is asked then.
+        command: Option<CommandRef>,
+    };
+    /// The change is made.
+    Adjusted = "SessionAdjustedEvent" {
+        /// What changed.
+        adjustment: Adjustment,
+    };
+    /// The change is not made.
+    AdjustmentAbandoned = "SessionAdjustmentAbandonedEvent" {
+        /// What was to change.
+        adjustment: Adjustment,
+        /// Why not.
+        reason: String,
+    };
+    /// The agent works with another model or thinking level, as it tells itself.
+    AgentSettingsChanged = "SessionAgentSettingsChangedEvent" {
+        /// The model.
+        model_id: String,
+        /// How deeply it thinks, where the adapter knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking_level: Option<ThinkingLevel>,
+    };
+    /// The agent's deliverables changed (S4).
+    DeliverablesChanged = "SessionDeliverablesChangedEvent" {
+        /// Not begun, or reset.
+        pending: u32,
+        /// All acceptance criteria are verified.
+        passed: u32,
+        /// Something outside prevents it.
+        blocked: u32,
     };
     /// The context window passed its warning threshold.
     ContextNearingLimit = "ContextNearingLimitEvent" {

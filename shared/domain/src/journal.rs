@@ -10,8 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::session::{AgentSession, AgentSessionStatus};
-use crate::value::{ActivityItem, ActivityItemType as T, AutoContinueEnd};
-use crate::{AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, TraceParent, UserId};
+use crate::value::{
+    ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
+};
+use crate::{
+    AgentSessionId, DomainEvent, EventId, Events, RunId, StopMode, Timestamp, TraceParent, Usd, UserId,
+};
 
 /// One entry of a session's journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,6 +127,49 @@ fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuat
     format!("Does not go on by itself: {why}{what}")
 }
 
+/// What is said of a turn that did not end normally.
+const fn ended_how(outcome: SessionOutcome) -> &'static str {
+    match outcome {
+        SessionOutcome::Completed => "",
+        SessionOutcome::MaxIterations => ", at the limit of its iterations",
+        SessionOutcome::ExecutionError => ", in an error",
+        SessionOutcome::BudgetExceeded => ", at the limit of its costs",
+        SessionOutcome::QuotaExceeded => ", as the plan that pays for it is used up",
+    }
+}
+
+/// Why nothing more is spent, in a sentence without its full stop.
+pub(crate) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>) -> String {
+    match needed {
+        Some(needed) => {
+            let left = cap.excess_over(spent);
+            format!("The next model call may cost {needed} dollars, and {left} of {cap} are left")
+        }
+        None => format!("The budget is spent: {spent} of {cap} dollars"),
+    }
+}
+
+/// That a plan is used up, and what follows, in a sentence without its full stop.
+pub(crate) fn quota_exceeded(message: Option<&str>, reset_at: Option<Timestamp>) -> String {
+    let why = message.map(|message| format!(" ({})", message.trim_end_matches('.'))).unwrap_or_default();
+    match reset_at {
+        Some(at) => format!("The quota of the agent is used up{why}; it goes on at {at}"),
+        None => format!("The quota of the agent is used up{why}; resume it when it can go on"),
+    }
+}
+
+fn adjusted(adjustment: &Adjustment) -> String {
+    match adjustment {
+        Adjustment::SetModel { model_id } => format!("work with the model {model_id}"),
+        Adjustment::CycleModel { direction: CycleDirection::Forward } => "take the next model".to_owned(),
+        Adjustment::CycleModel { direction: CycleDirection::Backward } => "take the model before".to_owned(),
+        Adjustment::SetThinkingLevel { level } => format!("set thinking to {}", level.name()),
+        Adjustment::Compact { .. } => "summarise the conversation".to_owned(),
+        Adjustment::Fork { before_turn_id } => format!("go back to before turn {before_turn_id}"),
+        Adjustment::SetAllowance { .. } => "spend within the cap of now".to_owned(),
+    }
+}
+
 fn and_messages(count: usize) -> String {
     match count {
         0 => String::new(),
@@ -139,7 +186,9 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::SessionCreated { objective, .. } => (T::StatusChange, format!("Created: {objective}")),
         E::SessionStarted { .. } => (T::StatusChange, "Running: the agent begins".to_owned()),
         E::TurnStarted { .. } => (T::StatusChange, "Running: a turn began".to_owned()),
-        E::TurnCompleted { turn_count, .. } => (T::StatusChange, format!("Idle: turn {turn_count} is over")),
+        E::TurnCompleted { turn_count, outcome, .. } => {
+            (T::StatusChange, format!("Idle: turn {turn_count} is over{}", ended_how(*outcome)))
+        }
         E::InterruptRequested { .. } => (T::StatusChange, "Interrupting".to_owned()),
         E::Interrupted {} => (T::StatusChange, "Interrupted".to_owned()),
         E::PauseRequested { .. } => (T::StatusChange, "Pausing".to_owned()),
@@ -191,8 +240,30 @@ pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
         E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
             (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
         }
-        E::BudgetExhausted { spent_usd, cap_usd } => {
-            (T::Notice, format!("The budget is spent: {spent_usd} of {cap_usd} dollars"))
+        E::BudgetExhausted { spent_usd, cap_usd, needed_usd } => {
+            (T::Notice, budget_exhausted(*spent_usd, *cap_usd, *needed_usd))
+        }
+        E::QuotaExceeded { message, reset_at } => (T::Notice, quota_exceeded(message.as_deref(), *reset_at)),
+        E::QuotaReset {} => (T::Notice, "The quota can be used again".to_owned()),
+        E::AdjustmentRequested { adjustment, command } => {
+            let when = if command.is_some() { "" } else { " (no agent is running)" };
+            (T::Notice, format!("Asked: {}{when}", adjusted(adjustment)))
+        }
+        E::Adjusted { adjustment } => (T::Notice, format!("Done: {}", adjusted(adjustment))),
+        E::AdjustmentAbandoned { adjustment, reason } => {
+            (T::Notice, format!("Not done: {}: {reason}", adjusted(adjustment)))
+        }
+        E::AgentSettingsChanged { model_id, thinking_level } => {
+            let level =
+                thinking_level.map(|level| format!(", thinking: {}", level.name())).unwrap_or_default();
+            (T::Notice, format!("The agent works with {model_id}{level}"))
+        }
+        E::AllowanceChanged { allowance_usd, .. } => {
+            (T::Notice, format!("The run may spend {allowance_usd} dollars in all"))
+        }
+        E::DeliverablesChanged { pending, passed, blocked } => {
+            let total = pending.saturating_add(*passed).saturating_add(*blocked);
+            (T::TodoUpdate, format!("{passed} of {total} deliverables are passed, {blocked} are blocked"))
         }
         E::BudgetChanged { cap_usd } => (T::Notice, format!("The cap is {cap_usd} dollars now")),
         E::ContextNearingLimit { usage_percent, .. } => {

@@ -37,8 +37,8 @@ impl<T> Loaded<T> {
 /// A conversation as it was loaded, with what is needed to see what changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedConversation {
-    /// The conversation, to be changed.
-    pub conversation: Conversation,
+    /// The conversation, to be changed. It is large, and stands in the future of every function that changes one.
+    pub conversation: Box<Conversation>,
     pub(crate) session_version: u64,
     pub(crate) queue_version: u64,
     /// Where the session stands in the Due index.
@@ -59,7 +59,7 @@ impl LoadedConversation {
             due_before: None,
             queue_before: SessionMessageQueue::default(),
             subagents_before: std::collections::BTreeMap::new(),
-            conversation,
+            conversation: Box::new(conversation),
         }
     }
 
@@ -161,7 +161,7 @@ impl Commit {
         loaded: &LoadedConversation,
         deadlines: &Deadlines,
     ) -> Result<(), StoreError> {
-        let Conversation { session, queue, subagents, closed_messages } = &loaded.conversation;
+        let Conversation { session, queue, subagents, closed_messages } = &*loaded.conversation;
         let id = session.id();
         let mut row = item(layout::session(id), "session", body(session)?);
         row.listing = Some(layout::listing(session.owner_id(), id));

@@ -101,7 +101,7 @@ impl Store {
             due_before: row.due,
             queue_before: queue.value.clone(),
             subagents_before: std::collections::BTreeMap::new(),
-            conversation: Conversation::new(session, queue.value),
+            conversation: Box::new(Conversation::new(session, queue.value)),
         }))
     }
 
@@ -274,6 +274,16 @@ impl Store {
             query.limit = limit - entries.len();
             query.after = listing.next;
         }
+    }
+
+    /// One entry of a journal; none where it has expired, or never was.
+    pub async fn journal_entry(
+        &self,
+        id: AgentSessionId,
+        sequence: u64,
+    ) -> Result<Option<JournalEntry>, StoreError> {
+        let item = self.table.get(&layout::journal(id, sequence)).await?;
+        item.map(|item| read(&item)).transpose()
     }
 
     fn view(partition: String, limit: usize, after: Option<Position>) -> Query {

@@ -2,7 +2,7 @@
 
 use pilothouse_domain::value::{
     Adjustment, Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
-    SkillSubAgentDefinition, ValidationCriterion,
+    SkillSubAgentDefinition, ThinkingLevel, ValidationCriterion,
 };
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, ToolCallId, TurnId};
 use schemars::JsonSchema;
@@ -135,8 +135,11 @@ pub struct Begin {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSessionConfig {
-    /// The model.
+    /// The model: the one that its owner chose last.
     pub model_id: String,
+    /// How deeply it thinks, where its owner chose that; none: the adapter's own default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
     /// System prompt of template and skills.
     pub composed_system_prompt: String,
     /// Tools that the agent may use; empty: the adapter's own default.

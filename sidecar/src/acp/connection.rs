@@ -64,9 +64,7 @@ impl Connection {
             let ended = Client
                 .v1()
                 .on_receive_dispatch(
-                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| {
-                        hand_over(&said, dispatch)
-                    },
+                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| hand_over(&said, dispatch),
                     agent_client_protocol::on_receive_dispatch!(),
                 )
                 .connect_with(transport, async move |peer: ConnectionTo<Agent>| {
@@ -89,7 +87,11 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer. Not to be waited for where the answer is read.
-    pub(super) async fn request(&self, method: &str, parameters: Value) -> Result<Value, agent_client_protocol::Error> {
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        parameters: Value,
+    ) -> Result<Value, agent_client_protocol::Error> {
         self.peer.send_request(UntypedMessage::new(method, parameters)?).block_task().await
     }
 
@@ -100,7 +102,8 @@ impl Connection {
 
     /// Sends a notification.
     pub(super) fn tell(&self, method: &str, parameters: Value) {
-        let sent = UntypedMessage::new(method, parameters).and_then(|message| self.peer.send_notification(message));
+        let sent =
+            UntypedMessage::new(method, parameters).and_then(|message| self.peer.send_notification(message));
         if let Err(error) = sent {
             // A connection that is over is told by `Closed`.
             tracing::debug!(code = ?error.code, method, "could not be sent");
@@ -137,7 +140,10 @@ impl Connection {
     }
 }
 
-fn hand_over(said: &mpsc::UnboundedSender<Inbound>, dispatch: Dispatch) -> Result<(), agent_client_protocol::Error> {
+fn hand_over(
+    said: &mpsc::UnboundedSender<Inbound>,
+    dispatch: Dispatch,
+) -> Result<(), agent_client_protocol::Error> {
     match dispatch {
         Dispatch::Request(message, responder) => {
             let (method, parameters) = message.into_parts();
@@ -180,7 +186,8 @@ fn incoming(
                 Err(e) => return Some((Err(e), (reader, events, secrets))),
             };
             // What the agent shows; what it writes into files and gives to its commands stays as it is.
-            let shown = !["\"fs/write_text_file\"", "\"terminal/create\""].iter().any(|method| line.contains(method));
+            let shown =
+                !["\"fs/write_text_file\"", "\"terminal/create\""].iter().any(|method| line.contains(method));
             let line = if shown { secrets.hide(line) } else { line };
             if line.trim_start().starts_with('{') {
                 return Some((Ok(line), (reader, events, secrets)));

@@ -119,8 +119,18 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         }
     };
     reply.done().await?;
-    let Started { process, connection, inbound, agent, memory, conversation, translator, folder, terminals, notices } =
-        started;
+    let Started {
+        process,
+        connection,
+        inbound,
+        agent,
+        memory,
+        conversation,
+        translator,
+        folder,
+        terminals,
+        notices,
+    } = started;
     let introduction = if conversation.introduced { Vec::new() } else { introduction(&begin.config, &agent) };
     let mut driver = Driver {
         events: context.events,
@@ -176,15 +186,17 @@ async fn start(
     launch: &Launch,
 ) -> Result<Started, String> {
     let config = &begin.config;
-    let folder = Folder::open(Path::new(&run.request.working_directory))
-        .map_err(|e| format!("the working directory {} cannot be used: {e}", run.request.working_directory))?;
+    let folder = Folder::open(Path::new(&run.request.working_directory)).map_err(|e| {
+        format!("the working directory {} cannot be used: {e}", run.request.working_directory)
+    })?;
     let kept = |e: std::io::Error| format!("what is kept of the agent's conversation cannot be used: {e}");
     let memory = Memory::open(Path::new(&run.session_home)).map_err(kept)?;
     let earlier = if begin.resume_conversation { memory.load().map_err(kept)? } else { None };
 
     let variables = environment::of_agent(std::env::vars(), launch.profile, &launch.environment);
     let secrets = Secrets::of(&variables, &[&run.agent_api.api_key]);
-    let (mut process, pipes) = Process::start(launch, &variables, folder.path(), events.clone(), secrets.clone())?;
+    let (mut process, pipes) =
+        Process::start(launch, &variables, folder.path(), events.clone(), secrets.clone())?;
     let (connection, inbound) = Connection::open(pipes, events.clone(), secrets).await?;
     let opened = async {
         let agent = session::initialize(&connection, launch).await?;
@@ -223,7 +235,18 @@ async fn start(
     let model = translator.settings.model_id(&config.model_id).to_owned();
     translator.meter.model(&model);
     let terminals = Terminals::new(folder.clone(), environment::of_tools(std::env::vars()));
-    Ok(Started { process, connection, inbound, agent, memory, conversation, translator, folder, terminals, notices })
+    Ok(Started {
+        process,
+        connection,
+        inbound,
+        agent,
+        memory,
+        conversation,
+        translator,
+        folder,
+        terminals,
+        notices,
+    })
 }
 
 /// What the agent turned out to be.
@@ -382,7 +405,9 @@ impl Driver {
     async fn hear(&mut self, inbound: Inbound) -> Result<(), Break> {
         match inbound {
             Inbound::Told(method, parameters) => self.told(&method, &parameters).await?,
-            Inbound::Asked(method, parameters, responder) => self.asked(&method, parameters, responder).await?,
+            Inbound::Asked(method, parameters, responder) => {
+                self.asked(&method, parameters, responder).await?
+            }
             Inbound::Prompted(number, answer) => self.prompted(number, answer).await?,
             Inbound::Steered(number, answer) => self.steered(number, answer).await?,
             Inbound::Closed => {
@@ -443,7 +468,9 @@ impl Driver {
                 reply.done().await?;
                 self.steer_waiting().await
             }
-            AgentCommand::Reload(_, reply) => Ok(reply.refuse(Refusal::not_supported("reload_config")).await?),
+            AgentCommand::Reload(_, reply) => {
+                Ok(reply.refuse(Refusal::not_supported("reload_config")).await?)
+            }
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
             AgentCommand::Answer(request, answers, reply) => {
                 if self.requests.answer(&request, &answers) {

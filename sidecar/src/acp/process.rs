@@ -166,7 +166,11 @@ async fn log(mut stderr: ChildStderr, events: EventSink, secrets: Secrets, last_
             continue;
         }
         // A line that is not complete stays for the next piece, so that no secret is cut in two.
-        let end = if open && piece.len() < PIECE { piece.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1) } else { piece.len() };
+        let end = if open && piece.len() < PIECE {
+            piece.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
+        } else {
+            piece.len()
+        };
         let end = if end == 0 { piece.len() } else { end };
         let content = secrets.hide(String::from_utf8_lossy(&piece[..end]).into_owned());
         piece.drain(..end);
@@ -176,7 +180,9 @@ async fn log(mut stderr: ChildStderr, events: EventSink, secrets: Secrets, last_
         told += content.len();
         let full = told > MOST_LOG;
         let content = if full { "[the agent printed more than is kept]".to_owned() } else { content };
-        if told - content.len() <= MOST_LOG && events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await.is_err() {
+        if told - content.len() <= MOST_LOG
+            && events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await.is_err()
+        {
             return;
         }
         if full {

@@ -57,9 +57,10 @@ mod tests {
 
     #[test]
     fn values_of_keys_are_hidden_and_others_are_not() {
-        let environment = [("ANTHROPIC_API_KEY", "sk-ant-0123"), ("PATH", "/usr/local/bin"), ("A_TOKEN", "x")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
+        let environment =
+            [("ANTHROPIC_API_KEY", "sk-ant-0123"), ("PATH", "/usr/local/bin"), ("A_TOKEN", "x")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into();
         let secrets = Secrets::of(&environment, &["sk-ant-0123-longer"]);
         assert_eq!(
             secrets.hide("sk-ant-0123-longer sk-ant-0123 /usr/local/bin x".into()),

@@ -2,8 +2,9 @@
 
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    CreateTerminalRequest, CreateTerminalResponse, PermissionOption, ReadTextFileRequest, ReadTextFileResponse,
-    RequestPermissionRequest, WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
+    CreateTerminalRequest, CreateTerminalResponse, PermissionOption, ReadTextFileRequest,
+    ReadTextFileResponse, RequestPermissionRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+    WriteTextFileResponse,
 };
 use pilothouse_domain::ToolCallId;
 use pilothouse_wire::RawEvent;
@@ -24,7 +25,12 @@ const QUESTION: &str = "AskUserQuestion";
 
 impl Driver {
     /// Carries out a request of the agent, or asks its owner.
-    pub(super) async fn asked(&mut self, method: &str, parameters: Value, responder: Responder) -> Result<(), Break> {
+    pub(super) async fn asked(
+        &mut self,
+        method: &str,
+        parameters: Value,
+        responder: Responder,
+    ) -> Result<(), Break> {
         match method {
             "session/request_permission" => return self.permission(parameters, responder).await,
             "elicitation/create" => return self.elicitation(&parameters, responder).await,
@@ -55,7 +61,9 @@ impl Driver {
                     terminals.create(&request).map(CreateTerminalResponse::new)
                 });
             }
-            "terminal/output" => answer(responder, parameters, |request: Value| self.terminals.output(terminal(&request))),
+            "terminal/output" => {
+                answer(responder, parameters, |request: Value| self.terminals.output(terminal(&request)))
+            }
             "terminal/kill" => {
                 answer(responder, parameters, |request: Value| {
                     self.terminals.kill(terminal(&request)).map(|()| json!({}))
@@ -109,7 +117,10 @@ impl Driver {
         let events = self.translator.asked_about(&call);
         self.tell(events).await?;
         let calls = &self.translator.calls;
-        let tool = calls.name(id.as_str()).or_else(|| text(&call, "title").map(str::to_owned)).unwrap_or_else(|| "a tool".into());
+        let tool = calls
+            .name(id.as_str())
+            .or_else(|| text(&call, "title").map(str::to_owned))
+            .unwrap_or_else(|| "a tool".into());
         if tool == PLAN {
             if !self.config.plan_approval_required {
                 respond(responder, selected(allowing(&request.options)));
@@ -144,7 +155,8 @@ impl Driver {
             return Ok(());
         }
         let call = text(parameters, "toolCallId");
-        let events = call.map(|call| self.translator.asked_about(&json!({ "toolCallId": call }))).unwrap_or_default();
+        let events =
+            call.map(|call| self.translator.asked_about(&json!({ "toolCallId": call }))).unwrap_or_default();
         self.tell(events).await?;
         let calls = &self.translator.calls;
         // A call that asks by itself is the question already; anything else is asked here.

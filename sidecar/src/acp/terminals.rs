@@ -74,7 +74,11 @@ impl Output {
     fn text(&self) -> String {
         let (a, b) = self.kept.as_slices();
         let bytes = [a, b].concat();
-        let cut = if self.truncated { bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count() } else { 0 };
+        let cut = if self.truncated {
+            bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count()
+        } else {
+            0
+        };
         String::from_utf8_lossy(&bytes[cut..]).into_owned()
     }
 }
@@ -94,7 +98,8 @@ impl Terminals {
             None => self.folder.path().to_owned(),
             Some(cwd) => self.folder.resolve(cwd).map_err(|e| e.to_string())?,
         };
-        let most = request.output_byte_limit.map_or(KEPT, |limit| usize::try_from(limit).unwrap_or(KEPT).min(KEPT));
+        let most =
+            request.output_byte_limit.map_or(KEPT, |limit| usize::try_from(limit).unwrap_or(KEPT).min(KEPT));
         let output = Arc::new(Mutex::new(Output { kept: VecDeque::new(), most, truncated: false }));
         let cannot = |e: std::io::Error| format!("`{}` cannot be run: {e}", request.command);
         let (child, pipe) = self.spawn(request, folder).map_err(cannot)?;
@@ -108,7 +113,11 @@ impl Terminals {
         Ok(id)
     }
 
-    fn spawn(&self, request: &CreateTerminalRequest, folder: PathBuf) -> std::io::Result<(Child, pipe::Receiver)> {
+    fn spawn(
+        &self,
+        request: &CreateTerminalRequest,
+        folder: PathBuf,
+    ) -> std::io::Result<(Child, pipe::Receiver)> {
         let (reader, writer) = std::io::pipe()?;
         // Some agents give a whole line for a shell as the command.
         let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
@@ -135,7 +144,8 @@ impl Terminals {
     pub(super) fn output(&self, id: &str) -> Result<TerminalOutputResponse, String> {
         let terminal = self.find(id)?;
         let exit = terminal.exit.borrow().clone();
-        let (text, truncated) = terminal.output.lock().map(|output| (output.text(), output.truncated)).unwrap_or_default();
+        let (text, truncated) =
+            terminal.output.lock().map(|output| (output.text(), output.truncated)).unwrap_or_default();
         Ok(TerminalOutputResponse::new(text, truncated).exit_status(exit))
     }
 
@@ -280,7 +290,9 @@ mod tests {
     async fn output_without_end_keeps_its_end_and_a_kill_takes_the_whole_tree() {
         let dir = tempfile::tempdir().unwrap();
         let mut terminals = terminals(dir.path());
-        let id = terminals.create(&request("for i in 1 2 3; do printf 'ääää'; done").output_byte_limit(5)).unwrap();
+        let id = terminals
+            .create(&request("for i in 1 2 3; do printf 'ääää'; done").output_byte_limit(5))
+            .unwrap();
         let output = ended(&terminals, &id).await;
         assert_eq!((output.output.as_str(), output.truncated), ("ää", true));
         let id = terminals.create(&request("setsid sleep 300 & echo on; wait")).unwrap();

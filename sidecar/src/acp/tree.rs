@@ -10,7 +10,8 @@ use nix::unistd::Pid;
 pub(super) fn stop(root: Pid) {
     let mut stopped = BTreeSet::new();
     loop {
-        let found: Vec<i32> = with_descendants(root).into_iter().filter(|pid| !stopped.contains(pid)).collect();
+        let found: Vec<i32> =
+            with_descendants(root).into_iter().filter(|pid| !stopped.contains(pid)).collect();
         if found.is_empty() {
             return;
         }

@@ -46,6 +46,11 @@ impl McpServerConfig {
     pub fn to_json(&self) -> Value {
         json!({ "type": "stdio", "command": self.command, "args": self.args })
     }
+
+    /// As an agent of the Agent Client Protocol is told in `session/new`.
+    pub fn to_acp(&self) -> Value {
+        json!({ "name": SERVER_NAME, "command": self.command, "args": self.args, "env": [] })
+    }
 }
 
 /// The configuration that leads to the socket at `socket`, by the sidecar's `program`.

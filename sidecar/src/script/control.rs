@@ -59,7 +59,7 @@ impl Player {
                 let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail };
                 Ok(self.events.emit(notice).await?)
             }
-            AgentCommand::Adjust(_, reply) => Ok(reply.refuse(Refusal::not_supported(name)).await?),
+            AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
             AgentCommand::Answer(request, answers, reply) => {
                 let awaited = self.awaited == Some(Awaited::Answer(request.clone()));
                 if !awaited && self.will_await(&request) {

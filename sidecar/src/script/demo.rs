@@ -32,6 +32,7 @@ pub(super) fn script() -> ScriptFile {
     let turn = Turn { steps, output: Some(output) };
     ScriptFile {
         continuations: Vec::new(),
+        models: Vec::new(),
         model: None,
         steps: vec![Step::Turn(turn)],
         on_message: Some(vec![

@@ -15,6 +15,9 @@ pub struct ScriptFile {
     /// The model that usage is counted for; the session's model when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The models that it can be set to, in the order in which they are cycled; empty: to any, and there is nothing to cycle.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// What is played, in order.
     pub steps: Vec<Step>,
     /// What the sessions play that go on with the work when a context is full: the first continuation the first list, and
@@ -49,6 +52,8 @@ pub enum Step {
     Subagent(Subagent),
     /// The agent used something; the script gives what is added, the wire gets the totals.
     Usage(Usage),
+    /// The agent prices a call before it makes it, in dollars: it holds, and tells so, until that much is left.
+    Price(Usd),
     /// The agent's task list, whole.
     Tasks(Vec<RawTask>),
     /// The agent asks its owner and waits for the answer.

@@ -1,6 +1,7 @@
 //! The `script` adapter: plays a scripted run, a recorded one, or a small demo, with failure injection. For tests,
 //! demos and replays; `docs/script-format.md` describes the format.
 
+mod adjust;
 mod control;
 mod demo;
 pub mod format;
@@ -56,7 +57,11 @@ impl Adapter for Script {
             questions: true,
             plans: true,
             subagents: true,
-            ..Capabilities::default()
+            model_switch: true,
+            thinking_levels: true,
+            compaction: true,
+            fork: true,
+            budget_before_call: true,
         }
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pilothouse_domain::money::InvalidUsd;
 use pilothouse_domain::value::{Answer, SessionOutcome, SessionOutput};
-use pilothouse_domain::{InvalidId, ToolCallId, TurnId};
+use pilothouse_domain::{InvalidId, ToolCallId, TurnId, Usd};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use pilothouse_wire::event::{AssistantContent, Content};
@@ -123,6 +124,9 @@ pub(super) struct Player {
     /// What `{{message}}` stands for.
     pub last_message: String,
     pub after_stop: Vec<(String, Vec<Body>)>,
+    /// The most that this run may spend, and what it spent (ruling 32).
+    pub allowance: Option<Usd>,
+    pub spent: Usd,
     /// Taken up at an instruction that waits for a person: their message is the answer (ruling 26).
     resumed_at_wait: bool,
 }
@@ -133,6 +137,9 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
     match Player::new(context, faults, *begin) {
         Ok(mut player) => {
             reply.done().await?;
+            if !player.source.script.models.is_empty() {
+                player.tell_settings().await?;
+            }
             player.run().await
         }
         Err(e) => {
@@ -146,6 +153,8 @@ impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
         let AgentContext { launch, events, commands, .. } = context;
         let source = Source::read(&begin.config)?;
+        let no_money = |e: InvalidUsd| AdapterError::Configuration(e.to_string());
+        let allowance = begin.allowance_usd.as_deref().map(str::parse).transpose().map_err(no_money)?;
         let failed = |e: std::io::Error| AdapterError::Agent(format!("its state cannot be kept: {e}"));
         let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
         let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
@@ -184,6 +193,8 @@ impl Player {
             steered: 0,
             last_message: begin.prompt.unwrap_or_default(),
             after_stop: Vec::new(),
+            allowance,
+            spent: Usd::ZERO,
             resumed_at_wait,
         })
     }
@@ -296,11 +307,13 @@ impl Player {
             Instruction::Usage(usage, subagent) => {
                 let model = self.source.script.model.as_deref().unwrap_or(&self.config.model_id);
                 let warn_at = self.config.context_warn_at_percent;
+                self.spent += usage.cost_usd;
                 let events = meters::count(&mut self.state, usage, subagent.clone(), model, warn_at)?;
                 // The total is kept before it is told: told again it is the same, forgotten it would go down.
                 self.file.save(&self.state)?;
                 self.events.emit_all(events).await?;
             }
+            Instruction::Price(needed) => self.price(*needed).await?,
             Instruction::Wait(time) => self.sleep(at_speed(*time, self.source.speed)).await?,
             Instruction::AwaitMessage { earlier } => self.await_message(*earlier).await?,
             Instruction::AwaitCommand(name) => {
@@ -329,6 +342,13 @@ impl Player {
 
     fn handoff_text(&self) -> String {
         self.config.handoff.as_ref().map_or_else(String::new, |handoff| handoff.document.to_text())
+    }
+
+    /// Why it cannot go back to before a turn: it never began it.
+    pub(super) fn has_no_turn(&self, turn: &str) -> Option<Refusal> {
+        let begun = |n| format!("turn-{}-{n}", self.state.conversation) == turn;
+        let known = (1..=self.state.turns).any(begun) && self.turn.is_none();
+        (!known).then(|| Refusal::invalid(format!("this conversation cannot go back to before {turn}")))
     }
 
     pub(super) fn turn_id(&self) -> Option<TurnId> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::value::SessionOutput;
-use pilothouse_domain::{InvalidId, SubAgentId, ToolCallId};
+use pilothouse_domain::{InvalidId, SubAgentId, ToolCallId, Usd};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content, SessionEnd};
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ pub(super) enum Instruction {
     Output(SessionOutput),
     TurnEnd,
     Usage(format::Usage, Option<SubAgentId>),
+    /// A call that is priced before it is made.
+    Price(Usd),
     Wait(Duration),
     /// `earlier`: a message that came earlier in the turn will do, as in a recording, whose reader cannot know when.
     AwaitMessage {
@@ -145,6 +147,7 @@ impl Compiler<'_> {
             Step::Tool(tool) => self.tool(tool)?,
             Step::Subagent(subagent) => self.subagent(subagent)?,
             Step::Usage(usage) => self.program.push(Instruction::Usage(usage.clone(), self.subagent.clone())),
+            Step::Price(needed) => self.program.push(Instruction::Price(*needed)),
             Step::Tasks(tasks) => self.emit(RawEvent::TaskList { tasks: tasks.clone() }),
             Step::Question(ask) => {
                 let call = self.call(ask.id.as_ref())?;

@@ -1,17 +1,19 @@
 //! Checks the criteria of a session that goes on by itself (S0 8.5, 8.10; ruling 36): each is a command in the working
-//! directory, run by a shell.
+//! directory, run by a shell, or the status file of its deliverables.
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `deliverables` | reads where the deliverables stand |
 //! | `command` | runs one command with a limit, and ends it with everything that it started |
 //! | [`guard`] | stands between the sidecar and such a command, so that none outlives its sidecar |
 //! | `output` | keeps what a command prints, within bounds |
 
 mod command;
+mod deliverables;
 pub mod guard;
 mod output;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_domain::CommandId;
@@ -75,11 +77,23 @@ async fn check(criteria: Vec<ValidationCriterion>, limit: Duration, folder: Path
     let deadline = Instant::now() + limit;
     let mut results = Vec::with_capacity(criteria.len());
     for criterion in criteria {
+        if criterion.kind == ValidationType::DeliverablesComplete {
+            results.push(deliverables_of(&folder).await);
+            continue;
+        }
         let command = criterion.custom_command.clone().unwrap_or_default();
         let printed = Box::pin(command::run(&command, &folder, deadline)).await;
         results.push(judge(&criterion, &cut(&command, MOST_COMMAND), printed, limit));
     }
     results
+}
+
+async fn deliverables_of(folder: &Path) -> CriterionResult {
+    let folder = folder.to_owned();
+    let reason = tokio::task::spawn_blocking(move || deliverables::incomplete(&folder)).await;
+    let reason = reason.unwrap_or_else(|error| Some(error.to_string()));
+    let kind = ValidationType::DeliverablesComplete;
+    CriterionResult { kind, passed: reason.is_none(), reason, output: None, coverage: None }
 }
 
 fn judge(

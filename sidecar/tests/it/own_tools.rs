@@ -1,6 +1,8 @@
 //! The sidecar's own tools as an agent reaches them: by MCP, through the program that it starts. The agent API is a fake at
 //! its HTTP boundary: it records what it is asked and answers as it is told.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -13,6 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use pilothouse_domain::AgentSkillId;
 use pilothouse_sidecar::adapter::EventSink;
 use pilothouse_sidecar::own_tools::{OwnTools, ToolServer, server};
+use pilothouse_sidecar::process::{AgentUser, Processes};
 use pilothouse_sidecar::spool::{Sealer, Spool};
 use pilothouse_wire::Signed;
 use pilothouse_wire::launch::SidecarLaunch;
@@ -65,6 +68,11 @@ struct Given {
 
 impl Given {
     async fn new() -> Self {
+        Self::of_agent(None).await
+    }
+
+    /// A run whose agent is `user`, who may use its working directory.
+    async fn of_agent(user: Option<AgentUser>) -> Self {
         let gateway = Gateway::start().await;
         let folders = Folders::new(&gateway);
         let fake = Shared::default();
@@ -73,10 +81,20 @@ impl Given {
         launch.agent_api.url = format!("http://{}", listener.local_addr().unwrap());
         launch.agent_api.api_key = KEY.into();
         std::fs::create_dir_all(&launch.session_home).unwrap();
+        if let Some(user) = &user {
+            let passable = Permissions::from_mode(0o711);
+            for folder in [folders.root(), Path::new(&launch.session_home)] {
+                std::fs::set_permissions(folder, passable.clone()).unwrap();
+            }
+            let work = folders.root().join("work");
+            std::fs::create_dir(&work).unwrap();
+            user.own(&work).unwrap();
+            launch.request.working_directory = work.to_str().unwrap().into();
+        }
         let app = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let spool = Spool::open(&folders.root().join("spool.db"), Sealer::new(&launch)).unwrap();
-        let tools = OwnTools::new(&launch, EventSink::new(spool.clone()), None).unwrap();
+        let tools = OwnTools::new(&launch, EventSink::new(spool.clone()), user).unwrap();
         let server = tools.serve(&launch).unwrap();
         Self { launch, fake, spool, tools, server, folders, _gateway: gateway }
     }
@@ -305,4 +323,30 @@ async fn when_the_agent_ends_so_does_the_program_that_it_started() {
     let Agent { client, mut child } = given.agent().await;
     client.cancel().await.unwrap();
     assert!(timeout(DEADLINE, child.wait()).await.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn an_agent_that_is_another_user_has_the_tools_and_owns_its_deliverables() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not tested: only root can start processes of another user");
+        return;
+    }
+    let user: AgentUser = "10002:10002:/nonexistent".parse().unwrap();
+    let given = Given::of_agent(Some(user.clone())).await;
+    let socket = given.server.socket().to_owned();
+    let mode = std::fs::metadata(&socket).unwrap();
+    assert_eq!((mode.uid(), mode.permissions().mode() & 0o777), (10002, 0o600));
+    let config = server::mcp_server_config(program(), &socket);
+    let mut bridge = Processes::guarded_by(program().into(), Some(user)).command(&config.command).unwrap();
+    bridge.command().args(&config.args).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut bridge = bridge.spawn().unwrap();
+    let streams = (bridge.stdout().unwrap(), bridge.stdin().unwrap());
+    let client = timeout(DEADLINE, ().serve(streams)).await.unwrap().unwrap();
+    let request =
+        CallToolRequestParams::new("deliverable").with_arguments(two().as_object().unwrap().clone());
+    let result = timeout(DEADLINE, client.call_tool(request)).await.unwrap().unwrap();
+    assert_eq!(result.is_error, Some(false));
+    let file = given.folders.root().join("work/.pilothouse/status.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().uid(), 10002);
+    assert_eq!(std::fs::metadata(file.parent().unwrap()).unwrap().uid(), 10002);
 }

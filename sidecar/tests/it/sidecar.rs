@@ -173,6 +173,7 @@ pub(crate) async fn playing_options(options: Value) -> (Gateway, Folders, Sideca
 pub(crate) fn config(options: Value) -> AgentSessionConfig {
     AgentSessionConfig {
         model_id: "model-1".into(),
+        thinking_level: None,
         composed_system_prompt: String::new(),
         allowed_tools: vec![],
         custom_tools: vec![],

@@ -6,11 +6,13 @@
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adjust;
 mod agent_api;
 mod auto_continue;
 mod bodies;
 mod chains;
 mod dead_letters;
+mod deliverables;
 mod delivery;
 mod docs;
 mod export;
@@ -23,6 +25,7 @@ mod money;
 mod notifications;
 mod pool;
 mod queries;
+mod quota;
 mod recovery;
 mod requests;
 mod scripts;

@@ -161,5 +161,8 @@ fn a_file_that_breaks_the_rules_is_not_read() {
     assert_eq!(error, "deliverables[1].id: `DL-001` is there twice");
     let mut json = serde_json::to_value(given(&["DL-001"])).unwrap();
     json["deliverables"][0]["verifiedBy"] = "me".into();
-    assert!(serde_json::from_value::<DeliverableStatus>(json).is_err(), "it would be lost when it is written back");
+    assert!(
+        serde_json::from_value::<DeliverableStatus>(json).is_err(),
+        "it would be lost when it is written back"
+    );
 }

@@ -42,9 +42,7 @@ impl DeliverableState {
     pub const fn set(self, to: Self) -> Result<Self, InvalidTransition> {
         use DeliverableState::{Blocked, Passed, Pending};
         match (self, to) {
-            (Pending, Pending | Passed | Blocked)
-            | (Passed, Passed | Pending)
-            | (Blocked, Blocked | Passed | Pending) => Ok(to),
+            (Pending | Blocked, Pending | Passed | Blocked) | (Passed, Passed | Pending) => Ok(to),
             // What works is not prevented from outside: it goes back to pending first.
             (Passed, Blocked) => Err(InvalidTransition { from: self, to }),
         }

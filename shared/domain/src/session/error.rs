@@ -78,6 +78,15 @@ pub enum SessionError {
     /// The skill is none of the session's.
     #[error("this skill is not enabled on the session")]
     SkillNotEnabled,
+    /// More changes of how the agent works than can be under way at once.
+    #[error("{max} changes of the agent are under way; wait until they are made")]
+    AdjustmentsUnderWay {
+        /// The most.
+        max: usize,
+    },
+    /// There is no agent to ask, and none told which models it has.
+    #[error("no agent is running, and its models are not known; name the model instead")]
+    ModelsUnknown,
     /// The configuration is being loaded.
     #[error("a reload is under way; wait until it is confirmed")]
     ReloadUnderWay,
@@ -96,6 +105,12 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
         (Operation::RequestPause, S::Paused) => ": it is suspended already",
         (Operation::EnableSkill | Operation::DisableSkill | Operation::RequestReload, _) => {
             "; skills change while it is Idle or Interrupted"
+        }
+        (Operation::RequestFork, _) => {
+            "; a conversation goes back between turns, while it is Idle or Interrupted"
+        }
+        (Operation::RequestCompact, _) => {
+            "; a conversation is summarised while it is Running, Idle or Interrupted"
         }
         (Operation::RequestResume, _) => "; only a Paused session resumes",
         (Operation::Retry, _) => "; only a Failed session can be retried",
@@ -132,6 +147,8 @@ impl SessionError {
             Self::Continued { .. } => "continued",
             Self::TooManySkills { .. } => "too-many-skills",
             Self::SkillNotEnabled => "skill-not-enabled",
+            Self::AdjustmentsUnderWay { .. } => "adjustments-under-way",
+            Self::ModelsUnknown => "models-unknown",
             Self::ReloadUnderWay => "reload-under-way",
             Self::StaleAck => "stale-ack",
         }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
-    Capabilities, ContextWindowSnapshot, CriterionResult, HandoffDocument, Question, SessionOutput,
-    SessionTask, TokenUsage,
+    AgentSettings, Capabilities, ContextWindowSnapshot, CriterionResult, DeliverableCounts, HandoffDocument,
+    Question, SessionOutcome, SessionOutput, SessionTask, TokenUsage,
 };
-use crate::{CommandId, MessageId, MeterId, SubAgentId, ToolCallId, TurnId, Usd};
+use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub enum AgentFact {
         turn: TurnId,
         /// What it produced.
         output: Option<SessionOutput>,
+        /// How it ended (S4).
+        #[serde(default)]
+        outcome: SessionOutcome,
     },
     /// The agent's conversation is over.
     SessionEnded {
@@ -48,6 +51,22 @@ pub enum AgentFact {
         /// What.
         questions: Vec<Question>,
     },
+    /// What the agent works with now (S1 5).
+    SettingsTold(AgentSettings),
+    /// The agent holds before a model call that could pass what is left (ruling 32).
+    BudgetExceeded {
+        /// The worst case of the call, where it could be read.
+        needed: Option<Usd>,
+    },
+    /// The plan that pays for the agent is used up, and it holds (ruling 39).
+    QuotaExceeded {
+        /// The runtime's own words.
+        message: Option<String>,
+        /// When it can go on, where the runtime said.
+        reset_at: Option<Timestamp>,
+    },
+    /// Where the deliverables stand (S4).
+    DeliverablesTold(DeliverableCounts),
     /// The agent entered plan mode.
     PlanModeEntered,
     /// The agent showed its plan.
@@ -151,6 +170,10 @@ impl AgentFact {
             Self::TurnCompleted { .. } => "The end of a turn",
             Self::SessionEnded { .. } => "The end of the agent's conversation",
             Self::QuestionAsked { .. } => "A question",
+            Self::SettingsTold(_) => "What the agent works with",
+            Self::BudgetExceeded { .. } => "A call beyond the budget",
+            Self::QuotaExceeded { .. } => "The end of the quota",
+            Self::DeliverablesTold(_) => "The deliverables",
             Self::PlanModeEntered => "Entering plan mode",
             Self::PlanShown { .. } => "A plan",
             Self::TasksReplaced(_) => "A task list",
@@ -170,6 +193,15 @@ impl AgentFact {
             Self::Validated { .. } => "The result of a validation",
             Self::MessageInjecting(_) | Self::MessageInjected(_) => "The delivery of a message",
             Self::Noted => "A notice",
+        }
+    }
+
+    /// What the end of a turn brought, and how it ended.
+    pub(crate) fn end_of_turn(self) -> (Option<SessionOutput>, SessionOutcome) {
+        match self {
+            Self::TurnCompleted { output, outcome, .. } => (output, outcome),
+            Self::SessionEnded { output, is_error: false, .. } => (output, SessionOutcome::Completed),
+            _ => (None, SessionOutcome::Completed),
         }
     }
 

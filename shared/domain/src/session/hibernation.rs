@@ -22,6 +22,7 @@ impl AgentSession {
     pub(crate) fn hibernation_due(&self, limits: &Deadlines) -> Option<Timestamp> {
         let resumes = self.capabilities().is_some_and(|can| can.resume_conversation);
         let asked = !self.unheard_answers.is_empty() || self.reload.is_some() || self.cancel_accepted;
+        let asked = asked || self.is_adjusting();
         let busy = asked || !self.in_flight.is_empty();
         if !limits.durable_workspace || !self.is_live() || !resumes || busy {
             return None;

@@ -99,6 +99,12 @@ impl AgentSession {
             open_tool_calls: BTreeMap::new(),
             between_turns: None,
             unheard_answers: Vec::new(),
+            pending_adjustments: Vec::new(),
+            agent_settings: None,
+            model_follows: false,
+            quota: None,
+            last_outcome: None,
+            deliverables: None,
             handoff_document: None,
             document_awaited_until: None,
             continues: None,
@@ -134,6 +140,8 @@ impl AgentSession {
             begin: None,
             unheard_begin: None,
             capabilities: None,
+            spent_usd: Usd::ZERO,
+            allowance_told: None,
             inbox: super::Inbox::default(),
         });
         self.touch_control();
@@ -221,6 +229,8 @@ impl AgentSession {
         let command = self.command(cx);
         let outstanding = Self::outstanding_for(command, cx);
         self.transition(Operation::RequestResume, State::Resuming { outstanding })?;
+        // The agent tells again if it still holds.
+        self.quota = None;
         Ok(vec![DomainEvent::ResumeRequested { command }])
     }
 
@@ -380,6 +390,7 @@ impl AgentSession {
         self.deferred.clear();
         self.hibernated = false;
         self.fruitless_runs = 0;
+        self.quota = None;
         if let Some(auto) = &mut self.auto_continue {
             auto.current_continuation_count = 0;
         }
@@ -411,6 +422,9 @@ impl AgentSession {
         self.hibernated = false;
         self.between_turns = None;
         self.unheard_answers.clear();
+        self.quota = None;
+        // What was asked of its sidecar is settled with the end of that; nothing else is asked any more.
+        self.pending_adjustments.retain(|pending| pending.order.attempt > 0);
     }
 
     /// Orders the end of the run of a session that needs it no more; nothing when that was done or there is none.
@@ -457,6 +471,7 @@ impl AgentSession {
                 return Ok(Vec::new());
             }
             (LifecycleCommand::Reload, _) => return self.reload_done(command),
+            (LifecycleCommand::Adjust, _) => return self.adjustment_done(command),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
             // Nor has the stop of a run that is not needed while its session rests.
             (LifecycleCommand::Stop, status) if status.survives_its_process() && !self.is_live() => {
@@ -489,6 +504,7 @@ impl AgentSession {
             outstanding.received_at.get_or_insert(cx.now);
         }
         self.reload_received(command, cx.now);
+        self.adjustment_received(command, cx.now);
         if let Some(run) = self.run.as_mut().filter(|run| run.begin == Some(command)) {
             run.unheard_begin = None;
         }

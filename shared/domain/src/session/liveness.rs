@@ -52,6 +52,10 @@ pub enum Due {
     Validation,
     /// Nothing was heard of the session for its idle time.
     Hibernation,
+    /// No `received` or no `done` for a change of how the agent works.
+    Adjustment,
+    /// The plan that pays for the agent can be used again.
+    Quota,
 }
 
 impl AgentSession {
@@ -94,8 +98,10 @@ impl AgentSession {
             due.extend(self.unheard_answer_since().map(|sent_at| (sent_at + limits.received, Due::Answer)));
             due.extend(self.validation_due(limits).map(|at| (at, Due::Validation)));
             due.extend(self.hibernation_due(limits).map(|at| (at, Due::Hibernation)));
+            due.extend(self.adjustment_due(limits).map(|at| (at, Due::Adjustment)));
         }
         due.extend(self.document_awaited_until.map(|until| (until, Due::Document)));
+        due.extend(self.quota_due(limits).map(|at| (at, Due::Quota)));
         due.extend(self.reload_due(limits).map(|at| (at, Due::Reload)));
         due.extend(self.pending_requests.iter().map(|r| (r.expires_at, Due::Request)));
         due.into_iter().min()
@@ -168,6 +174,8 @@ impl AgentSession {
                 Due::Answer => self.on_unheard_answer(cx),
                 Due::Validation => self.on_validation_due(cx)?,
                 Due::Hibernation => self.hibernate(cx)?,
+                Due::Adjustment => self.on_adjustment_due(cx),
+                Due::Quota => self.on_quota_reset(cx),
             });
         }
         Ok(events)
@@ -388,6 +396,12 @@ impl AgentSession {
                 events.push(DomainEvent::CommandReissued { kind, command });
             }
         }
+        let allowance = self.allowance_usd();
+        if let Some(run) = &mut self.run {
+            // `begin` says it.
+            run.allowance_told = allowance;
+        }
+        events.extend(self.send_waiting_adjustments(cx));
         Ok(events)
     }
 
@@ -492,6 +506,7 @@ impl AgentSession {
             _ => {}
         }
         events.extend(self.reloaded_by_end_of_run());
+        events.extend(self.adjustments_of_ended_run());
         if !self.hibernated {
             self.turn = None;
         }

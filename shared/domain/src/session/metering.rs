@@ -9,11 +9,12 @@ impl AgentSession {
     const MAX_MODELS: usize = 50;
 
     /// `UpdateMetrics(…)`: adds what the meter's running totals add, and replaces the context window. Counts in every
-    /// status. A subagent has its own meters and window; what it adds counts here too.
+    /// status. A subagent has its own meters and window; what it adds counts here too. `of_run`: the current run tells it.
     pub(crate) fn update_metrics(
         &mut self,
         report: &UsageReport,
         subagent: Option<&mut SubAgentSession>,
+        of_run: bool,
     ) -> Events {
         let added = match subagent {
             Some(subagent) => subagent.record_usage(report),
@@ -25,6 +26,9 @@ impl AgentSession {
         let sum = by_model.entry(if known { report.model.clone() } else { "other".to_owned() }).or_default();
         *sum = sum.plus(added.tokens);
 
+        if let Some(run) = self.run.as_mut().filter(|_| of_run) {
+            run.spent_usd += added.cost;
+        }
         let effect = self.budget.spend(added.cost, added.tokens.total());
         let mut events = vec![DomainEvent::MetricsUpdated {
             total_cost_usd: self.metrics.total_cost_usd,
@@ -46,7 +50,8 @@ impl AgentSession {
             cap_usd,
             percent_used: percent_used(),
         });
-        let exhausted = effect.exhausted.then_some(DomainEvent::BudgetExhausted { spent_usd, cap_usd });
+        let exhausted = DomainEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd: None };
+        let exhausted = effect.exhausted.then_some(exhausted);
         warning.into_iter().chain(exhausted).collect()
     }
 

@@ -14,8 +14,13 @@
 //! | `handoff` | the document, the chain, what a continuation takes over |
 //! | [`fact`] | what an agent tells |
 //! | `skills` | skills, and hot loading |
+//! | `adjust` | model, thinking level, compaction, fork, and what a run may spend |
+//! | `quota` | plans that are used up, and calls that the budget does not cover |
+//! | `deliverables` | where the deliverables stand |
 //! | [`subagent`] | the `SubAgentSession` entity |
 
+mod adjust;
+mod deliverables;
 mod error;
 pub mod fact;
 mod handoff;
@@ -23,6 +28,7 @@ mod hibernation;
 mod lifecycle;
 mod liveness;
 mod metering;
+mod quota;
 mod request;
 pub mod run;
 mod skills;
@@ -36,11 +42,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use adjust::PendingAdjustment;
+pub use deliverables::RecordedDeliverables;
 pub use error::SessionError;
 pub use fact::{AgentFact, MeterTotals, UsageReport};
 pub use handoff::Continues;
 pub use lifecycle::{NewSession, Opening};
 pub use liveness::{Due, ProcessState};
+pub use quota::{PausedReason, Quota};
 pub(crate) use request::UnheardAnswer;
 pub use request::{Decision, PendingRequest, RequestKind};
 pub use run::{Arrival, Gap, Inbox, PastRun, Run, RunCause, RunPhase, Sender};
@@ -49,12 +58,13 @@ pub use subagent::{SubAgentSession, SubAgentStatus};
 
 use crate::text::{AdapterName, Feedback, ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AutoContinueConfig, Capabilities, ContextPolicy, ExecutionMode, FailureReason, RecordedHandoff,
-    SessionBudget, SessionMetrics, SessionOutput, SessionPlan, SessionTaskList,
+    AgentSettings, AutoContinueConfig, Capabilities, ContextPolicy, ExecutionMode, FailureReason,
+    RecordedHandoff, SessionBudget, SessionMetrics, SessionOutcome, SessionOutput, SessionPlan,
+    SessionTaskList, ThinkingLevel,
 };
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, CommandId, CommandRef, MessageId, Occasion, OutputId,
-    RunId, SessionChainId, Timestamp, ToolCallId, TurnId, UserId,
+    RunId, SessionChainId, Timestamp, ToolCallId, TurnId, Usd, UserId,
 };
 
 /// A session of an agent: its lifecycle, its money, its requests and its runs.
@@ -120,6 +130,25 @@ pub struct AgentSession {
     /// Answers and decisions that the sidecar does not have yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unheard_answers: Vec<UnheardAnswer>,
+
+    /// Changes of how the agent works that are under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pending_adjustments: Vec<PendingAdjustment>,
+    /// What the agent works with, as it told last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_settings: Option<AgentSettings>,
+    /// Its owner cycled through the models: the session's model is the one that its agent tells.
+    #[serde(default)]
+    model_follows: bool,
+    /// The plan that pays for the agent is used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quota: Option<Quota>,
+    /// How its last turn ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_outcome: Option<SessionOutcome>,
+    /// Where its deliverables stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deliverables: Option<RecordedDeliverables>,
 
     /// The document that it leaves to whoever goes on.
     #[serde(default)]
@@ -221,6 +250,8 @@ pub enum LifecycleCommand {
     Answer,
     /// `run_validation`
     Validate,
+    /// `adjust`
+    Adjust,
 }
 
 /// A command whose acknowledgement is awaited.
@@ -354,6 +385,9 @@ pub struct SessionSettings {
     /// The same for a Paused session. Default: an hour.
     #[serde(default = "SessionSettings::default_paused_timeout")]
     pub paused_timeout_seconds: u64,
+    /// How deeply its agent thinks (S1 5). Default: as the adapter has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
 }
 
 impl SessionSettings {
@@ -381,6 +415,7 @@ impl Default for SessionSettings {
             max_retries: 3,
             idle_timeout_seconds: Self::default_idle_timeout(),
             paused_timeout_seconds: Self::default_paused_timeout(),
+            thinking_level: None,
         }
     }
 }
@@ -492,6 +527,11 @@ impl AgentSession {
         self.output.as_ref()
     }
 
+    /// How its last turn ended (S4); none before the first.
+    pub const fn last_outcome(&self) -> Option<SessionOutcome> {
+        self.last_outcome
+    }
+
     /// Why it failed, while it is Failed.
     pub const fn failure(&self) -> Option<&Failure> {
         match &self.state {
@@ -578,6 +618,13 @@ impl AgentSession {
     /// What the adapter of the current run can do; nothing is assumed before it said so.
     pub fn capabilities(&self) -> Option<Capabilities> {
         self.run.as_ref().and_then(|run| run.capabilities)
+    }
+
+    /// The most dollars that the current run may spend from its beginning on (ruling 32): the cap without what was spent
+    /// by others, by earlier runs and earlier sessions of the chain.
+    pub fn allowance_usd(&self) -> Option<Usd> {
+        let others = self.budget.account_usd().excess_over(self.run.as_ref()?.spent_usd);
+        Some(self.budget.hard_cap_usd().excess_over(others))
     }
 
     /// The sidecar of the current run is up and is not being ended.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::{AgentSession, ProcessState};
 use crate::value::Capabilities;
-use crate::{CommandId, RunId, Timestamp};
+use crate::{CommandId, RunId, Timestamp, Usd};
 
 /// Why a run was minted (ruling 21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +64,12 @@ pub struct Run {
     pub unheard_begin: Option<(u8, Timestamp)>,
     /// What its adapter can do, once it said so.
     pub capabilities: Option<Capabilities>,
+    /// What it spent so far; part of the session's.
+    #[serde(default)]
+    pub spent_usd: Usd,
+    /// The most that it may spend, as it was told last (ruling 32).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_told: Option<Usd>,
     /// Where its envelopes stand.
     pub inbox: Inbox,
 }

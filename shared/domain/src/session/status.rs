@@ -155,6 +155,16 @@ pub enum Operation {
     RequestReload,
     /// It did.
     ConfirmReloaded,
+    /// The owner has the agent work with another model, or think more or less deeply.
+    RequestAdjustment,
+    /// The owner has the conversation summarised.
+    RequestCompact,
+    /// The owner has the conversation go back to before a turn.
+    RequestFork,
+    /// The plan that pays for the agent is used up (ruling 39).
+    RecordQuotaExceeded,
+    /// The agent's deliverables changed (S4).
+    RecordDeliverables,
     /// The owner approves the output.
     ApproveOutput,
     /// The owner rejects the output.
@@ -179,7 +189,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 47] = [
         Self::Start,
         Self::StartTurn,
         Self::RecordTurnCompleted,
@@ -212,6 +222,11 @@ impl Operation {
         Self::DisableSkill,
         Self::RequestReload,
         Self::ConfirmReloaded,
+        Self::RequestAdjustment,
+        Self::RequestCompact,
+        Self::RequestFork,
+        Self::RecordQuotaExceeded,
+        Self::RecordDeliverables,
         Self::ApproveOutput,
         Self::RejectOutput,
         Self::Close,
@@ -280,7 +295,11 @@ impl Operation {
             // From Running: the sidecar never had the answer, and its process was stopped (ruling 12).
             (Self::AnswerHibernated, S::WaitingForInput | S::WaitingForApproval | S::Running) => S::Idle,
 
-            (Self::EnableSkill | Self::DisableSkill | Self::RequestReload, S::Idle | S::Interrupted) => from,
+            (
+                Self::EnableSkill | Self::DisableSkill | Self::RequestReload | Self::RequestFork,
+                S::Idle | S::Interrupted,
+            ) => from,
+            (Self::RequestCompact, S::Running | S::Idle | S::Interrupted) => from,
 
             (Self::ApproveOutput | Self::Close, S::Idle) => S::Completed,
             (Self::RejectOutput, S::Idle) => S::Failed,
@@ -313,11 +332,17 @@ impl Operation {
                 Self::RecordPlanCreated
                 | Self::UpdateSessionTaskList
                 | Self::UpdateMetrics
+                | Self::RecordQuotaExceeded
+                | Self::RecordDeliverables
                 | Self::ConfirmReloaded,
                 _,
             ) => from,
-            (Self::ChangeBudget, S::Cancelled | S::Completed | S::ContextExhausted) => return None,
-            (Self::ChangeBudget, _) => from,
+            // A failed session may be retried with what is chosen now.
+            (
+                Self::ChangeBudget | Self::RequestAdjustment,
+                S::Cancelled | S::Completed | S::ContextExhausted,
+            ) => return None,
+            (Self::ChangeBudget | Self::RequestAdjustment, _) => from,
             (Self::AcceptMessage, _) if !from.is_terminal() => from,
             (
                 Self::Hibernate | Self::Wake,

@@ -5,7 +5,7 @@ use super::{
     State, Turn,
 };
 use crate::text::cut;
-use crate::value::{FailureReason, SessionOutput, SessionTask, SessionTaskList};
+use crate::value::{FailureReason, SessionOutcome, SessionOutput, SessionTask, SessionTaskList};
 use crate::{DomainEvent, Events, MessageId, Occasion, SessionChainId, TurnId};
 
 impl AgentSession {
@@ -20,6 +20,7 @@ impl AgentSession {
         let mut events = self.abandon_validation("the agent went on by itself", cx)?;
         self.between_turns = None;
         self.transition(Operation::StartTurn, State::Running)?;
+        self.quota = None;
         self.turn = Some(Turn { id: turn.clone(), started_at: cx.now });
         self.hibernated = false;
         if let Some(run) = &mut self.run {
@@ -38,6 +39,7 @@ impl AgentSession {
         &mut self,
         turn: TurnId,
         output: Option<SessionOutput>,
+        outcome: SessionOutcome,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
         let other = self.turn.as_ref().is_some_and(|open| open.id != turn);
@@ -49,10 +51,22 @@ impl AgentSession {
                 status,
             });
         }
-        if self.validates() {
-            return Ok(self.hold_end(AgentFact::TurnCompleted { turn, output }));
+        if outcome == SessionOutcome::ExecutionError {
+            // Ruling 39.
+            self.last_outcome = Some(outcome);
+            let message = "The agent's turn ended in an error.".to_owned();
+            return self.record_failure(FailureReason::AgentError, Some(message), cx);
         }
-        self.complete_turn(output, cx)
+        let mut events = match outcome {
+            SessionOutcome::BudgetExceeded => self.exceed_budget(None),
+            _ => Vec::new(),
+        };
+        events.extend(if self.validates() {
+            self.hold_end(AgentFact::TurnCompleted { turn, output, outcome })
+        } else {
+            self.complete_turn(output, outcome, cx)?
+        });
+        Ok(events)
     }
 
     /// The agent's conversation ended. Where criteria are checked, its sidecar is still needed (ruling 36).
@@ -78,6 +92,7 @@ impl AgentSession {
     pub(crate) fn complete_turn(
         &mut self,
         output: Option<SessionOutput>,
+        outcome: SessionOutcome,
         cx: &mut Occasion<'_>,
     ) -> Result<Events, SessionError> {
         let output = output.or_else(|| self.staged_output.clone());
@@ -90,6 +105,7 @@ impl AgentSession {
         let mut events = Vec::new();
         if !was_idle {
             self.turn = None;
+            self.last_outcome = Some(outcome);
             self.unheard_answers.clear();
             self.in_flight.retain(|m| m.step != InFlightStep::Injected);
             self.metrics.turn_count += 1;
@@ -102,6 +118,7 @@ impl AgentSession {
             events.push(DomainEvent::TurnCompleted {
                 turn_count: self.metrics.turn_count,
                 last_turn_at: cx.now,
+                outcome,
             });
         }
         Ok(events)
@@ -128,7 +145,7 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         let status = self.status();
         if status == AgentSessionStatus::Idle {
-            return self.complete_turn(Some(output), cx);
+            return self.complete_turn(Some(output), SessionOutcome::Completed, cx);
         }
         if status.is_terminal() || status == AgentSessionStatus::Queued {
             return Err(SessionError::InvalidTransition { operation: Operation::RecordOutput, status });
@@ -151,6 +168,7 @@ impl AgentSession {
             return Ok(self.order_stop(cx));
         }
         if is_error {
+            self.last_outcome = Some(SessionOutcome::ExecutionError);
             let text = message.map_or_else(|| reason.to_owned(), |m| format!("{reason}: {m}"));
             return self.record_failure(FailureReason::AgentError, Some(cut(&text, 1000)), cx);
         }
@@ -159,7 +177,7 @@ impl AgentSession {
         let output =
             output.filter(|new| open || self.output.as_ref().is_none_or(|recorded| recorded.output != *new));
         let mut events = if open || output.is_some() || self.staged_output.is_some() {
-            self.complete_turn(output, cx)?
+            self.complete_turn(output, SessionOutcome::Completed, cx)?
         } else {
             Vec::new()
         };
@@ -194,8 +212,10 @@ impl AgentSession {
                         .retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
                     events.push(DomainEvent::TurnStarted { turn_id: turn, message_id: message });
                 }
-                AgentFact::TurnCompleted { output, .. }
-                | AgentFact::SessionEnded { is_error: false, output, .. } => {
+                ended @ (AgentFact::TurnCompleted { .. }
+                | AgentFact::SessionEnded { is_error: false, .. }) => {
+                    let (output, outcome) = ended.end_of_turn();
+                    self.last_outcome = Some(outcome);
                     self.metrics.turn_count += 1;
                     self.metrics.last_turn_at = Some(cx.now);
                     if let Some(output) = output.or_else(|| self.staged_output.take()) {
@@ -204,6 +224,7 @@ impl AgentSession {
                         events.push(DomainEvent::TurnCompleted {
                             turn_count: self.metrics.turn_count,
                             last_turn_at: cx.now,
+                            outcome,
                         });
                     }
                 }

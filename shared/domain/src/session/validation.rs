@@ -104,7 +104,9 @@ impl AgentSession {
         let mut events = Vec::new();
         for fact in ended {
             events.extend(match fact {
-                AgentFact::TurnCompleted { output, .. } => self.complete_turn(output, cx)?,
+                AgentFact::TurnCompleted { output, outcome, .. } => {
+                    self.complete_turn(output, outcome, cx)?
+                }
                 AgentFact::SessionEnded { is_error, reason, message, output } => {
                     self.end_conversation(is_error, &reason, message, output, cx)?
                 }

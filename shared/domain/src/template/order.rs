@@ -8,7 +8,9 @@ use super::AgentTemplate;
 use super::schedule::ScheduledLaunch;
 use crate::session::{NewSession, SessionSettings};
 use crate::text::{AdapterName, AnswerText, ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, InvalidBudget, SessionBudget};
+use crate::value::{
+    AutoContinueConfig, ContextPolicy, ExecutionMode, InvalidBudget, SessionBudget, ThinkingLevel,
+};
 use crate::{AgentSessionId, AgentSkillId, Usd, UserId};
 
 /// What a start says (S0 8.7 `StartAgentSessionCommand`). What it leaves open comes from the template, and what that
@@ -23,6 +25,8 @@ pub struct SessionOrder {
     pub name: Option<SessionName>,
     /// The model.
     pub model_id: Option<ModelId>,
+    /// How deeply its agent thinks.
+    pub thinking_level: Option<ThinkingLevel>,
     /// The most dollars that it may spend.
     pub budget_cap_usd: Option<Usd>,
     /// At which percentage of the cap its owner is warned.
@@ -76,6 +80,7 @@ impl SessionOrder {
             objective,
             name: None,
             model_id: None,
+            thinking_level: None,
             budget_cap_usd: None,
             warn_at_percent: None,
             skill_ids: None,
@@ -180,6 +185,7 @@ impl SessionOrder {
             max_retries: usual.max_retries,
             idle_timeout_seconds: self.idle_timeout_seconds.unwrap_or(usual.idle_timeout_seconds),
             paused_timeout_seconds: self.paused_timeout_seconds.unwrap_or(usual.paused_timeout_seconds),
+            thinking_level: self.thinking_level,
         }
     }
 }

@@ -18,6 +18,9 @@ pub enum ValidationType {
     CustomCommand,
     /// The configured lint command succeeds.
     LintPassing,
+    /// There are deliverables, and each is passed or blocked (S4, ruling 39). Takes no command: the sidecar reads the status
+    /// file of the working directory.
+    DeliverablesComplete,
 }
 
 /// One criterion (S0 8.5).
@@ -107,6 +110,9 @@ pub enum InvalidAutoContinue {
     /// A criterion without the command that it needs (ruling 36).
     #[error("{0:?} needs a customCommand")]
     CommandMissing(ValidationType),
+    /// A command where none is run.
+    #[error("DeliverablesComplete takes no customCommand")]
+    Command,
     /// Coverage without a threshold of 0 to 100.
     #[error("CoverageThreshold needs a threshold of 0 to 100")]
     Threshold,
@@ -129,6 +135,17 @@ const MAX_TIMEOUT: u64 = 24 * 60 * 60;
 impl AutoContinueConfig {
     /// How often a session goes on when nothing else is said (S0 8.5).
     pub const DEFAULT_MAX_CONTINUATIONS: u32 = 5;
+
+    /// Everything but the criteria as it is when nothing else is said.
+    pub const fn until(validation_criteria: Vec<ValidationCriterion>) -> Self {
+        Self {
+            validation_criteria,
+            max_continuations: Self::default_max(),
+            current_continuation_count: 0,
+            validation_timeout_seconds: Self::default_timeout(),
+            is_enabled: true,
+        }
+    }
 
     const fn default_timeout() -> u64 {
         30 * 60
@@ -168,7 +185,12 @@ impl AutoContinueConfig {
             wrong.push(InvalidAutoContinue::NoCriteria);
         }
         for criterion in &self.validation_criteria {
-            if criterion.custom_command.as_ref().is_none_or(|c| c.trim().is_empty()) {
+            let of_deliverables = criterion.kind == ValidationType::DeliverablesComplete;
+            if of_deliverables && criterion.custom_command.is_some() {
+                wrong.push(InvalidAutoContinue::Command);
+            }
+            let commandless = criterion.custom_command.as_ref().is_none_or(|c| c.trim().is_empty());
+            if commandless && !of_deliverables {
                 wrong.push(InvalidAutoContinue::CommandMissing(criterion.kind));
             }
             let in_range = |t: &Decimal| (Decimal::ZERO..=Decimal::ONE_HUNDRED).contains(t);

@@ -18,6 +18,9 @@ pub struct SessionBudget {
     #[serde(default)]
     carried_usd: Usd,
     warned: bool,
+    /// The agent holds before a call that could pass what is left (ruling 32).
+    #[serde(default)]
+    held: bool,
 }
 
 /// A budget that cannot be.
@@ -65,6 +68,7 @@ impl SessionBudget {
             estimated_cost_usd: Usd::ZERO,
             carried_usd: Usd::ZERO,
             warned: false,
+            held: false,
         })
     }
 
@@ -78,6 +82,7 @@ impl SessionBudget {
             estimated_cost_usd: Usd::ZERO,
             carried_usd,
             warned: self.warned,
+            held: false,
         }
     }
 
@@ -111,9 +116,21 @@ impl SessionBudget {
         self.carried_usd + self.estimated_cost_usd
     }
 
-    /// Whether the cap is reached.
+    /// Whether the cap is reached, or the next call could pass it: nothing is spent any more until it is raised.
     pub fn exhausted(&self) -> bool {
-        self.account_usd() >= self.hard_cap_usd
+        self.held || self.account_usd() >= self.hard_cap_usd
+    }
+
+    /// Whether less is left than the next call may cost.
+    pub const fn held(&self) -> bool {
+        self.held
+    }
+
+    /// The next call could pass the cap. Whether that is news.
+    pub(crate) fn hold(&mut self) -> bool {
+        let news = !self.exhausted();
+        self.held = true;
+        news
     }
 
     /// Spend above the cap (ruling 32).
@@ -158,6 +175,8 @@ impl SessionBudget {
         if cap <= self.account_usd() {
             return Err(InvalidBudget::CapBelowSpend { spent: self.account_usd() });
         }
+        // With a higher cap the agent looks again.
+        self.held &= cap <= self.hard_cap_usd;
         self.hard_cap_usd = cap;
         self.warn_at_percent = warn_at_percent;
         self.warned = self.warned && self.percent_used() >= Decimal::from(warn_at_percent);

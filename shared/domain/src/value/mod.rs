@@ -2,6 +2,7 @@
 
 mod activity;
 mod adjustment;
+mod agent_settings;
 mod auto_continue;
 mod budget;
 mod capabilities;
@@ -16,6 +17,7 @@ mod tool;
 
 pub use activity::{ActivityItem, ActivityItemType};
 pub use adjustment::{Adjustment, CycleDirection, ThinkingLevel};
+pub use agent_settings::AgentSettings;
 pub use auto_continue::{
     AutoContinueConfig, AutoContinueEnd, CriterionResult, InvalidAutoContinue, ValidationCriterion,
     ValidationType,
@@ -25,7 +27,7 @@ pub use budget::{InvalidBudget, SessionBudget};
 pub use capabilities::Capabilities;
 pub use handoff::{HandoffDocument, RecordedHandoff, Remembered};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
-pub use outcome::{DeliverableState, SessionOutcome};
+pub use outcome::{DeliverableCounts, DeliverableState, SessionOutcome};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
 pub use plan::{PlanStatus, SessionPlan};
 pub use question::{Answer, Question, QuestionOption};

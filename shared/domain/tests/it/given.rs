@@ -1,5 +1,6 @@
 //! Stories: given where a session stands, when something happens, then what follows.
 
+mod adjust;
 mod auto_continue;
 pub(crate) mod chains;
 mod composition;
@@ -9,6 +10,7 @@ mod lifecycle;
 mod liveness;
 mod money;
 mod pool;
+mod quota;
 mod reload;
 mod requests;
 pub(crate) mod skills;

@@ -7,7 +7,7 @@ use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState, RequestKind, RunCause, RunPhase,
     SessionSettings,
 };
-use pilothouse_domain::value::MessageStatus;
+use pilothouse_domain::value::{Adjustment, AgentSettings, DeliverableCounts, MessageStatus, SessionOutcome};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, CommandId, Deadlines, DomainEvent, MessageId, Occasion, RunId, SubAgentId,
 };
@@ -60,6 +60,9 @@ enum Owner {
     EnableSkill,
     DisableSkill,
     Reload,
+    SetModel,
+    Compact,
+    Fork,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +99,21 @@ enum Fact {
     Injected,
     ValidationMet,
     ValidationFailed,
+    OverBudget,
+    OverQuota,
+    Settings,
+    Deliverables,
+    AdjustDone,
+    AdjustRefused,
+}
+
+/// What the owner has the agent change.
+fn adjustment(what: Owner, n: u8) -> Adjustment {
+    match what {
+        Owner::Compact => Adjustment::Compact { instructions: None },
+        Owner::Fork => Adjustment::Fork { before_turn_id: turn("t") },
+        _ => Adjustment::SetModel { model_id: format!("model-{}", n % 3) },
+    }
 }
 
 fn owner() -> impl Strategy<Value = Owner> {
@@ -107,7 +125,14 @@ fn owner() -> impl Strategy<Value = Owner> {
         2 => prop_oneof![Just(O::RaiseCap), Just(O::Resume)],
         2 => prop_oneof![Just(O::Promote), Just(O::Drop), Just(O::Clear), Just(O::Release), Just(O::Move)],
         2 => prop_oneof![1 => Just(O::EnableSkill), 1 => Just(O::DisableSkill), 2 => Just(O::Reload)],
-        1 => prop_oneof![Just(O::Cancel), Just(O::ForceCancel), Just(O::Close), Just(O::Approve), Just(O::Reject)],
+        2 => prop_oneof![Just(O::SetModel), Just(O::Compact), Just(O::Fork)],
+        2 => prop_oneof![
+            1 => Just(O::Cancel),
+            1 => Just(O::ForceCancel),
+            2 => Just(O::Close),
+            2 => Just(O::Approve),
+            1 => Just(O::Reject)
+        ],
     ]
 }
 
@@ -123,6 +148,8 @@ fn fact() -> impl Strategy<Value = Fact> {
         1 => prop_oneof![Just(F::SubAgentStarted), Just(F::SubAgentEnded)],
         3 => prop_oneof![Just(F::Said), Just(F::ToolStarted), Just(F::ToolEnded)],
         2 => prop_oneof![1 => Just(F::ValidationMet), 3 => Just(F::ValidationFailed)],
+        1 => prop_oneof![Just(F::OverBudget), Just(F::OverQuota), Just(F::Settings), Just(F::Deliverables)],
+        1 => prop_oneof![2 => Just(F::AdjustDone), 1 => Just(F::AdjustRefused)],
         1 => prop_oneof![
             Just(F::OtherTurnCompleted),
             Just(F::Ended),
@@ -207,6 +234,12 @@ impl Life {
         fact
     }
 
+    /// A change of how the agent works that is under way, what it may spend included.
+    fn adjusting(&self) -> Option<CommandId> {
+        let pending = &stored(&self.scene)["pendingAdjustments"][0]["order"]["commandId"];
+        pending.as_str().map(|id| id.parse().unwrap())
+    }
+
     fn fact(&mut self, fact: Fact, n: u8) -> AgentFact {
         use Fact as F;
         let session = &self.scene.conv.session;
@@ -229,10 +262,14 @@ impl Life {
                 turn: turn(&new_turn),
                 message: flying.map(|f| f.0).or(Some(message(u128::from(n)))),
             },
-            F::TurnCompleted => AgentFact::TurnCompleted { turn: open_turn, output: None },
-            F::TurnWithOutput => {
-                AgentFact::TurnCompleted { turn: open_turn, output: Some(output(u32::from(n))) }
+            F::TurnCompleted => {
+                AgentFact::TurnCompleted { turn: open_turn, output: None, outcome: SessionOutcome::Completed }
             }
+            F::TurnWithOutput => AgentFact::TurnCompleted {
+                turn: open_turn,
+                output: Some(output(u32::from(n))),
+                outcome: SessionOutcome::Completed,
+            },
             F::OtherTurnCompleted => completes(&new_turn),
             F::Ended => ends(false),
             F::EndedInError => ends(true),
@@ -293,6 +330,25 @@ impl Life {
                 let command = order.as_str().map_or(any_command, |id| id.parse().unwrap());
                 AgentFact::Validated { command, results: vec![criterion(matches!(fact, F::ValidationMet))] }
             }
+            F::OverBudget => AgentFact::BudgetExceeded { needed: Some(crate::scene::usd("0.5")) },
+            F::OverQuota => AgentFact::QuotaExceeded {
+                message: None,
+                reset_at: (!n.is_multiple_of(3))
+                    .then(|| self.scene.now + std::time::Duration::from_secs(u64::from(n))),
+            },
+            F::Settings => AgentFact::SettingsTold(AgentSettings {
+                model_id: format!("model-{}", n % 3),
+                ..AgentSettings::default()
+            }),
+            F::Deliverables => {
+                AgentFact::DeliverablesTold(DeliverableCounts { pending: u32::from(n), ..Default::default() })
+            }
+            F::AdjustDone => AgentFact::CommandDone(C::Adjust, self.adjusting().unwrap_or(any_command)),
+            F::AdjustRefused => AgentFact::CommandRefused {
+                command: self.adjusting().unwrap_or(any_command),
+                code: if n.is_multiple_of(2) { "no-agent" } else { "invalid" }.to_owned(),
+                message: String::new(),
+            },
             F::Injecting => AgentFact::MessageInjecting(flying.map_or(message(u128::from(n)), |f| f.0)),
             F::Injected => AgentFact::MessageInjected(flying.map_or(message(u128::from(n)), |f| f.0)),
         }
@@ -348,6 +404,7 @@ impl Life {
             O::EnableSkill => scene.commit(|c, _| c.session.enable_skill(skill(n % 25))),
             O::DisableSkill => scene.commit(|c, _| c.session.disable_skill(skill(n % 25))),
             O::Reload => scene.reload(),
+            O::SetModel | O::Compact | O::Fork => scene.adjust(&[adjustment(what, n)]),
         };
         if self.reference.is_some() {
             assert_eq!(refused.err(), expected, "{what:?} while {}", before.session.status());
@@ -406,6 +463,18 @@ impl Life {
                 let can = session.capabilities().unwrap_or_default();
                 let impossible = session.is_live() && !can.hot_reload && !can.resume_conversation;
                 model.kit.refuses(Change::Reload { impossible }, &model.walk, model.mail.turn_starts())
+            }
+            O::SetModel | O::Compact | O::Fork => {
+                let asked = match what {
+                    O::SetModel => Asked::Choose,
+                    O::Compact => Asked::Compact,
+                    _ => Asked::Fork,
+                };
+                let can = session.capabilities().filter(|_| session.is_live());
+                let impossible = can.is_some_and(|can| !can.can_adjust(&adjustment(what, n)));
+                let full = (session.adjustments().count() >= AgentSession::MAX_ADJUSTMENTS)
+                    .then_some("adjustments-under-way");
+                full.or_else(|| model.refuses(asked)).or(impossible.then_some("not-supported"))
             }
         }
     }
@@ -579,6 +648,7 @@ impl Life {
                 DomainEvent::MetricsUpdated { .. }
                     | DomainEvent::BudgetWarning { .. }
                     | DomainEvent::BudgetExhausted { .. }
+                    | DomainEvent::AllowanceChanged { .. }
                     | DomainEvent::AfterStopActivity { .. }
                     | DomainEvent::CommandReissued { .. }
             ) && !e.name().starts_with("Message")

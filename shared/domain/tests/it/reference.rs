@@ -230,6 +230,10 @@ pub(crate) enum Asked {
     Retry,
     /// A new cap, in cents.
     Cap(u64),
+    /// Another model.
+    Choose,
+    Compact,
+    Fork,
     Submit,
     /// Answer or decide on the oldest request, or on one that is not there.
     Decide {
@@ -261,6 +265,12 @@ impl Reference {
             }
             Asked::Cap(_) if matches!(status, S::Completed | S::Cancelled | S::ContextExhausted) => invalid,
             Asked::Cap(cents) => (cents <= self.ledger.spent()).then_some("cap-below-spend"),
+            Asked::Choose if matches!(status, S::Completed | S::Cancelled | S::ContextExhausted) => invalid,
+            Asked::Choose => None,
+            Asked::Compact if matches!(status, S::Running | S::Idle | S::Interrupted) => spent,
+            Asked::Fork if matches!(status, S::Idle | S::Interrupted) => {
+                starting.or(self.kit.reloads.map(|_| "reload-under-way"))
+            }
             Asked::Submit if !ended && status != S::Queued => None,
             Asked::Decide { there: true } => spent,
             Asked::Decide { there: false } => Some("request-over"),

@@ -13,8 +13,8 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
-    Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource, Question,
-    SessionBudget, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
+    Adjustment, Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource,
+    Question, SessionBudget, SessionOutcome, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId,
@@ -145,7 +145,7 @@ pub(crate) fn starts_with_id(id: &str, message: MessageId) -> AgentFact {
 }
 
 pub(crate) fn completes(id: &str) -> AgentFact {
-    AgentFact::TurnCompleted { turn: turn(id), output: None }
+    AgentFact::TurnCompleted { turn: turn(id), output: None, outcome: SessionOutcome::Completed }
 }
 
 pub(crate) fn ends(is_error: bool) -> AgentFact {
@@ -280,7 +280,11 @@ impl Scene {
 
     /// Turn `t1` brought output.
     pub(crate) fn reviewable() -> Self {
-        Self::running().told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(1)) })
+        Self::running().told(AgentFact::TurnCompleted {
+            turn: turn("t1"),
+            output: Some(output(1)),
+            outcome: SessionOutcome::Completed,
+        })
     }
 
     pub(crate) fn interrupted() -> Self {
@@ -443,6 +447,10 @@ impl Scene {
 
     pub(crate) fn reload(&mut self) -> Step {
         self.commit(|c, cx| c.session.request_reload(cx))
+    }
+
+    pub(crate) fn adjust(&mut self, adjustments: &[Adjustment]) -> Step {
+        self.commit(|c, cx| c.session.adjust(adjustments, cx))
     }
 
     pub(crate) fn enable(&mut self, n: u8) -> Step {

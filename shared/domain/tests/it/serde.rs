@@ -4,7 +4,7 @@ use pilothouse_domain::AgentSession;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::value::{ContextWindowSnapshot, TokenUsage};
+use pilothouse_domain::value::{ContextWindowSnapshot, SessionOutcome, TokenUsage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,7 +57,11 @@ fn a_session_with_everything_survives_its_storage() {
     // A gap, a request under way, facts that wait, a cancellation that waits.
     scene = Scene::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
     scene = scene
-        .told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(3)) })
+        .told(AgentFact::TurnCompleted {
+            turn: turn("t1"),
+            output: Some(output(3)),
+            outcome: SessionOutcome::Completed,
+        })
         .when(|s| s.cancel());
     let run = scene.conv.session.run().unwrap().clone();
     let mut inbox = run.inbox.clone();

@@ -3,9 +3,9 @@
 
 use pilothouse_domain::conversation::Outcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, Operation as Op};
-use pilothouse_domain::value::FailureReason;
+use pilothouse_domain::value::{Adjustment, DeliverableCounts, FailureReason, ThinkingLevel};
 
-use crate::scene::{Scene, Step, asks, completes, output, shows, starts};
+use crate::scene::{Scene, Step, asks, completes, output, shows, starts, turn};
 
 /// Non-terminal statuses without a request under way (S0: those that can be cancelled).
 const RESTING: [S; 7] =
@@ -64,7 +64,11 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         | Op::CloseRequest => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running),
         // Ruling 26: it goes as a message; also one that the sidecar never had (ruling 12).
         Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval, S::Running], S::Idle),
-        Op::EnableSkill | Op::DisableSkill | Op::RequestReload => same(&[S::Idle, S::Interrupted]),
+        Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::RequestFork => {
+            same(&[S::Idle, S::Interrupted])
+        }
+        // S1 5.
+        Op::RequestCompact => same(&[S::Running, S::Idle, S::Interrupted]),
         Op::ApproveOutput | Op::Close => vec![(S::Idle, S::Completed)],
         Op::RejectOutput => vec![(S::Idle, S::Failed)],
         // S0, and ruling 14.
@@ -97,10 +101,14 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         ),
         Op::Retry => vec![(S::Failed, S::Queued)],
         // Ruling 17.
-        Op::RecordPlanCreated | Op::UpdateSessionTaskList | Op::UpdateMetrics | Op::ConfirmReloaded => {
-            same(&S::ALL)
-        }
-        Op::ChangeBudget => {
+        Op::RecordPlanCreated
+        | Op::UpdateSessionTaskList
+        | Op::UpdateMetrics
+        | Op::RecordQuotaExceeded
+        | Op::RecordDeliverables
+        | Op::ConfirmReloaded => same(&S::ALL),
+        // A failed session is retried with what is chosen then.
+        Op::ChangeBudget | Op::RequestAdjustment => {
             let ended = [S::Cancelled, S::Completed, S::ContextExhausted];
             same(&S::ALL.into_iter().filter(|s| !ended.contains(s)).collect::<Vec<_>>())
         }
@@ -170,6 +178,9 @@ fn commands() -> Vec<(Op, Command)> {
         (Op::ChangeBudget, |s| s.raise_cap("9")),
         (Op::AcceptMessage, |s| s.follow_up(1)),
         (Op::EnableSkill, |s| s.enable(1)),
+        (Op::RequestAdjustment, |s| s.adjust(&[Adjustment::SetThinkingLevel { level: ThinkingLevel::High }])),
+        (Op::RequestCompact, |s| s.adjust(&[Adjustment::Compact { instructions: None }])),
+        (Op::RequestFork, |s| s.adjust(&[Adjustment::Fork { before_turn_id: turn("t1") }])),
         (Op::RequestReload, Scene::reload),
     ]
 }
@@ -254,6 +265,7 @@ fn every_fact_keeps_the_table_in_every_status() {
         (Op::RecordPlanPendingApproval, shows("p2")),
         (Op::RecordPlanCreated, AgentFact::PlanModeEntered),
         (Op::UpdateSessionTaskList, AgentFact::TasksReplaced(Vec::new())),
+        (Op::RecordDeliverables, AgentFact::DeliverablesTold(DeliverableCounts::default())),
     ];
     for status in S::ALL {
         for (operation, fact) in facts.clone() {

@@ -151,7 +151,8 @@ impl Gate {
             }
             _ => {}
         }
-        let begins = matches!(event.as_str(), "UserPromptSubmit" | "PreToolUse" | "PostToolBatch" | "SubagentStart");
+        let begins =
+            matches!(event.as_str(), "UserPromptSubmit" | "PreToolUse" | "PostToolBatch" | "SubagentStart");
         let by_us = out.prompt.as_deref().is_some_and(ours);
         match self.mode {
             Mode::Paused if begins => {
@@ -192,9 +193,9 @@ impl Gate {
     pub(super) fn is_still<'a>(&self, turn: bool, subagents: impl IntoIterator<Item = &'a str>) -> bool {
         let still = |worker: Worker| {
             let held = self.held.iter().any(|held| held.worker == worker);
-            self.doing.get(&worker).map_or(held, |doing| {
-                !doing.calls_model && (held || !doing.tools.is_empty())
-            })
+            self.doing
+                .get(&worker)
+                .map_or(held, |doing| !doing.calls_model && (held || !doing.tools.is_empty()))
         };
         (!turn || still(None)) && subagents.into_iter().all(|id| still(Some(id.to_owned())))
     }

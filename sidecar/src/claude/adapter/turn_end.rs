@@ -66,7 +66,9 @@ impl Driver {
 
     /// Changes what is remembered of the conversation.
     pub(super) fn remember(&mut self, change: impl FnOnce(&mut Conversation)) -> Result<(), AdapterError> {
-        self.file.update(change).map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))
+        self.file
+            .update(change)
+            .map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))
     }
 
     fn hear(&mut self, words: &str) {

@@ -4,7 +4,7 @@ use pilothouse_domain::conversation::Outcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState,
 };
-use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource};
+use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource, SessionOutcome};
 use pilothouse_domain::{CommandId, DomainEvent};
 use uuid::Uuid;
 
@@ -27,7 +27,11 @@ fn turns(scene: &Scene) -> u32 {
 }
 
 fn completes_with(id: &str, files: u32) -> AgentFact {
-    AgentFact::TurnCompleted { turn: turn(id), output: Some(output(files)) }
+    AgentFact::TurnCompleted {
+        turn: turn(id),
+        output: Some(output(files)),
+        outcome: SessionOutcome::Completed,
+    }
 }
 
 /// Why the loop ended in the latest step.

@@ -4,7 +4,7 @@ use pilothouse_domain::conversation::Outcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase,
 };
-use pilothouse_domain::value::{Capabilities, FailureReason};
+use pilothouse_domain::value::{Capabilities, FailureReason, SessionOutcome};
 use pilothouse_domain::{CommandId, OutputId};
 use uuid::Uuid;
 
@@ -92,7 +92,7 @@ fn facts_of_an_earlier_run_count_usage_and_move_nothing() {
         .then_status(S::Running)
         .told_late(used("0.10"))
         .then_taken(Outcome::Applied)
-        .then_events(&["MetricsUpdated"])
+        .then_events(&["MetricsUpdated", "AllowanceChanged"])
         .told_late(said())
         .then_taken(Outcome::Applied)
         .then_status(S::Running);
@@ -163,7 +163,11 @@ fn a_cancel_without_an_agent_confirms_at_once() {
 #[test]
 fn a_turn_that_ended_by_itself_under_an_interrupt_leads_to_idle() {
     Scene::in_status(S::Interrupting)
-        .told(AgentFact::TurnCompleted { turn: turn("t1"), output: Some(output(2)) })
+        .told(AgentFact::TurnCompleted {
+            turn: turn("t1"),
+            output: Some(output(2)),
+            outcome: SessionOutcome::Completed,
+        })
         .then_taken(Outcome::Deferred)
         .then_status(S::Interrupting)
         .told_done(C::Interrupt)
@@ -345,10 +349,12 @@ fn a_refused_resume_leaves_the_session_suspended_and_a_refused_stop_is_enforced(
 fn output_is_decided_on_by_its_id() {
     let scene = Scene::reviewable();
     let first = scene.output_id();
-    let scene = scene
-        .refuses("review-pending", |s| s.close())
-        .told(starts("t2"))
-        .told(AgentFact::TurnCompleted { turn: turn("t2"), output: Some(output(2)) });
+    let scene =
+        scene.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
+            turn: turn("t2"),
+            output: Some(output(2)),
+            outcome: SessionOutcome::Completed,
+        });
     let second = scene.output_id();
     scene
         .clone()

@@ -66,7 +66,7 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
         .then_events(&["MessageEnqueued"])
         .refuses("cap-below-spend", |s| s.raise_cap("1.5"))
         .when(|s| s.raise_cap("3"))
-        .then_events(&["BudgetChanged"])
+        .then_events(&["BudgetChanged", "AllowanceChanged"])
         .then_status(S::Paused)
         .when(|s| s.resume())
         .told_done(C::Resume)
@@ -90,7 +90,7 @@ fn what_would_run_waits_for_the_cap() {
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
         .when(|s| s.raise_cap("2"))
-        .then_events(&["BudgetChanged", "MessageDispatched"])
+        .then_events(&["BudgetChanged", "AllowanceChanged", "MessageDispatched"])
         .then_queue(&[1], &[1]);
     // Neither is a run taken for it.
     Scene::idle()

@@ -24,6 +24,8 @@ pub(crate) struct Ledger {
     /// The window of the parent (none) and of each subagent.
     windows: BTreeMap<Option<SubAgentId>, ContextWindowSnapshot>,
     warned: bool,
+    /// The agent holds before a call that could pass the cap.
+    held: bool,
     /// What the report of this step must announce.
     warns: bool,
     exhausts: bool,
@@ -49,6 +51,7 @@ impl Ledger {
             by_subagent: BTreeMap::new(),
             windows: BTreeMap::new(),
             warned: false,
+            held: false,
             warns: false,
             exhausts: false,
         }
@@ -59,7 +62,7 @@ impl Ledger {
     }
 
     pub(crate) const fn exhausted(&self) -> bool {
-        self.spent >= self.cap
+        self.held || self.spent >= self.cap
     }
 
     /// Usage counts in every status, and from a run that is over.
@@ -92,8 +95,13 @@ impl Ledger {
     pub(crate) fn happened(&mut self, event: &E) {
         match event {
             E::BudgetWarning { .. } => assert!(std::mem::take(&mut self.warns), "a warning too many"),
+            E::BudgetExhausted { needed_usd: Some(_), .. } => {
+                assert!(!self.exhausted(), "told of a call too dear although nothing is left");
+                self.held = true;
+            }
             E::BudgetExhausted { .. } => assert!(std::mem::take(&mut self.exhausts), "exhausted twice"),
             E::BudgetChanged { cap_usd } => {
+                self.held &= cents(*cap_usd) <= self.cap;
                 self.cap = cents(*cap_usd);
                 self.warned &= self.spent * 100 >= self.cap * 80;
             }

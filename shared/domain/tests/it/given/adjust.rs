@@ -1,0 +1,307 @@
+//! Model, thinking level, compaction and fork (S1 5), and the allowance of a run (ruling 32).
+
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
+use pilothouse_domain::value::{
+    Adjustment, AgentSettings, Capabilities, CycleDirection, SessionOutcome, ThinkingLevel,
+};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, CommandId, Deadlines, DomainEvent, Occasion, SessionChain,
+};
+use uuid::Uuid;
+
+use crate::scene::{Scene, completes, ends, starts, turn, used};
+
+fn model(id: &str) -> Adjustment {
+    Adjustment::SetModel { model_id: id.to_owned() }
+}
+
+const fn thinks(level: ThinkingLevel) -> Adjustment {
+    Adjustment::SetThinkingLevel { level }
+}
+
+const fn next() -> Adjustment {
+    Adjustment::CycleModel { direction: CycleDirection::Forward }
+}
+
+const fn compact() -> Adjustment {
+    Adjustment::Compact { instructions: None }
+}
+
+fn fork() -> Adjustment {
+    Adjustment::Fork { before_turn_id: turn("t1") }
+}
+
+/// The command of the change that was asked for first.
+fn asked(scene: &Scene) -> CommandId {
+    scene.conv.session.adjustments().next().expect("a change is under way").order.command_id
+}
+
+fn made(scene: Scene) -> Scene {
+    let command = asked(&scene);
+    scene.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(C::Adjust, command))
+}
+
+fn refused(scene: Scene, code: &str) -> Scene {
+    let refusal = AgentFact::CommandRefused {
+        command: asked(&scene),
+        code: code.to_owned(),
+        message: "no such model".to_owned(),
+    };
+    scene.told(refusal)
+}
+
+fn settings(model: &str) -> AgentFact {
+    AgentFact::SettingsTold(AgentSettings {
+        model_id: model.to_owned(),
+        thinking_level: None,
+        available_models: vec!["small".to_owned(), "large".to_owned()],
+    })
+}
+
+fn chosen(scene: &Scene) -> String {
+    scene.conv.session.model_id().to_string()
+}
+
+fn idle_that_can(can: Capabilities) -> Scene {
+    Scene::launching().told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
+}
+
+#[test]
+fn a_model_is_the_sessions_once_its_agent_has_it() {
+    let scene = Scene::running()
+        .when(|s| s.adjust(&[model("large")]))
+        .then_events(&["AdjustmentRequested"])
+        .then(chosen, &"m".to_owned());
+    made(scene)
+        .then_events(&["Adjusted"])
+        .then(chosen, &"large".to_owned())
+        .then(|s| s.conv.session.adjustments().count(), &0)
+        .told(settings("large"))
+        .then_events(&["AgentSettingsChanged"])
+        .told(settings("large"))
+        .then_events(&[]);
+}
+
+#[test]
+fn a_refused_choice_leaves_everything_as_it_was() {
+    let scene = Scene::idle().when(|s| s.adjust(&[model("nonsense")]));
+    refused(scene, "invalid")
+        .then_events(&["CommandRefused", "AdjustmentAbandoned"])
+        .then(chosen, &"m".to_owned())
+        .then(|s| s.conv.session.adjustments().count(), &0);
+    // A sidecar whose agent is gone: the next one has it.
+    let scene = Scene::idle().when(|s| s.adjust(&[model("large")]));
+    refused(scene, "no-agent").then_event("Adjusted").then(chosen, &"large".to_owned());
+}
+
+#[test]
+fn all_that_is_asked_at_once_is_asked_or_nothing() {
+    let can = Capabilities { model_switch: true, ..Capabilities::default() };
+    idle_that_can(can)
+        .refuses("not-supported", |s| s.adjust(&[model("large"), thinks(ThinkingLevel::High)]))
+        .when(|s| s.adjust(&[model("large")]));
+    let scene = Scene::idle().when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::High)]));
+    let scene = made(made(scene)).then(chosen, &"large".to_owned());
+    assert_eq!(scene.conv.session.thinking_level(), Some(ThinkingLevel::High));
+}
+
+#[test]
+fn without_an_agent_a_choice_is_for_the_next_one() {
+    for scene in [Scene::launching(), Scene::idle().when(|s| s.die(true)), Scene::in_status(S::Failed)] {
+        let scene = scene
+            .when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::Low)]))
+            .then_events(&["AdjustmentRequested", "Adjusted", "AdjustmentRequested", "Adjusted"])
+            .then(chosen, &"large".to_owned());
+        let shown = scene.conv.session.agent_settings();
+        assert_eq!((shown.model_id.as_str(), shown.thinking_level), ("large", Some(ThinkingLevel::Low)));
+    }
+}
+
+#[test]
+fn models_are_cycled_by_the_agent_or_by_what_it_told() {
+    // Which is next is the agent's to say, before or after its `done`.
+    let scene = Scene::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
+    made(scene.told(settings("large"))).then(chosen, &"large".to_owned());
+    let scene = Scene::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
+    made(scene).told(settings("large")).then(chosen, &"large".to_owned());
+    // Without an agent, by the list that it told.
+    Scene::idle()
+        .told(settings("small"))
+        .when(|s| s.die(true))
+        .when(|s| s.adjust(&[next()]))
+        .then(chosen, &"large".to_owned());
+    Scene::idle().when(|s| s.die(true)).refuses("models-unknown", |s| s.adjust(&[next()]));
+}
+
+#[test]
+fn what_the_agent_changes_by_itself_is_shown_and_not_chosen() {
+    let scene = Scene::running().told(settings("large")).then(chosen, &"m".to_owned());
+    assert_eq!(scene.conv.session.agent_settings().model_id, "large");
+}
+
+#[test]
+fn a_choice_survives_its_run_a_retry_and_the_context() {
+    // The run ends before it answered: nobody refused.
+    let scene = Scene::idle()
+        .when(|s| s.adjust(&[model("large"), next(), compact()]))
+        .when(|s| s.die(false))
+        .then(chosen, &"large".to_owned());
+    let abandoned = |e: &&DomainEvent| matches!(e, DomainEvent::AdjustmentAbandoned { .. });
+    assert_eq!(scene.last.iter().filter(abandoned).count(), 2);
+    let scene = made(Scene::running().when(|s| s.adjust(&[model("large")])))
+        .told(ends(true))
+        .when(Scene::retry)
+        .then(chosen, &"large".to_owned());
+    drop(scene);
+    let mut scene = made(Scene::running().when(|s| s.adjust(&[thinks(ThinkingLevel::Max)])))
+        .told(AgentFact::ContextExhausted);
+    let session = &scene.conv.session;
+    let (chain, _) = SessionChain::begun_by(&scene.last, session, scene.now).expect("a chain begins");
+    let cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
+    let id = AgentSessionId::new(Uuid::from_u128(77));
+    let (next, _) = session.continued(id, &chain, &cx);
+    assert_eq!(next.thinking_level(), Some(ThinkingLevel::Max));
+}
+
+#[test]
+fn what_only_an_agent_can_do_wakes_one() {
+    let scene = Scene::idle()
+        .when(|s| s.die(true))
+        .when(|s| s.adjust(&[compact()]))
+        .then_events(&["AdjustmentRequested", "SlotWanted", "RunRequested", "Allocated"])
+        .wakes()
+        .then_events(&["RunReady", "CommandReissued"]);
+    made(scene).then_events(&["Adjusted"]).then_status(S::Idle);
+    // One that cannot says so, and is woken once.
+    Scene::idle()
+        .when(|s| s.die(true))
+        .when(|s| s.adjust(&[fork()]))
+        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .then_event("AdjustmentAbandoned")
+        .then(|s| s.conv.session.adjustments().count(), &0)
+        .when(|s| s.die(true))
+        .then_no_event("SlotWanted");
+}
+
+#[test]
+fn a_conversation_goes_back_between_turns_alone() {
+    Scene::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&[fork()]));
+    Scene::idle().when(Scene::reload).refuses("reload-under-way", |s| s.adjust(&[fork()]));
+    Scene::idle().told(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
+}
+
+#[test]
+fn a_change_that_takes_long_is_told_and_nothing_is_ended() {
+    let scene = Scene::idle()
+        .when(|s| s.adjust(&[compact()]))
+        .when(|s| s.clock(30, ProcessState::Alive))
+        .then_events(&["CommandReissued"])
+        .when(|s| s.clock(30, ProcessState::Alive))
+        .then_events(&["CommandLate"]);
+    // Said once; and it may still come.
+    made(scene.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[])).then_events(&["Adjusted"]);
+
+    let scene = Scene::idle().when(|s| s.adjust(&[compact()]));
+    let received = AgentFact::CommandReceived(asked(&scene));
+    made(
+        scene
+            .told(received)
+            .when(|s| s.clock_with_heartbeats(119))
+            .then_events(&[])
+            .when(|s| s.clock_with_heartbeats(1))
+            .then_events(&["CommandLate"]),
+    )
+    .then_status(S::Idle);
+}
+
+#[test]
+fn not_more_changes_are_under_way_than_can_be_told_apart() {
+    let mut scene = Scene::running();
+    for n in 0..AgentSession::MAX_ADJUSTMENTS {
+        scene = scene.when(|s| s.adjust(&[model(&format!("m{n}"))]));
+    }
+    scene.refuses("adjustments-under-way", |s| s.adjust(&[model("more")]));
+}
+
+#[test]
+fn the_end_of_a_session_leaves_nothing_under_way() {
+    let scene = Scene::idle().when(|s| s.die(true)).when(|s| s.adjust(&[compact()])).when(Scene::cancel);
+    assert_eq!(scene.conv.session.adjustments().count(), 0);
+    let scene = Scene::idle().when(|s| s.adjust(&[compact()])).when(Scene::close).when(|s| s.die(true));
+    assert_eq!(scene.conv.session.adjustments().count(), 0);
+}
+
+fn allowance(scene: &Scene) -> String {
+    scene.conv.session.allowance_usd().expect("there is a run").to_string()
+}
+
+/// Ruling 32: the cap without what others spent.
+#[test]
+fn a_run_may_spend_what_was_left_when_it_began() {
+    Scene::running()
+        .then(allowance, &"1".to_owned())
+        .told(used("0.3"))
+        .then(allowance, &"1".to_owned())
+        .told(completes("t1"))
+        .when(|s| s.die(true))
+        .when(|s| s.follow_up(1))
+        .wakes()
+        .then(allowance, &"0.7".to_owned())
+        .then_no_event("AllowanceChanged")
+        // The run before it spent more than was known.
+        .told_late(used("0.5"))
+        .then_event("AllowanceChanged")
+        .then(allowance, &"0.5".to_owned())
+        .when(|s| s.raise_cap("3"))
+        .then_event("AllowanceChanged")
+        .then(allowance, &"2.5".to_owned());
+}
+
+#[test]
+fn an_agent_that_does_not_price_its_calls_is_told_no_allowance() {
+    idle_that_can(Capabilities::default()).when(|s| s.raise_cap("3")).then_events(&["BudgetChanged"]);
+}
+
+#[test]
+fn an_allowance_that_is_unheard_is_sent_again_and_only_the_latest_counts() {
+    let scene = Scene::running().when(|s| s.raise_cap("2")).when(|s| s.raise_cap("3"));
+    let sent = |e: &DomainEvent| match e {
+        DomainEvent::AllowanceChanged { command, .. } => Some(command.command_id),
+        _ => None,
+    };
+    let command = scene.last.iter().find_map(sent).unwrap();
+    scene
+        .when(|s| s.clock(30, ProcessState::Alive))
+        .then_events(&["CommandReissued"])
+        .told(AgentFact::CommandDone(C::Adjust, command))
+        .then_events(&[])
+        .told(AgentFact::CommandDone(C::Adjust, command))
+        .then_ignored("stale-ack");
+}
+
+#[test]
+fn the_outcome_of_a_turn_is_shown() {
+    let ended = |outcome| AgentFact::TurnCompleted { turn: turn("t1"), output: None, outcome };
+    let outcome = |s: &Scene| s.conv.session.last_outcome();
+    Scene::running()
+        .then(outcome, &None)
+        .told(ended(SessionOutcome::MaxIterations))
+        .then_status(S::Idle)
+        .then(outcome, &Some(SessionOutcome::MaxIterations))
+        .told(starts("t2"))
+        .told(completes("t2"))
+        .then(outcome, &Some(SessionOutcome::Completed));
+    Scene::running()
+        .told(ended(SessionOutcome::ExecutionError))
+        .then_status(S::Failed)
+        .then(outcome, &Some(SessionOutcome::ExecutionError));
+    // Ruling 32: nothing more is spent until the cap is raised.
+    Scene::running()
+        .told(ended(SessionOutcome::BudgetExceeded))
+        .then_status(S::Idle)
+        .then_event("BudgetExhausted")
+        .when(|s| s.follow_up(1))
+        .then_queue(&[1], &[])
+        .when(|s| s.raise_cap("2"))
+        .then_event("MessageDispatched");
+}

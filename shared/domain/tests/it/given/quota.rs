@@ -1,0 +1,196 @@
+//! Calls that the budget does not cover (ruling 32), plans that are used up (ruling 39), and deliverables (S4).
+
+use std::time::Duration;
+
+use pilothouse_domain::DomainEvent;
+use pilothouse_domain::session::{
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason, ProcessState,
+};
+use pilothouse_domain::value::{Capabilities, DeliverableCounts};
+
+use crate::scene::{Scene, asks, starts, usd, used};
+
+fn too_dear() -> AgentFact {
+    AgentFact::BudgetExceeded { needed: Some(usd("0.4")) }
+}
+
+fn used_up(scene: &Scene, seconds: Option<u64>) -> AgentFact {
+    AgentFact::QuotaExceeded {
+        message: Some("5-hour limit reached".to_owned()),
+        reset_at: seconds.map(|seconds| scene.now + Duration::from_secs(seconds)),
+    }
+}
+
+fn reason(scene: &Scene) -> Option<PausedReason> {
+    scene.conv.session.paused_reason()
+}
+
+#[test]
+fn a_call_beyond_the_budget_pauses_in_the_same_commit_until_the_cap_is_raised() {
+    Scene::running()
+        .told(used("0.7"))
+        .told(too_dear())
+        .then_events(&["BudgetExhausted", "PauseRequested"])
+        .then(|s| s.conv.session.budget().exhausted(), &true)
+        .then(|s| s.conv.session.budget().remaining_usd(), &usd("0.3"))
+        .told(too_dear())
+        .then_events(&[])
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .then(reason, &Some(PausedReason::BudgetExhausted))
+        .refuses("budget-exhausted", Scene::resume)
+        // Not more than before: the call is as dear as it was.
+        .when(|s| s.raise_cap("1"))
+        .refuses("budget-exhausted", Scene::resume)
+        .when(|s| s.raise_cap("2"))
+        .then_events(&["BudgetChanged", "AllowanceChanged"])
+        .when(Scene::resume)
+        .told_done(C::Resume)
+        .then_status(S::Running)
+        .then(|s| s.conv.session.turn().is_some(), &true);
+}
+
+/// The cap was raised while the agent told of the old one: it looks again with what it is told now.
+#[test]
+fn a_call_beyond_a_budget_of_before_holds_nobody() {
+    Scene::running()
+        .when(|s| s.raise_cap("2"))
+        .then_event("AllowanceChanged")
+        .told(too_dear())
+        .then_events(&[])
+        .then_status(S::Running);
+}
+
+#[test]
+fn the_quota_pauses_in_the_same_commit_and_the_clock_resumes() {
+    let scene = Scene::running();
+    let fact = used_up(&scene, Some(600));
+    scene
+        .told(fact)
+        .then_events(&["QuotaExceeded", "PauseRequested"])
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .then(reason, &Some(PausedReason::QuotaExceeded))
+        .when(|s| s.clock_with_heartbeats(599))
+        .then_events(&[])
+        .when(|s| s.clock_with_heartbeats(1))
+        .then_events(&["QuotaReset", "ResumeRequested"])
+        .told_done(C::Resume)
+        .then_status(S::Running)
+        .then(|s| s.conv.session.quota().is_none(), &true)
+        .then(|s| s.conv.session.turn().is_some(), &true);
+}
+
+#[test]
+fn a_session_that_sleeps_is_woken_when_its_quota_is_reset() {
+    let scene = Scene::running();
+    let fact = used_up(&scene, Some(7200));
+    scene
+        .told(fact)
+        .told_done(C::Pause)
+        .when(|s| s.clock_with_heartbeats(3600))
+        .then_event("HibernationOrdered")
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .when(|s| s.clock(3600, ProcessState::Unknown))
+        .then_event("QuotaReset")
+        .then_event("RunRequested")
+        .wakes()
+        .told_done(C::Resume)
+        .then_status(S::Running);
+}
+
+/// A reset time that is over already is no reason to ask at once, again and again.
+#[test]
+fn the_clock_does_not_resume_at_once() {
+    let scene = Scene::running();
+    let fact = used_up(&scene, Some(0));
+    scene
+        .told(fact)
+        .told_done(C::Pause)
+        .when(|s| s.clock_with_heartbeats(29))
+        .then_events(&[])
+        .when(|s| s.clock_with_heartbeats(1))
+        .then_event("ResumeRequested");
+}
+
+#[test]
+fn without_a_reset_time_its_owner_resumes() {
+    let scene = Scene::running();
+    let fact = used_up(&scene, None);
+    let scene = scene
+        .told(fact)
+        .told_done(C::Pause)
+        .when(|s| s.clock_with_heartbeats(3599))
+        .then_events(&[])
+        .when(Scene::resume)
+        .told_done(C::Resume)
+        .then_status(S::Running);
+    // Still used up: it pauses again.
+    let fact = used_up(&scene, None);
+    scene.told(fact).then_status(S::Pausing);
+}
+
+#[test]
+fn what_its_owner_paused_is_not_resumed_by_the_clock() {
+    let scene = Scene::running().when(Scene::pause);
+    let fact = used_up(&scene, Some(60));
+    scene
+        .told(fact)
+        .then_events(&["QuotaExceeded"])
+        .told_done(C::Pause)
+        .then(reason, &Some(PausedReason::Owner))
+        .when(|s| s.clock_with_heartbeats(3000))
+        .then_events(&[]);
+}
+
+#[test]
+fn with_nothing_left_to_spend_the_reset_resumes_nothing() {
+    let scene = Scene::running();
+    let fact = used_up(&scene, Some(60));
+    scene
+        .told(fact)
+        .told(used("5"))
+        .told_done(C::Pause)
+        .when(|s| s.clock_with_heartbeats(60))
+        .then_events(&["QuotaReset"])
+        .then_status(S::Paused)
+        .then(reason, &Some(PausedReason::BudgetExhausted));
+}
+
+#[test]
+fn an_agent_that_waits_is_paused_when_it_goes_on() {
+    let scene = Scene::running().told(asks("q1"));
+    let fact = used_up(&scene, None);
+    scene
+        .told(fact)
+        .then_status(S::WaitingForInput)
+        .when(|s| s.answer("q1"))
+        .then_event("PauseRequested")
+        .then_status(S::Pausing);
+}
+
+#[test]
+fn an_agent_that_cannot_pause_is_interrupted() {
+    let scene = Scene::launching().told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"));
+    let fact = used_up(&scene, None);
+    scene.told(fact).then_event("InterruptRequested").told_done(C::Interrupt).then_status(S::Interrupted);
+}
+
+#[test]
+fn deliverables_are_counted_and_their_list_is_the_entrys() {
+    let told = |pending, passed, blocked| {
+        AgentFact::DeliverablesTold(DeliverableCounts { pending, passed, blocked })
+    };
+    let scene = Scene::running().told(told(2, 1, 0));
+    let changed = DomainEvent::DeliverablesChanged { pending: 2, passed: 1, blocked: 0 };
+    assert_eq!(scene.last, [changed]);
+    let recorded = scene.conv.session.deliverables().unwrap();
+    assert_eq!(
+        (recorded.counts.total(), recorded.journal_sequence),
+        (3, scene.conv.session.journal_sequence() + 1)
+    );
+    // A run that is over has nothing to say of what the next one does.
+    let scene = scene.told_late(told(9, 0, 0)).then_ignored("stale-run");
+    assert_eq!(scene.conv.session.deliverables().unwrap().counts.passed, 1);
+}

@@ -1,0 +1,115 @@
+//! How a played agent works differently when it is asked to (S1 5), and what it may spend (ruling 32).
+
+use pilothouse_domain::Usd;
+use pilothouse_domain::value::{Adjustment, AgentSettings, CycleDirection};
+use pilothouse_wire::RawEvent;
+use serde_json::json;
+
+use super::player::{Break, Player};
+use crate::adapter::{Refusal, Reply};
+use crate::spool::SpoolError;
+
+impl Player {
+    /// Changes how it works. What it works with then is told before `done`.
+    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), Break> {
+        let refused = match &adjustment {
+            Adjustment::SetModel { model_id } => self.set_model(model_id),
+            Adjustment::CycleModel { direction } => self.cycle_model(*direction),
+            Adjustment::SetThinkingLevel { level } => {
+                self.config.thinking_level = Some(*level);
+                None
+            }
+            Adjustment::Compact { .. } => None,
+            Adjustment::Fork { before_turn_id } => self.has_no_turn(before_turn_id.as_str()),
+            Adjustment::SetAllowance { allowance_usd } => match allowance_usd.as_deref().map(str::parse) {
+                Some(Err(_)) => Some(Refusal::invalid("the allowance is no amount of money")),
+                Some(Ok(allowance)) => {
+                    self.allowance = Some(allowance);
+                    None
+                }
+                None => {
+                    self.allowance = None;
+                    None
+                }
+            },
+        };
+        if let Some(refusal) = refused {
+            return Ok(reply.refuse(refusal).await?);
+        }
+        match adjustment {
+            Adjustment::SetModel { .. }
+            | Adjustment::CycleModel { .. }
+            | Adjustment::SetThinkingLevel { .. } => {
+                self.tell_settings().await?;
+            }
+            Adjustment::Compact { instructions } => {
+                self.notice("compaction_started", "Summarises the conversation", instructions.as_deref())
+                    .await?;
+                self.notice("compaction_ended", "The conversation is summarised", None).await?;
+            }
+            Adjustment::Fork { before_turn_id } => {
+                self.notice("forked", &format!("Goes on from before {before_turn_id}"), None).await?;
+            }
+            Adjustment::SetAllowance { .. } => {}
+        }
+        Ok(reply.done().await?)
+    }
+
+    fn set_model(&mut self, model: &str) -> Option<Refusal> {
+        let models = &self.source.script.models;
+        if !models.is_empty() && !models.iter().any(|known| known == model) {
+            return Some(Refusal::invalid(format!("this agent has no model {model}")));
+        }
+        model.clone_into(&mut self.config.model_id);
+        None
+    }
+
+    fn cycle_model(&mut self, direction: CycleDirection) -> Option<Refusal> {
+        let Some(next) = self.settings().cycled(direction).map(str::to_owned) else {
+            return Some(Refusal::invalid("this agent has no other model"));
+        };
+        self.config.model_id = next;
+        None
+    }
+
+    fn settings(&self) -> AgentSettings {
+        AgentSettings {
+            model_id: self.config.model_id.clone(),
+            thinking_level: self.config.thinking_level,
+            available_models: self.source.script.models.clone(),
+        }
+    }
+
+    /// Tells what it works with.
+    pub(super) async fn tell_settings(&self) -> Result<(), SpoolError> {
+        let AgentSettings { model_id, thinking_level, available_models } = self.settings();
+        self.events.emit(RawEvent::AgentSettings { model_id, thinking_level, available_models }).await
+    }
+
+    async fn notice(&self, name: &str, summary: &str, detail: Option<&str>) -> Result<(), SpoolError> {
+        let detail = detail.map(|text| json!({ "instructions": text }));
+        self.events.emit(RawEvent::Notice { name: name.into(), summary: summary.into(), detail }).await
+    }
+
+    /// Holds before a call that could cost more than what is left, until it may spend enough or is interrupted.
+    pub(super) async fn price(&mut self, needed: Usd) -> Result<(), Break> {
+        let mut told_of = None;
+        while let Some(allowance) = self.allowance {
+            let left = allowance.excess_over(self.spent);
+            if needed <= left {
+                break;
+            }
+            if told_of != Some(allowance) {
+                told_of = Some(allowance);
+                let (needed_usd, left_usd) = (needed.to_string(), left.to_string());
+                self.events.emit(RawEvent::BudgetExceeded { needed_usd, left_usd }).await?;
+            }
+            self.command().await?;
+        }
+        // It goes on when it is resumed, not when it could.
+        while self.paused {
+            self.command().await?;
+        }
+        Ok(())
+    }
+}
