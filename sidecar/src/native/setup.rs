@@ -6,12 +6,13 @@ use std::sync::Arc;
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
-use pilothouse_agent::model::registry::ModelRegistry;
+use pilothouse_agent::model::registry::{ModelRegistry, RegistryError};
 use pilothouse_agent::resources::ResourceLoader;
 use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, Start};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::tool::builtin::builtin_tools;
 use pilothouse_agent::workspace::{Environment, Workspace};
+use pilothouse_domain::text::ModelId;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
@@ -72,7 +73,7 @@ impl Setup {
     ) -> Result<Opened, AdapterError> {
         let options = Options::read(&config.adapter_options)?;
         // Said before a conversation is begun that nothing could answer.
-        self.registry.resolve(&config.model_id).map_err(|e| AdapterError::Configuration(e.to_string()))?;
+        let model = self.model(&config.model_id)?;
         let language_model = Arc::new(GenaiModel::new(Arc::clone(&self.registry)));
         let mut session = SessionConfig::new(
             &config.working_directory,
@@ -80,7 +81,7 @@ impl Setup {
             language_model,
             Arc::clone(&self.registry),
         );
-        session.model = Some(config.model_id.clone());
+        session.model = Some(model);
         session.thinking = options.thinking_level;
         session.system_prompt = prompt::system(config);
         session.tools = self.tools(config)?;
@@ -141,6 +142,16 @@ impl Setup {
         let mut config = BashConfig::new(folder, environment, &self.outputs);
         config.launcher = self.processes.prefix();
         BashRunner::new(config)
+    }
+
+    /// The model that is meant by a name; the first that is available, where the choice is left to the adapter.
+    pub(super) fn model(&self, name: &str) -> Result<String, AdapterError> {
+        let model = if name == ModelId::of_the_adapter().as_str() {
+            self.registry.available().next().cloned().ok_or(RegistryError::Nothing)
+        } else {
+            self.registry.resolve(name)
+        };
+        model.map(|model| model.name()).map_err(|e| AdapterError::Configuration(e.to_string()))
     }
 
     /// The turn is over without its end: nobody waits for the owner, and nothing is submitted.
