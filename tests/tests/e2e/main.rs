@@ -9,6 +9,8 @@
 mod adjust;
 mod agent_api;
 mod agents_native;
+mod agents_claude;
+mod agents_acp;
 mod auto_continue;
 mod bodies;
 mod chains;
