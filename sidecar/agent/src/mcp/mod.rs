@@ -47,7 +47,7 @@ impl McpServerConfig {
             name: name.into(),
             transport,
             start_timeout: Duration::from_secs(30),
-            call_timeout: Duration::from_secs(600),
+            call_timeout: Duration::from_mins(10),
         }
     }
 }
