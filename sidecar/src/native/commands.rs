@@ -86,7 +86,9 @@ impl Driver {
         self.drain().await?;
         let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
         let settings = self.setup.settings(self.session()?);
-        self.events.emit_all(vec![notice, settings]).await?;
+        let mut events = vec![notice, settings];
+        events.extend(self.setup.notices());
+        self.events.emit_all(events).await?;
         Ok(reply.done().await?)
     }
 

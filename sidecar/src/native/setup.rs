@@ -1,7 +1,7 @@
 //! What an agent is made of: models, tools, prompts; again with every new configuration.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
@@ -22,7 +22,7 @@ use super::memory::Memory;
 use super::options::Options;
 use super::output::{SubmitTool, Submitted};
 use super::toolbox::Toolbox;
-use super::{handoff, models, prompt};
+use super::{handoff, models, prompt, servers};
 use crate::adapter::{AdapterError, AgentContext};
 use crate::own_tools::{OwnTools, PlanMode, Requests};
 use crate::process::in_process::AgentThread;
@@ -40,6 +40,7 @@ pub(super) struct Setup {
     gate: Gate,
     /// Where the whole of an output is kept that is too long to show.
     outputs: PathBuf,
+    notices: Mutex<Vec<String>>,
 }
 
 /// A session, and what it tells.
@@ -53,6 +54,7 @@ impl Setup {
         context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
         Ok(Self {
             outputs,
+            notices: Mutex::default(),
             requests: Requests::default(),
             submitted: Submitted::default(),
             plan_mode: PlanMode::default(),
@@ -65,7 +67,7 @@ impl Setup {
     }
 
     /// Opens the conversation: the one that is named, else a new one.
-    pub(super) fn open(
+    pub(super) async fn open(
         &self,
         config: &AgentSessionConfig,
         memory: &Memory,
@@ -82,9 +84,9 @@ impl Setup {
             Arc::clone(&self.registry),
         );
         session.model = Some(model);
-        session.thinking = options.thinking_level;
+        session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
         session.system_prompt = prompt::system(config);
-        session.tools = self.tools(config)?;
+        session.tools = self.tools(config).await?;
         session.governor = Arc::new(self.gate.clone());
         session.steering_mode = options.steering_mode.into();
         session.max_turns = options.max_turns;
@@ -105,12 +107,14 @@ impl Setup {
         if !skills.is_empty() {
             session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
         }
+        let notices = resources.notices().iter().cloned();
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
         AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
     }
 
-    fn tools(&self, config: &AgentSessionConfig) -> Result<Vec<SharedTool>, AdapterError> {
+    async fn tools(&self, config: &AgentSessionConfig) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
         let toolbox = Toolbox {
             gate: &self.gate,
@@ -123,6 +127,12 @@ impl Setup {
         let mut own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
         own.push(Arc::new(submit));
         tools.extend(toolbox.own(own));
+        let launcher = self.processes.prefix();
+        let (custom, notices) =
+            servers::connect(&config.custom_tools, folder, &self.environment(), &launcher).await;
+        // Their owner brought them along.
+        tools.extend(toolbox.own(custom));
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         Ok(tools)
     }
 
@@ -133,13 +143,25 @@ impl Setup {
         Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
     }
 
-    fn bash(&self, folder: &Path) -> BashRunner {
+    /// All that programs which the agent starts see.
+    fn environment(&self) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
-        let mut environment = Environment::of_this_process(&configured);
-        if let Some(user) = self.processes.user() {
-            environment = environment.with("HOME", user.home());
+        let environment = Environment::of_this_process(&configured);
+        match self.processes.user() {
+            Some(user) => environment.with("HOME", user.home()),
+            None => environment,
         }
-        let mut config = BashConfig::new(folder, environment, &self.outputs);
+    }
+
+    /// What went wrong when the agent was put together, once.
+    pub(super) fn notices(&self) -> Vec<RawEvent> {
+        let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        let notice = |summary| RawEvent::Notice { name: "agent_setup".into(), summary, detail: None };
+        notices.into_iter().map(notice).collect()
+    }
+
+    fn bash(&self, folder: &Path) -> BashRunner {
+        let mut config = BashConfig::new(folder, self.environment(), &self.outputs);
         config.launcher = self.processes.prefix();
         BashRunner::new(config)
     }
