@@ -167,7 +167,9 @@ impl Driver {
     }
 
     async fn begin(&mut self, opening: Option<String>) -> Result<(), Break> {
-        self.events.emit(self.setup.settings(self.session()?)).await?;
+        let mut events = vec![self.setup.settings(self.session()?)];
+        events.extend(self.setup.notices());
+        self.events.emit_all(events).await?;
         match opening {
             Some(text) => self.begin_turn(text, None).await,
             None => Ok(()),

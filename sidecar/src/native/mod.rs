@@ -12,7 +12,7 @@
 //! | [`messages`] | messages: held, given, refused |
 //! | [`gate`] | the agent's questions to the driver: a governor, and a coat around each tool |
 //! | [`tell`], [`usage`], [`logs`] | from the agent's events to raw events |
-//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`] | what the agent is made of |
+//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`servers`] | what the agent is made of |
 //! | [`memory`] | what outlives a run beside the conversation itself |
 //! | [`output`], [`handoff`] | what a turn leaves |
 

@@ -1,7 +1,7 @@
 //! What an agent is made of: models, tools, prompts; again with every new configuration.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
@@ -42,6 +42,7 @@ pub(super) struct Setup {
     events: EventSink,
     /// Where the whole of an output is kept that is too long to show.
     outputs: PathBuf,
+    notices: Mutex<Vec<String>>,
 }
 
 /// A session, and what it tells.
@@ -55,6 +56,7 @@ impl Setup {
         context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
         Ok(Self {
             outputs,
+            notices: Mutex::default(),
             requests: Requests::default(),
             submitted: Submitted::default(),
             plan_mode: PlanMode::default(),
@@ -85,7 +87,7 @@ impl Setup {
             Arc::clone(&self.registry),
         );
         session.model = Some(model);
-        session.thinking = options.thinking_level;
+        session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
         session.system_prompt = prompt::system(config);
         let additions = self.additions(config, &options).await?;
         session.tools = self.tools(config, &additions)?;
@@ -113,6 +115,8 @@ impl Setup {
         if !skills.is_empty() {
             session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
         }
+        let notices = resources.notices().iter().cloned();
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
         AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
@@ -168,11 +172,18 @@ impl Setup {
     /// What the programs of the agent see.
     fn environment(&self) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
-        let mut environment = Environment::of_this_process(&configured);
-        if let Some(user) = self.processes.user() {
-            environment = environment.with("HOME", user.home());
+        let environment = Environment::of_this_process(&configured);
+        match self.processes.user() {
+            Some(user) => environment.with("HOME", user.home()),
+            None => environment,
         }
-        environment
+    }
+
+    /// What went wrong when the agent was put together, once.
+    pub(super) fn notices(&self) -> Vec<RawEvent> {
+        let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        let notice = |summary| RawEvent::Notice { name: "agent_setup".into(), summary, detail: None };
+        notices.into_iter().map(notice).collect()
     }
 
     fn bash(&self, folder: &Path) -> BashRunner {
