@@ -75,8 +75,14 @@ impl LanguageModel for GenaiModel {
         let chat = request::chat(provider.api, request);
         let opened = self.client()?.exec_chat_stream(target, chat, Some(&options)).await;
         let response = opened.map_err(|error| failure::of(&error, &provider, &frames))?;
-        let reading =
-            Reading { chat: response.stream, frames, provider, name: (provider_name, model), over: false };
+        let reading = Reading {
+            chat: response.stream,
+            frames,
+            provider,
+            name: (provider_name, model),
+            pending: None,
+            over: false,
+        };
         Ok(reading.deltas().boxed())
     }
 }
@@ -87,6 +93,8 @@ struct Reading {
     frames: Arc<Frames>,
     provider: ProviderConfig,
     name: (String, String),
+    /// What comes after the usage that was told first.
+    pending: Option<Option<genai::Result<ChatStreamEvent>>>,
     over: bool,
 }
 
@@ -107,10 +115,15 @@ impl Reading {
 
     async fn next(&mut self) -> Result<Delta, ModelError> {
         loop {
+            let event = match self.pending.take() {
+                Some(event) => event,
+                None => self.chat.next().await,
+            };
             if let Some(usage) = self.frames.begun() {
+                self.pending = Some(event);
                 return Ok(Delta::Usage(usage));
             }
-            let event = match self.chat.next().await {
+            let event = match event {
                 None => return Err(failure::broken("the answer ended before it was complete")),
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
             };
