@@ -6,6 +6,7 @@ mod failure;
 mod frames;
 mod request;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl LanguageModel for GenaiModel {
             frames,
             provider,
             name: (provider_name, model),
-            pending: None,
+            pending: VecDeque::new(),
             over: false,
         };
         Ok(reading.deltas().boxed())
@@ -94,7 +95,7 @@ struct Reading {
     provider: ProviderConfig,
     name: (String, String),
     /// What comes after the usage that was told first.
-    pending: Option<Option<genai::Result<ChatStreamEvent>>>,
+    pending: VecDeque<Option<genai::Result<ChatStreamEvent>>>,
     over: bool,
 }
 
@@ -115,12 +116,12 @@ impl Reading {
 
     async fn next(&mut self) -> Result<Delta, ModelError> {
         loop {
-            let event = match self.pending.take() {
+            let event = match self.pending.pop_front() {
                 Some(event) => event,
                 None => self.chat.next().await,
             };
             if let Some(usage) = self.frames.begun() {
-                self.pending = Some(event);
+                self.pending.push_back(event);
                 return Ok(Delta::Usage(usage));
             }
             let event = match event {
