@@ -17,8 +17,7 @@ pub(super) fn incomplete(folder: &Path) -> Option<String> {
         Ok(status) => status,
         Err(e) => return Some(e.to_string()),
     };
-    let total = status.deliverables().len();
-    if total == 0 {
+    if status.deliverables().is_empty() {
         return Some("there are no deliverables yet; create them".to_owned());
     }
     let open: Vec<_> = status.open().map(|one| one.id.as_str()).collect();
@@ -28,46 +27,56 @@ pub(super) fn incomplete(folder: &Path) -> Option<String> {
     let named = open.iter().take(MOST_NAMED).map(|id| cut(id, 100)).collect::<Vec<_>>().join(", ");
     let more = open.len().saturating_sub(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let total = status.deliverables().len();
     Some(format!("{} of {total} deliverables are pending: {named}{more}", open.len()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::deliverables::file::{FILE, FOLDER};
+    use std::fs;
 
-    fn one(n: usize, status: &str) -> String {
-        format!(r#"{{"id":"DL-{n:03}","description":"a","acceptanceCriteria":["b"],"status":"{status}"}}"#)
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A folder whose deliverables have these statuses, and what is found.
+    fn with(statuses: &[&str]) -> Option<String> {
+        let one = |(n, status): (usize, &&str)| json!({ "id": format!("DL-{n}"), "description": "d", "acceptanceCriteria": ["c"], "status": status });
+        let all: Vec<Value> = statuses.iter().enumerate().map(one).collect();
+        let file = json!({ "createdAt": "2026-01-01", "updatedAt": "2026-01-02", "deliverables": all });
+        written(&file.to_string())
     }
 
-    fn found(deliverables: &[String]) -> Option<String> {
+    fn written(text: &str) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join(FOLDER)).unwrap();
-        let list = deliverables.join(",");
-        let file =
-            format!(r#"{{"createdAt":"2026-01-01","updatedAt":"2026-01-02","deliverables":[{list}]}}"#);
-        std::fs::write(folder.path().join(FOLDER).join(FILE), file).unwrap();
+        fs::create_dir(folder.path().join(".pilothouse")).unwrap();
+        fs::write(folder.path().join(".pilothouse/status.json"), text).unwrap();
         incomplete(folder.path())
     }
 
     #[test]
     fn passed_and_blocked_is_complete() {
-        assert_eq!(found(&[one(1, "passed"), one(2, "blocked")]), None);
+        assert_eq!(with(&["passed", "blocked"]), None);
     }
 
     #[test]
     fn what_is_pending_is_named() {
-        let reason = found(&[one(1, "passed"), one(3, "pending")]).unwrap();
-        assert_eq!(reason, "1 of 2 deliverables are pending: DL-003");
-        let many: Vec<_> = (1..=12).map(|n| one(n, "pending")).collect();
-        assert!(found(&many).unwrap().ends_with("DL-010 and 2 more"));
+        assert_eq!(with(&["passed", "pending"]).unwrap(), "1 of 2 deliverables are pending: DL-1");
+        assert!(with(&["pending"; 12]).unwrap().ends_with("and 2 more"));
     }
 
     #[test]
     fn nothing_and_nonsense_are_not_complete() {
         let folder = tempfile::tempdir().unwrap();
         assert!(incomplete(folder.path()).unwrap().contains("no deliverables yet"));
-        assert!(found(&[]).unwrap().contains("no deliverables yet"));
-        assert!(found(&["{".to_owned()]).unwrap().contains("broken"));
+        assert!(with(&[]).unwrap().contains("no deliverables yet"));
+        assert!(written("{").unwrap().contains("is broken"));
+    }
+
+    #[test]
+    fn what_stands_behind_a_link_does_not_count() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(outside.path(), folder.path().join(".pilothouse")).unwrap();
+        assert!(incomplete(folder.path()).unwrap().contains("no link"));
     }
 }

@@ -22,8 +22,9 @@ const EVENTS: [&str; 8] = [
     "SubagentStop",
     "PermissionDenied",
 ];
-/// Seconds that an answer may take: longer than any pause; a pause ends by a command, not by a clock.
-const TIMEOUT: u64 = 365 * 24 * 3600;
+/// Seconds that an answer may take: three weeks, longer than any pause. The binary's timers hold no more than 2^31 milliseconds;
+/// a longer one fires at once.
+const TIMEOUT: u64 = 21 * 24 * 3600;
 
 /// What the agent may do at its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

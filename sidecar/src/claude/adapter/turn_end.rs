@@ -27,6 +27,7 @@ impl Driver {
                     self.hear(&text.text());
                 }
                 RawEvent::UsageUpdate(_) => spent = true,
+                RawEvent::SessionEnd(_) => self.over = true,
                 RawEvent::ContextNearingLimit { usage_percent } => {
                     self.nearly_full = Some(usage_percent.clone());
                 }

@@ -67,7 +67,7 @@ async fn a_refusal_ends_the_turn_or_the_conversation_but_never_hangs() {
 
 #[tokio::test]
 async fn a_nearly_full_window_brings_the_handoff_document_before_the_end() {
-    let nearly = Tokens { input: 190_000, output: 10, ..Tokens::default() };
+    let nearly = Tokens { input: 165_000, output: 10, ..Tokens::default() };
     let document = "<handoff_document><summary>Did a.</summary><remaining_work>Do b.</remaining_work>\
                     <key_decisions>c</key_decisions></handoff_document>";
     let steps = [bash("echo one").taking(nearly), Step::text(document)];
