@@ -8,7 +8,7 @@ use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
 use pilothouse_agent::model::registry::{ModelRegistry, RegistryError};
 use pilothouse_agent::resources::ResourceLoader;
-use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, Start};
+use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, SessionError, Start};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::tool::builtin::builtin_tools;
 use pilothouse_agent::workspace::{Environment, Workspace};
@@ -74,6 +74,7 @@ impl Setup {
         conversation: Option<PathBuf>,
     ) -> Result<Opened, AdapterError> {
         let options = Options::read(&config.adapter_options)?;
+        let failed = |e: SessionError| AdapterError::Agent(e.to_string());
         // Said before a conversation is begun that nothing could answer.
         let model = self.model(&config.model_id)?;
         let language_model = Arc::new(GenaiModel::new(Arc::clone(&self.registry)));
@@ -83,7 +84,7 @@ impl Setup {
             language_model,
             Arc::clone(&self.registry),
         );
-        session.model = Some(model);
+        session.model = Some(model.clone());
         session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
         session.system_prompt = prompt::system(config);
         session.tools = self.tools(config).await?;
@@ -111,7 +112,16 @@ impl Setup {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
-        AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
+        let (session, told) = AgentSession::open(session, start).map_err(failed)?;
+        // A conversation that goes on keeps what it was last set to, unless its owner chose something else since.
+        let state = session.state();
+        if config.model_id != ModelId::of_the_adapter().as_str() && state.model.name() != model {
+            session.set_model(&model).map_err(failed)?;
+        }
+        if let Some(level) = config.thinking_level.filter(|level| *level != state.thinking) {
+            session.set_thinking_level(level).map_err(failed)?;
+        }
+        Ok((session, told))
     }
 
     async fn tools(&self, config: &AgentSessionConfig) -> Result<Vec<SharedTool>, AdapterError> {
