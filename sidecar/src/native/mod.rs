@@ -17,6 +17,7 @@
 //! | [`memory`] | what outlives a run beside the conversation itself |
 //! | [`output`], [`handoff`] | what a turn leaves |
 
+mod additions;
 mod adjust;
 mod allowance;
 mod asks;
@@ -32,7 +33,6 @@ mod models;
 mod options;
 mod output;
 mod prompt;
-mod servers;
 mod setup;
 mod tell;
 mod toolbox;

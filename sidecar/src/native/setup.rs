@@ -17,13 +17,14 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
 
+use super::additions::{Additions, Launch};
 use super::gate::Gate;
 use super::memory::Memory;
 use super::options::Options;
 use super::output::{SubmitTool, Submitted};
 use super::toolbox::Toolbox;
-use super::{handoff, models, prompt, servers};
-use crate::adapter::{AdapterError, AgentContext};
+use super::{handoff, models, prompt};
+use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::own_tools::{OwnTools, PlanMode, Requests};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
@@ -38,6 +39,7 @@ pub(super) struct Setup {
     processes: Processes,
     thread: Option<AgentThread>,
     gate: Gate,
+    events: EventSink,
     /// Where the whole of an output is kept that is too long to show.
     outputs: PathBuf,
     notices: Mutex<Vec<String>>,
@@ -63,6 +65,7 @@ impl Setup {
             processes: context.processes.clone(),
             thread: thread.map_err(|e| AdapterError::Agent(e.to_string()))?,
             gate,
+            events: context.events.clone(),
         })
     }
 
@@ -87,7 +90,12 @@ impl Setup {
         session.model = Some(model.clone());
         session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
         session.system_prompt = prompt::system(config);
-        session.tools = self.tools(config).await?;
+        let additions = self.additions(config, &options).await?;
+        session.tools = self.tools(config, &additions)?;
+        if !additions.instructions.is_empty() {
+            session.system_prompt = format!("{}\n\n{}", session.system_prompt, additions.instructions);
+        }
+        session.extensions = additions.extensions;
         session.governor = Arc::new(self.gate.clone());
         session.steering_mode = options.steering_mode.into();
         session.max_turns = options.max_turns;
@@ -124,7 +132,26 @@ impl Setup {
         Ok((session, told))
     }
 
-    async fn tools(&self, config: &AgentSessionConfig) -> Result<Vec<SharedTool>, AdapterError> {
+    async fn additions(
+        &self,
+        config: &AgentSessionConfig,
+        options: &Options,
+    ) -> Result<Additions, AdapterError> {
+        let folder = Path::new(&config.working_directory);
+        let launch = Launch {
+            folder,
+            environment: self.environment(),
+            prefix: self.processes.prefix(),
+            events: &self.events,
+        };
+        Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
+    }
+
+    fn tools(
+        &self,
+        config: &AgentSessionConfig,
+        additions: &Additions,
+    ) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
         let toolbox = Toolbox {
             gate: &self.gate,
@@ -132,28 +159,27 @@ impl Setup {
             thread: self.thread.as_ref(),
             allowed: &config.allowed_tools,
         };
-        let mut tools = toolbox.working(self.builtin(folder)?);
+        let mut tools = toolbox.working(self.builtin(folder, additions)?);
         let submit = SubmitTool::new(self.submitted.clone(), self.processes.clone(), folder.to_owned());
         let mut own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
         own.push(Arc::new(submit));
         tools.extend(toolbox.own(own));
-        let launcher = self.processes.prefix();
-        let (custom, notices) =
-            servers::connect(&config.custom_tools, folder, &self.environment(), &launcher).await;
-        // Their owner brought them along.
-        tools.extend(toolbox.own(custom));
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
+        // Whoever brings tools along allows them.
+        tools.extend(toolbox.own(additions.tools.clone()));
+        tools.extend(toolbox.own(additions.extensions.tools()));
         Ok(tools)
     }
 
     /// Reads and writes files, within the working directory alone, and runs commands as the agent's user.
-    fn builtin(&self, folder: &Path) -> Result<Vec<SharedTool>, AdapterError> {
-        let workspace = Workspace::new(folder, std::slice::from_ref(&self.outputs))
+    fn builtin(&self, folder: &Path, additions: &Additions) -> Result<Vec<SharedTool>, AdapterError> {
+        let mut readable = vec![self.outputs.clone()];
+        readable.extend(additions.extensions.resources().skills);
+        let workspace = Workspace::new(folder, &readable)
             .map_err(|e| AdapterError::Configuration(format!("the working directory: {e}")))?;
         Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
     }
 
-    /// All that programs which the agent starts see.
+    /// What the programs of the agent see.
     fn environment(&self) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
         let environment = Environment::of_this_process(&configured);

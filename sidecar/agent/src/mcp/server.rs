@@ -66,6 +66,10 @@ impl Server {
                 tools.extend(page.tools);
                 cursor = page.next_cursor;
                 if cursor.is_none() {
+                    let wanted = |tool: &Tool| {
+                        self.config.only.as_ref().is_none_or(|only| only.contains(tool.name.as_ref()))
+                    };
+                    tools.retain(wanted);
                     return Ok(tools);
                 }
             }
