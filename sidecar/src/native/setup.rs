@@ -7,7 +7,7 @@ use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
 use pilothouse_agent::model::registry::{ModelRegistry, RegistryError};
-use pilothouse_agent::resources::ResourceLoader;
+use pilothouse_agent::resources::{ResourceLoader, Resources};
 use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, SessionError, Start};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::tool::builtin::builtin_tools;
@@ -111,7 +111,7 @@ impl Setup {
         session.shell_prefix = options.shell_prefix;
         let own = folder.join(".pilothouse");
         let places = ResourceLoader { skills: vec![own.join("skills")], prompts: vec![own.join("prompts")] };
-        let resources = places.load();
+        let resources = self.load(places).await?;
         let skills = resources.skills_section();
         if !skills.is_empty() {
             session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
@@ -130,6 +130,15 @@ impl Setup {
             session.set_thinking_level(level).map_err(failed)?;
         }
         Ok((session, told))
+    }
+
+    /// Reads skills and templates with the agent's rights: it can put links among them.
+    async fn load(&self, places: ResourceLoader) -> Result<Resources, AdapterError> {
+        let failed = |e: std::io::Error| AdapterError::Agent(e.to_string());
+        match &self.thread {
+            Some(thread) => thread.run(async move { places.load() }).await.map_err(failed),
+            None => Ok(places.load()),
+        }
     }
 
     async fn additions(
@@ -161,8 +170,8 @@ impl Setup {
         };
         let mut tools = toolbox.working(self.builtin(folder, additions)?);
         let submit = SubmitTool::new(self.submitted.clone(), self.processes.clone(), folder.to_owned());
-        let mut own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
-        own.push(Arc::new(submit));
+        tools.push(toolbox.apart(Arc::new(submit)));
+        let own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
         tools.extend(toolbox.own(own));
         // Whoever brings tools along allows them.
         tools.extend(toolbox.own(additions.tools.clone()));
