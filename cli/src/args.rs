@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    answer, budget, chain, completions, dead_letters, demo, keys, lifecycle, plan, pool, ps, queue, records,
-    review, run, show, skill, steer, telling, template, token, up, watch, worker,
+    adjust, answer, budget, chain, completions, dead_letters, deliverables, demo, keys, lifecycle, plan,
+    pool, ps, queue, records, review, run, show, skill, steer, telling, template, token, up, watch, worker,
 };
 use crate::profile::Profile;
 
@@ -113,6 +113,7 @@ pub enum Command {
     Messages(records::Messages),
     Tools(records::Tools),
     Tasks(telling::Tasks),
+    Deliverables(deliverables::Deliverables),
     Notifications(telling::Notifications),
     Replay(telling::Replay),
     Export(telling::Export),
@@ -120,6 +121,10 @@ pub enum Command {
     Steer(steer::Steer),
     #[command(subcommand)]
     Queue(queue::Queue),
+    Model(adjust::Model),
+    Thinking(adjust::Thinking),
+    Compact(adjust::Compact),
+    Fork(adjust::Fork),
     Interrupt(lifecycle::Interrupt),
     Pause(lifecycle::Pause),
     Resume(lifecycle::Resume),
@@ -190,6 +195,17 @@ mod tests {
             "messages @last --subagent a1",
             "tools @last",
             "tasks @last",
+            "deliverables @last --criteria",
+            "model @last",
+            "model @last large --no-wait",
+            "model @last --next",
+            "model --last --previous",
+            "thinking @last high",
+            "compact @last --instructions keep-the-plan",
+            "fork @last --before-turn turn-1-2",
+            "run objective --adapter native --model m --thinking high --option mode=fast --option depth=3",
+            "run objective --criteria tests=make --criteria coverage:80=cov --max-continuations 3",
+            "run objective --require-deliverables --validation-timeout 10m --idle-timeout 5m --paused-timeout never",
             "notifications --unread --limit 5",
             "notifications --read",
             "replay @last --from 7 --run 2 --limit 10",
@@ -267,6 +283,11 @@ mod tests {
             "token --ttl soon",
             "watch @last --until doomsday",
             "pool set 0",
+            "run objective --criteria style=x",
+            "run objective --thinking hard",
+            "run objective --option nothing",
+            "model @last large --next",
+            "fork @last",
             "skill pills testing --status Old",
             "skill create testing",
             "answers",

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_domain::value::{Answer, AutoContinueConfig, ContextPolicy, MessagePriority};
+use pilothouse_domain::value::{
+    Answer, AutoContinueConfig, ContextPolicy, CycleDirection, MessagePriority, ThinkingLevel,
+};
 use pilothouse_domain::{AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd};
 use serde::Serialize;
 use serde_json::Value;
@@ -27,6 +29,9 @@ pub struct StartSession {
     /// Its model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
+    /// How deeply its agent thinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
     /// What drives its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<String>,
@@ -88,6 +93,7 @@ impl StartSession {
             budget_cap_usd: budget_cap_usd.into(),
             name: None,
             model_id: None,
+            thinking_level: None,
             adapter: None,
             adapter_options: None,
             allowed_tools: None,
@@ -207,6 +213,21 @@ pub struct Retry {
     pub fresh: bool,
 }
 
+/// How an agent is to work (S1 5).
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Adjust {
+    /// With this model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// With the next or the previous one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycle_model: Option<CycleDirection>,
+    /// Thinking this deeply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
+}
+
 /// A skill to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -258,6 +279,18 @@ pub struct Consolidate {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Interrupt {
     pub(super) clear_queue: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Compact {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) instructions: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Fork {
+    pub(super) before_turn_id: TurnId,
 }
 
 #[derive(Debug, Serialize)]

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::{AgentSessionId, OutputId, Usd};
+use pilothouse_domain::{AgentSessionId, OutputId, TurnId, Usd};
 use pilothouse_functions::api::sessions::{OutputDecision, SessionView, StartedSession};
 use tokio::time::{Instant, sleep};
 
-use super::inputs::{Cancel, Interrupt, NewBudget, Nothing, Retry};
+use super::inputs::{Adjust, Cancel, Compact, Fork, Interrupt, NewBudget, Nothing, Retry};
 use super::sessions::of;
 use super::{ApiError, Client};
 
@@ -68,6 +68,25 @@ impl Client {
         warn_at_percent: Option<u8>,
     ) -> Result<SessionView, ApiError> {
         self.patch(of(id, "/budget"), &NewBudget { cap_usd, warn_at_percent }).await
+    }
+
+    /// Changes how its agent works. What it has yet to do stands in the session's `adjustments`.
+    pub async fn adjust(&self, id: AgentSessionId, how: &Adjust) -> Result<SessionView, ApiError> {
+        self.patch(of(id, ""), how).await
+    }
+
+    /// Has its agent summarise its conversation.
+    pub async fn compact(
+        &self,
+        id: AgentSessionId,
+        instructions: Option<String>,
+    ) -> Result<SessionView, ApiError> {
+        self.post(of(id, "/compact"), &Compact { instructions }).await
+    }
+
+    /// Has its agent go back to before a turn.
+    pub async fn fork(&self, id: AgentSessionId, before_turn_id: TurnId) -> Result<SessionView, ApiError> {
+        self.post(of(id, "/fork"), &Fork { before_turn_id }).await
     }
 
     /// The session once no request waits for its confirmation, or as it stands after `patience`.

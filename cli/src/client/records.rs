@@ -2,7 +2,9 @@
 
 use pilothouse_domain::{AgentSessionId, SubAgentId, Timestamp};
 use pilothouse_functions::api::Page;
-use pilothouse_functions::api::records::{ActivityView, LogChunkView, MessageView, ToolCallView};
+use pilothouse_functions::api::records::{
+    ActivityView, DeliverablesView, LogChunkView, MessageView, ToolCallView,
+};
 use serde::de::DeserializeOwned;
 
 use super::inputs::Slice;
@@ -58,6 +60,11 @@ impl Client {
         records: &Records,
     ) -> Result<Page<ToolCallView>, ApiError> {
         self.records(id, "/tool-calls", records).await
+    }
+
+    /// What its agent is to deliver.
+    pub async fn deliverables(&self, id: AgentSessionId) -> Result<DeliverablesView, ApiError> {
+        self.get(of(id, "/deliverables")).await
     }
 
     /// A page of the logs.

@@ -1,10 +1,13 @@
 //! The commands: one file each, or one for a few that differ in a word.
 
+pub mod adjust;
 pub mod answer;
 pub mod budget;
 pub mod chain;
 pub mod completions;
+pub mod criteria;
 pub mod dead_letters;
+pub mod deliverables;
 pub mod demo;
 pub mod follow;
 pub mod keys;
@@ -59,6 +62,11 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Logs(command) => command.run(&cx()?).await,
         Command::Messages(command) => command.run(&cx()?).await,
         Command::Tools(command) => command.run(&cx()?).await,
+        Command::Deliverables(command) => command.run(&cx()?).await,
+        Command::Model(command) => command.run(&cx()?).await,
+        Command::Thinking(command) => command.run(&cx()?).await,
+        Command::Compact(command) => command.run(&cx()?).await,
+        Command::Fork(command) => command.run(&cx()?).await,
         Command::Tasks(command) => command.run(&cx()?).await,
         Command::Notifications(command) => command.run(&cx()?).await,
         Command::Replay(command) => command.run(&cx()?).await,

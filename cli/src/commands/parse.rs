@@ -5,7 +5,8 @@ use std::time::Duration;
 use pilothouse_domain::chain::SessionChainStatus;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::skill::MemoryPillStatus;
-use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
+use serde_json::Value;
 
 /// Reads a length of time: `90s`, `15m`, `12h`, `30d`.
 pub fn duration(given: &str) -> Result<Duration, String> {
@@ -55,6 +56,31 @@ pub fn chain_status(given: &str) -> Result<SessionChainStatus, String> {
     })
 }
 
+/// Reads how deeply an agent thinks.
+pub fn thinking_level(given: &str) -> Result<ThinkingLevel, String> {
+    ThinkingLevel::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(given)).ok_or_else(|| {
+        let all: Vec<_> = ThinkingLevel::ALL.iter().map(|level| level.name()).collect();
+        format!("must be one of {}", all.join(", "))
+    })
+}
+
+/// Reads an idle time in seconds: `15m`, or `never`, which is 0.
+pub fn idle_time(given: &str) -> Result<u64, String> {
+    if matches!(given, "never" | "0") {
+        return Ok(0);
+    }
+    duration(given)
+        .map(|time| time.as_secs())
+        .map_err(|_| "must be never, or a time: 90s, 15m, 12h, 30d".to_owned())
+}
+
+/// Reads an option of an adapter: `key=value`. A value that is JSON is that; anything else is a text.
+pub fn option(given: &str) -> Result<(String, Value), String> {
+    let (key, value) = label(given)?;
+    let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
+    Ok((key, value))
+}
+
 /// Reads what is done when a context window fills up.
 pub fn context_policy(given: &str) -> Result<ContextPolicy, String> {
     match given {
@@ -68,7 +94,9 @@ pub fn context_policy(given: &str) -> Result<ContextPolicy, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{duration, label, status};
+    use serde_json::json;
+
+    use super::{duration, idle_time, label, option, status, thinking_level};
 
     #[test]
     fn values_are_read_or_refused() {
@@ -77,6 +105,12 @@ mod tests {
         assert!(
             ["", "5", "m", "0s", "-1s", "1é", "99999999999999999999d"].iter().all(|d| duration(d).is_err())
         );
+        assert_eq!((idle_time("15m"), idle_time("never")), (Ok(900), Ok(0)));
+        assert!(idle_time("soon").is_err());
+        assert_eq!(option("depth=3"), Ok(("depth".into(), json!(3))));
+        assert_eq!(option("mode=fast"), Ok(("mode".into(), json!("fast"))));
+        assert_eq!(thinking_level("High").unwrap().name(), "high");
+        assert!(thinking_level("deep").unwrap_err().contains("minimal"));
         assert_eq!(label("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(["=b", "a"].iter().all(|l| label(l).is_err()));
         assert_eq!(status("waitingforinput").unwrap().to_string(), "WaitingForInput");

@@ -5,10 +5,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use serde_json::{Value, json};
 
+use super::criteria::Criteria;
 use super::follow::{FollowOptions, Until, follow};
 use super::parse;
 use crate::client::inputs::StartSession;
@@ -48,9 +49,15 @@ pub struct Work {
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<String>,
+    /// How deeply it thinks: off, minimal, low, medium, high or max
+    #[arg(long, value_parser = parse::thinking_level, value_name = "LEVEL")]
+    pub thinking: Option<ThinkingLevel>,
     /// What drives the agent: claude, acp, native or script
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
+    /// An option of the adapter, as JSON or as text; may be repeated
+    #[arg(long, value_parser = parse::option, value_name = "KEY=VALUE")]
+    pub option: Vec<(String, Value)>,
     /// Play this script instead of a real agent
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recording", "adapter"])]
     pub script: Option<PathBuf>,
@@ -78,6 +85,15 @@ pub struct Work {
     /// What happens when its context window is full: handoff or compact [default: handoff]
     #[arg(long, value_parser = parse::context_policy, value_name = "POLICY")]
     pub context_policy: Option<ContextPolicy>,
+    /// When it goes on by itself.
+    #[command(flatten)]
+    pub criteria: Criteria,
+    /// When it hibernates if it rests or waits and nothing happens: 15m, 2h, never [default: 15m]
+    #[arg(long, value_parser = parse::idle_time, value_name = "TIME")]
+    pub idle_timeout: Option<u64>,
+    /// The same while it is paused [default: 1h]
+    #[arg(long, value_parser = parse::idle_time, value_name = "TIME")]
+    pub paused_timeout: Option<u64>,
     /// Do not watch it
     #[arg(long)]
     pub detach: bool,
@@ -139,6 +155,7 @@ impl Work {
             }
             (None, None) => (self.adapter, None),
         };
+        let adapter_options = with_options(adapter_options, self.option);
         let objective = if self.objective == "-" { read_input()? } else { self.objective };
         let budget = match (self.budget, template) {
             (None, None) => Usd::new(BUDGET.into()).ok(),
@@ -148,6 +165,10 @@ impl Work {
         Ok(StartSession {
             name: self.name,
             model_id: self.model,
+            thinking_level: self.thinking,
+            auto_continue_config: self.criteria.config()?,
+            idle_timeout_seconds: self.idle_timeout,
+            paused_timeout_seconds: self.paused_timeout,
             adapter,
             adapter_options,
             allowed_tools: (!self.allow.is_empty()).then_some(self.allow),
@@ -159,6 +180,16 @@ impl Work {
             ..StartSession::new(dir.to_string_lossy(), objective, budget)
         })
     }
+}
+
+/// Options of the command line stand beside those that a script or a recording brings.
+fn with_options(base: Option<Value>, options: Vec<(String, Value)>) -> Option<Value> {
+    if options.is_empty() {
+        return base;
+    }
+    let mut all = base.and_then(|base| base.as_object().cloned()).unwrap_or_default();
+    all.extend(options);
+    Some(Value::Object(all))
 }
 
 fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
@@ -207,6 +238,29 @@ mod tests {
         let path = dir.path().canonicalize().unwrap();
         let sent = serde_json::to_value(input(&["do it", "--dir", path.to_str().unwrap()]).unwrap()).unwrap();
         assert_eq!(sent, json!({ "workingDirectory": path, "objective": "do it", "budgetCapUsd": "5" }));
+    }
+
+    #[test]
+    fn options_thinking_criteria_and_idle_times_go_along() {
+        let line = [
+            "x",
+            "--thinking",
+            "high",
+            "--option",
+            "depth=3",
+            "--option",
+            "mode=fast",
+            "--idle-timeout",
+            "never",
+        ];
+        let more = ["--criteria", "tests=make test", "--require-deliverables", "--max-continuations", "2"];
+        let sent = input(&[&line[..], &more[..]].concat()).unwrap();
+        assert_eq!(sent.adapter_options, Some(json!({ "depth": 3, "mode": "fast" })));
+        let sent = serde_json::to_value(sent).unwrap();
+        assert_eq!((&sent["thinkingLevel"], &sent["idleTimeoutSeconds"]), (&json!("high"), &json!(0)));
+        let loops = &sent["autoContinueConfig"];
+        assert_eq!(loops["maxContinuations"], 2);
+        assert_eq!(loops["validationCriteria"][1], json!({ "type": "DeliverablesComplete" }));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod activity;
 pub mod chains;
 pub mod dead_letters;
+pub mod deliverables;
 pub mod logs;
 pub mod messages;
 pub mod money;

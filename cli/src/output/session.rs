@@ -1,14 +1,14 @@
 //! One session in full.
 
 use pilothouse_domain::Timestamp;
-use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_domain::value::{SessionTaskList, SessionTaskStatus};
+use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
+use pilothouse_domain::value::{SessionOutcome, SessionTaskList, SessionTaskStatus};
 use pilothouse_functions::api::sessions::SessionView;
 
 use super::sessions::{paint, short_id};
 use super::style::{Paint, Style};
 use super::text::{clean, count, line};
-use super::{money, requests, time};
+use super::{deliverables, money, requests, time};
 
 /// The status with what qualifies it: `Idle (hibernated, output waits for review)`.
 pub fn status(session: &SessionView, style: Style) -> String {
@@ -27,6 +27,19 @@ pub fn status(session: &SessionView, style: Style) -> String {
     }
     if session.cancel_accepted {
         notes.push("will be cancelled".into());
+    }
+    match (session.paused_reason, session.quota.as_ref().and_then(|quota| quota.reset_at)) {
+        (Some(PausedReason::QuotaExceeded), Some(at)) => {
+            notes.push(format!("quota used up, goes on at {at}"))
+        }
+        (Some(PausedReason::QuotaExceeded), None) => notes.push("quota used up".into()),
+        _ => {}
+    }
+    if let Some(outcome) = session.last_outcome.filter(|outcome| !outcome.is_completed()) {
+        notes.push(format!("last turn: {}", ended_how(outcome)));
+    }
+    if !session.adjustments.is_empty() {
+        notes.push("the agent is being changed".into());
     }
     if session.budget.exhausted {
         notes.push("budget exhausted".into());
@@ -47,7 +60,8 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     field("Status", status(session, style));
     field("Objective", line(&session.objective, 200));
     field("Directory", clean(&session.working_directory));
-    field("Agent", format!("{} on {}", session.adapter, clean(&session.model_id)));
+    field("Agent", agent(session));
+    field("Deliver", session.deliverables.map(deliverables::counts).unwrap_or_default());
     field("Spent", spent(session));
     field("Chain", chain(session));
     if let Some(window) = &session.metrics.context_window {
@@ -78,6 +92,36 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     }
     for request in &session.pending_requests {
         out.push_str(&requests::request(request, &short_id(session.id), style, now));
+    }
+    out
+}
+
+/// How a turn ended that did not end normally (S4).
+const fn ended_how(outcome: SessionOutcome) -> &'static str {
+    match outcome {
+        SessionOutcome::Completed => "completed",
+        SessionOutcome::MaxIterations => "at the limit of its iterations",
+        SessionOutcome::ExecutionError => "in an error",
+        SessionOutcome::BudgetExceeded => "at the limit of its costs",
+        SessionOutcome::QuotaExceeded => "quota used up",
+    }
+}
+
+/// The adapter with the model that the agent works with, and how deeply it thinks.
+fn agent(session: &SessionView) -> String {
+    let settings = &session.agent_settings;
+    let model = if settings.model_id.is_empty() { &session.model_id } else { &settings.model_id };
+    let level =
+        settings.thinking_level.map(|level| format!(", thinking: {}", level.name())).unwrap_or_default();
+    format!("{} on {}{level}", session.adapter, clean(model))
+}
+
+/// What the agent works with, and what it could work with.
+pub fn works_with(session: &SessionView, style: Style) -> String {
+    let mut out = format!("{} {}\n", style.bold(&short_id(session.id)), agent(session));
+    for model in &session.agent_settings.available_models {
+        let mark = if *model == session.agent_settings.model_id { "▸" } else { " " };
+        out.extend(["  ", mark, " ", &line(model, 100), "\n"]);
     }
     out
 }

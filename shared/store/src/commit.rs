@@ -161,7 +161,7 @@ impl Commit {
         loaded: &LoadedConversation,
         deadlines: &Deadlines,
     ) -> Result<(), StoreError> {
-        let Conversation { session, queue, subagents, closed_messages } = &loaded.conversation;
+        let Conversation { session, queue, subagents, closed_messages } = &*loaded.conversation;
         let id = session.id();
         let mut row = item(layout::session(id), "session", body(session)?);
         row.listing = Some(layout::listing(session.owner_id(), id));

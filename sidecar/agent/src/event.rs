@@ -49,6 +49,11 @@ pub enum SessionEvent {
     },
     /// A tool is over.
     ToolExecutionEnd(ToolResultMessage),
+    /// A command of the user wrote something (S1 7).
+    BashUpdate {
+        /// What it wrote.
+        chunk: String,
+    },
     /// What the queues hold now.
     QueueUpdate {
         /// Steering messages that wait.

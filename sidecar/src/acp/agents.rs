@@ -185,7 +185,11 @@ impl Advertised {
             taking_up,
             mcp_http: can(&["mcpCapabilities", "http"]),
             mcp_sse: can(&["mcpCapabilities", "sse"]),
-            auth_methods: methods.iter().filter_map(|m| super::json::text(m, "id")).map(str::to_owned).collect(),
+            auth_methods: methods
+                .iter()
+                .filter_map(|m| super::json::text(m, "id"))
+                .map(str::to_owned)
+                .collect(),
         }
     }
 }

@@ -36,7 +36,12 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Takes a `tool_call` or a `tool_call_update`.
-    pub(super) fn update(&mut self, update: &Value, subagent: Option<&SubAgentId>, printed: Printed) -> Vec<RawEvent> {
+    pub(super) fn update(
+        &mut self,
+        update: &Value,
+        subagent: Option<&SubAgentId>,
+        printed: Printed,
+    ) -> Vec<RawEvent> {
         let Some(id) = text(update, "toolCallId") else { return Vec::new() };
         if self.closed.contains(id) || ToolCallId::parse(id).is_err() {
             return Vec::new();
@@ -59,8 +64,12 @@ impl Calls {
 
     /// The agent speaks of something else: inputs that were streamed are whole. An empty one may still come.
     pub(super) fn inputs_are_whole(&mut self) -> Vec<RawEvent> {
-        let ready: Vec<_> =
-            self.order.iter().filter(|id| self.open.get(*id).is_some_and(|call| !is_empty(&call.input))).cloned().collect();
+        let ready: Vec<_> = self
+            .order
+            .iter()
+            .filter(|id| self.open.get(*id).is_some_and(|call| !is_empty(&call.input)))
+            .cloned()
+            .collect();
         ready.iter().filter_map(|id| self.tell(id)).collect()
     }
 
@@ -124,7 +133,10 @@ impl Calls {
                 *kept = Some(said.to_owned());
             }
         };
-        keep(&mut call.name, text(update, "name").or_else(|| text_at(update, &["_meta", "claudeCode", "toolName"])));
+        keep(
+            &mut call.name,
+            text(update, "name").or_else(|| text_at(update, &["_meta", "claudeCode", "toolName"])),
+        );
         keep(&mut call.title, text(update, "title"));
         keep(&mut call.kind, text(update, "kind"));
         if call.subagent.is_none() {
@@ -147,7 +159,8 @@ impl Calls {
         let call = self.open.get_mut(id).filter(|call| !call.told)?;
         let tool_call_id = ToolCallId::parse(id).ok()?;
         call.told = true;
-        let content = AssistantContent::ToolUse { tool_call_id, tool_name: call.tool_name(), input: call.told_input() };
+        let content =
+            AssistantContent::ToolUse { tool_call_id, tool_name: call.tool_name(), input: call.told_input() };
         Some(match &call.subagent {
             Some(subagent_id) => RawEvent::SubagentMessage { subagent_id: subagent_id.clone(), content },
             None => RawEvent::AssistantMessage { content, turn_id: None },
@@ -227,7 +240,10 @@ mod tests {
         events
             .iter()
             .map(|event| match event {
-                RawEvent::AssistantMessage { content: AssistantContent::ToolUse { tool_name, input, .. }, .. } => {
+                RawEvent::AssistantMessage {
+                    content: AssistantContent::ToolUse { tool_name, input, .. },
+                    ..
+                } => {
                     format!("{tool_name} {input}")
                 }
                 RawEvent::ToolResult { content, is_error, .. } => format!("{} {is_error}", content.text()),
@@ -240,11 +256,19 @@ mod tests {
     fn a_call_is_told_once_with_the_whole_input_that_was_streamed() {
         let mut calls = Calls::default();
         let mut take = |update: Value| told(&calls.update(&update, None, &nothing));
-        assert!(take(json!({"toolCallId": "c", "name": "Edit", "rawInput": {}, "status": "pending"})).is_empty());
+        assert!(
+            take(json!({"toolCallId": "c", "name": "Edit", "rawInput": {}, "status": "pending"})).is_empty()
+        );
         assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a"}})).is_empty());
         assert!(take(json!({"toolCallId": "c", "rawInput": {"path": "a", "new": "b"}})).is_empty());
-        assert_eq!(take(json!({"toolCallId": "c", "status": "in_progress"})), [r#"Edit {"new":"b","path":"a"}"#]);
-        assert_eq!(take(json!({"toolCallId": "c", "status": "completed", "rawOutput": "done"})), ["done false"]);
+        assert_eq!(
+            take(json!({"toolCallId": "c", "status": "in_progress"})),
+            [format!("Edit {}", json!({"path": "a", "new": "b"}))]
+        );
+        assert_eq!(
+            take(json!({"toolCallId": "c", "status": "completed", "rawOutput": "done"})),
+            ["done false"]
+        );
         assert!(take(json!({"toolCallId": "c", "status": "failed"})).is_empty(), "a second result");
     }
 
@@ -259,7 +283,11 @@ mod tests {
     #[test]
     fn what_is_open_at_the_end_ends_in_an_error() {
         let mut calls = Calls::default();
-        calls.update(&json!({"toolCallId": "c", "name": "Bash", "rawInput": {"command": "x"}}), None, &nothing);
+        calls.update(
+            &json!({"toolCallId": "c", "name": "Bash", "rawInput": {"command": "x"}}),
+            None,
+            &nothing,
+        );
         assert_eq!(told(&calls.close_all("stopped")), [r#"Bash {"command":"x"}"#, "stopped true"]);
         assert!(calls.close_all("stopped").is_empty());
     }
@@ -270,7 +298,8 @@ mod tests {
         let mut calls = Calls::default();
         let update = json!({"toolCallId": "c", "status": "completed", "content": [{"type": "terminal", "terminalId": "t"}]});
         assert_eq!(told(&calls.update(&update, None, &printed))[1], "out false");
-        let update = json!({"toolCallId": "d", "status": "completed", "content": [{"type": "diff", "path": "a"}]});
+        let update =
+            json!({"toolCallId": "d", "status": "completed", "content": [{"type": "diff", "path": "a"}]});
         assert!(told(&calls.update(&update, None, &printed))[1].contains("diff"));
     }
 }

@@ -43,9 +43,9 @@ impl Form {
             let custom = format!("{key}_custom");
             properties.contains_key(&custom).then_some(custom)
         };
-        let own = properties.iter().filter(|(key, _)| {
-            key.strip_suffix("_custom").is_none_or(|of| !properties.contains_key(of))
-        });
+        let own = properties
+            .iter()
+            .filter(|(key, _)| key.strip_suffix("_custom").is_none_or(|of| !properties.contains_key(of)));
         let own: Vec<_> = own.collect();
         let shown = asked.map(|input| list(input, "questions")).unwrap_or_default();
         let fields = own.iter().enumerate().map(|(at, (key, schema))| {
@@ -84,7 +84,8 @@ impl Form {
             let by_words = answers.iter().find(|answer| answer.question == field.question.question);
             // One question has one answer, in whatever words it was asked.
             let answer = by_words.or_else(|| answers.get(at).filter(|_| answers.len() == self.fields.len()));
-            let Some(answer) = answer.map(|answer| answer.answer.trim()).filter(|answer| !answer.is_empty()) else {
+            let Some(answer) = answer.map(|answer| answer.answer.trim()).filter(|answer| !answer.is_empty())
+            else {
                 continue;
             };
             match (field.kind.value(answer), &field.custom) {
@@ -93,7 +94,11 @@ impl Form {
                 (None, None) => return json!({ "action": "decline" }),
             };
         }
-        if content.is_empty() { json!({ "action": "decline" }) } else { json!({ "action": "accept", "content": content }) }
+        if content.is_empty() {
+            json!({ "action": "decline" })
+        } else {
+            json!({ "action": "accept", "content": content })
+        }
     }
 }
 
@@ -129,14 +134,17 @@ impl Kind {
                 };
                 choices.iter().map(option).collect()
             }
-            Self::Boolean => ["Yes", "No"].map(|label| QuestionOption { label: label.into(), description: None }).into(),
+            Self::Boolean => {
+                ["Yes", "No"].map(|label| QuestionOption { label: label.into(), description: None }).into()
+            }
             Self::Text | Self::Number | Self::Integer => Vec::new(),
         }
     }
 
     fn value(&self, answer: &str) -> Option<Value> {
         let value_of = |choices: &[(String, String)], answer: &str| {
-            let found = choices.iter().find(|(label, value)| label.eq_ignore_ascii_case(answer) || value == answer);
+            let found =
+                choices.iter().find(|(label, value)| label.eq_ignore_ascii_case(answer) || value == answer);
             found.map(|(_, value)| Value::from(value.as_str()))
         };
         match self {
@@ -152,9 +160,11 @@ impl Kind {
             // A label may hold a comma: the whole answer is tried before its parts.
             Self::Several(choices) => match value_of(choices, answer) {
                 Some(one) => Some(vec![one].into()),
-                None => {
-                    answer.split(',').map(|part| value_of(choices, part.trim())).collect::<Option<Vec<_>>>().map(Value::from)
-                }
+                None => answer
+                    .split(',')
+                    .map(|part| value_of(choices, part.trim()))
+                    .collect::<Option<Vec<_>>>()
+                    .map(Value::from),
             },
         }
     }
@@ -166,7 +176,10 @@ fn choices(schema: &Value) -> Vec<(String, String)> {
         let value = text(option, "const")?;
         Some((text(option, "title").unwrap_or(value).to_owned(), value.to_owned()))
     });
-    let plain = list(schema, "enum").iter().filter_map(Value::as_str).map(|value| (value.to_owned(), value.to_owned()));
+    let plain = list(schema, "enum")
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|value| (value.to_owned(), value.to_owned()));
     titled.chain(plain).collect()
 }
 
@@ -189,7 +202,10 @@ mod tests {
     fn a_question_with_options_is_answered_by_an_option_or_in_words_of_ones_own() {
         let form = Form::read(&colour(), None).unwrap();
         let questions = form.questions();
-        assert_eq!((questions.len(), questions[0].question.as_str(), questions[0].options.len()), (1, "Which colour?", 2));
+        assert_eq!(
+            (questions.len(), questions[0].question.as_str(), questions[0].options.len()),
+            (1, "Which colour?", 2)
+        );
         assert_eq!(questions[0].options[0].description.as_deref(), Some("r"));
         assert_eq!(
             form.answered(&[answer("Which colour?", "Blue")]),
@@ -211,8 +227,12 @@ mod tests {
             None,
         )
         .unwrap();
-        let filled = |age: &str| form.answered(&[answer("Age", age), answer("Sure", "yes"), answer("Tags", "a, c")]);
-        assert_eq!(filled("7"), json!({"action": "accept", "content": {"age": 7, "sure": true, "tags": ["a", "c"]}}));
+        let filled =
+            |age: &str| form.answered(&[answer("Age", age), answer("Sure", "yes"), answer("Tags", "a, c")]);
+        assert_eq!(
+            filled("7"),
+            json!({"action": "accept", "content": {"age": 7, "sure": true, "tags": ["a", "c"]}})
+        );
         assert_eq!(filled("seven"), json!({"action": "decline"}));
         assert!(Form::read(&json!({"requestedSchema": {"properties": {}}}), None).is_none());
     }

@@ -67,7 +67,12 @@ impl Folder {
     }
 
     /// The text of a file, or lines of it: `line` is the first, from 1, and `limit` how many.
-    pub(super) fn read(&self, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, FileError> {
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        line: Option<u32>,
+        limit: Option<u32>,
+    ) -> Result<String, FileError> {
         let real = self.resolve(path)?;
         let system = |e| FileError::System(path.to_owned(), e);
         // Does not wait for a writer of a pipe, and follows no link that came in between.
@@ -139,8 +144,13 @@ mod tests {
         symlink(dir.path().join("secret"), folder.path().join("link")).unwrap();
         symlink(dir.path(), folder.path().join("up")).unwrap();
         symlink(dir.path().join("new"), folder.path().join("nowhere")).unwrap();
-        for path in ["../secret", "link", "up/secret", "in/../../secret", "a/../../secret", "/etc/passwd", "nowhere"] {
-            assert!(matches!(folder.read(path.as_ref(), None, None), Err(FileError::Outside(_))), "{path} read");
+        for path in
+            ["../secret", "link", "up/secret", "in/../../secret", "a/../../secret", "/etc/passwd", "nowhere"]
+        {
+            assert!(
+                matches!(folder.read(path.as_ref(), None, None), Err(FileError::Outside(_))),
+                "{path} read"
+            );
             assert!(matches!(folder.write(path.as_ref(), "x"), Err(FileError::Outside(_))), "{path} written");
         }
         assert!(!dir.path().join("new").exists());

@@ -17,7 +17,9 @@ pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<V
         }
         let name = format!("server-{}", servers.len() + 1);
         let server = match tool.server_uri.scheme().to_ascii_lowercase().as_str() {
-            "http" | "https" if agent.mcp_http => Some(json!({"type": "http", "name": name, "url": uri, "headers": []})),
+            "http" | "https" if agent.mcp_http => {
+                Some(json!({"type": "http", "name": name, "url": uri, "headers": []}))
+            }
             "sse" if agent.mcp_sse => {
                 let url = format!("https{}", uri.get(3..).unwrap_or_default());
                 Some(json!({"type": "sse", "name": name, "url": url, "headers": []}))
@@ -38,7 +40,8 @@ fn stdio(name: &str, uri: &str) -> Option<Value> {
     let rest = uri.split_once(':')?.1;
     let rest = rest.strip_prefix("//").unwrap_or(rest);
     let (program, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let arguments: Vec<String> = query.split('&').filter_map(|pair| pair.strip_prefix("arg=")).map(decoded).collect();
+    let arguments: Vec<String> =
+        query.split('&').filter_map(|pair| pair.strip_prefix("arg=")).map(decoded).collect();
     let program = decoded(program);
     (!program.is_empty()).then(|| json!({"name": name, "command": program, "args": arguments, "env": []}))
 }
@@ -63,7 +66,10 @@ mod tests {
     #[test]
     fn each_server_is_given_once_by_a_transport_that_the_agent_has() {
         let tool = |name: &str, uri: &str| -> McpToolDefinition {
-            serde_json::from_value(json!({"name": name, "description": "d", "inputSchema": "{}", "serverUri": uri})).unwrap()
+            serde_json::from_value(
+                json!({"name": name, "description": "d", "inputSchema": "{}", "serverUri": uri}),
+            )
+            .unwrap()
         };
         let tools = [
             tool("a", "https://tools.example.com/mcp"),
@@ -74,7 +80,10 @@ mod tests {
         let can = json!({"agentCapabilities": {"mcpCapabilities": {"http": true}}});
         let (servers, left_out) = super::servers(&tools, &Advertised::read(&can, UNKNOWN));
         assert_eq!(servers.len(), 2);
-        assert_eq!((servers[0]["type"].as_str(), servers[1]["command"].as_str()), (Some("http"), Some("/opt/a b")));
+        assert_eq!(
+            (servers[0]["type"].as_str(), servers[1]["command"].as_str()),
+            (Some("http"), Some("/opt/a b"))
+        );
         assert_eq!(servers[1]["args"], json!(["-x", "1&2"]));
         assert_eq!(left_out, ["ws://tools.example.com/"]);
         let (servers, left_out) = super::servers(&tools, &Advertised::read(&json!({}), UNKNOWN));

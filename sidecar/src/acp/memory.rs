@@ -65,7 +65,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let memory = Memory::open(&dir.path().join("home")).unwrap();
         assert_eq!(memory.load().unwrap(), None);
-        let kept = Conversation { id: "s".into(), agent: "a 1".into(), introduced: true, totals: Totals::default() };
+        let kept =
+            Conversation { id: "s".into(), agent: "a 1".into(), introduced: true, totals: Totals::default() };
         memory.save(&kept).unwrap();
         assert_eq!(memory.load().unwrap(), Some(kept));
         fs::write(dir.path().join("home").join(FILE), b"{\"id\":").unwrap();

@@ -110,9 +110,9 @@ impl Driver {
     /// What the agent did with a message.
     pub(super) async fn steered(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
         let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
-        let taken = answer.as_ref().is_ok_and(|answer| {
-            matches!(text(answer, "outcome"), Some("injected" | "startedNewTurn"))
-        });
+        let taken = answer
+            .as_ref()
+            .is_ok_and(|answer| matches!(text(answer, "outcome"), Some("injected" | "startedNewTurn")));
         match waiting {
             Waiting::Message(_, reply) if taken => return Ok(reply.injected().await?),
             Waiting::Own(_) if taken => return Ok(()),

@@ -65,7 +65,8 @@ impl Meter {
         if let (Some(used), Some(size)) = (count("used"), count("size").filter(|size| *size > 0)) {
             self.window = Some((used, size));
         }
-        let dollars = super::json::text_at(update, &["cost", "currency"]).is_none_or(|it| it.eq_ignore_ascii_case("usd"));
+        let dollars = super::json::text_at(update, &["cost", "currency"])
+            .is_none_or(|it| it.eq_ignore_ascii_case("usd"));
         let amount = update.get("cost").and_then(|cost| cost.get("amount")).filter(|_| dollars);
         let spent = amount.is_some_and(|amount| self.costs(usd(amount)));
         if !spent && !self.window_moved() {
@@ -103,7 +104,11 @@ impl Meter {
     /// Takes the agent's total. Answers whether anything was spent. A total below the last one is an agent that began to
     /// count anew: all of it was spent since.
     fn costs(&mut self, total: Usd) -> bool {
-        let since = if total < self.totals.reported_usd { total } else { total.excess_over(self.totals.reported_usd) };
+        let since = if total < self.totals.reported_usd {
+            total
+        } else {
+            total.excess_over(self.totals.reported_usd)
+        };
         self.totals.reported_usd = total;
         self.totals.by_model.entry(self.model.clone()).or_default().cost_usd += since;
         !since.is_zero()
@@ -167,7 +172,9 @@ mod tests {
         events
             .iter()
             .map(|event| match event {
-                RawEvent::UsageUpdate(u) => format!("{} {} {}", u.model_id, u.cost_usd, u.token_usage.total()),
+                RawEvent::UsageUpdate(u) => {
+                    format!("{} {} {}", u.model_id, u.cost_usd, u.token_usage.total())
+                }
                 RawEvent::ContextNearingLimit { usage_percent } => format!("near {usage_percent}"),
                 other => other.name().to_owned(),
             })

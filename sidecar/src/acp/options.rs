@@ -30,6 +30,9 @@ struct Options {
     mode: Option<String>,
     /// How it authenticates when it asks for that.
     auth_method: Option<String>,
+    /// For the session runner, which stands around every adapter.
+    #[serde(rename = "deliverables")]
+    _deliverables: Option<serde::de::IgnoredAny>,
 }
 
 /// The agent that is to be started.
@@ -57,9 +60,11 @@ impl Launch {
             given => Options::deserialize(given)
                 .map_err(|e| format!("the adapter options are not those of `acp`: {e}"))?,
         };
-        let Options { agent, command, args, env, mode, auth_method } = options;
+        let Options { agent, command, args, env, mode, auth_method, .. } = options;
         let by_name = match &agent {
-            Some(name) => Some(named(name).ok_or_else(|| format!("there is no agent `{name}`; {}", known()))?),
+            Some(name) => {
+                Some(named(name).ok_or_else(|| format!("there is no agent `{name}`; {}", known()))?)
+            }
             None => command.as_deref().and_then(named),
         };
         let command = command.filter(|command| by_name.is_none_or(|profile| profile.name != command));
@@ -120,9 +125,17 @@ mod tests {
     #[test]
     fn a_known_name_stands_for_its_command_and_arguments() {
         let launch = Launch::read(&json!({"command": "gemini"}), None).unwrap();
-        assert_eq!((launch.program.as_str(), launch.arguments.as_slice()), ("gemini", ["--experimental-acp".to_owned()].as_slice()));
-        let launch = Launch::read(&json!({"agent": "goose", "command": "/opt/goose", "args": ["acp", "-v"]}), None).unwrap();
-        assert_eq!((launch.program.as_str(), launch.profile.name, launch.arguments.len()), ("/opt/goose", "goose", 2));
+        assert_eq!(
+            (launch.program.as_str(), launch.arguments.as_slice()),
+            ("gemini", ["--experimental-acp".to_owned()].as_slice())
+        );
+        let launch =
+            Launch::read(&json!({"agent": "goose", "command": "/opt/goose", "args": ["acp", "-v"]}), None)
+                .unwrap();
+        assert_eq!(
+            (launch.program.as_str(), launch.profile.name, launch.arguments.len()),
+            ("/opt/goose", "goose", 2)
+        );
     }
 
     #[test]
@@ -130,7 +143,10 @@ mod tests {
         let path = Some("/opt/bin/claude-agent-acp".to_owned());
         for options in [Value::Null, json!({}), json!({"agent": "claude-code-acp"})] {
             let launch = Launch::read(&options, path.clone()).unwrap();
-            assert_eq!((launch.program.as_str(), launch.profile.name), ("/opt/bin/claude-agent-acp", "claude-code-acp"));
+            assert_eq!(
+                (launch.program.as_str(), launch.profile.name),
+                ("/opt/bin/claude-agent-acp", "claude-code-acp")
+            );
         }
         let launch = Launch::read(&json!({"command": "/opt/other"}), path).unwrap();
         assert_eq!((launch.program.as_str(), launch.profile.name), ("/opt/other", "unknown"));

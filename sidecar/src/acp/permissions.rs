@@ -39,7 +39,8 @@ pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -
         Some(what) => format!("May the agent use {tool}: {what}?"),
         None => format!("May the agent use {tool}?"),
     };
-    let options = options.iter().map(|option| QuestionOption { label: option.name.clone(), description: None });
+    let options =
+        options.iter().map(|option| QuestionOption { label: option.name.clone(), description: None });
     Question { question, header: Some("Permission".into()), options: options.collect(), multi_select: false }
 }
 
@@ -88,9 +89,14 @@ mod tests {
     #[test]
     fn an_answer_is_an_option_a_plain_yes_or_a_no() {
         let options = options();
-        for (answer, option) in
-            [("Always", "always"), ("yes", "once"), ("no", "no"), ("once", "once"), ("only if it rains", "no"), ("", "no")]
-        {
+        for (answer, option) in [
+            ("Always", "always"),
+            ("yes", "once"),
+            ("no", "no"),
+            ("once", "once"),
+            ("only if it rains", "no"),
+            ("", "no"),
+        ] {
             assert_eq!(id(chosen(answer, &options)), Some(option), "{answer}");
         }
         assert!(chosen("whatever", &options[..2]).is_none(), "an agent without a no is cancelled");

@@ -13,21 +13,26 @@ use super::translator::{Listening, Translator};
 
 /// The messages that the agent sent, in order.
 fn said() -> Vec<Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/transcripts/acp-claude.jsonl");
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/transcripts/acp-claude.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["dir"] == "out" || line["dir"] == "in").map(|mut line| {
-        let mut message = line["m"].take();
-        message["dir"] = line["dir"].take();
-        message
-    }).collect()
+    lines
+        .filter(|line| line["dir"] == "out" || line["dir"] == "in")
+        .map(|mut line| {
+            let mut message = line["m"].take();
+            message["dir"] = line["dir"].take();
+            message
+        })
+        .collect()
 }
 
 const SESSION: &str = "04b73097-4e7f-4837-8ddd-3d6c156f72dd";
 
 /// Plays the recording as the driver does: a prompt begins a turn, its answer ends it.
 fn play() -> (Translator, Vec<RawEvent>) {
-    let mut translator = Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
+    let mut translator =
+        Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
     let (mut events, mut prompts) = (Vec::new(), Vec::new());
     for message in said() {
         let id = message["id"].as_u64();
@@ -44,10 +49,15 @@ fn play() -> (Translator, Vec<RawEvent>) {
                 events.extend(translator.asked_about(&message["params"]["toolCall"]));
             }
             (Some("out"), None) if id.is_some_and(|id| prompts.contains(&id)) => {
-                events.extend(translator.end_turn("over"));
+                // A second prompt joined the turn of the first: only the answer to the last ends it.
+                if id == prompts.last().copied() {
+                    events.extend(translator.end_turn("over"));
+                }
                 events.extend(translator.meter.turn(&message["result"]["usage"]));
             }
-            (Some("out"), None) if message["result"]["modes"].is_object() => translator.settings.opened(&message["result"]),
+            (Some("out"), None) if message["result"]["modes"].is_object() => {
+                translator.settings.opened(&message["result"])
+            }
             _ => {}
         }
     }
@@ -61,8 +71,14 @@ fn every_call_of_the_recording_is_told_once_with_its_input_and_has_one_result_af
     let mut done = 0;
     for event in &events {
         match event {
-            RawEvent::AssistantMessage { content: AssistantContent::ToolUse { tool_call_id, tool_name, input }, .. }
-            | RawEvent::SubagentMessage { content: AssistantContent::ToolUse { tool_call_id, tool_name, input }, .. } => {
+            RawEvent::AssistantMessage {
+                content: AssistantContent::ToolUse { tool_call_id, tool_name, input },
+                ..
+            }
+            | RawEvent::SubagentMessage {
+                content: AssistantContent::ToolUse { tool_call_id, tool_name, input },
+                ..
+            } => {
                 let before = open.insert(tool_call_id.clone(), (tool_name.clone(), input.clone()));
                 assert_eq!(before, None, "told twice");
             }
@@ -74,9 +90,14 @@ fn every_call_of_the_recording_is_told_once_with_its_input_and_has_one_result_af
         }
     }
     assert_eq!(done, open.len());
-    let input = |call: &str| open.iter().find(|(id, _)| id.as_str() == call).map(|(_, (name, input))| format!("{name} {input}"));
+    let input = |call: &str| {
+        open.iter().find(|(id, _)| id.as_str() == call).map(|(_, (name, input))| format!("{name} {input}"))
+    };
     assert_eq!(input("toolu_3524ccdd0aec9").unwrap(), r#"Bash {"command":"cat a.txt","description":"d"}"#);
-    assert!(input("toolu_c6ba3c2f923a19").unwrap().contains("new_string"), "the input that was streamed last");
+    assert!(
+        input("toolu_c6ba3c2f923a19").unwrap().contains("new_string"),
+        "the input that was streamed last"
+    );
     assert_eq!(input("toolu_66d8247def5460").unwrap(), r#"ExitPlanMode {"plan":"do x"}"#);
     assert!(input("toolu_09d59320b47045").unwrap().contains("Which colour?"));
 }
@@ -94,13 +115,28 @@ fn chunks_are_whole_messages_and_what_was_loaded_is_not_told_again() {
             RawEvent::AssistantMessage { content: AssistantContent::Thinking { text }, .. } => {
                 Some(format!("({})", text.text()))
             }
-            RawEvent::SubagentMessage { content: AssistantContent::Text { text }, .. } => Some(format!("sub: {}", text.text())),
+            RawEvent::SubagentMessage { content: AssistantContent::Text { text }, .. } => {
+                Some(format!("sub: {}", text.text()))
+            }
             _ => None,
         })
         .collect();
     assert_eq!(
         said,
-        ["(hmm)", "start", "sub: sr", "sub: sub done", "fin", "ok q", "ok p", "r", "r", "D end", "recovered after 2 errors", "yes"]
+        [
+            "(hmm)",
+            "start",
+            "sub: sr",
+            "sub: sub done",
+            "fin",
+            "ok q",
+            "ok p",
+            "r",
+            "r",
+            "D end",
+            "recovered after 2 errors",
+            "yes"
+        ]
     );
 }
 
@@ -120,7 +156,9 @@ fn the_plan_is_the_task_list_the_subagent_begins_and_ends_and_the_cost_goes_on_o
     let cost: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            RawEvent::UsageUpdate(usage) => Some((usage.model_id.as_str(), usage.cost_usd.as_str(), usage.token_usage)),
+            RawEvent::UsageUpdate(usage) => {
+                Some((usage.model_id.as_str(), usage.cost_usd.as_str(), usage.token_usage))
+            }
             _ => None,
         })
         .collect();
@@ -129,7 +167,11 @@ fn the_plan_is_the_task_list_the_subagent_begins_and_ends_and_the_cost_goes_on_o
     assert_eq!(last.2.input_tokens, 15459 + 4741 + 7474 + 2560 + 5228 + 2631 + 2639);
     assert_eq!(translator.settings.model_id("x"), "claude-sonnet-4-5");
     assert!(!translator.subagents_work());
-    assert!(!events.iter().any(|event| matches!(event, RawEvent::Notice { name, .. } if name.starts_with("unknown"))));
+    assert!(
+        !events
+            .iter()
+            .any(|event| matches!(event, RawEvent::Notice { name, .. } if name.starts_with("unknown")))
+    );
 }
 
 #[test]
@@ -137,6 +179,9 @@ fn the_agent_says_that_it_can_be_steered_and_resumed() {
     let all = said();
     let answer = all.iter().find(|message| message["result"]["agentInfo"].is_object()).unwrap();
     let agent = Advertised::read(&answer["result"], UNKNOWN);
-    assert_eq!((agent.steering, agent.taking_up, agent.profile.name), (Steering::Extension, TakingUp::Resume, "claude-code-acp"));
+    assert_eq!(
+        (agent.steering, agent.taking_up, agent.profile.name),
+        (Steering::Extension, TakingUp::Resume, "claude-code-acp")
+    );
     assert!(agent.mcp_http && agent.auth_methods.is_empty());
 }

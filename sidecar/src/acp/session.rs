@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use agent_client_protocol::Error;
 use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::ErrorCode;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
 };
-use agent_client_protocol::Error;
-use agent_client_protocol::v1::schema::ErrorCode;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
@@ -55,7 +55,9 @@ pub(super) async fn initialize(connection: &Connection, launch: &Launch) -> Resu
     let answer = ask(connection, INITIALIZE, "initialize", parameters).await?;
     match answer.get("protocolVersion").and_then(Value::as_u64) {
         Some(1) => Ok(Advertised::read(&answer, launch.profile)),
-        Some(version) => Err(format!("the agent speaks version {version} of the protocol, and this adapter version 1")),
+        Some(version) => {
+            Err(format!("the agent speaks version {version} of the protocol, and this adapter version 1"))
+        }
         None => Err("the agent's answer to `initialize` names no protocol version".into()),
     }
 }
@@ -67,9 +69,11 @@ pub(super) async fn open(
     agent: &Advertised,
     config: &AgentSessionConfig,
     folder: &str,
+    own_tools: Value,
     earlier: Option<&Conversation>,
 ) -> Result<Opened, String> {
-    let (servers, left_out) = mcp::servers(&config.custom_tools, agent);
+    let (mut servers, left_out) = mcp::servers(&config.custom_tools, agent);
+    servers.push(own_tools);
     let mut notices = Vec::new();
     if !left_out.is_empty() {
         let summary = format!("the agent cannot reach these MCP servers: {}", left_out.join(", "));
@@ -99,11 +103,13 @@ pub(super) async fn open(
                 }
             }
         };
-        let summary = format!("the earlier conversation is not taken up, a new one begins: {}", one_line(&lost));
+        let summary =
+            format!("the earlier conversation is not taken up, a new one begins: {}", one_line(&lost));
         notices.push(notice("conversation_lost", summary));
     }
     let answer = authenticated(connection, launch, agent, "session/new", &parameters).await?;
-    let id = text(&answer, "sessionId").ok_or("the agent's answer to `session/new` names no session")?.to_owned();
+    let id =
+        text(&answer, "sessionId").ok_or("the agent's answer to `session/new` names no session")?.to_owned();
     Ok(Opened { id, answer, taken_up: false, notices })
 }
 
@@ -130,14 +136,21 @@ async fn authenticated(
         } else {
             format!(", or name one of its ways in `authMethod`: {}", agent.auth_methods.join(", "))
         };
-        return Err(format!("the agent demands authentication: give it its key or sign in where it runs{ways}"));
+        return Err(format!(
+            "the agent demands authentication: give it its key or sign in where it runs{ways}"
+        ));
     };
     ask(connection, OPEN, "authenticate", json!({ "methodId": way })).await?;
     ask(connection, OPEN, method, parameters.clone()).await
 }
 
 /// Asks and waits, for so long. An error is a sentence for a person.
-pub(super) async fn ask(connection: &Connection, limit: Duration, method: &str, parameters: Value) -> Result<Value, String> {
+pub(super) async fn ask(
+    connection: &Connection,
+    limit: Duration,
+    method: &str,
+    parameters: Value,
+) -> Result<Value, String> {
     match timeout(limit, connection.request(method, parameters)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(failed(method, &error)),

@@ -57,8 +57,13 @@ impl Settings {
             let Some(id) = text(option, "id") else { continue };
             let Some(current) = text(option, "currentValue") else { continue };
             let read = || {
-                let values = flat(list(option, "options")).filter_map(|value| text(value, "value")).map(str::to_owned);
-                Some(Setting { how: How::Option(id.to_owned()), current: current.to_owned(), values: values.collect() })
+                let values =
+                    flat(list(option, "options")).filter_map(|value| text(value, "value")).map(str::to_owned);
+                Some(Setting {
+                    how: How::Option(id.to_owned()),
+                    current: current.to_owned(),
+                    values: values.collect(),
+                })
             };
             match text(option, "category").unwrap_or(id) {
                 "model" => self.model = read(),

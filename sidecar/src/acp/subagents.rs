@@ -22,8 +22,14 @@ impl Subagents {
     }
 
     /// The subagent that an update of the conversation's own session is marked with; it begins with its first update.
-    pub(super) fn of_update(&mut self, update: &Value, input: Option<&Value>) -> (Option<SubAgentId>, Option<RawEvent>) {
-        let Some(call) = text_at(update, &["_meta", "claudeCode", "parentToolUseId"]) else { return (None, None) };
+    pub(super) fn of_update(
+        &mut self,
+        update: &Value,
+        input: Option<&Value>,
+    ) -> (Option<SubAgentId>, Option<RawEvent>) {
+        let Some(call) = text_at(update, &["_meta", "claudeCode", "parentToolUseId"]) else {
+            return (None, None);
+        };
         if let Some(known) = self.open.get(call) {
             return (Some(known.clone()), None);
         }
@@ -58,7 +64,9 @@ impl Subagents {
     /// Ends all of them.
     pub(super) fn end_all(&mut self, why: &str) -> Vec<RawEvent> {
         let ended = std::mem::take(&mut self.open).into_values();
-        ended.map(|subagent_id| RawEvent::SubagentEnded { subagent_id, failure: Some(why.to_owned()) }).collect()
+        ended
+            .map(|subagent_id| RawEvent::SubagentEnded { subagent_id, failure: Some(why.to_owned()) })
+            .collect()
     }
 
     fn begin(&mut self, key: &str, call: Option<&str>, objective: &str) -> Option<RawEvent> {
@@ -98,10 +106,14 @@ mod tests {
     fn a_subagent_begins_and_ends_once() {
         let mut subagents = Subagents::default();
         let running = json!({"sessionId": "x", "title": "look", "state": {"state": "running"}});
-        assert!(matches!(subagents.update(&running), Some(RawEvent::SubagentStarted { objective, .. }) if objective == "look"));
+        assert!(
+            matches!(subagents.update(&running), Some(RawEvent::SubagentStarted { objective, .. }) if objective == "look")
+        );
         assert_eq!(subagents.update(&running), None);
         let idle = json!({"sessionId": "x", "state": {"state": "idle", "stopReason": "cancelled"}});
-        assert!(matches!(subagents.update(&idle), Some(RawEvent::SubagentEnded { failure: Some(why), .. }) if why == "cancelled"));
+        assert!(
+            matches!(subagents.update(&idle), Some(RawEvent::SubagentEnded { failure: Some(why), .. }) if why == "cancelled")
+        );
         assert_eq!(subagents.update(&idle), None);
         assert!(!subagents.any_open());
     }

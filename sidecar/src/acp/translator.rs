@@ -92,7 +92,6 @@ impl Translator {
         self.subagents.end_all(why)
     }
 
-
     /// What the agent works with now.
     pub(super) fn settings_told(&self) -> RawEvent {
         self.settings.told(&self.model)
@@ -161,8 +160,12 @@ impl Translator {
             "compaction_update" if !replayed => vec![said_of_itself("compaction", update)],
             "subagent_update" | "notice" | "compaction_update" => Vec::new(),
             // What the owner said, repeated; what the agent could be asked; a title; words between its subagents.
-            "user_message_chunk" | "available_commands_update" | "session_info_update" | "session_message"
-            | "session_message_chunk" | "compaction_summary_chunk" => Vec::new(),
+            "user_message_chunk"
+            | "available_commands_update"
+            | "session_info_update"
+            | "session_message"
+            | "session_message_chunk"
+            | "compaction_summary_chunk" => Vec::new(),
             unknown => self.unknown(unknown, update),
         }
     }
@@ -189,10 +192,14 @@ impl Translator {
                 }
                 events.extend(self.calls.update(update, None, printed));
                 let ended = events.iter().find_map(|event| match event {
-                    RawEvent::ToolResult { tool_call_id, is_error, .. } => Some((tool_call_id.clone(), *is_error)),
+                    RawEvent::ToolResult { tool_call_id, is_error, .. } => {
+                        Some((tool_call_id.clone(), *is_error))
+                    }
                     _ => None,
                 });
-                events.extend(ended.and_then(|(call, failed)| self.subagents.call_ended(call.as_str(), failed)));
+                events.extend(
+                    ended.and_then(|(call, failed)| self.subagents.call_ended(call.as_str(), failed)),
+                );
             }
             _ => {
                 events.extend(self.calls.inputs_are_whole());
@@ -203,7 +210,13 @@ impl Translator {
         events
     }
 
-    fn of_subagent(&mut self, kind: &str, update: &Value, id: &SubAgentId, printed: Printed) -> Vec<RawEvent> {
+    fn of_subagent(
+        &mut self,
+        kind: &str,
+        update: &Value,
+        id: &SubAgentId,
+        printed: Printed,
+    ) -> Vec<RawEvent> {
         if self.listening != Listening::Live {
             return Vec::new();
         }
@@ -230,7 +243,8 @@ impl Translator {
     }
 
     fn plan(&mut self, update: &Value, replayed: bool) -> Vec<RawEvent> {
-        let tasks: Vec<RawTask> = list(update, "entries").iter().enumerate().map(|(at, entry)| task(at, entry)).collect();
+        let tasks: Vec<RawTask> =
+            list(update, "entries").iter().enumerate().map(|(at, entry)| task(at, entry)).collect();
         if tasks == self.tasks {
             return Vec::new();
         }
@@ -256,7 +270,11 @@ impl Translator {
 
     fn mode(&mut self, update: &Value) -> Vec<RawEvent> {
         let Some(id) = text(update, "currentModeId") else { return Vec::new() };
-        if self.settings.mode_is(id) && self.listening != Listening::Replay { vec![mode_changed(id)] } else { Vec::new() }
+        if self.settings.mode_is(id) && self.listening != Listening::Replay {
+            vec![mode_changed(id)]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Told once a kind.

@@ -112,7 +112,9 @@ impl Driver {
                 if self.translator.meter.percent().is_some_and(|percent| percent >= FULL) {
                     self.events.emit(RawEvent::ContextExhausted {}).await?;
                 }
-                self.events.emit(notice("max_tokens", "the agent stopped at the limit of its tokens".into())).await?;
+                self.events
+                    .emit(notice("max_tokens", "the agent stopped at the limit of its tokens".into()))
+                    .await?;
                 SessionOutcome::MaxIterations
             }
             "refusal" => {
@@ -120,7 +122,8 @@ impl Driver {
                 SessionOutcome::Completed
             }
             other => {
-                let summary = format!("the agent stopped for a reason of its own: {}", super::json::one_line(other));
+                let summary =
+                    format!("the agent stopped for a reason of its own: {}", super::json::one_line(other));
                 self.events.emit(notice("stopped", summary)).await?;
                 SessionOutcome::Completed
             }
@@ -159,7 +162,10 @@ impl Driver {
         }
         self.turn = None;
         let (reason, message) = if session::demands_authentication(error) {
-            ("auth_required", "the agent demands authentication: give it its key or sign in where it runs".to_owned())
+            (
+                "auth_required",
+                "the agent demands authentication: give it its key or sign in where it runs".to_owned(),
+            )
         } else {
             ("prompt_failed", session::failed("session/prompt", error))
         };

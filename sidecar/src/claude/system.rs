@@ -12,7 +12,11 @@ impl Translator {
     pub(super) fn system(&mut self, line: &Value, out: &mut Translated) {
         match text(line, "subtype") {
             Some("init") => self.init(line, out),
-            Some("status") => status(line, out),
+            Some("status") => {
+                if let Some(why) = status(line, out) {
+                    self.compaction_failure = Some(why);
+                }
+            }
             Some("thinking_tokens") => out.ignore(Ignored::ThinkingTokens),
             Some("session_state_changed") => out.ignore(Ignored::SessionStateChanged),
             Some("task_started") => self.task_started(line, out),
@@ -121,18 +125,22 @@ impl Translator {
     }
 }
 
-/// `status` tells three things: that a call is under way, that the permission mode changed, how a compaction went.
-fn status(line: &Value, out: &mut Translated) {
+/// `status` tells three things: that a call is under way, that the permission mode changed, how a compaction went. Returns why
+/// one failed.
+fn status(line: &Value, out: &mut Translated) -> Option<String> {
+    let mut failure = None;
     if let Some(mode) = text(line, "permissionMode") {
         out.notice("permission_mode", format!("The agent's permission mode is now {mode}"), line);
     }
     if let Some(result) = text(line, "compact_result").filter(|result| *result != "success") {
         let why =
             first_text(line, &["compact_error", "error"]).map_or_else(String::new, |why| format!(": {why}"));
+        failure = Some(one_line(&format!("the context was not compacted ({result}){why}")));
         out.notice("compaction_failed", format!("The context was not compacted ({result}){why}"), line);
     }
     // A compaction that went well is told by its boundary.
     out.ignore(Ignored::StatusPing);
+    failure
 }
 
 fn said(line: &Value, otherwise: &str) -> String {

@@ -35,6 +35,8 @@ pub struct Translator {
     pub(super) denied: HashSet<String>,
     /// What begins is the adapter's own doing and no turn: a compaction between turns.
     pub(super) compacting: bool,
+    /// Why that failed.
+    pub(super) compaction_failure: Option<String>,
     /// The plan that pays for the runtime refuses it, until then if the runtime said so.
     pub(super) quota: Option<Option<Timestamp>>,
 }
@@ -74,6 +76,7 @@ impl Translator {
             calls: HashMap::new(),
             denied: HashSet::new(),
             compacting: false,
+            compaction_failure: None,
             quota: None,
         }
     }
@@ -142,8 +145,9 @@ impl Translator {
     }
 
     /// The adapter asks for a compaction between turns: until its result, what the runtime does is no turn.
-    pub const fn compacting(&mut self) {
+    pub fn compacting(&mut self) {
         self.compacting = true;
+        self.compaction_failure = None;
     }
 
     /// The turn ends as an interrupted one although the runtime gave no result: it had stopped already, or it is gone.

@@ -53,7 +53,8 @@ impl Translator {
             turn.result_seen = true;
             turn.outcome = limit.unwrap_or_default();
             if limit.is_some() {
-                // Nothing of it goes on by itself.
+                // Nothing of it goes on by itself; what the SDK throws after it says nothing new.
+                self.ended = true;
                 self.calls.clear();
                 self.subagents.end_all("The turn reached a limit", out);
             }
@@ -83,10 +84,8 @@ impl Translator {
     }
 
     fn compaction_ended(&mut self, line: &Value, is_error: bool, out: &mut Translated) {
-        let why = is_error.then(|| text(line, "result").map_or_else(|| "it failed".to_owned(), one_line));
-        if let Some(why) = &why {
-            out.notice("compaction_failed", format!("The context was not compacted: {why}"), line);
-        }
+        let failed = is_error.then(|| text(line, "result").map_or_else(|| "it failed".to_owned(), one_line));
+        let why = self.compaction_failure.take().or(failed);
         out.ignore(Ignored::RepeatedResult);
         out.signals.push(Signal::Compacted(why));
     }
@@ -117,7 +116,9 @@ impl Translator {
         let reason = if subtype.starts_with("error") { subtype } else { terminal.unwrap_or(subtype) };
         // A conversation that never had an answer cannot be full: then the first prompt alone is too long, and a
         // continuation with the same prompt would fail in the same way.
-        if terminal == Some("prompt_too_long") && self.meter.has_window() {
+        // The runtime also refuses by itself what would not fit (`blocking_limit`).
+        let is_full = matches!(terminal, Some("prompt_too_long" | "blocking_limit"));
+        if is_full && self.meter.has_window() {
             out.push(RawEvent::ContextExhausted {});
         }
         let errors: Vec<&str> = line

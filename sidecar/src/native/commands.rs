@@ -71,11 +71,15 @@ impl Driver {
         if self.work.is_some() || !self.compacting.is_empty() {
             return Ok(reply.refuse(Refusal::invalid("the agent is working")).await?);
         }
-        let before = self.config.model_id.clone();
-        let summary = format!("now with the model {}", config.model_id);
-        let chosen = config.model_id.clone();
+        let chosen = match self.setup.model(&config.model_id) {
+            Ok(model) => model,
+            // It goes on with what it has.
+            Err(error) => return Ok(reply.refuse(Refusal::invalid(error.to_string())).await?),
+        };
+        let changes = config.model_id != self.config.model_id;
+        let summary = format!("now with the model {chosen}");
         self.reopen(config).await?;
-        if chosen != before {
+        if changes {
             // The conversation keeps the model that it was last set to, unless it is this that changed.
             self.session()?.set_model(&chosen).map_err(|e| AdapterError::Configuration(e.to_string()))?;
         }

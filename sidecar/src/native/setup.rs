@@ -3,11 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
-use pilothouse_agent::model::registry::ModelRegistry;
+use pilothouse_agent::model::registry::{ModelRegistry, RegistryError};
+use pilothouse_agent::resources::ResourceLoader;
 use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, Start};
 use pilothouse_agent::tool::SharedTool;
+use pilothouse_agent::tool::builtin::builtin_tools;
+use pilothouse_agent::workspace::{Environment, Workspace};
+use pilothouse_domain::text::ModelId;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
@@ -20,8 +25,8 @@ use super::toolbox::Toolbox;
 use super::{handoff, models, prompt};
 use crate::adapter::{AdapterError, AgentContext};
 use crate::own_tools::{OwnTools, PlanMode, Requests};
-use crate::process::Processes;
 use crate::process::in_process::AgentThread;
+use crate::process::{Processes, environment};
 
 /// What stays over configurations.
 pub(super) struct Setup {
@@ -33,6 +38,8 @@ pub(super) struct Setup {
     processes: Processes,
     thread: Option<AgentThread>,
     gate: Gate,
+    /// Where the whole of an output is kept that is too long to show.
+    outputs: PathBuf,
 }
 
 /// A session, and what it tells.
@@ -42,7 +49,10 @@ impl Setup {
     pub(super) fn new(context: &AgentContext, gate: Gate) -> Result<Self, AdapterError> {
         let registry = models::registry(|name| std::env::var(name).ok(), &context.events)?;
         let thread = context.processes.user().map(AgentThread::start).transpose();
+        let outputs = Path::new(&context.launch.session_home).join("outputs");
+        context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
         Ok(Self {
+            outputs,
             requests: Requests::default(),
             submitted: Submitted::default(),
             plan_mode: PlanMode::default(),
@@ -63,7 +73,7 @@ impl Setup {
     ) -> Result<Opened, AdapterError> {
         let options = Options::read(&config.adapter_options)?;
         // Said before a conversation is begun that nothing could answer.
-        self.registry.resolve(&config.model_id).map_err(|e| AdapterError::Configuration(e.to_string()))?;
+        let model = self.model(&config.model_id)?;
         let language_model = Arc::new(GenaiModel::new(Arc::clone(&self.registry)));
         let mut session = SessionConfig::new(
             &config.working_directory,
@@ -71,7 +81,7 @@ impl Setup {
             language_model,
             Arc::clone(&self.registry),
         );
-        session.model = Some(config.model_id.clone());
+        session.model = Some(model);
         session.thinking = options.thinking_level;
         session.system_prompt = prompt::system(config);
         session.tools = self.tools(config)?;
@@ -85,7 +95,17 @@ impl Setup {
             ..ContextSettings::default()
         };
         session.retry = options.retry();
+        let folder = Path::new(&config.working_directory);
+        session.bash = Some(self.bash(folder));
         session.shell_prefix = options.shell_prefix;
+        let own = folder.join(".pilothouse");
+        let places = ResourceLoader { skills: vec![own.join("skills")], prompts: vec![own.join("prompts")] };
+        let resources = places.load();
+        let skills = resources.skills_section();
+        if !skills.is_empty() {
+            session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
+        }
+        session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
         AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
     }
@@ -106,9 +126,32 @@ impl Setup {
         Ok(tools)
     }
 
+    /// Reads and writes files, within the working directory alone, and runs commands as the agent's user.
     fn builtin(&self, folder: &Path) -> Result<Vec<SharedTool>, AdapterError> {
-        let _ = folder;
-        Ok(Vec::new())
+        let workspace = Workspace::new(folder, std::slice::from_ref(&self.outputs))
+            .map_err(|e| AdapterError::Configuration(format!("the working directory: {e}")))?;
+        Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
+    }
+
+    fn bash(&self, folder: &Path) -> BashRunner {
+        let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
+        let mut environment = Environment::of_this_process(&configured);
+        if let Some(user) = self.processes.user() {
+            environment = environment.with("HOME", user.home());
+        }
+        let mut config = BashConfig::new(folder, environment, &self.outputs);
+        config.launcher = self.processes.prefix();
+        BashRunner::new(config)
+    }
+
+    /// The model that is meant by a name; the first that is available, where the choice is left to the adapter.
+    pub(super) fn model(&self, name: &str) -> Result<String, AdapterError> {
+        let model = if name == ModelId::of_the_adapter().as_str() {
+            self.registry.available().next().cloned().ok_or(RegistryError::Nothing)
+        } else {
+            self.registry.resolve(name)
+        };
+        model.map(|model| model.name()).map_err(|e| AdapterError::Configuration(e.to_string()))
     }
 
     /// The turn is over without its end: nobody waits for the owner, and nothing is submitted.

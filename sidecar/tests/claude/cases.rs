@@ -242,8 +242,9 @@ fn a_throw_that_no_result_announced_ends_the_conversation() {
 fn a_turn_after_an_error_begins_anew() {
     let mut translator = translator();
     translator.line(&says("a"));
-    translator
-        .line(&json!({"type": "result", "subtype": "error_max_turns", "is_error": true, "session_id": "s"}));
+    translator.line(
+        &json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s"}),
+    );
     let begun = translator.line(&init());
     assert_eq!(
         begun.events[0],
@@ -454,4 +455,122 @@ fn nothing_unknown_is_lost() {
         "unknown_tool_result"
     );
     assert_eq!(named(json!({"type": "../evil\nname"})), "unknown____evil_name");
+}
+
+// What the adapter tells the translator
+
+#[test]
+fn a_message_that_the_adapter_knows_to_open_the_turn_is_named_by_it() {
+    let mut translator = translator();
+    let message: pilothouse_domain::MessageId = "6e8f37c9-1091-4f00-8951-e55b19700675".parse().unwrap();
+    translator.opens_turn(message);
+    let begun = translator.line(&init());
+    assert!(
+        matches!(&begun.events[..], [RawEvent::TurnStarted { message_id: Some(id), .. }] if *id == message)
+    );
+    translator.opens_turn(message);
+    translator.line(&success());
+    let next = translator.line(&init());
+    assert!(
+        matches!(&next.events[..], [RawEvent::TurnStarted { message_id: None, .. }]),
+        "it entered the turn before"
+    );
+}
+
+#[test]
+fn a_repeated_message_tells_that_the_model_has_it() {
+    let uuid = "6e8f37c9-1091-4f00-8951-e55b19700675";
+    let repeated = translator()
+        .line(&json!({"type": "user", "isReplay": true, "uuid": uuid, "session_id": "s",
+        "parent_tool_use_id": null, "message": {"role": "user", "content": "hello"}}));
+    assert_eq!(repeated.ignored, Some(Ignored::Replay));
+    assert_eq!(repeated.signals, [Signal::Message { uuid: uuid.into(), state: MessageState::Started }]);
+}
+
+/// No recording has a plan that is used up; the lines are as the SDK's types describe them.
+#[test]
+fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    translator.line(&json!({"type": "rate_limit_event", "session_id": "s",
+        "rate_limit_info": {"status": "rejected", "resetsAt": 1_795_360_000, "rateLimitType": "five_hour"}}));
+    let stopped = translator
+        .line(&json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
+        "api_error_status": 429, "terminal_reason": "api_error", "result": "You have reached your limit"}));
+    let Some(RawEvent::QuotaExceeded { message, reset_at }) = stopped.events.last() else {
+        panic!("{stopped:?}")
+    };
+    assert_eq!(message.as_deref(), Some("You have reached your limit"));
+    assert_eq!(reset_at.unwrap().as_secs(), 1_795_360_000);
+    assert_eq!(stopped.signals, [Signal::OutOfQuota]);
+    assert!(translator.turn_id().is_some());
+    translator.line(&says("b"));
+    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
+}
+
+#[test]
+fn a_rate_limit_without_a_used_up_plan_is_an_error_like_any_other() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    let failed = translator
+        .line(&json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
+        "api_error_status": 429, "terminal_reason": "api_error", "result": "Request rejected (429)"}));
+    assert_eq!(names(&failed), ["session_end"]);
+}
+
+#[test]
+fn a_compaction_between_turns_is_no_turn_and_says_why_it_failed() {
+    let mut translator = translator();
+    translator.compacting();
+    assert_eq!(names(&translator.line(&init())), [""; 0]);
+    let done = translator.line(&success());
+    assert_eq!((names(&done), done.signals), (vec![], vec![Signal::Compacted(None)]));
+    translator.compacting();
+    translator.line(&json!({"type": "system", "subtype": "status", "status": null, "session_id": "s",
+        "compact_result": "failed", "compact_error": "Not enough messages to compact."}));
+    let failed = translator.line(&success());
+    assert!(
+        matches!(&failed.signals[..], [Signal::Compacted(Some(why))] if why.contains("Not enough messages"))
+    );
+    assert_eq!(names(&translator.line(&init())), ["turn_started"], "what comes after it is a turn");
+}
+
+/// A process that takes a conversation up may count from zero; one of another version goes on counting (ruling 31).
+#[test]
+fn totals_go_on_whether_the_new_process_counts_from_zero_or_not() {
+    let spent = |usd: f64| json!({"m": {"inputTokens": 100, "outputTokens": 10, "costUSD": usd}});
+    for (begins_at, reports, told) in [(0.0, 0.25, "0.75"), (0.5, 0.75, "0.75")] {
+        let mut translator = translator();
+        translator.line(&says("a"));
+        let mut result = success();
+        result["modelUsage"] = spent(0.5);
+        translator.line(&result);
+        let begins = if begins_at == 0.0 { json!({}) } else { spent(begins_at) };
+        translator.process_begins(&json!({"model_usage": begins}));
+        translator.line(&says("b"));
+        let events = translator.usage(&json!({"model_usage": spent(reports)}));
+        let [RawEvent::UsageUpdate(update)] = &events[..] else { panic!("{events:?}") };
+        assert_eq!(update.cost_usd, told);
+        assert_eq!(translator.usage(&json!({"model_usage": spent(reports)})), [], "nothing new");
+    }
+}
+
+#[test]
+fn a_turn_that_is_abandoned_ends_as_interrupted() {
+    let mut translator = translator();
+    translator.line(&init());
+    let events = translator.abandon_turn();
+    assert_eq!(events.iter().map(RawEvent::name).collect::<Vec<_>>(), ["notice"]);
+    assert!(translator.turn_id().is_none());
+    assert_eq!(translator.abandon_turn(), []);
+}
+
+#[test]
+fn a_request_that_the_runtime_itself_holds_to_be_too_long_is_an_exhausted_context() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    let failed = translator
+        .line(&json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
+        "terminal_reason": "blocking_limit", "result": "Context limit reached"}));
+    assert_eq!(names(&failed), ["context_exhausted", "session_end"]);
 }

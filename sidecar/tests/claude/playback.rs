@@ -109,7 +109,7 @@ fn a_run_of_many_plays_by_its_name() {
     let recording = load(ERRORS);
     let outlined =
         |name: &str| outline(&recording.segment(name).unwrap().playback(PlaybackOptions::new(options())));
-    assert_eq!(outlined("maxBudgetUsd 0.05").last().unwrap(), "session_end");
+    assert_eq!(outlined("maxBudgetUsd 0.05").last().unwrap(), "turn_completed");
     assert_eq!(outlined("401").last().unwrap(), "session_end");
     // A conversation that was taken up reports no total below what it had.
     assert_eq!(

@@ -13,6 +13,7 @@ mod faults;
 mod gateway;
 mod lifecycle;
 mod memory;
+mod native;
 mod own_tools;
 mod process;
 mod real_sqs;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use pilothouse_sidecar::process::in_process::AgentThread;
 use pilothouse_sidecar::process::{AgentUser, Processes};

@@ -6,11 +6,16 @@
 // The helpers of tests are tests, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adjust;
 mod agent_api;
+mod agents_native;
+mod agents_claude;
+mod agents_acp;
 mod auto_continue;
 mod bodies;
 mod chains;
 mod dead_letters;
+mod deliverables;
 mod delivery;
 mod docs;
 mod export;
@@ -23,6 +28,7 @@ mod money;
 mod notifications;
 mod pool;
 mod queries;
+mod quota;
 mod recovery;
 mod requests;
 mod scripts;

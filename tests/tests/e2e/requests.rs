@@ -205,3 +205,70 @@ async fn an_answer_wakes_a_session_whose_process_is_gone() {
         "{told:#?}"
     );
 }
+
+/// A permission is asked for without a tool that asks (`question_asked`): the session waits, the answer reaches the agent,
+/// and the result of the call, the turn's end or nobody's answer in time closes it (ruling 26).
+#[tokio::test]
+async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
+    let server = Server::start(1).await;
+    let asked = |id: &str| {
+        json!({ "raw": { "type": "question_asked", "requestId": id, "questions": [
+            { "question": "May the agent run `rm -rf build`?", "header": "Permission",
+              "options": [{ "label": "Yes" }, { "label": "No" }] },
+        ] } })
+    };
+    let answered = |id: &str| {
+        let answer = json!([{ "question": "May the agent run `rm -rf build`?", "answer": "No" }]);
+        json!({ "requestId": id, "answers": answer })
+    };
+    let call = json!({ "raw": { "type": "assistant_message", "content":
+        { "kind": "tool_use", "toolCallId": "c1", "toolName": "Bash", "input": { "command": "rm -rf build" } } } });
+    let result = json!({ "raw": { "type": "tool_result", "toolCallId": "c2", "content": "timed out", "isError": true } });
+    let plays = script(&[turn(&[
+        call,
+        asked("c1"),
+        json!({ "waitForAnswer": "c1" }),
+        say("Refused, then."),
+        // The agent does not wait for this one: its call ends by itself.
+        asked("c2"),
+        json!({ "wait": 300 }),
+        result,
+        json!({ "waitForMessage": {} }),
+        // Nor for this one: its turn ends.
+        asked("c3"),
+    ])]);
+    let session = started(&server, &plays).await;
+    let view = session.until_status("WaitingForInput").await;
+    let request = &view["pendingRequests"][0];
+    assert_eq!((&request["id"], &request["kind"]), (&json!("c1"), &json!("question")));
+    assert_eq!(request["questions"][0]["options"][1]["label"], "No");
+    session.post("/answer", answered("c1")).await.expect(200);
+    session.until_said("Refused, then.").await;
+    let calls = session.tool_calls().await;
+    assert_eq!(calls.len(), 1, "the question is no call of its own: {calls:#?}");
+    assert!(calls[0]["result"]["content"].as_str().unwrap().contains("No"), "{calls:#?}");
+
+    let closed = |activity: &[Value]| {
+        let asked = activity.iter().filter(|l| l["type"] == "UserQuestion").count();
+        asked >= 2
+    };
+    session.until_activity("the second question", closed).await;
+    session.until("its end", |v| v["status"] == "Running" && v["pendingRequests"] == json!([])).await;
+    session.post("/answer", answered("c2")).await.refused(409, "request-over");
+    session.say("Go on.", "Immediate").await;
+    let view = session.until_status("Idle").await;
+    assert_eq!(view["pendingRequests"], json!([]));
+    session.post("/answer", answered("c3")).await.refused(409, "request-over");
+
+    // Nobody answers: the default does.
+    let plays = script(&[turn(&[asked("c1"), json!({ "waitForAnswer": "c1" }), say("On.")])]);
+    let mut body = work(&server, &plays);
+    body["requestTimeoutSeconds"] = json!(1);
+    body["defaultAnswer"] = json!("No");
+    let session = Session::start(&server.api(), body).await;
+    session.until_said("On.").await;
+    let activity = session.activity().await;
+    let by_default =
+        |l: &Value| l["summary"].as_str().unwrap().starts_with("Nobody answered; the default: No");
+    assert!(activity.iter().any(by_default), "{activity:#?}");
+}

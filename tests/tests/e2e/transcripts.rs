@@ -200,8 +200,8 @@ async fn recorded_troubles_end_as_ruled() {
         ("500 forever maxretries 2", "Failed", "0", "api_error"),
         ("400 forever", "Failed", "0", "prompt_too_long"),
         ("401", "Failed", "0", "stream_ended"),
-        ("maxTurns 2", "Failed", "0.009609", "error_max_turns"),
-        ("maxBudgetUsd 0.05", "Failed", "0.09", "error_max_budget_usd"),
+        ("maxTurns 2", "Idle", "0.009609", ""),
+        ("maxBudgetUsd 0.05", "Idle", "0.09", ""),
         ("resume missing", "Failed", "0", "error_during_execution"),
     ] {
         let session = play(&server, "claude-sdk-errors.jsonl", Some(segment)).await;

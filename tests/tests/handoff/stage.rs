@@ -272,7 +272,7 @@ impl Stage {
     }
 
     pub(crate) async fn conversation(&self, id: AgentSessionId) -> Conversation {
-        self.app.store.conversation(id).await.unwrap().unwrap().conversation
+        *self.app.store.conversation(id).await.unwrap().unwrap().conversation
     }
 
     pub(crate) async fn chains(&self) -> Vec<SessionChain> {

@@ -14,6 +14,7 @@ pub mod result;
 pub mod status;
 pub mod transition;
 
+pub use crate::value::DeliverableCounts;
 pub use day::Day;
 pub use input::{CreateDeliverableInput, DeliverableInput, InvalidDeliverable, SetDeliverableStatusInput};
 pub use result::{OperationError, OperationResult};

@@ -86,13 +86,6 @@ pub enum SetStatusError {
     },
 }
 
-impl std::fmt::Display for DeliverableCounts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { pending, passed, blocked } = self;
-        write!(f, "{passed} passed, {blocked} blocked, {pending} pending")
-    }
-}
-
 impl DeliverableStatus {
     /// None yet.
     pub const fn empty(today: Day) -> Self {

@@ -136,6 +136,17 @@ impl AutoContinueConfig {
     /// How often a session goes on when nothing else is said (S0 8.5).
     pub const DEFAULT_MAX_CONTINUATIONS: u32 = 5;
 
+    /// Everything but the criteria as it is when nothing else is said.
+    pub const fn until(validation_criteria: Vec<ValidationCriterion>) -> Self {
+        Self {
+            validation_criteria,
+            max_continuations: Self::default_max(),
+            current_continuation_count: 0,
+            validation_timeout_seconds: Self::default_timeout(),
+            is_enabled: true,
+        }
+    }
+
     const fn default_timeout() -> u64 {
         30 * 60
     }

@@ -219,7 +219,8 @@ async fn a_sidecar_sees_the_chosen_environment_and_no_other() {
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)); // the shell's own
     names.sort_unstable();
     let chosen = pilothouse_runtime::environment::CHOSEN;
-    let mut expected: Vec<&str> = chosen.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
+    let mut expected: Vec<&str> =
+        chosen.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
     expected.push("CHOSEN_BY_CONFIG");
     expected.sort_unstable();
     assert_eq!(names, expected);

@@ -163,7 +163,8 @@ impl ModelRegistry {
     }
 
     /// The providers `anthropic` and `openai` with the keys `ANTHROPIC_API_KEY` and `OPENAI_API_KEY` and the base
-    /// URLs `ANTHROPIC_BASE_URL` (without `v1/`, as their own programs take it) and `OPENAI_BASE_URL`.
+    /// URLs `ANTHROPIC_BASE_URL` (without `v1/`, as their own programs take it) and `OPENAI_BASE_URL`. With `OPENAI_API=chat`
+    /// the latter is spoken to as most compatible servers want it, by Chat Completions.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Self {
         let provider = |name: &str, api, key: &str, base_url: Option<String>| ProviderConfig {
             name: name.into(),
@@ -173,9 +174,13 @@ impl ModelRegistry {
             models: Vec::new(),
         };
         let anthropic = env("ANTHROPIC_BASE_URL").map(|url| format!("{}/v1/", url.trim_end_matches('/')));
+        let openai = match env("OPENAI_API").as_deref() {
+            Some("chat") => Api::OpenaiChat,
+            _ => Api::OpenaiResponses,
+        };
         Self::new()
             .with(provider("anthropic", Api::AnthropicMessages, "ANTHROPIC_API_KEY", anthropic))
-            .with(provider("openai", Api::OpenaiResponses, "OPENAI_API_KEY", env("OPENAI_BASE_URL")))
+            .with(provider("openai", openai, "OPENAI_API_KEY", env("OPENAI_BASE_URL")))
     }
 
     /// A provider by its name.

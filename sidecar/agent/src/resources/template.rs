@@ -39,7 +39,8 @@ fn load_one(location: PathBuf, notices: &mut Vec<String>) -> Option<Template> {
         notices.push(format!("{} is left out: `{name}` is no name for a command", location.display()));
         return None;
     }
-    let first_line = || body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned();
+    let first_line =
+        || body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned();
     let description = keys.get("description").cloned().unwrap_or_else(first_line);
     Some(Template { name, description, body: body.to_owned(), location })
 }

@@ -21,8 +21,16 @@ fn text(expansion: Expansion) -> String {
 #[test]
 fn a_skill_is_put_in_the_place_of_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    file(dir.path(), "deploy.md", "---\nname: deploy\ndescription: \"How to: deploy\"\n---\n\nRun `make $1`.\n");
-    file(dir.path(), "review/SKILL.md", "\u{feff}---\r\ndescription: >\r\n  Reads\r\n  code\r\n---\r\nLook closely.\r\n");
+    file(
+        dir.path(),
+        "deploy.md",
+        "---\nname: deploy\ndescription: \"How to: deploy\"\n---\n\nRun `make $1`.\n",
+    );
+    file(
+        dir.path(),
+        "review/SKILL.md",
+        "\u{feff}---\r\ndescription: >\r\n  Reads\r\n  code\r\n---\r\nLook closely.\r\n",
+    );
     file(dir.path(), "review/notes.md", "no skill");
     file(dir.path(), "plain.md", "---\nNo front matter, since it never ends.");
     file(dir.path(), "readme.txt", "no skill");
@@ -53,7 +61,11 @@ fn a_skill_is_put_in_the_place_of_its_name() {
 #[test]
 fn a_template_takes_what_follows_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    file(dir.path(), "fix.md", "---\ndescription: Fixes\n---\nFix $1 in $2 ($3). All: $@. $ARGUMENTS. Rest: ${@:2}. $");
+    file(
+        dir.path(),
+        "fix.md",
+        "---\ndescription: Fixes\n---\nFix $1 in $2 ($3). All: $@. $ARGUMENTS. Rest: ${@:2}. $",
+    );
     let resources = ResourceLoader { skills: Vec::new(), prompts: vec![dir.path().into()] }.load();
     assert_eq!(
         text(resources.expand("/fix 'the $2 bug' \"a b\"")),

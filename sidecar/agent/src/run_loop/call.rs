@@ -91,7 +91,7 @@ impl RunLoop {
         let request = ModelRequest {
             provider: model.provider.clone(),
             model: model.id.clone(),
-            system: self.system(),
+            system: self.turn_system.clone(),
             messages: for_model(&state.tree.context().messages),
             tools: self.shared.specs(),
             thinking: state.thinking,

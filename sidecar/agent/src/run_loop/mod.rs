@@ -63,11 +63,16 @@ pub(crate) struct RunLoop {
     pub(crate) cancel: CancellationToken,
     turns: u32,
     window: Window,
+    /// The system prompt of this run's turns.
+    system: String,
+    /// That of this turn.
+    turn_system: String,
 }
 
 impl RunLoop {
     pub(crate) fn new(shared: Arc<Shared>, cancel: CancellationToken) -> Self {
-        Self { shared, cancel, turns: 0, window: Window::default() }
+        let system = shared.system.clone();
+        Self { shared, cancel, turns: 0, window: Window::default(), turn_system: system.clone(), system }
     }
 
     /// Works until there is nothing to do any more, and tells of it. Without a prompt, the model is asked at once when
@@ -75,10 +80,12 @@ impl RunLoop {
     pub(crate) async fn run(mut self, prompt: Option<Prompt>, mut due: bool) -> AgentOutcome {
         self.shared.events.emit(SessionEvent::AgentStart);
         let mut begun = match prompt {
-            Some(prompt) => self.begin(prompt).await,
+            Some(prompt) => {
+                due = true;
+                self.begin(prompt).await
+            }
             None => Ok(()),
         };
-        due |= begun.is_ok();
         loop {
             let worked = match begun {
                 Ok(()) => self.follow_ups(due).await,
@@ -142,6 +149,7 @@ impl RunLoop {
     /// One turn; whether the model has said everything.
     async fn turn(&mut self) -> Result<bool, End> {
         self.shared.events.emit(SessionEvent::TurnStart);
+        self.turn_start().await;
         let (answer, model) = self.answer().await?;
         let calls: Vec<_> = match answer.stop_reason {
             StopReason::Stop | StopReason::Length | StopReason::ToolUse => {
@@ -149,10 +157,11 @@ impl RunLoop {
             }
             StopReason::Refusal | StopReason::Error | StopReason::Aborted => Vec::new(),
         };
-        self.shared.state().append_answer(answer, &model, &self.shared.events)?;
+        self.shared.state().append_answer(answer.clone(), &model, &self.shared.events)?;
         let after = self.tools(&calls).await?;
+        let said = self.turn_end(&answer).await?;
         self.shared.events.emit(SessionEvent::TurnEnd);
-        Ok(calls.is_empty() || after == AfterTools::EndTurn)
+        Ok(!said && (calls.is_empty() || after == AfterTools::EndTurn))
     }
 
     /// An error, when the run is to end.

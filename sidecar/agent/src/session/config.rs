@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
 
+use crate::bash::BashRunner;
+use crate::extension::Extensions;
 use crate::governor::{Governor, Ungoverned};
 use crate::message::UserContent;
 use crate::model::LanguageModel;
 use crate::model::registry::ModelRegistry;
+use crate::resources::Resources;
 use crate::tool::SharedTool;
 
 /// What a session is made of.
@@ -44,6 +47,12 @@ pub struct SessionConfig {
     pub context: ContextSettings,
     /// What is done when a call fails.
     pub retry: RetryPolicy,
+    /// Skills and templates that prompts can name (S1 6.3). The system prompt gets the list of the skills.
+    pub resources: Arc<Resources>,
+    /// What others add: hooks, tools, commands, more resources (S1 8). Their tools come after [`Self::tools`].
+    pub extensions: Extensions,
+    /// Runs the user's commands (S1 7); none: there are none.
+    pub bash: Option<BashRunner>,
     /// Goes before every command of [`AgentSession::execute_bash`](super::AgentSession::execute_bash), on a line of its own (S1 7.1).
     pub shell_prefix: Option<String>,
 }
@@ -71,6 +80,9 @@ impl SessionConfig {
             max_turns: None,
             context: ContextSettings::default(),
             retry: RetryPolicy::default(),
+            resources: Arc::default(),
+            extensions: Extensions::default(),
+            bash: None,
             shell_prefix: None,
         }
     }

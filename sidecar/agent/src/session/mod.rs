@@ -4,12 +4,13 @@
 //! pause (through the [`Governor`](crate::governor::Governor)) or abort. Everything that happens is told through the
 //! channel that [`AgentSession::open`] gives, in order.
 
+mod bash;
 mod config;
 mod shared;
 mod state;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use tokio::sync::{mpsc, oneshot};
@@ -17,14 +18,16 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
-pub(crate) use self::shared::{Shared, user_message};
+pub(crate) use self::shared::{Shared, user_message, with_text};
 use self::state::{CompactionRequest, Events, Run, State};
 pub(crate) use self::state::{ContextTokens, From, Prompt, now, result};
 use crate::conversation::for_model;
 use crate::event::{AgentOutcome, SessionEvent};
+use crate::extension::CommandOutcome;
 use crate::message::AgentMessage;
 use crate::meter::Meters;
 use crate::model::registry::{ModelInfo, RegistryError};
+use crate::resources::command;
 use crate::run_loop::RunLoop;
 use crate::tree::TreeError;
 
@@ -52,6 +55,9 @@ pub enum SessionError {
     /// The conversation could not be summarised.
     #[error("the conversation could not be summarised: {0}")]
     Compaction(String),
+    /// It is no command, or there is no shell.
+    #[error("{0}")]
+    Bash(String),
     /// The session's file could not be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -69,6 +75,12 @@ pub enum Prompted {
     Queued,
     /// It was a command of an extension (S1 8), which did this.
     Command(String),
+}
+
+/// What a prompt turns out to be.
+enum Given {
+    Prompt(String),
+    Done(String),
 }
 
 /// A summary that takes the place of what it summarises (S1 5, `Compact`).
@@ -131,16 +143,18 @@ impl AgentSession {
         let events = Events(sender);
         let tree = state::open_tree(&config.sessions, &config.cwd, start)?;
         let state = State::new(tree, &config.registry, config.model.as_deref(), config.thinking, &events)?;
-        let tools = shared::distinct(&config.tools);
-        let shared = Shared { config, events, tools, state: Mutex::new(state) };
+        let shared = Shared::new(config, events, state);
         Ok((Self { shared: Arc::new(shared) }, receiver))
     }
 
     /// Gives the agent a message and lets it work until it has nothing to do any more (S1 3). Messages that waited
     /// go before it. Dropping the future aborts as [`Self::abort`] does.
     pub async fn prompt(&self, text: &str, options: PromptOptions) -> Result<Prompted, SessionError> {
-        let text = text.to_owned();
-        let message = user_message(&text, options.images.clone());
+        let text = match self.command(text, &options).await? {
+            Given::Prompt(text) => text,
+            Given::Done(text) => return Ok(Prompted::Command(text)),
+        };
+        let message = user_message(&text, options.images);
         let run = {
             let mut state = self.shared.state();
             match (state.claim(), options.while_running) {
@@ -154,6 +168,22 @@ impl AgentSession {
         };
         let prompt = Prompt { message, tag: options.tag };
         Ok(Prompted::Ended(self.work(run, Some(prompt), false).await))
+    }
+
+    /// Skills, templates and commands of extensions stand in the place of what names them (S1 6.3, 8).
+    async fn command(&self, text: &str, options: &PromptOptions) -> Result<Given, SessionError> {
+        if self.shared.state().closed {
+            return Err(SessionError::Closed);
+        }
+        if !options.expand {
+            return Ok(Given::Prompt(text.to_owned()));
+        }
+        let Some((name, arguments)) = command(text) else { return Ok(Given::Prompt(text.to_owned())) };
+        Ok(match self.shared.config.extensions.command(name, arguments).await {
+            Some(CommandOutcome::Done(text)) => Given::Done(text),
+            Some(CommandOutcome::Prompt(text)) => Given::Prompt(text),
+            None => Given::Prompt(self.shared.expanded(text)),
+        })
     }
 
     /// Lets the agent go on without a new message: after a crash, a failure or when it was held, and when messages wait.
@@ -198,7 +228,8 @@ impl AgentSession {
     }
 
     fn enqueue(&self, queue: Queue, text: &str, options: PromptOptions) -> Result<(), SessionError> {
-        let message = user_message(text, options.images);
+        let text = if options.expand { self.shared.expanded(text) } else { text.to_owned() };
+        let message = user_message(&text, options.images);
         let mut state = self.shared.state();
         if state.closed {
             return Err(SessionError::Closed);
@@ -347,6 +378,7 @@ impl AgentSession {
     /// Aborts, and lets nothing begin any more.
     pub async fn close(&self) {
         self.shared.state().closed = true;
+        self.shared.closing.cancel();
         self.abort().await;
     }
 }

@@ -2,21 +2,48 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio_util::sync::CancellationToken;
+
 use super::state::{Events, State};
 use super::{SessionConfig, SessionError};
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::message::{AgentMessage, UserContent, UserMessage};
 use crate::model::ToolSpec;
+use crate::resources::{Expansion, ResourceLoader, Resources};
 use crate::tool::SharedTool;
 
 pub(crate) struct Shared {
     pub(crate) config: SessionConfig,
     pub(crate) events: Events,
-    pub(super) tools: Vec<SharedTool>,
+    /// The system prompt, with the skills that there are.
+    pub(crate) system: String,
+    resources: Arc<Resources>,
+    tools: Vec<SharedTool>,
     pub(super) state: Mutex<State>,
+    /// Told when the session is closed: commands of the user end then.
+    pub(super) closing: CancellationToken,
 }
 
 impl Shared {
+    /// Reads what extensions bring along.
+    pub(super) fn new(config: SessionConfig, events: Events, state: State) -> Self {
+        let extensions = &config.extensions;
+        let resources = with_more(&config.resources, &extensions.resources());
+        let tools = distinct(config.tools.iter().cloned().chain(extensions.tools()));
+        let sections = [config.system_prompt.clone(), resources.skills_section()];
+        let system = sections.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
+        let closing = CancellationToken::new();
+        Self { system, resources, tools, config, events, state: Mutex::new(state), closing }
+    }
+
+    /// The text that the agent gets when it is told this (S1 6.3).
+    pub(super) fn expanded(&self, text: &str) -> String {
+        match self.resources.expand(text) {
+            Expansion::Unchanged => text.to_owned(),
+            Expansion::Skill { text, .. } | Expansion::Template { text, .. } => text,
+        }
+    }
+
     /// Held only for moments, and never over an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,15 +85,41 @@ impl Shared {
     }
 }
 
+/// What the loader finds comes after what is there.
+fn with_more(resources: &Arc<Resources>, loader: &ResourceLoader) -> Arc<Resources> {
+    if *loader == ResourceLoader::default() {
+        return Arc::clone(resources);
+    }
+    let mut all = Resources::clone(resources);
+    let more = loader.load();
+    for skill in more.skills() {
+        all.add_skill(skill.clone());
+    }
+    for template in more.templates() {
+        all.add_template(template.clone());
+    }
+    for notice in all.notices().iter().chain(more.notices()) {
+        tracing::warn!("{notice}");
+    }
+    Arc::new(all)
+}
+
 /// Of two tools with the same name the first counts (ruling 38).
-pub(super) fn distinct(tools: &[SharedTool]) -> Vec<SharedTool> {
-    let mut kept: Vec<SharedTool> = Vec::with_capacity(tools.len());
+fn distinct(tools: impl Iterator<Item = SharedTool>) -> Vec<SharedTool> {
+    let mut kept: Vec<SharedTool> = Vec::new();
     for tool in tools {
         if !kept.iter().any(|known| known.spec().name == tool.spec().name) {
-            kept.push(Arc::clone(tool));
+            kept.push(tool);
         }
     }
     kept
+}
+
+/// Another text in a message of the user; its images stay.
+pub(crate) fn with_text(message: AgentMessage, text: &str) -> AgentMessage {
+    let AgentMessage::User(user) = message else { return message };
+    let images = user.content.into_iter().filter(|block| matches!(block, UserContent::Image { .. }));
+    user_message(text, images.collect())
 }
 
 /// What the agent is told.

@@ -1,1 +1,379 @@
+//! The port over real HTTP against a scripted server, in all three protocols: what providers say, and how they fail.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use pilothouse_agent::event::AgentOutcome;
+use pilothouse_agent::message::{
+    AgentMessage, AssistantContent, AssistantMessage, StopReason, ToolResultMessage, Usage, UserContent,
+    UserMessage,
+};
+use pilothouse_agent::model::genai::GenaiModel;
+use pilothouse_agent::model::registry::Api;
+use pilothouse_agent::model::{Delta, LanguageModel, ModelError, ModelRequest, ToolSpec};
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::value::ThinkingLevel;
+use pilothouse_model_server::{Failure, ModelServer, Script, Step, Stop, Tokens};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const APIS: [Api; 3] = [Api::AnthropicMessages, Api::OpenaiChat, Api::OpenaiResponses];
+
+/// A server, and the port to it.
+struct Line {
+    server: ModelServer,
+    model: GenaiModel,
+}
+
+impl Line {
+    async fn new(api: Api, steps: impl IntoIterator<Item = Step>) -> Self {
+        let server = ModelServer::start(Script::of(steps)).await.unwrap();
+        let model = GenaiModel::new(registry_of(api, Some(server.openai_base_url()), 100_000));
+        Self { server, model }
+    }
+
+    async fn ask(&self, request: ModelRequest) -> Result<(Vec<Delta>, AssistantMessage), ModelError> {
+        within(async {
+            let mut stream = self.model.stream(request).await?;
+            let mut deltas = Vec::new();
+            while let Some(delta) = stream.next().await {
+                match delta? {
+                    Delta::Done(answer) => {
+                        assert!(stream.next().await.is_none(), "nothing comes after the whole answer");
+                        return Ok((deltas, answer));
+                    }
+                    delta => deltas.push(delta),
+                }
+            }
+            panic!("the stream ended without an end");
+        })
+        .await
+    }
+
+    /// The body of the last prompt.
+    fn body(&self) -> Value {
+        self.server.prompts().last().unwrap().body.clone()
+    }
+}
+
+fn user(text: &str) -> AgentMessage {
+    let content = vec![UserContent::Text { text: text.into() }];
+    AgentMessage::User(UserMessage { content, timestamp: Timestamp::from_millis(0) })
+}
+
+fn request(model: &str, messages: Vec<AgentMessage>) -> ModelRequest {
+    let input_schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+    ModelRequest {
+        provider: "test".into(),
+        model: model.into(),
+        system: "You are a test.".into(),
+        messages,
+        tools: vec![ToolSpec { name: "read".into(), description: "Reads.".into(), input_schema }],
+        thinking: ThinkingLevel::Off,
+        max_output_tokens: 4_000,
+    }
+}
+
+fn result(call: &str, content: Vec<UserContent>, is_error: bool) -> AgentMessage {
+    AgentMessage::ToolResult(ToolResultMessage {
+        tool_call_id: call.into(),
+        tool_name: "read".into(),
+        content,
+        is_error,
+        timestamp: Timestamp::from_millis(0),
+    })
+}
+
+#[tokio::test]
+async fn text_calls_and_usage_come_as_they_were_said() {
+    for api in APIS {
+        let tokens = Tokens { input: 70, output: 9, cache_read: 30, cache_write: 0 };
+        let step = Step::text("I look at both.")
+            .and_tool("read", json!({ "path": "a" }))
+            .and_tool("read", json!({ "path": "b" }));
+        let line = Line::new(api, [step.taking(tokens)]).await;
+        let (deltas, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        let text: String = deltas
+            .iter()
+            .filter_map(|delta| match delta {
+                Delta::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(text, "I look at both.", "{api:?}");
+        assert_eq!(answer.text(), "I look at both.", "{api:?}");
+        let calls: Vec<_> =
+            answer.tool_calls().map(|call| (call.name.clone(), call.arguments.clone())).collect();
+        assert_eq!(calls, [("read".into(), json!({ "path": "a" })), ("read".into(), json!({ "path": "b" }))]);
+        assert_eq!(answer.stop_reason, StopReason::ToolUse, "{api:?}");
+        assert_eq!(answer.usage, Usage { input: 70, output: 9, cache_read: 30, cache_write: 0 }, "{api:?}");
+        assert_eq!((answer.provider.as_str(), answer.model.as_str()), ("test", "small"));
+        assert_eq!(line.body()["model"], "small");
+    }
+}
+
+#[tokio::test]
+async fn what_anthropic_writes_to_its_cache_is_counted_and_the_conversation_is_marked_for_it() {
+    let tokens = Tokens { input: 5, output: 2, cache_read: 100, cache_write: 50 };
+    let line = Line::new(Api::AnthropicMessages, [Step::text("hi").taking(tokens)]).await;
+    let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+    assert_eq!(answer.usage, Usage { input: 5, output: 2, cache_read: 100, cache_write: 50 });
+    let body = line.body();
+    assert_eq!(body["system"][0]["cache_control"]["type"], "ephemeral", "{body:#}");
+    assert_eq!(body["messages"][0]["content"][0]["cache_control"]["type"], "ephemeral", "{body:#}");
+}
+
+#[tokio::test]
+async fn results_and_images_go_back_so_that_the_provider_takes_them() {
+    for api in APIS {
+        let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
+        let line = Line::new(api, [step, Step::text("done")]).await;
+        let image = UserContent::Image { mime_type: "image/png".into(), data: "iVBORw0KGgo=".into() };
+        let mut messages = vec![AgentMessage::User(UserMessage {
+            content: vec![UserContent::Text { text: "go".into() }, image.clone()],
+            timestamp: Timestamp::from_millis(0),
+        })];
+        let (_, answer) = line.ask(request("small", messages.clone())).await.unwrap();
+        let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+        messages.push(AgentMessage::Assistant(answer));
+        messages.push(result(&ids[0], vec![UserContent::Text { text: "shows".into() }, image], false));
+        messages.push(result(&ids[1], vec![UserContent::Text { text: "no such file".into() }], true));
+        messages.push(user("look"));
+        let (_, answer) = line.ask(request("small", messages)).await.unwrap();
+        assert_eq!((answer.text().as_str(), answer.stop_reason), ("done", StopReason::Stop), "{api:?}");
+        let body = line.body().to_string();
+        assert_eq!(body.matches("iVBORw0KGgo=").count(), 2, "{api:?}: {body}");
+        assert!(body.contains("no such file"));
+        assert!(api != Api::AnthropicMessages || body.contains("\"is_error\":true"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn thoughts_go_back_with_their_signature_to_the_model_that_had_them_only() {
+    let steps = || {
+        let thought = Step { signature: Some("c2lnbmF0dXJl".into()), ..Step::tool("read", json!({})) };
+        [thought.thinking("Let me see."), Step::text("done"), Step::text("done")]
+    };
+    let line = Line::new(Api::AnthropicMessages, steps()).await;
+    let thinking = |messages| ModelRequest { thinking: ThinkingLevel::Low, ..request("large", messages) };
+    let (deltas, answer) = line.ask(thinking(vec![user("go")])).await.unwrap();
+    assert!(deltas.iter().any(|delta| matches!(delta, Delta::Thinking(_))));
+    let thought = answer.content.first().cloned();
+    let expected =
+        AssistantContent::Thinking { thinking: "Let me see.".into(), signature: Some("c2lnbmF0dXJl".into()) };
+    assert_eq!(thought, Some(expected));
+    let id = answer.tool_calls().next().unwrap().id.clone();
+    let messages = vec![
+        user("go"),
+        AgentMessage::Assistant(answer),
+        result(&id, vec![UserContent::Text { text: "x".into() }], false),
+    ];
+    line.ask(thinking(messages.clone())).await.unwrap();
+    let body = line.body();
+    assert_eq!(body["messages"][1]["content"][0]["signature"], "c2lnbmF0dXJl", "{body:#}");
+    line.ask(request("small", messages)).await.unwrap();
+    assert!(!line.body().to_string().contains("c2lnbmF0dXJl"), "to another model it means nothing");
+}
+
+#[tokio::test]
+async fn thinking_levels_become_the_providers_own_words() {
+    let levels = [ThinkingLevel::Off, ThinkingLevel::Low, ThinkingLevel::High, ThinkingLevel::Max];
+    for (api, field) in [
+        (Api::AnthropicMessages, "/thinking/budget_tokens"),
+        (Api::OpenaiChat, "/reasoning_effort"),
+        (Api::OpenaiResponses, "/reasoning/effort"),
+    ] {
+        let mut seen = Vec::new();
+        let line = Line::new(api, levels.map(|_| Step::text("ok"))).await;
+        for thinking in levels {
+            let asked =
+                ModelRequest { thinking, max_output_tokens: 64_000, ..request("large", vec![user("go")]) };
+            line.ask(asked).await.unwrap();
+            seen.push(line.body().pointer(field).cloned().unwrap_or_default());
+        }
+        let expected = match api {
+            Api::AnthropicMessages => [Value::Null, json!(1_024), json!(24_000), json!(24_000)],
+            _ => [Value::Null, json!("low"), json!("high"), json!("xhigh")],
+        };
+        assert_eq!(seen, expected, "{api:?}");
+        let line = Line::new(api, [Step::text("ok")]).await;
+        line.ask(ModelRequest { thinking: ThinkingLevel::High, ..request("small", vec![user("go")]) })
+            .await
+            .unwrap();
+        assert_eq!(line.body().pointer(field).cloned().unwrap_or_default(), Value::Null, "it cannot think");
+    }
+}
+
+#[tokio::test]
+async fn a_models_name_that_ends_like_an_effort_stays_what_it_is() {
+    for api in APIS {
+        let line = Line::new(api, [Step::text("ok")]).await;
+        line.ask(request("mistral-medium", vec![user("go")])).await.unwrap();
+        let body = line.body();
+        assert_eq!(body["model"], "mistral-medium", "{api:?}");
+        assert!(body["reasoning_effort"].is_null() && body["reasoning"].is_null(), "{api:?}: {body:#}");
+    }
+}
+
+#[tokio::test]
+async fn broken_arguments_are_kept_as_they_are_and_the_conversation_goes_on() {
+    for api in APIS {
+        let mut step = Step::tool("echo", json!({}));
+        step.tools[0].raw_input = Some("{\"text\": \"half".into());
+        let server = ModelServer::start(Script::of([step, Step::text("sorry")])).await.unwrap();
+        let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
+        let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+        let open = Stage::with_registry(model, vec![TestTool::echo()], registry).open();
+        assert_eq!(open.prompt("go").await, AgentOutcome::Completed, "{api:?}");
+        let texts = open.texts();
+        assert!(texts[2].contains("are no JSON object"), "{api:?}: {texts:?}");
+        assert_eq!(texts[3], "assistant: sorry");
+    }
+}
+
+#[tokio::test]
+async fn refusals_and_the_limit_of_the_output_are_told_apart() {
+    for api in APIS {
+        let refused = Step { stop: Some(Stop::Refusal), ..Step::text("I will not.") };
+        let cut = Step { stop: Some(Stop::Length), ..Step::text("and then") };
+        let line = Line::new(api, [refused, cut]).await;
+        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        assert_eq!(
+            (answer.stop_reason, answer.text().as_str()),
+            (StopReason::Refusal, "I will not."),
+            "{api:?}"
+        );
+        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        assert_eq!((answer.stop_reason, answer.text().as_str()), (StopReason::Length, "and then"), "{api:?}");
+    }
+}
+
+/// What becomes of a failure.
+async fn failed(api: Api, failure: Failure) -> ModelError {
+    let line = Line::new(api, [Step::text("a longer answer in several pieces").failing([failure])]).await;
+    line.ask(request("small", vec![user("go")])).await.expect_err("it fails")
+}
+
+fn rate_limited(retry_after: Option<u64>, retry_after_date: Option<u64>) -> Failure {
+    Failure::RateLimited { retry_after, retry_after_date }
+}
+
+#[tokio::test]
+async fn what_is_worth_another_try_is_transient_and_says_how_long_to_wait() {
+    for api in APIS {
+        for failure in [
+            rate_limited(None, None),
+            Failure::Overloaded,
+            Failure::ServerError,
+            Failure::Cut { pieces: 1, mid_event: false },
+            Failure::Cut { pieces: 1, mid_event: true },
+            Failure::Short { pieces: 1 },
+            Failure::ErrorEvent { pieces: 1 },
+            Failure::Garbage,
+        ] {
+            let error = failed(api, failure.clone()).await;
+            let transient = matches!(error, ModelError::Transient { retry_after: None, .. });
+            assert!(transient, "{api:?}, {failure:?}: {error:?}");
+        }
+        let error = failed(api, rate_limited(Some(7), None)).await;
+        let ModelError::Transient { status: Some(429), retry_after: Some(wait), .. } = error else {
+            panic!("{api:?}: {error:?}")
+        };
+        assert_eq!(wait, Duration::from_secs(7), "{api:?}");
+        let error = failed(api, rate_limited(None, Some(60))).await;
+        let ModelError::Transient { retry_after: Some(wait), .. } = error else {
+            panic!("{api:?}: {error:?}")
+        };
+        assert!((50..=61).contains(&wait.as_secs()), "{api:?}: {wait:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_does_not_fit_is_an_overflow() {
+    for api in APIS {
+        for with_output in [false, true] {
+            let error = failed(api, Failure::Overflow { with_output }).await;
+            assert!(matches!(error, ModelError::ContextOverflow { .. }), "{api:?}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_used_up_says_until_when_where_the_provider_does() {
+    for api in APIS {
+        let error = failed(api, Failure::QuotaExceeded { resets_in: None }).await;
+        assert!(matches!(error, ModelError::QuotaExceeded { reset_at: None, .. }), "{api:?}: {error:?}");
+        let error = failed(api, Failure::QuotaExceeded { resets_in: Some(3_600) }).await;
+        let ModelError::QuotaExceeded { reset_at: Some(at), .. } = error else {
+            panic!("{api:?}: {error:?}")
+        };
+        let now = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
+        let wait = at.since(now).as_secs();
+        assert!((3_500..=3_601).contains(&wait), "{api:?}: {wait}");
+    }
+}
+
+#[tokio::test]
+async fn the_rest_is_rejected_and_never_shows_the_key() {
+    for api in APIS {
+        let error = failed(api, Failure::Unauthorized).await;
+        assert!(matches!(error, ModelError::Rejected { status: Some(401), .. }), "{api:?}: {error:?}");
+        let body = json!({ "error": { "message": "the key sk-test-key is wrong", "type": "invalid_request_error" } });
+        let failure = Failure::Status { status: 400, body: Some(body), headers: BTreeMap::new() };
+        let error = failed(api, failure).await;
+        assert!(matches!(error, ModelError::Rejected { status: Some(400), .. }), "{api:?}: {error:?}");
+        assert!(!format!("{error:?}").contains("sk-test-key"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_transient() {
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    for api in APIS {
+        let model = GenaiModel::new(registry_of(api, Some(format!("http://127.0.0.1:{port}/v1")), 1_000));
+        let mut stream = model.stream(request("small", vec![user("go")])).await.unwrap();
+        let error = within(stream.next()).await.unwrap().expect_err("nobody is there");
+        assert!(matches!(error, ModelError::Transient { status: None, .. }), "{api:?}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_gets_over_failures_of_every_provider() {
+    for api in APIS {
+        let failures =
+            [rate_limited(Some(0), None), Failure::Overloaded, Failure::Cut { pieces: 2, mid_event: true }];
+        let steps = [Step::tool("echo", json!({ "text": "one" })).failing(failures), Step::text("done")];
+        let server = ModelServer::start(Script::of(steps)).await.unwrap();
+        let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
+        let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+        let open = Stage::with_registry(model, vec![TestTool::echo()], registry).open();
+        assert_eq!(open.prompt("go").await, AgentOutcome::Completed, "{api:?}");
+        let texts = open.texts();
+        assert_eq!((texts.len(), texts[3].as_str()), (4, "assistant: done"), "{api:?}: {texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_abort_closes_the_connection() {
+    for api in APIS {
+        let step = Step::text("a longer answer in several pieces").waiting_inside("never");
+        let server = ModelServer::start(Script::of([step])).await.unwrap();
+        let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
+        let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+        let open = Stage::with_registry(model, Vec::new(), registry).open();
+        let run = open.begin("go");
+        within(server.wait_for(1)).await;
+        within(open.session.abort()).await;
+        assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+        let gone = |all: &[pilothouse_model_server::Request]| {
+            all.iter().all(|request| request.outcome == pilothouse_model_server::Outcome::Gone)
+        };
+        within(server.wait_until(gone)).await;
+    }
+}

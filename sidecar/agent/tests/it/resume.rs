@@ -81,6 +81,15 @@ async fn the_newest_conversation_goes_on_and_another_begins_or_is_switched_to() 
     assert_eq!(open.session.switch_session(first.file.clone()).unwrap(), first.session_id);
     assert_eq!(open.texts(), ["user: one", "assistant: done"]);
     open.prompt("three").await;
+    // The clock of a file system is coarse: the other one is older for sure.
+    let other = first.file.with_file_name(format!("{second}.jsonl"));
+    let hour = std::time::Duration::from_secs(3_600);
+    std::fs::File::options()
+        .append(true)
+        .open(other)
+        .unwrap()
+        .set_modified(std::time::SystemTime::now() - hour)
+        .unwrap();
     drop(open);
     let open = Open::start(stage.config.clone(), Start::ContinueRecent);
     assert_eq!(open.session.state().session_id, first.session_id);

@@ -95,8 +95,8 @@ fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> Perm
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::config;
     use super::super::super::usage::Totals;
+    use super::super::tests::config;
     use super::*;
 
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
@@ -106,7 +106,14 @@ mod tests {
         let conversation = Conversation { id: "c".into(), begun, totals: Totals::new() };
         let allowance = Some("1.5".parse().unwrap());
         let own_tools = json!({ "command": "tools" });
-        of(&Start { own_tools, config: &config, options: &options, model: "m", conversation: &conversation, allowance })
+        of(&Start {
+            own_tools,
+            config: &config,
+            options: &options,
+            model: "m",
+            conversation: &conversation,
+            allowance,
+        })
     }
 
     fn value_of<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {

@@ -20,11 +20,7 @@ pub(super) fn find(options: &AdapterOptions) -> Result<PathBuf, AdapterError> {
     choose(options.binary.as_deref(), variable.as_deref(), &path)
 }
 
-fn choose(
-    option: Option<&str>,
-    variable: Option<&OsStr>,
-    path: &OsStr,
-) -> Result<PathBuf, AdapterError> {
+fn choose(option: Option<&str>, variable: Option<&OsStr>, path: &OsStr) -> Result<PathBuf, AdapterError> {
     let named = match (option, variable) {
         (Some(option), _) => Some((PathBuf::from(option), "`adapterOptions.binary`")),
         (None, Some(variable)) => Some((PathBuf::from(variable), "`PILOTHOUSE_CLAUDE`")),
@@ -81,7 +77,10 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told_in_one_sentence() {
         let none = choose(None, None, OsStr::new("/nowhere")).unwrap_err().to_string();
-        assert!(none.contains("Claude Code is not installed") && none.contains("PILOTHOUSE_CLAUDE"), "{none}");
+        assert!(
+            none.contains("Claude Code is not installed") && none.contains("PILOTHOUSE_CLAUDE"),
+            "{none}"
+        );
         let wrong = choose(Some("/nowhere/claude"), None, OsStr::new("/bin")).unwrap_err().to_string();
         assert!(wrong.contains("`adapterOptions.binary` names /nowhere/claude"), "{wrong}");
     }

@@ -104,7 +104,11 @@ mod tests {
     #[test]
     fn answers_find_what_was_asked_once_and_echoes_find_nothing() {
         let mut channel = Channel::default();
-        let line = channel.ask("cancel_async_message", json!({ "message_uuid": "u" }), Asked::CancelMessage("u".into()));
+        let line = channel.ask(
+            "cancel_async_message",
+            json!({ "message_uuid": "u" }),
+            Asked::CancelMessage("u".into()),
+        );
         assert_eq!(line["request"], json!({ "subtype": "cancel_async_message", "message_uuid": "u" }));
         let id = line["request_id"].as_str().unwrap();
         let answer = json!({ "type": "control_response", "response": {
@@ -118,7 +122,8 @@ mod tests {
     #[test]
     fn a_refusal_is_an_error_and_a_dead_binary_gives_back_what_was_asked() {
         let mut channel = Channel::default();
-        let id = channel.ask("nonsense", Value::Null, Asked::Other)["request_id"].as_str().unwrap().to_owned();
+        let id =
+            channel.ask("nonsense", Value::Null, Asked::Other)["request_id"].as_str().unwrap().to_owned();
         let refusal = json!({ "response": { "subtype": "error", "request_id": id, "error": "Unsupported" } });
         assert_eq!(channel.answered(&refusal).unwrap().answer.unwrap_err(), "Unsupported");
         channel.ask("interrupt", Value::Null, Asked::Interrupt);

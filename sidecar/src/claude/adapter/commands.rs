@@ -32,7 +32,9 @@ impl Driver {
             AgentCommand::Resume(reply) => self.resume(reply).await,
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
-            AgentCommand::Answer(request, answers, reply) => self.owner_answers(request, answers, reply).await,
+            AgentCommand::Answer(request, answers, reply) => {
+                self.owner_answers(request, answers, reply).await
+            }
             AgentCommand::PlanDecision(decision, reply) => self.owner_decides(decision, reply).await,
         }
     }

@@ -234,9 +234,8 @@ impl Driver {
         if self.over || self.gate.mode() == Mode::Paused || !self.interrupts.is_empty() {
             return Ok(());
         }
-        let between_turns = self.translator.turn_id().is_none()
-            && !self.messages.any_written()
-            && self.compacting.is_none();
+        let between_turns =
+            self.translator.turn_id().is_none() && !self.messages.any_written() && self.compacting.is_none();
         if between_turns && std::mem::take(&mut self.restart_due) {
             self.end_process().await;
         }

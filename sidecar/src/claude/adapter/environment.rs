@@ -65,6 +65,9 @@ pub(super) fn chosen(
     };
     let mut chosen: BTreeMap<OsString, OsString> =
         given.into_iter().filter(|(name, _)| name.to_str().is_some_and(passed)).collect();
+    for (name, value) in options.environment.iter().filter(|(name, _)| !name.starts_with(OWN)) {
+        chosen.insert(name.into(), value.into());
+    }
     // The session's folder outlives the run and is the session's alone. Whoever logged the binary in by hand, though, did
     // so in its own folder.
     if let Some(folder) = &options.config_directory {
@@ -77,9 +80,6 @@ pub(super) fn chosen(
     if config.context_policy == ContextPolicy::Handoff {
         // Ruling 35: the work is handed over; the agent does not compact by itself.
         chosen.insert("DISABLE_AUTO_COMPACT".into(), "1".into());
-    }
-    for (name, value) in options.environment.iter().filter(|(name, _)| !name.starts_with(OWN)) {
-        chosen.insert(name.into(), value.into());
     }
     chosen.insert(API_URL.into(), launch.agent_api.url.clone().into());
     chosen.insert(API_KEY.into(), launch.agent_api.api_key.clone().into());

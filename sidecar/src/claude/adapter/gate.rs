@@ -22,8 +22,9 @@ const EVENTS: [&str; 8] = [
     "SubagentStop",
     "PermissionDenied",
 ];
-/// Seconds that an answer may take: longer than any pause; a pause ends by a command, not by a clock.
-const TIMEOUT: u64 = 365 * 24 * 3600;
+/// Seconds that an answer may take: three weeks, longer than any pause. The binary's timers hold no more than 2^31 milliseconds;
+/// a longer one fires at once.
+const TIMEOUT: u64 = 21 * 24 * 3600;
 
 /// What the agent may do at its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -151,7 +152,8 @@ impl Gate {
             }
             _ => {}
         }
-        let begins = matches!(event.as_str(), "UserPromptSubmit" | "PreToolUse" | "PostToolBatch" | "SubagentStart");
+        let begins =
+            matches!(event.as_str(), "UserPromptSubmit" | "PreToolUse" | "PostToolBatch" | "SubagentStart");
         let by_us = out.prompt.as_deref().is_some_and(ours);
         match self.mode {
             Mode::Paused if begins => {
@@ -192,9 +194,9 @@ impl Gate {
     pub(super) fn is_still<'a>(&self, turn: bool, subagents: impl IntoIterator<Item = &'a str>) -> bool {
         let still = |worker: Worker| {
             let held = self.held.iter().any(|held| held.worker == worker);
-            self.doing.get(&worker).map_or(held, |doing| {
-                !doing.calls_model && (held || !doing.tools.is_empty())
-            })
+            self.doing
+                .get(&worker)
+                .map_or(held, |doing| !doing.calls_model && (held || !doing.tools.is_empty()))
         };
         (!turn || still(None)) && subagents.into_iter().all(|id| still(Some(id.to_owned())))
     }

@@ -74,7 +74,8 @@ impl Driver {
 
     /// The server of the sidecar's own tools; it outlives the agent's processes.
     fn serve_own_tools(&mut self) -> Result<serde_json::Value, AdapterError> {
-        let failed = |e: std::io::Error| AdapterError::Agent(format!("the session's tools cannot be offered: {e}"));
+        let failed =
+            |e: std::io::Error| AdapterError::Agent(format!("the session's tools cannot be offered: {e}"));
         let server = match self.tool_server.take() {
             Some(server) => server,
             None => self.own_tools.serve(&self.launch).map_err(failed)?,
@@ -90,9 +91,9 @@ impl Driver {
         if Path::new(folder).exists() {
             return Ok(());
         }
-        self.processes.folder(Path::new(folder)).map_err(|e| {
-            AdapterError::Agent(format!("{} cannot be made: {e}", Path::new(folder).display()))
-        })
+        self.processes
+            .folder(Path::new(folder))
+            .map_err(|e| AdapterError::Agent(format!("{} cannot be made: {e}", Path::new(folder).display())))
     }
 
     async fn until_begun(&mut self) -> Result<(), AdapterError> {

@@ -83,7 +83,12 @@ impl Messages {
     pub(super) fn written(&mut self, message: Message, reply: MessageReply) -> String {
         let uuid = message.id.to_string();
         let content = message.content.clone();
-        self.written.push(Written { uuid: uuid.clone(), content, message: Some((message, reply)), recalled: false });
+        self.written.push(Written {
+            uuid: uuid.clone(),
+            content,
+            message: Some((message, reply)),
+            recalled: false,
+        });
         uuid
     }
 

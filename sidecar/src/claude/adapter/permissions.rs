@@ -83,9 +83,11 @@ impl Permissions {
         let Some(Ok(call)) = text(asked, "tool_use_id").map(ToolCallId::parse) else {
             return Verdict::Answer(deny("The request did not name its tool call.", None));
         };
-        let suggestions = asked.get("permission_suggestions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let suggestions =
+            asked.get("permission_suggestions").and_then(Value::as_array).cloned().unwrap_or_default();
         let mode_after_plan = policy.mode_after_plan;
-        let pending = Pending { request: request.to_owned(), call, tool, input, suggestions, mode_after_plan };
+        let pending =
+            Pending { request: request.to_owned(), call, tool, input, suggestions, mode_after_plan };
         match self.early.remove(&pending.call) {
             Some(Early::Answers(answers)) => return Verdict::Answer(pending.answered(&answers)),
             Some(Early::Plan(decision)) => return Verdict::Answer(pending.decided(&decision)),
@@ -106,7 +108,12 @@ impl Permissions {
 
     /// The owner's answers. `open`: the call is one that the agent made and that has no result yet, so that its request is
     /// about to come.
-    pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Option<Option<Answered>> {
+    pub(super) fn answer(
+        &mut self,
+        call: ToolCallId,
+        answers: Vec<Answer>,
+        open: bool,
+    ) -> Option<Option<Answered>> {
         match self.take(&call, |tool| tool != SHOW_PLAN) {
             Some(pending) => Some(Some((pending.request.clone(), pending.answered(&answers)))),
             None if open => {
@@ -187,7 +194,9 @@ impl Pending {
             s if s.is_empty() || s.eq_ignore_ascii_case(DENY) => {
                 deny("The owner of the session did not allow this.", Some(&self.call))
             }
-            reason => deny(&format!("The owner of the session did not allow this: {reason}"), Some(&self.call)),
+            reason => {
+                deny(&format!("The owner of the session did not allow this: {reason}"), Some(&self.call))
+            }
         }
     }
 
@@ -268,7 +277,9 @@ mod tests {
     fn asked_and_answered(answer: &str) -> Value {
         let mut permissions = Permissions::default();
         let asked = permissions.ask("r1", &request("Bash", &json!({ "command": "rm -rf x" })), &policy(&[]));
-        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions }) = asked else { panic!("{asked:?}") };
+        let Verdict::Ask(RawEvent::QuestionAsked { request_id, questions }) = asked else {
+            panic!("{asked:?}")
+        };
         assert_eq!(request_id, call());
         assert_eq!(questions[0].question, "May the agent use Bash: rm -rf x?");
         let labels: Vec<_> = questions[0].options.iter().map(|o| o.label.as_str()).collect();
@@ -325,7 +336,10 @@ mod tests {
     fn a_plan_waits_for_its_decision_where_one_is_required() {
         let decide = |approved, feedback: Option<&str>| {
             let mut permissions = Permissions::default();
-            assert_eq!(permissions.ask("r", &request(SHOW_PLAN, &json!({ "plan": "p" })), &policy(&[])), Verdict::Wait);
+            assert_eq!(
+                permissions.ask("r", &request(SHOW_PLAN, &json!({ "plan": "p" })), &policy(&[])),
+                Verdict::Wait
+            );
             let decision = PlanDecision { request: call(), approved, feedback: feedback.map(Into::into) };
             permissions.decide(decision, false).unwrap().unwrap().1
         };

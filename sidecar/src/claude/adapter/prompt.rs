@@ -59,7 +59,10 @@ mod tests {
         config.composed_system_prompt = "Be brief.".into();
         let prompt = system(&config);
         assert!(prompt.starts_with("Be brief.\n\n"));
-        assert!(prompt.contains("$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output"), "{prompt}");
+        assert!(
+            prompt.contains("$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output"),
+            "{prompt}"
+        );
         assert!(prompt.contains("<handoff_document>"));
         config.context_policy = ContextPolicy::Compact;
         assert!(!system(&config).contains("<handoff_document>"));

@@ -18,8 +18,7 @@ pub(super) fn mcp_config(config: &AgentSessionConfig, own_tools: Value) -> Value
 
 /// What the binary calls the configuration's tools: they are allowed, since the owner brought them along.
 pub(super) fn custom_tool_names(config: &AgentSessionConfig) -> Vec<String> {
-    let names: BTreeMap<&str, String> =
-        by_name(config).into_iter().map(|(name, uri)| (uri, name)).collect();
+    let names: BTreeMap<&str, String> = by_name(config).into_iter().map(|(name, uri)| (uri, name)).collect();
     all_tools(config)
         .filter_map(|tool| {
             let server = names.get(tool.server_uri.as_str())?;

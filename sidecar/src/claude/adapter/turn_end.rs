@@ -27,6 +27,7 @@ impl Driver {
                     self.hear(&text.text());
                 }
                 RawEvent::UsageUpdate(_) => spent = true,
+                RawEvent::SessionEnd(_) => self.over = true,
                 RawEvent::ContextNearingLimit { usage_percent } => {
                     self.nearly_full = Some(usage_percent.clone());
                 }
@@ -66,7 +67,9 @@ impl Driver {
 
     /// Changes what is remembered of the conversation.
     pub(super) fn remember(&mut self, change: impl FnOnce(&mut Conversation)) -> Result<(), AdapterError> {
-        self.file.update(change).map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))
+        self.file
+            .update(change)
+            .map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))
     }
 
     fn hear(&mut self, words: &str) {

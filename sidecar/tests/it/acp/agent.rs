@@ -3,7 +3,7 @@
 //!
 //! It is this test program, started again by the adapter to run [`main`] alone: a test's name, that a plain run ignores.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::process::exit;
 
 use serde_json::{Value, json};
@@ -22,7 +22,8 @@ struct Fake {
 #[ignore = "the fake agent, which the adapter starts"]
 fn main() {
     let can = std::env::var("FAKE_CAN").unwrap_or_default();
-    let mut fake = Fake { lines: std::io::stdin().lines(), asked: 0, cancelled: false, can, introduced: String::new() };
+    let mut fake =
+        Fake { lines: std::io::stdin().lines(), asked: 0, cancelled: false, can, introduced: String::new() };
     while let Some(message) = fake.read() {
         fake.take(&message);
     }
@@ -45,11 +46,15 @@ impl Fake {
     }
 
     fn update(update: &Value) {
-        Self::write(&json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION, "update": update}}));
+        Self::write(
+            &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION, "update": update}}),
+        );
     }
 
     fn say(text: &str) {
-        Self::update(&json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}));
+        Self::update(
+            &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+        );
     }
 
     fn call(id: &str, status: &str) {
@@ -59,7 +64,9 @@ impl Fake {
     }
 
     fn result(id: &str, status: &str, output: &str) {
-        Self::update(&json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status, "rawOutput": output}));
+        Self::update(
+            &json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status, "rawOutput": output}),
+        );
     }
 
     /// Asks the adapter, and takes what comes before the answer.
@@ -72,7 +79,10 @@ impl Fake {
         loop {
             let message = self.read().unwrap_or_else(|| exit(0));
             if message.get("method").is_none() && message["id"] == id {
-                return message.get("result").cloned().unwrap_or_else(|| json!({ "error": message["error"] }));
+                return message
+                    .get("result")
+                    .cloned()
+                    .unwrap_or_else(|| json!({ "error": message["error"] }));
             }
             self.take(&message);
         }
@@ -109,7 +119,9 @@ impl Fake {
                     "_meta": {"steering": {"supported": steering}}}));
             }
             Some("session/new") if self.can("auth") => {
-                Self::write(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "Authentication required"}}));
+                Self::write(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "Authentication required"}}),
+                );
             }
             Some("session/new") => answer(json!({"sessionId": SESSION, "configOptions": [
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": "small",
@@ -131,7 +143,12 @@ impl Fake {
             }
             Some("session/prompt") => {
                 self.cancelled = false;
-                let texts: Vec<_> = params["prompt"].as_array().unwrap().iter().map(|b| b["text"].as_str().unwrap().to_owned()).collect();
+                let texts: Vec<_> = params["prompt"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|b| b["text"].as_str().unwrap().to_owned())
+                    .collect();
                 if texts.len() > 1 {
                     self.introduced = texts[0].clone();
                 }
@@ -195,17 +212,27 @@ impl Fake {
                 let outside = self.ask("fs/read_text_file", json!({"path": "/etc/hostname"}));
                 let written = self.ask("fs/write_text_file", json!({"path": rest, "content": "one\ntwo\n"}));
                 let read = self.ask("fs/read_text_file", json!({"path": rest, "line": 2}));
-                Self::say(&format!("{} {} {}", outside.get("error").is_some(), written.get("error").is_none(), read["content"]));
+                Self::say(&format!(
+                    "{} {} {}",
+                    outside.get("error").is_some(),
+                    written.get("error").is_none(),
+                    read["content"]
+                ));
             }
             "terminal" => {
-                let terminal = self.ask("terminal/create", json!({"command": "/bin/sh", "args": ["-c", "echo out; exit 4"]}));
+                let terminal = self.ask(
+                    "terminal/create",
+                    json!({"command": "/bin/sh", "args": ["-c", "echo out; exit 4"]}),
+                );
                 let id = terminal["terminalId"].clone();
                 let exit = self.ask("terminal/wait_for_exit", json!({ "terminalId": id }));
                 let update = json!({"sessionUpdate": "tool_call", "toolCallId": "c6", "name": "run", "status": "in_progress",
                     "rawInput": {"command": "echo"}, "content": [{"type": "terminal", "terminalId": id}]});
                 Self::update(&update);
                 self.ask("terminal/release", json!({ "terminalId": id }));
-                Self::update(&json!({"sessionUpdate": "tool_call_update", "toolCallId": "c6", "status": "completed"}));
+                Self::update(
+                    &json!({"sessionUpdate": "tool_call_update", "toolCallId": "c6", "status": "completed"}),
+                );
                 Self::say(&format!("exit {}", exit["exitCode"]));
             }
             "form" => {
@@ -214,8 +241,10 @@ impl Fake {
                 Self::say(&answer.to_string());
             }
             "fail" => {
-                Self::write(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
-                    "data": {"details": "the model said no"}}}));
+                Self::write(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
+                    "data": {"details": "the model said no"}}}),
+                );
                 return None;
             }
             "limit" => return Some("max_turn_requests"),

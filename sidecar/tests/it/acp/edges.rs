@@ -19,7 +19,7 @@ async fn refused(options: Value) -> String {
 async fn an_agent_that_cannot_be_driven_is_refused_with_one_sentence() {
     for (options, says) in [
         (json!({}), "PILOTHOUSE_ACP_CLAUDE"),
-        (json!({"command": "/nowhere/agent"}), "cannot be started"),
+        (json!({"command": "/nowhere/agent"}), "cannot be run"),
         (json!({"command": "/bin/sh", "args": ["-c", "echo broken >&2; exit 7"]}), "broken"),
         (fake("v9"), "version 9"),
         (fake("auth"), "demands authentication"),
@@ -89,7 +89,11 @@ fn size(content: &Value) -> u64 {
 async fn files_and_commands_stay_inside_and_what_a_command_printed_is_the_calls_result() {
     let stage = Stage::playing("", "files notes/a.txt").await;
     stage.gateway.sees("turn_completed").await;
-    assert!(stage.told().iter().any(|s| s == "assistant_message text true true \"two\\n\""), "{:#?}", stage.told());
+    assert!(
+        stage.told().iter().any(|s| s == "assistant_message text true true \"two\\n\""),
+        "{:#?}",
+        stage.told()
+    );
     assert_eq!(std::fs::read_to_string(workspace(&stage.folders).join("notes/a.txt")).unwrap(), "one\ntwo\n");
     stage.gateway.send(message("terminal", MessagePriority::Queued));
     stage.gateway.sees_nth("turn_completed", 2).await;

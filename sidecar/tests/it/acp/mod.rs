@@ -70,7 +70,8 @@ impl Stage {
     ) -> CommandId {
         let mut config = config(options);
         config.model_id = "default".into();
-        let mut begin = Begin { config, resume_conversation, prompt: prompt.map(Into::into), allowance_usd: None };
+        let mut begin =
+            Begin { config, resume_conversation, prompt: prompt.map(Into::into), allowance_usd: None };
         change(&mut begin);
         self.gateway.send(Command::Begin(Box::new(begin)))
     }
@@ -79,9 +80,16 @@ impl Stage {
     pub(crate) fn told(&self) -> Vec<String> {
         let mut story = self.gateway.story();
         story.retain(|s| {
-            !["log_chunk", "sidecar_ready", "begin_ack", "notice agent_connected", "agent_settings", "heartbeat"]
-                .iter()
-                .any(|left_out| s.starts_with(left_out))
+            ![
+                "log_chunk",
+                "sidecar_ready",
+                "begin_ack",
+                "notice agent_connected",
+                "agent_settings",
+                "heartbeat",
+            ]
+            .iter()
+            .any(|left_out| s.starts_with(left_out))
         });
         story
     }

@@ -41,7 +41,9 @@ async fn a_permission_is_the_owners_to_give_and_the_agent_goes_on_with_the_answe
         assert_eq!(asked["questions"][0]["question"], "May the agent use Bash: touch x?");
         assert_eq!(asked["questions"][0]["options"][1]["label"], "No");
         let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-        let id = stage.gateway.send(Command::Answer { request_id, answers: answer("May the agent use Bash: touch x?", reply) });
+        let id = stage
+            .gateway
+            .send(Command::Answer { request_id, answers: answer("May the agent use Bash: touch x?", reply) });
         stage.gateway.acknowledged(id, "done").await;
         let result = stage.event("tool_result").await;
         assert_eq!(result["isError"], status, "{reply}");
@@ -121,7 +123,9 @@ async fn an_immediate_message_goes_into_the_turn_by_the_extension_and_else_after
     let id = stage.gateway.send(message("say after", MessagePriority::Immediate));
     stage.gateway.acknowledged(id, "received").await;
     let request_id = "c1".parse().unwrap();
-    stage.gateway.send(Command::Answer { request_id, answers: answer("May the agent use Bash: touch x?", "Yes") });
+    stage
+        .gateway
+        .send(Command::Answer { request_id, answers: answer("May the agent use Bash: touch x?", "Yes") });
     stage.gateway.acknowledged(id, "injected").await;
     stage.gateway.sees_nth("turn_completed", 2).await;
     let story = stage.told();
@@ -159,7 +163,8 @@ async fn the_model_is_set_where_the_agent_offers_models() {
     let settings = stage.event("agent_settings").await;
     assert_eq!(settings["modelId"], "large");
     assert_eq!(settings["availableModels"], serde_json::json!(["small", "large"]));
-    let adjust = |model: &str| Command::Adjust { adjustment: Adjustment::SetModel { model_id: model.into() } };
+    let adjust =
+        |model: &str| Command::Adjust { adjustment: Adjustment::SetModel { model_id: model.into() } };
     let id = stage.gateway.send(adjust("small"));
     stage.gateway.acknowledged(id, "done").await;
     let id = stage.gateway.send(adjust("huge"));

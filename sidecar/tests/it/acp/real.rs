@@ -1,1 +1,139 @@
-//! A real agent, where one is installed.
+//! A real agent, `claude-agent-acp`, where one is installed; only its model is scripted.
+
+use std::path::{Path, PathBuf};
+
+use pilothouse_domain::value::{Answer, MessagePriority};
+use pilothouse_model_server::{ModelServer, Script, Step, fixture};
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, workspace};
+use crate::sidecar::message;
+
+/// The program, if there is one: `PILOTHOUSE_ACP_CLAUDE`, or what `tests/agents` installs.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("PILOTHOUSE_ACP_CLAUDE").map(PathBuf::from);
+    let installed =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude-agent-acp");
+    let found = named.into_iter().chain([installed]).find(|path| path.exists());
+    if found.is_none() {
+        println!("not tested: claude-agent-acp is not installed; `tests/agents` installs it");
+    }
+    found
+}
+
+/// Options that start it with a home of its own and the scripted model.
+fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
+    let home = stage.folders.root().join("agent-home");
+    std::fs::create_dir_all(&home).unwrap();
+    json!({ "agent": "claude-code-acp", "command": program, "env": {
+        "HOME": home, "ANTHROPIC_BASE_URL": model.base_url(), "ANTHROPIC_API_KEY": "sk-ant-scripted-model",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" } })
+}
+
+fn bash(command: &str) -> Step {
+    Step::tool("Bash", json!({"command": command, "description": "Run a command"}))
+}
+
+#[tokio::test]
+async fn the_real_agent_makes_the_tests_pass() {
+    let Some(program) = program() else { return };
+    let model = ModelServer::start(fixture::make_the_tests_pass().unwrap()).await.unwrap();
+    let stage = Stage::empty().await;
+    fixture::broken_calculator(&workspace(&stage.folders)).unwrap();
+    let options = options(&program, &model, &stage);
+    stage.begin(options, false, Some(fixture::TASK), |begin| {
+        begin.config.allowed_tools = ["Bash", "Read", "Edit"].map(Into::into).to_vec();
+    });
+    stage.gateway.sees("turn_completed").await;
+    assert!(fixture::tests_pass(&workspace(&stage.folders)).unwrap(), "{:#?}", stage.told());
+    let story = stage.told();
+    let calls = story.iter().filter(|s| s.starts_with("assistant_message tool")).count();
+    assert_eq!(calls, story.iter().filter(|s| s.starts_with("tool_result")).count());
+    assert_eq!(calls, 7, "{story:#?}");
+    assert!(story.iter().any(|s| s.starts_with("usage_update")));
+    let all: String = stage.gateway.delivered().iter().map(|e| e.body.to_string()).collect();
+    assert!(!all.contains("sk-ant-scripted-model"));
+}
+
+#[tokio::test]
+async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kill() {
+    let Some(program) = program() else { return };
+    let steps = [
+        bash("touch asked-for"),
+        Step::text("Now something long.")
+            .and_tool("Bash", json!({"command": "sleep 300", "description": "Wait"})),
+        Step::text("I go on after that."),
+        Step::text("I remember."),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let stage = Stage::empty().await;
+    let agent = options(&program, &model, &stage);
+    stage.begin(agent.clone(), false, Some("the word of the day is heliotrope"), |_| {});
+    for _ in 0..2 {
+        let nth = stage.told().iter().filter(|s| s.starts_with("question_asked")).count() + 1;
+        let at = stage.gateway.sees_nth("question_asked", nth).await;
+        let asked = stage.gateway.delivered()[at].body.clone();
+        let allow =
+            asked["questions"][0]["options"].as_array().unwrap().iter().map(|o| o["label"].as_str().unwrap());
+        let label = allow.filter(|label| !label.contains("lways")).next().unwrap().to_owned();
+        let answers = vec![Answer {
+            question: asked["questions"][0]["question"].as_str().unwrap().into(),
+            answer: label,
+        }];
+        let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
+        let id = stage.gateway.send(Command::Answer { request_id, answers });
+        stage.gateway.acknowledged(id, "done").await;
+        if nth == 1 {
+            stage.gateway.sees("tool_result").await;
+            assert!(workspace(&stage.folders).join("asked-for").exists());
+        }
+    }
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    assert!(!stage.told().iter().any(|s| s.starts_with("turn_completed")));
+    assert_eq!(stage.told().iter().filter(|s| s.starts_with("tool_result")).count(), 2);
+
+    stage.gateway.send(message("go on", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    assert!(stage.told().iter().any(|s| s.contains("I go on after that.")));
+
+    let stage = stage.next_run().await;
+    stage.begin(agent, true, Some("what was the word?"), |_| {});
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(story.iter().any(|s| s.contains("I remember.")), "{story:#?}");
+    assert!(
+        !story.iter().any(|s| s.contains("something long") || s.starts_with("tool_result")),
+        "{story:#?}"
+    );
+    let last = model.prompts().last().unwrap().text();
+    assert!(last.contains("heliotrope"), "the model hears of the earlier run");
+}
+
+#[tokio::test]
+async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives() {
+    let Some(program) = program() else { return };
+    let steps = [
+        Step::text("The first half of a long sentence, and its second half.").waiting_inside("half"),
+        Step::text("unused"),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let stage = Stage::empty().await;
+    stage.begin(options(&program, &model, &stage), false, Some("speak"), |_| {});
+    model.wait_for(1).await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let told = stage.told().len();
+    // The model speaks on, to an agent that stands still.
+    model.open("half");
+    let beats = stage.gateway.heartbeats();
+    stage.gateway.until("time passes", |gateway| (gateway.heartbeats() >= beats + 15).then_some(())).await;
+    assert_eq!(stage.told().len(), told);
+    let resume = stage.gateway.send(Command::Resume {});
+    stage.gateway.acknowledged(resume, "done").await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(story.iter().any(|s| s.ends_with("and its second half.")), "{story:#?}");
+    assert_eq!(model.prompts().len(), 1, "the call that was under way was not made again");
+}

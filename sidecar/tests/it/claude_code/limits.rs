@@ -15,7 +15,9 @@ fn outcome(agent: &Agent) -> serde_json::Value {
 async fn what_passes_the_allowance_ends_the_turn_for_its_budget_and_a_message_goes_on() {
     let dear = Tokens { input: 100, output: 20_000, ..Tokens::default() };
     let steps = [bash("echo one").taking(dear), Step::text("two").taking(dear), Step::text("three")];
-    let Some(agent) = Agent::with(steps, |begin| begin.allowance_usd = Some("0.2".into())).await else { return };
+    let Some(agent) = Agent::with(steps, |begin| begin.allowance_usd = Some("0.2".into())).await else {
+        return;
+    };
     agent.gateway.sees("turn_completed").await;
     assert_eq!(outcome(&agent), "budget_exceeded");
     assert!(agent.events("session_end").is_empty());
@@ -65,14 +67,16 @@ async fn a_refusal_ends_the_turn_or_the_conversation_but_never_hangs() {
 
 #[tokio::test]
 async fn a_nearly_full_window_brings_the_handoff_document_before_the_end() {
-    let nearly = Tokens { input: 190_000, output: 10, ..Tokens::default() };
+    let nearly = Tokens { input: 165_000, output: 10, ..Tokens::default() };
     let document = "<handoff_document><summary>Did a.</summary><remaining_work>Do b.</remaining_work>\
                     <key_decisions>c</key_decisions></handoff_document>";
     let steps = [bash("echo one").taking(nearly), Step::text(document)];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.gateway.sees("session_end context_exhausted").await;
     let story = agent.story();
-    let at = |what: &str| story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what} {story:#?}"));
+    let at = |what: &str| {
+        story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what} {story:#?}"))
+    };
     assert!(at("context_nearing_limit") < at("context_exhausted"));
     assert!(at("context_exhausted") < at("handoff_document") && at("handoff_document") < at("session_end"));
     let told = &agent.events("handoff_document")[0];

@@ -64,10 +64,7 @@ impl Agent {
     }
 
     /// One that begins with changes.
-    async fn with(
-        steps: impl IntoIterator<Item = Step>,
-        change: impl FnOnce(&mut Begin),
-    ) -> Option<Self> {
+    async fn with(steps: impl IntoIterator<Item = Step>, change: impl FnOnce(&mut Begin)) -> Option<Self> {
         let agent = Self::idle(Script::of(steps)).await?;
         agent.begin(change);
         Some(agent)
@@ -134,9 +131,9 @@ impl Agent {
 
     /// Waits until the model was asked that often.
     async fn asked(&self, times: usize) {
-        tokio::time::timeout(crate::gateway::DEADLINE, self.model.wait_for(times)).await.unwrap_or_else(|_| {
-            panic!("the model was asked {} times; {:#?}", self.model.prompts().len(), self.story())
-        });
+        tokio::time::timeout(crate::gateway::DEADLINE, self.model.wait_for(times)).await.unwrap_or_else(
+            |_| panic!("the model was asked {} times; {:#?}", self.model.prompts().len(), self.story()),
+        );
     }
 }
 

@@ -47,12 +47,14 @@ async fn a_permission_is_asked_of_the_owner_and_denied_or_given_for_the_session(
 async fn the_agents_own_question_gets_its_answer() {
     let input = json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false,
         "options": [{ "label": "Red", "description": "r" }, { "label": "Blue", "description": "b" }] }] });
-    let Some(agent) = Agent::says([Step::tool("AskUserQuestion", input), Step::text("so be it")]).await else {
+    let Some(agent) = Agent::says([Step::tool("AskUserQuestion", input), Step::text("so be it")]).await
+    else {
         return;
     };
     agent.gateway.sees("assistant_message tool AskUserQuestion").await;
     let call = agent.events("assistant_message").last().unwrap()["content"]["toolCallId"].clone();
-    answer(&agent, serde_json::from_value(call).unwrap(), &json!({ "question": "Which colour?" }), "Blue").await;
+    answer(&agent, serde_json::from_value(call).unwrap(), &json!({ "question": "Which colour?" }), "Blue")
+        .await;
     agent.gateway.sees("turn_completed").await;
     assert!(agent.prompts()[1].to_string().contains("Blue"));
 }
@@ -93,6 +95,8 @@ async fn a_plan_waits_for_its_owner_and_is_revised_until_it_is_approved() {
 #[tokio::test]
 async fn without_a_required_approval_a_plan_is_carried_out_at_once() {
     let steps = [Step::tool("ExitPlanMode", json!({ "plan": "# One" })), Step::text("carried out")];
-    let Some(agent) = Agent::with(steps, |begin| begin.config.plan_approval_required = false).await else { return };
+    let Some(agent) = Agent::with(steps, |begin| begin.config.plan_approval_required = false).await else {
+        return;
+    };
     agent.gateway.sees("turn_completed").await;
 }

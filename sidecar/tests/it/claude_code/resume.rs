@@ -46,9 +46,13 @@ async fn a_process_that_ends_between_turns_is_started_again_by_the_next_message(
     let claude = processes_in(&agent.work());
     assert!(!claude.is_empty());
     for process in claude {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), nix::sys::signal::Signal::SIGKILL);
+        let _ =
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), nix::sys::signal::Signal::SIGKILL);
     }
-    agent.gateway.until("a process that is gone", |_| processes_in(&agent.work()).is_empty().then_some(())).await;
+    agent
+        .gateway
+        .until("a process that is gone", |_| processes_in(&agent.work()).is_empty().then_some(()))
+        .await;
     agent.gateway.send(message("again", MessagePriority::Queued));
     agent.gateway.sees_nth("turn_completed", 2).await;
     assert!(agent.prompts()[1].to_string().contains("do the work"));

@@ -36,18 +36,26 @@ async fn the_model_and_its_thinking_change_from_the_next_call_on() {
 
 #[tokio::test]
 async fn a_compaction_is_no_turn_and_the_conversation_goes_on_with_the_summary() {
-    let steps = [Step::text("one"), Step::text("THE SUMMARY"), Step::text("two")];
+    let steps = [Step::text("one"), Step::text("two"), Step::text("THE SUMMARY"), Step::text("three")];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.gateway.sees("turn_completed").await;
-    let instructions = Some("keep the numbers".to_owned());
-    let compact = agent.gateway.send(Command::Adjust { adjustment: Adjustment::Compact { instructions } });
-    agent.gateway.acknowledged(compact, "done").await;
-    agent.gateway.sees("notice compact_boundary").await;
-    assert_eq!(agent.events("turn_started").len(), 1, "{:#?}", agent.story());
-    agent.gateway.send(message("and now?", MessagePriority::Queued));
+    let compact = |instructions: Option<String>| {
+        agent.gateway.send(Command::Adjust { adjustment: Adjustment::Compact { instructions } })
+    };
+    let too_early = compact(None);
+    let refused = agent.gateway.acknowledged(too_early, "invalid").await;
+    assert!(refused.body["message"].as_str().unwrap().contains("Not enough messages"), "{}", refused.body);
+    agent.gateway.send(message("more", MessagePriority::Queued));
     agent.gateway.sees_nth("turn_completed", 2).await;
+    let instructions = Some("keep the numbers".to_owned());
+    let compacted = compact(instructions);
+    agent.gateway.acknowledged(compacted, "done").await;
+    agent.gateway.sees("notice compact_boundary").await;
+    assert_eq!(agent.events("turn_started").len(), 2, "{:#?}", agent.story());
+    agent.gateway.send(message("and now?", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 3).await;
     let prompts = agent.prompts();
-    assert!(prompts[1].to_string().contains("keep the numbers"));
+    assert!(prompts[2].to_string().contains("keep the numbers"));
     assert!(prompts.last().unwrap().to_string().contains("THE SUMMARY"));
 }
 
@@ -64,5 +72,8 @@ async fn a_reloaded_configuration_counts_from_the_next_turn_on_in_the_same_conve
     let prompts = agent.prompts();
     assert!(!prompts[0].to_string().contains("pirate"));
     let second = prompts[1].to_string();
-    assert!(second.contains("pirate") && second.contains("do the work") && second.contains("one"), "{second}");
+    assert!(
+        second.contains("pirate") && second.contains("do the work") && second.contains("one"),
+        "{second}"
+    );
 }

@@ -14,7 +14,11 @@ use crate::sidecar::message;
 fn new_after(gateway: &Gateway, ack: &str) -> Vec<String> {
     let story = gateway.story();
     let from = story.iter().position(|line| line == ack).unwrap();
-    let until = story.iter().skip(from).position(|line| line == "resume_ack received").map_or(story.len(), |at| from + at);
+    let until = story
+        .iter()
+        .skip(from)
+        .position(|line| line == "resume_ack received")
+        .map_or(story.len(), |at| from + at);
     story[from..until]
         .iter()
         .filter(|line| line.starts_with("assistant_message") || line.starts_with("turn_started"))
@@ -24,10 +28,8 @@ fn new_after(gateway: &Gateway, ack: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_pause_in_a_model_call_is_done_when_the_call_is_and_nothing_begins_until_it_is_resumed() {
-    let steps = [
-        Step { wait_inside: Some("speak".into()), ..bash("echo one").clone() },
-        Step::text("the end"),
-    ];
+    let steps =
+        [Step { wait_inside: Some("speak".into()), ..bash("echo one").clone() }, Step::text("the end")];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.asked(1).await;
     let pause = agent.gateway.send(Command::Pause {});
@@ -87,7 +89,10 @@ async fn an_interrupt_ends_the_turn_its_tool_and_what_waits_behind_it() {
     agent.gateway.sees("turn_completed").await;
     assert_eq!(new_after(&agent.gateway, "interrupt_ack done").len(), 2, "{:#?}", agent.gateway.story());
     let second = agent.prompts()[1].to_string();
-    assert!(second.contains("go on") && !second.contains("too late") && !second.contains("later"), "{second}");
+    assert!(
+        second.contains("go on") && !second.contains("too late") && !second.contains("later"),
+        "{second}"
+    );
 }
 
 #[tokio::test]

@@ -16,12 +16,17 @@ async fn it_reads_edits_and_runs_the_tests_until_they_pass() {
     agent.gateway.sees("turn_completed").await;
     assert!(fixture::tests_pass(&agent.work()).unwrap(), "{:#?}", agent.story());
     let story = agent.story();
-    let position = |what: &str| story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what}: {story:#?}"));
+    let position = |what: &str| {
+        story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what}: {story:#?}"))
+    };
     assert!(position("agent_settings") < position("turn_started"));
     assert!(position("notice agent_version") < position("tool Read"));
     assert!(position("tool Read") < position("tool Edit"));
     assert!(story.last().is_some_and(|last| last == "turn_completed"), "{story:#?}");
-    assert!(story.iter().any(|line| line.contains("All tests pass. ") && line.contains("Ran ")), "{story:#?}");
+    assert!(
+        story.iter().any(|line| line.contains("All tests pass. ") && line.contains("Ran ")),
+        "{story:#?}"
+    );
     let usage = agent.events("usage_update");
     assert_ne!(usage.last().unwrap()["costUsd"], "0");
     let told = agent.gateway.delivered().iter().map(|e| e.sealed.clone()).collect::<String>();
@@ -62,7 +67,11 @@ async fn a_queued_message_follows_the_turn_and_is_named_by_the_turn_that_it_begi
     let started = agent.events("turn_started");
     assert_eq!(started[1]["messageId"], message_id.as_str(), "{started:#?}");
     assert_eq!(
-        agent.story().into_iter().filter(|line| line.starts_with("te") || line.starts_with("tu")).collect::<Vec<_>>(),
+        agent
+            .story()
+            .into_iter()
+            .filter(|line| line.starts_with("te") || line.starts_with("tu"))
+            .collect::<Vec<_>>(),
         ["turn_started", "text first", "turn_completed", "turn_started", "text second", "turn_completed"]
     );
 }
@@ -79,11 +88,11 @@ async fn a_turn_is_complete_when_its_background_subagent_is() {
     };
     let script = pilothouse_model_server::Script {
         conversations: vec![
-            conversation("main", "do the work", vec![
-                Step::tool("Task", task),
-                Step::text("it looks"),
-                Step::text("it has looked"),
-            ]),
+            conversation(
+                "main",
+                "do the work",
+                vec![Step::tool("Task", task), Step::text("it looks"), Step::text("it has looked")],
+            ),
             conversation("sub", "look around", vec![Step::text("nothing here").waiting("sub")]),
         ],
         ..pilothouse_model_server::Script::default()
@@ -97,5 +106,8 @@ async fn a_turn_is_complete_when_its_background_subagent_is() {
     agent.gateway.sees("turn_completed").await;
     let story = agent.story();
     let at = |what: &str| story.iter().position(|line| line.starts_with(what)).unwrap();
-    assert!(at("subagent_started") < at("subagent_message") && at("subagent_ended") < at("turn_completed"), "{story:#?}");
+    assert!(
+        at("subagent_started") < at("subagent_message") && at("subagent_ended") < at("turn_completed"),
+        "{story:#?}"
+    );
 }

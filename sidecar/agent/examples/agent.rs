@@ -1,0 +1,91 @@
+//! An agent in a folder, without a control plane: `cargo run --example agent -- make the tests pass`.
+//!
+//! It works in the current folder and goes on with the newest conversation there; `--new` begins another. `MODEL` names the
+//! model (`anthropic/claude-sonnet-4-5`); without it the first one that has a key answers. Keys and base URLs are those of
+//! [`ModelRegistry::from_env`]. Ctrl-C ends its work, and what was said stays. A prompt that begins with `!` is a command.
+
+use std::error::Error;
+use std::io::Write;
+use std::sync::Arc;
+
+use pilothouse_agent::bash::{BashConfig, BashRunner};
+use pilothouse_agent::event::SessionEvent;
+use pilothouse_agent::model::genai::GenaiModel;
+use pilothouse_agent::model::registry::ModelRegistry;
+use pilothouse_agent::resources::ResourceLoader;
+use pilothouse_agent::session::{AgentSession, PromptOptions, Prompted, SessionConfig, Start};
+use pilothouse_agent::tool::builtin::builtin_tools;
+use pilothouse_agent::workspace::{Environment, Workspace};
+use tokio::sync::mpsc;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let start = if words.first().is_some_and(|word| word == "--new") {
+        words.remove(0);
+        Start::New { parent: None }
+    } else {
+        Start::ContinueRecent
+    };
+    let (session, events) = AgentSession::open(config()?, start)?;
+    let telling = tokio::spawn(tell(events));
+    if let Some(command) = words.first().filter(|word| word.starts_with('!')) {
+        session.execute_bash(&[command.as_str(), &words[1..].join(" ")].join(" ")).await?;
+    } else {
+        let interrupted = session.clone();
+        tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupted.abort().await;
+            }
+        });
+        match session.prompt(&words.join(" "), PromptOptions::default()).await? {
+            Prompted::Ended(outcome) => eprintln!("[{outcome:?}]"),
+            Prompted::Command(text) => println!("{text}"),
+            Prompted::Queued => {}
+        }
+    }
+    session.close().await;
+    let state = session.state();
+    eprintln!("[{} · ${}]", state.file.display(), state.meters.total().cost_usd);
+    telling.abort();
+    Ok(())
+}
+
+fn config() -> Result<SessionConfig, Box<dyn Error>> {
+    let folder = std::env::current_dir()?;
+    let own = folder.join(".pilothouse");
+    let registry = Arc::new(ModelRegistry::from_env(|name| std::env::var(name).ok()));
+    let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+    let mut config = SessionConfig::new(&folder, own.join("sessions"), model, registry);
+    let workspace = Arc::new(Workspace::new(&folder, &[own.join("output")])?);
+    let bash =
+        BashRunner::new(BashConfig::new(&folder, Environment::of_this_process(&[]), own.join("output")));
+    config.tools = builtin_tools(&workspace, &bash);
+    config.bash = Some(bash);
+    config.model = std::env::var("MODEL").ok();
+    config.system_prompt = format!("You work on the software in {}. Be brief.", folder.display());
+    let resources = ResourceLoader { skills: vec![own.join("skills")], prompts: vec![own.join("prompts")] };
+    config.resources = Arc::new(resources.load());
+    Ok(config)
+}
+
+/// Shows what happens: what the agent says on the output, everything else beside it.
+async fn tell(mut events: mpsc::UnboundedReceiver<SessionEvent>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            SessionEvent::TextDelta(text) | SessionEvent::BashUpdate { chunk: text } => {
+                print!("{text}");
+                // Nobody may listen any more.
+                let _ = std::io::stdout().flush();
+            }
+            SessionEvent::TurnEnd => println!(),
+            SessionEvent::ToolExecutionStart(call) => eprintln!("[{} {}]", call.name, call.arguments),
+            SessionEvent::ToolExecutionEnd(result) if result.is_error => {
+                eprintln!("[{} failed]", result.tool_name)
+            }
+            SessionEvent::AutoRetryStart { delay, error, .. } => eprintln!("[again in {delay:?}: {error}]"),
+            SessionEvent::CompactionStart { .. } => eprintln!("[summarising]"),
+            _ => {}
+        }
+    }
+}

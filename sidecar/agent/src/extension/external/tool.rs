@@ -1,0 +1,57 @@
+//! A tool that a program brings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::protocol::{Request, ToolAnswer, ToolSpecLine};
+use crate::model::ToolSpec;
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+/// A tool takes as long as it wants, unless it is cut off: this is only so that nothing waits for ever.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(super) struct ExternalTool {
+    spec: ToolSpec,
+    connection: Arc<Connection>,
+}
+
+impl ExternalTool {
+    pub(super) fn new(line: &ToolSpecLine, connection: Arc<Connection>) -> Self {
+        let spec = ToolSpec {
+            name: line.name.clone(),
+            description: line.description.clone(),
+            input_schema: line.input_schema.clone(),
+        };
+        Self { spec, connection }
+    }
+}
+
+#[async_trait]
+impl Tool for ExternalTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
+        let request = Request::Tool {
+            tool_call_id: &context.tool_call_id,
+            tool: &self.spec.name,
+            arguments: &arguments,
+        };
+        let answered = self.connection.request(request, LONGEST, Some(context.progress.clone()));
+        let Some(answer) = context.cancelled.run_until_cancelled(answered).await else {
+            return ToolOutput::error("The call was stopped.");
+        };
+        match answer.map(serde_json::from_value::<ToolAnswer>) {
+            Ok(Ok(answer)) => {
+                ToolOutput { content: answer.content.into(), is_error: answer.is_error, ends_turn: false }
+            }
+            Ok(Err(error)) => ToolOutput::error(format!("the extension's answer is not understood: {error}")),
+            Err(error) => ToolOutput::error(format!("the extension did not run the tool: {error}")),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The context window: warned once, then handed over or summarised (ruling 35).
+
+use pilothouse_domain::value::ContextPolicy;
+use pilothouse_model_server::{Step, Tokens};
+use serde_json::json;
+
+use super::{Agent, bash};
+
+/// Tokens that fill a window of 200,000 to so many percent.
+fn filled(percent: u64) -> Tokens {
+    Tokens { input: percent * 2000, output: 100, ..Tokens::default() }
+}
+
+#[tokio::test]
+async fn a_window_that_fills_up_is_told_once_and_handed_over_with_a_document() {
+    let document = "<handoff_document>\n{\"summary\": \"The hull is done.\", \"remainingWork\": \"The sails.\"}\n</handoff_document>";
+    let agent = Agent::idle(pilothouse_model_server::Script::of([
+        bash("true").taking(filled(82)),
+        bash("true").taking(filled(84)),
+        bash("true").taking(filled(95)),
+        Step::text(document).taking(filled(96)),
+    ]))
+    .await;
+    agent.begin(|begin| begin.config.context_policy = ContextPolicy::Handoff);
+    agent.gateway.sees("session_end context_exhausted").await;
+    let told = agent.gateway.delivered();
+    let count = |kind: &str| told.iter().filter(|e| e.kind() == kind).count();
+    assert_eq!(count("context_nearing_limit"), 1);
+    assert_eq!(
+        (count("handoff_document"), count("context_exhausted")),
+        (1, 1),
+        "{:#?}",
+        agent.gateway.story()
+    );
+    let handed = told.iter().find(|e| e.kind() == "handoff_document").unwrap();
+    assert_eq!(handed.body["remainingWork"], "The sails.");
+}
+
+#[tokio::test]
+async fn what_the_session_before_left_is_in_the_first_message() {
+    let agent = Agent::idle(pilothouse_model_server::Script::of([Step::text("I know.")])).await;
+    agent.begin(|begin| {
+        let handoff = json!({ "fromSessionId": "01900000-0000-7000-8000-000000000001", "position": 1,
+            "summary": "The hull is done.", "remainingWork": "The sails." });
+        begin.config.handoff = Some(serde_json::from_value(handoff).unwrap());
+    });
+    agent.gateway.sees("turn_completed").await;
+    let asked = agent.last_request()["messages"].to_string();
+    assert!(
+        asked.contains("The hull is done.") && asked.contains("The sails.") && asked.contains("do the work")
+    );
+}

@@ -1,0 +1,81 @@
+//! Budget and quota (rulings 31, 32, 39).
+
+use pilothouse_domain::value::{Adjustment, MessagePriority};
+use pilothouse_model_server::{Failure, Step, Tokens};
+use pilothouse_wire::Command;
+
+use super::{Agent, bash};
+use crate::sidecar::message;
+
+fn allow(usd: &str) -> Command {
+    Command::Adjust { adjustment: Adjustment::SetAllowance { allowance_usd: Some(usd.into()) } }
+}
+
+#[tokio::test]
+async fn a_call_whose_worst_case_passes_the_allowance_is_held_until_it_is_raised() {
+    let agent = Agent::idle(pilothouse_model_server::Script::of([
+        bash("touch made").taking(Tokens { input: 1000, output: 100, ..Tokens::default() }),
+        Step::text("Done."),
+    ]))
+    .await;
+    agent.begin(|begin| begin.allowance_usd = Some("0.000001".into()));
+    let held = agent.gateway.sees("budget_exceeded").await;
+    let told = agent.gateway.delivered()[held].body.clone();
+    assert_eq!(told["leftUsd"], "0.000001", "{told}");
+    let needed: f64 = told["neededUsd"].as_str().unwrap().parse().unwrap();
+    assert!(needed > 0.000_001);
+    assert!(agent.requests().is_empty(), "the model was not asked");
+
+    // Not enough: it holds on. What was told once is told again, since something was tried.
+    let little = agent.gateway.send(allow("0.000002"));
+    agent.gateway.acknowledged(little, "done").await;
+    agent.gateway.sees_nth("budget_exceeded", 2).await;
+    assert!(agent.requests().is_empty());
+
+    let pause = agent.gateway.send(Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
+    let more = agent.gateway.send(allow("100"));
+    agent.gateway.acknowledged(more, "done").await;
+    assert!(agent.requests().is_empty(), "it is paused");
+    let resume = agent.gateway.send(Command::Resume {});
+    agent.gateway.acknowledged(resume, "done").await;
+    agent.gateway.sees("turn_completed").await;
+    assert!(agent.work().join("made").exists());
+    assert_eq!(agent.gateway.story().iter().filter(|line| *line == "budget_exceeded").count(), 2);
+}
+
+#[tokio::test]
+async fn what_an_earlier_run_spent_is_not_of_this_runs_allowance_and_totals_go_on() {
+    let taking = Tokens { input: 100_000, output: 1000, ..Tokens::default() };
+    let mut agent = Agent::says([Step::text("One.").taking(taking), Step::text("Two.").taking(taking)]).await;
+    agent.gateway.sees("turn_completed").await;
+    let total = |agent: &Agent| -> f64 {
+        let told = agent.gateway.delivered();
+        let last = told.iter().rfind(|e| e.kind() == "usage_update").unwrap();
+        last.body["costUsd"].as_str().unwrap().parse().unwrap()
+    };
+    let first = total(&agent);
+    agent.killed_and_resumed(Some("go on")).await;
+    agent.gateway.sees("turn_completed").await;
+    assert!(total(&agent) > first * 1.9, "running totals go on: {first} then {}", total(&agent));
+}
+
+#[tokio::test]
+async fn a_used_up_quota_leaves_the_turn_open_until_it_is_resumed() {
+    let agent = Agent::says([
+        Step::text("Back again.").failing([Failure::QuotaExceeded { resets_in: Some(3600) }]),
+        Step::text("And a message."),
+    ])
+    .await;
+    let quota = agent.gateway.sees("quota_exceeded").await;
+    assert!(agent.gateway.delivered()[quota].body["message"].is_string());
+    let pause = agent.gateway.send(Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
+    assert!(!agent.gateway.story().iter().any(|line| line.starts_with("turn_completed")));
+    let resume = agent.gateway.send(Command::Resume {});
+    agent.gateway.acknowledged(resume, "done").await;
+    agent.gateway.sees("assistant_message text Back again.").await;
+    agent.gateway.sees("turn_completed").await;
+    agent.gateway.send(message("more", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 2).await;
+}

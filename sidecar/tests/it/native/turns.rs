@@ -1,0 +1,197 @@
+//! Turns: what is told of one, and messages into it and after it.
+
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_model_server::{Failure, Step};
+use pilothouse_wire::Command;
+use serde_json::json;
+
+use super::{Agent, bash, begun, let_go, waiting};
+use crate::delivery::assert_complete;
+use crate::sidecar::message;
+
+#[tokio::test]
+async fn an_agent_works_in_its_folder_and_all_of_it_is_told_in_order() {
+    let agent = Agent::says([
+        Step::text("I look.")
+            .thinking("Where am I?")
+            .and_tool("bash", json!({ "command": "echo hi > made; cat made" })),
+        Step::tool("submit_output", json!({ "allTestsPassing": true, "testsAdded": 1, "filesChanged": 1 })),
+        Step::text("Done."),
+    ])
+    .await;
+    let end = agent.gateway.sees("turn_completed").await;
+    assert_complete(&agent.gateway);
+    let told = agent.gateway.delivered();
+    let story: Vec<_> = agent.story().into_iter().filter(|line| line != "log_chunk").collect();
+    let expected = [
+        "sidecar_ready",
+        "agent_settings",
+        "turn_started",
+        "text I look.",
+        "tool bash",
+        "usage_update",
+        "result ok: hi",
+        "tool submit_output",
+        "usage_update",
+        "text Done.",
+        "usage_update",
+        "turn_completed",
+    ];
+    let mut sorted: Vec<_> = story.iter().filter(|line| !line.starts_with("result ok: Submitted")).collect();
+    sorted.retain(|line| !line.starts_with("thinking"));
+    assert_eq!(sorted.len(), expected.len(), "{story:#?}");
+    for line in expected {
+        assert!(story.iter().any(|told| told == line), "{line} is missing in {story:#?}");
+    }
+    assert_eq!(std::fs::read_to_string(agent.work().join("made")).unwrap(), "hi\n");
+    let completed = &told[end].body;
+    assert_eq!(completed["output"]["allTestsPassing"], true, "{completed}");
+    let started = told.iter().find(|e| e.kind() == "turn_started").unwrap();
+    assert_eq!(completed["turnId"], started.body["turnId"]);
+    let settings = told.iter().find(|e| e.kind() == "agent_settings").unwrap();
+    assert_eq!(settings.body["modelId"], super::MODEL);
+    let totals: Vec<f64> = told
+        .iter()
+        .filter(|e| e.kind() == "usage_update")
+        .map(|e| e.body["costUsd"].as_str().unwrap().parse().unwrap())
+        .collect();
+    assert!(totals.windows(2).all(|two| two[0] < two[1]) && totals[0] > 0.0, "{totals:?}");
+    assert_eq!(agent.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_message_into_the_turn_skips_the_rest_of_the_batch_and_is_heard_next() {
+    let agent = Agent::idle(pilothouse_model_server::Script::default()).await;
+    let first = waiting(&agent.work(), "first");
+    agent.model.play(pilothouse_model_server::Script::of([
+        bash(&first).and_tool("bash", json!({ "command": "touch second" })),
+        Step::text("To the left, then."),
+    ]));
+    agent.begin(|_| {});
+    begun(&agent, "first").await;
+    let id = agent.gateway.send(message("to the left", MessagePriority::Immediate));
+    agent.gateway.acknowledged(id, "received").await;
+    assert!(
+        !agent.gateway.story().contains(&"message_ack injecting".to_owned()),
+        "it is not given before its time"
+    );
+    let_go(&agent, "first");
+    agent.gateway.acknowledged(id, "injected").await;
+    agent.gateway.sees("turn_completed").await;
+    assert!(!agent.work().join("second").exists(), "the rest of the batch is skipped");
+    let story = agent.story();
+    assert!(story.iter().any(|line| line == "result ok: went on"), "{story:#?}");
+    assert_eq!(story.iter().filter(|line| line.starts_with("result error")).count(), 1, "{story:#?}");
+    assert!(agent.last_request().to_string().contains("to the left"));
+    assert_eq!(story.iter().filter(|line| *line == "turn_started").count(), 1);
+}
+
+#[tokio::test]
+async fn a_message_while_the_model_speaks_its_last_words_goes_on_with_the_same_turn() {
+    let agent = Agent::says([
+        Step::text("I believe I am done.").waiting("speak"),
+        Step::text("One more thing, then."),
+    ])
+    .await;
+    agent.model.wait_for(1).await;
+    let id = agent.gateway.send(message("one more thing", MessagePriority::Immediate));
+    agent.gateway.acknowledged(id, "received").await;
+    // What was sent after it was taken after it: the message is with the agent's driver.
+    let nothing = agent.gateway.send(Command::Adjust {
+        adjustment: pilothouse_domain::value::Adjustment::SetAllowance { allowance_usd: None },
+    });
+    agent.gateway.acknowledged(nothing, "done").await;
+    agent.model.open("speak");
+    agent.gateway.acknowledged(id, "injected").await;
+    agent.gateway.sees("assistant_message text One more thing").await;
+    agent.gateway.sees("turn_completed").await;
+    let story = agent.gateway.story();
+    assert_eq!(story.iter().filter(|line| line.starts_with("turn_started")).count(), 1, "{story:#?}");
+}
+
+#[tokio::test]
+async fn a_queued_message_begins_a_turn_of_its_own_and_one_for_an_earlier_turn_is_refused() {
+    let agent = Agent::says([Step::text("First.").waiting("speak"), Step::text("Second.")]).await;
+    agent.model.wait_for(1).await;
+    let queued = agent.gateway.send(message("then this", MessagePriority::Queued));
+    agent.gateway.acknowledged(queued, "received").await;
+    agent.model.open("speak");
+    agent.gateway.acknowledged(queued, "injected").await;
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let told = agent.gateway.delivered();
+    let turns: Vec<_> = told.iter().filter(|e| e.kind() == "turn_started").collect();
+    assert_eq!(turns.len(), 2);
+    assert!(turns[0].body.get("messageId").is_none() && turns[1].body["messageId"].is_string());
+    let Command::SteeringMessage { message_id, content, priority, source, .. } =
+        message("too late", MessagePriority::Immediate)
+    else {
+        unreachable!()
+    };
+    let expected_turn_id = Some(turns[0].body["turnId"].as_str().unwrap().parse().unwrap());
+    let late = Command::SteeringMessage { message_id, content, priority, source, expected_turn_id };
+    let id = agent.gateway.send(late);
+    agent.gateway.acknowledged(id, "turn-over").await;
+}
+
+#[tokio::test]
+async fn a_failed_call_is_told_and_tried_again_and_one_that_fails_for_good_ends_the_conversation() {
+    let overloaded = || Failure::Overloaded;
+    let agent = Agent::says([
+        Step::text("After all.")
+            .failing([overloaded(), Failure::RateLimited { retry_after: None, retry_after_date: None }]),
+        Step::text("Never said.").failing([overloaded(), overloaded(), overloaded(), overloaded()]),
+    ])
+    .await;
+    agent.gateway.sees("turn_completed").await;
+    let story = agent.gateway.story();
+    assert_eq!(
+        story.iter().filter(|line| line.starts_with("notice auto_retry_start")).count(),
+        2,
+        "{story:#?}"
+    );
+    assert!(story.iter().any(|line| line.starts_with("notice auto_retry_end")), "{story:#?}");
+    agent.gateway.send(message("again", MessagePriority::Queued));
+    let end = agent.gateway.sees("session_end").await;
+    let end = &agent.gateway.delivered()[end].body;
+    assert_eq!((&end["isError"], &end["reason"]), (&json!(true), &json!("model_error")), "{end}");
+}
+
+#[tokio::test]
+async fn an_agent_without_a_model_says_so_and_does_not_begin() {
+    let agent = Agent::idle(pilothouse_model_server::Script::default()).await;
+    agent.begin(|begin| begin.config.model_id = "openai/gpt-5".into());
+    let refused = agent.gateway.sees("command_refused invalid").await;
+    let refused = &agent.gateway.delivered()[refused].body;
+    assert!(refused["message"].as_str().unwrap().contains("openai/gpt-5"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_command_of_the_owner_runs_in_a_turn_of_its_own_and_the_model_sees_it_unless_it_is_kept_out() {
+    let agent = Agent::says([Step::text("One."), Step::text("Two.")]).await;
+    agent.gateway.sees("turn_completed").await;
+    for (nth, command) in [(2, "!echo seen-$((40 + 2))"), (3, "!!echo unseen-$((40 + 3))")] {
+        let id = agent.gateway.send(message(command, MessagePriority::Queued));
+        agent.gateway.acknowledged(id, "injected").await;
+        agent.gateway.sees_nth("turn_completed", nth).await;
+    }
+    let story = agent.story();
+    assert!(story.contains(&"result ok: seen-42".to_owned()), "{story:#?}");
+    assert!(story.contains(&"result ok: unseen-43".to_owned()), "{story:#?}");
+    assert_eq!(agent.requests().len(), 1, "the model is not asked about it");
+    agent.gateway.send(message("what did it say?", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 4).await;
+    let last = agent.last_request()["messages"].to_string();
+    assert!(last.contains("seen-42") && !last.contains("unseen-43"), "{last}");
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_command_of_the_owner() {
+    let agent = Agent::says([Step::text("One.")]).await;
+    agent.gateway.sees("turn_completed").await;
+    let first = waiting(&agent.work(), "first");
+    agent.gateway.send(message(&format!("!{first}; touch after"), MessagePriority::Queued));
+    begun(&agent, "first").await;
+    let interrupt = agent.gateway.send(pilothouse_wire::Command::Interrupt {});
+    agent.gateway.acknowledged(interrupt, "done").await;
+    assert!(!agent.work().join("after").exists());
+}

@@ -1,0 +1,147 @@
+//! The real Claude Code through the whole: work on a real repository, under an owner who steers, pauses, answers, approves.
+//!
+//! The model alone is scripted. The binary is the one that `PILOTHOUSE_CLAUDE` names, or the one that `tests/agents` installs;
+//! without it the tests say that they are left out.
+
+use std::path::{Path, PathBuf};
+
+use pilothouse_model_server::{ModelServer, Script, Step, fixture};
+use pilothouse_tests::Session;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+/// How the agent reports its output, as its system prompt tells it to.
+const REPORT: &str = r#"curl -sS -X POST "$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output" -H "Authorization: Bearer $PILOTHOUSE_API_KEY" -H 'Content-Type: application/json' -d '{"outputLineCount": 2, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true}'"#;
+
+fn binary() -> Option<PathBuf> {
+    let named = std::env::var_os("PILOTHOUSE_CLAUDE").map(PathBuf::from);
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude");
+    let found = named.or(Some(installed)).filter(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("not tested: Claude Code is not installed here (`tests/agents` installs it)");
+    }
+    found
+}
+
+/// A session whose agent is Claude Code, with `model` behind it.
+async fn started(server: &Server, model: &ModelServer, binary: &Path, folder: &Path, allowed: &[&str]) -> Session {
+    let body = json!({
+        "workingDirectory": folder,
+        "objective": fixture::TASK,
+        "modelId": "claude-sonnet-4-5",
+        "adapter": "claude",
+        "allowedTools": allowed,
+        "planApprovalRequired": true,
+        "budgetCapUsd": "5",
+        "adapterOptions": {
+            "binary": binary,
+            "startInPlanMode": true,
+            "environment": {
+                "ANTHROPIC_BASE_URL": model.base_url(),
+                "ANTHROPIC_API_KEY": "a-key-of-a-test",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            },
+        },
+    });
+    Session::start(&server.api(), body).await
+}
+
+/// The model: shows a plan, makes the tests pass, waits at gates on the way, reports its output.
+fn script() -> Script {
+    let mut script = fixture::make_the_tests_pass().unwrap();
+    script.conversations.retain(|conversation| conversation.offers.as_deref() == Some("Read"));
+    let steps = &mut script.conversations[0].steps;
+    let report = Step::tool("Bash", json!({ "command": REPORT, "description": "Report the output" }));
+    let last = steps.len() - 1;
+    steps.insert(last, report);
+    steps[1].wait = Some("steer".into());
+    steps[3].wait = Some("pause".into());
+    steps.insert(0, Step::tool("ExitPlanMode", json!({ "plan": "1. Look\n2. Fix\n3. Test" })));
+    script
+}
+
+/// The request that the session waits for.
+async fn pending(session: &Session, kind: &str) -> Value {
+    let view = session.until(kind, |view| view["pendingRequests"][0]["id"].is_string() && view["status"] == kind).await;
+    view["pendingRequests"][0].clone()
+}
+
+#[tokio::test]
+async fn claude_code_makes_the_tests_pass_under_its_owner() {
+    let Some(binary) = binary() else { return };
+    let server = Server::start(1).await;
+    let model = ModelServer::start(script()).await.unwrap();
+    let folder = server.work_folder().join("calculator");
+    fixture::broken_calculator(&folder).unwrap();
+    assert!(!fixture::tests_pass(&folder).unwrap());
+    let session = started(&server, &model, &binary, &folder, &["Bash"]).await;
+
+    // Its plan is approved.
+    let plan = pending(&session, "WaitingForApproval").await;
+    session.post("/plan/approve", json!({ "requestId": plan["id"] })).await.expect(200);
+
+    // It is steered while it works: the message is in a later request of the same turn.
+    model.wait_for(3).await;
+    let steering = session.say("keep the changes small", "Immediate").await;
+    model.open("steer");
+
+    // An edit needs the owner's permission, which is given for the session.
+    let edit = pending(&session, "WaitingForInput").await;
+    let question = edit["questions"][0]["question"].as_str().unwrap_or_else(|| panic!("{edit}")).to_owned();
+    assert!(question.contains("Edit"), "{question}");
+    let answers = json!([{ "question": question, "answer": "Allow for this session" }]);
+    session.post("/answer", json!({ "requestId": edit["id"], "answers": answers })).await.expect(200);
+
+    // It is paused in a model call; nothing happens until it is resumed.
+    model.wait_for(5).await;
+    session.post("/pause", json!({})).await;
+    model.open("pause");
+    session.until_status("Paused").await;
+    let asked = model.prompts().len();
+    assert!(!fixture::tests_pass(&folder).unwrap());
+    assert_eq!(model.prompts().len(), asked, "no model call in a pause");
+    session.post("/resume", json!({})).await;
+
+    // The tests pass, and the output is approved.
+    let view = session.until("output", |view| view["hasPendingReview"] == true).await;
+    assert!(fixture::tests_pass(&folder).unwrap());
+    assert_eq!(view["output"]["filesChanged"], 1, "{}", view["output"]);
+    let delivered = session.messages().await.into_iter().find(|m| m["messageId"] == steering["messageId"]).unwrap();
+    assert_eq!(delivered["status"], "Delivered");
+    for prompt in model.prompts() {
+        assert!(!prompt.is_refused(), "{:?}", prompt.refused);
+    }
+    assert!(model.prompts().iter().any(|prompt| prompt.text().contains("keep the changes small")));
+    assert_ne!(view["budget"]["estimatedCostUsd"], "0");
+    session.post("/approve", json!({ "outputId": view["output"]["outputId"] })).await.expect(200);
+    session.until_status("Completed").await;
+}
+
+#[tokio::test]
+async fn a_killed_sidecar_of_claude_code_is_retried_in_the_same_conversation() {
+    let Some(binary) = binary() else { return };
+    let server = Server::start(1).await;
+    let steps = [
+        Step::text("The word is heron."),
+        Step::text("Working.").waiting("never"),
+        Step::text("It was heron."),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let folder = server.work_folder();
+    let session = started(&server, &model, &binary, &folder, &[]).await;
+    session.until_said("The word is heron.").await;
+    session.until_status("Idle").await;
+    session.say("go on", "Queued").await;
+    model.wait_for(2).await;
+    let sidecars = server.sidecars();
+    let [sidecar] = &sidecars[..] else { panic!("{} sidecars", sidecars.len()) };
+    sidecar.kill9();
+    session.until_status("Failed").await;
+    session.post("/retry", json!({ "additionalInstruction": "what was the word?" })).await;
+    session.until_said("It was heron.").await;
+    let last = model.prompts().pop().unwrap();
+    assert!(!last.is_refused(), "{:?}", last.refused);
+    let text = last.text();
+    assert!(text.contains("The word is heron.") && text.contains("what was the word?"), "{text}");
+}
