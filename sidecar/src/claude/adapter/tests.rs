@@ -8,6 +8,7 @@ use serde_json::Value;
 pub(super) fn config(options: Value) -> AgentSessionConfig {
     AgentSessionConfig {
         model_id: "claude-sonnet-4-5".into(),
+        thinking_level: None,
         composed_system_prompt: String::new(),
         allowed_tools: vec![],
         custom_tools: vec![],
