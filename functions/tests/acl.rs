@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use pilothouse_domain::session::{AgentFact as F, LifecycleCommand as L, UsageReport};
 use pilothouse_domain::text::PlanContent;
 use pilothouse_domain::value::{
-    ActivityItemType, Capabilities, ContextWindowSnapshot, Question, QuestionOption, SessionOutput,
-    SessionTask, SessionTaskStatus, TokenUsage,
+    ActivityItemType, AgentSettings, Capabilities, ContextWindowSnapshot, DeliverableCounts, Question,
+    QuestionOption, SessionOutcome, SessionOutput, SessionTask, SessionTaskStatus, ThinkingLevel, TokenUsage,
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};
@@ -230,6 +230,58 @@ fn table() -> Vec<(Value, Vec<F>)> {
         (
             json!({ "type": "turn_completed", "turnId": "turn-1" }),
             vec![F::TurnCompleted { turn: turn(), output: None, outcome: SessionOutcome::Completed }],
+        ),
+        (
+            json!({ "type": "turn_completed", "turnId": "turn-1", "outcome": "max_iterations" }),
+            vec![F::TurnCompleted { turn: turn(), output: None, outcome: SessionOutcome::MaxIterations }],
+        ),
+        (
+            json!({ "type": "adjust_ack", "commandId": COMMAND, "step": "received" }),
+            vec![F::CommandReceived(command())],
+        ),
+        (
+            json!({ "type": "adjust_ack", "commandId": COMMAND, "step": "done" }),
+            vec![F::CommandDone(L::Adjust, command())],
+        ),
+        (
+            json!({ "type": "agent_settings", "modelId": "large", "thinkingLevel": "high", "availableModels": ["small", "large", ""] }),
+            vec![F::SettingsTold(AgentSettings {
+                model_id: "large".to_owned(),
+                thinking_level: Some(ThinkingLevel::High),
+                available_models: vec!["small".to_owned(), "large".to_owned()],
+            })],
+        ),
+        (
+            json!({ "type": "question_asked", "requestId": "call-1", "questions": [{ "question": "May it?" }] }),
+            vec![F::QuestionAsked {
+                request: call(),
+                questions: vec![Question {
+                    question: "May it?".to_owned(),
+                    header: None,
+                    options: Vec::new(),
+                    multi_select: false,
+                }],
+            }],
+        ),
+        (json!({ "type": "question_asked", "requestId": "call-1", "questions": [] }), vec![F::Noted]),
+        (
+            json!({ "type": "budget_exceeded", "neededUsd": "0.4", "leftUsd": "0.1" }),
+            vec![F::BudgetExceeded { needed: "0.4".parse().ok() }],
+        ),
+        (
+            json!({ "type": "budget_exceeded", "neededUsd": "much", "leftUsd": "" }),
+            vec![F::BudgetExceeded { needed: None }],
+        ),
+        (
+            json!({ "type": "quota_exceeded", "message": " ", "resetAt": now() }),
+            vec![F::QuotaExceeded { message: None, reset_at: Some(now()) }],
+        ),
+        (
+            json!({ "type": "deliverables", "deliverables": [
+                { "id": "DL-001", "description": "x", "acceptanceCriteria": [], "status": "passed" },
+                { "id": "DL-002", "description": "y", "acceptanceCriteria": [], "status": "pending" },
+            ] }),
+            vec![F::DeliverablesTold(DeliverableCounts { pending: 1, passed: 1, blocked: 0 })],
         ),
         (
             json!({ "type": "task_list", "tasks": [{ "id": "1", "subject": "Do it", "status": "Completed" }] }),

@@ -164,6 +164,11 @@ impl EventSink {
         self.spool.redactor().keep(secret);
     }
 
+    /// A text without the secrets that are kept out of what is told, for a log.
+    pub fn redacted(&self, text: &str) -> String {
+        self.spool.redactor().clean(text).unwrap_or_else(|| text.to_owned())
+    }
+
     /// The spool beneath, for what only a script asks for.
     pub(crate) const fn spool(&self) -> &Spool {
         &self.spool

@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use crate::broker::BrokerError;
 use crate::control_plane::ControlPlane;
 use crate::exit::Exit;
-use crate::process::{AgentUser, user};
+use crate::process::{self, AgentUser, user};
 use crate::retry::Backoff;
 use crate::run::RunError;
 use crate::{drain, run};
@@ -105,7 +105,7 @@ impl Given {
 
 /// Fetches what is to be run, runs it, and sends what is left.
 pub async fn run() -> Result<Exit, ContainerError> {
-    shut_off();
+    process::shut_off();
     let given = Given::read(|name| std::env::var(name).ok())?;
     let mut terminate = signal(SignalKind::terminate()).map_err(ContainerError::Signals)?;
     let launch = tokio::select! {
@@ -127,14 +127,6 @@ pub async fn run() -> Result<Exit, ContainerError> {
     match run::run(&dir, given.user).await? {
         Exit::Isolated | Exit::Undrained => drained(&dir).await,
         exit => Ok(exit),
-    }
-}
-
-/// Keeps the agent, which may run under the same user, from reading this process's memory and environment: both hold
-/// the run's token.
-fn shut_off() {
-    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
-        warn!(%error, "this process can be read by others of its user");
     }
 }
 

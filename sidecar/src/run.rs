@@ -25,7 +25,7 @@ use crate::host::{Happened, Host, Next};
 use crate::link::Link;
 use crate::listener::Listener;
 use crate::native::Native;
-use crate::process::{AgentUser, Processes};
+use crate::process::{self, AgentUser, Processes};
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
 use crate::run_dir::{RunDir, RunDirError};
@@ -88,6 +88,7 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
         return Ok(Exit::Locked);
     }
     let launch = Arc::new(dir.launch()?);
+    process::shut_off();
     let processes = Processes::new(user).map_err(RunError::Guard)?;
     let faults = Faults::default();
     let adapter = Box::new(Runner::around(adapter(&launch.request.adapter, &faults)?));

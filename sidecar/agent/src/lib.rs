@@ -13,6 +13,7 @@
 //! | [`bash`] | commands, of the agent and of the user |
 //! | [`resources`] | skills and prompt templates |
 //! | [`extension`] | what others add: hooks, tools, commands |
+//! | [`mcp`] | tools of MCP servers |
 //! | [`event`] | what a session tells while it works |
 //! | [`session`] | the agent itself: prompts, steering, models, compaction (S1 5) |
 //! | [`governor`] | who is asked before anything is called |
@@ -24,6 +25,7 @@ mod conversation;
 pub mod event;
 pub mod extension;
 pub mod governor;
+pub mod mcp;
 pub mod message;
 pub mod meter;
 pub mod model;

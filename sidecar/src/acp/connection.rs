@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::process::Pipes;
-use super::secrets::Secrets;
 use crate::adapter::EventSink;
 
 /// Bytes of a message; a longer one is left out, and said so.
@@ -52,13 +51,12 @@ impl Connection {
     pub(super) async fn open(
         pipes: Pipes,
         events: EventSink,
-        secrets: Secrets,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Inbound>), String> {
         let Pipes { stdin, stdout } = pipes;
         let (inbound, receiver) = mpsc::unbounded_channel();
         let (opened, connection) = oneshot::channel();
         let (close, closed) = oneshot::channel::<()>();
-        let transport = Lines::new(outgoing(stdin), incoming(stdout, events, secrets));
+        let transport = Lines::new(outgoing(stdin), incoming(stdout, events));
         let (said, last) = (inbound.clone(), inbound.clone());
         let task = tokio::spawn(async move {
             let ended = Client
@@ -171,10 +169,9 @@ fn outgoing(stdin: ChildStdin) -> impl futures_util::Sink<String, Error = std::i
 fn incoming(
     stdout: ChildStdout,
     events: EventSink,
-    secrets: Secrets,
 ) -> impl futures_util::Stream<Item = std::io::Result<String>> + Send + 'static {
-    let state = (BufReader::with_capacity(64 * 1024, stdout), events, secrets);
-    stream::unfold(state, |(mut reader, events, secrets)| async move {
+    let state = (BufReader::with_capacity(64 * 1024, stdout), events);
+    stream::unfold(state, |(mut reader, events)| async move {
         loop {
             let line = match read_line(&mut reader).await {
                 Ok(Some(Line::Whole(line))) => String::from_utf8_lossy(&line).into_owned(),
@@ -183,14 +180,10 @@ fn incoming(
                     continue;
                 }
                 Ok(None) => return None,
-                Err(e) => return Some((Err(e), (reader, events, secrets))),
+                Err(e) => return Some((Err(e), (reader, events))),
             };
-            // What the agent shows; what it writes into files and gives to its commands stays as it is.
-            let shown =
-                !["\"fs/write_text_file\"", "\"terminal/create\""].iter().any(|method| line.contains(method));
-            let line = if shown { secrets.hide(line) } else { line };
             if line.trim_start().starts_with('{') {
-                return Some((Ok(line), (reader, events, secrets)));
+                return Some((Ok(line), (reader, events)));
             }
             if !line.trim().is_empty() {
                 stray(&events, line).await;

@@ -23,13 +23,15 @@ use super::meter::Meter;
 use super::options::{self, Launch};
 use super::process::Process;
 use super::requests::Requests;
-use super::secrets::Secrets;
 use super::session::{self, Opened, SET, notice};
 use super::settings::How;
 use super::terminals::Terminals;
 use super::translator::{Listening, Translator};
 use super::turns::Turn;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, PlanDecision, Refusal, Reply};
+use crate::own_tools::{OwnTools, SERVER_NAME, ToolServer};
+use crate::process::Processes;
+use crate::process::in_process::AgentThread;
 use crate::spool::SpoolError;
 
 /// How long the input of a call may be streamed before the call is told with what is there.
@@ -71,6 +73,10 @@ pub(super) struct Driver {
     pub(super) translator: Translator,
     pub(super) requests: Requests,
     pub(super) folder: Folder,
+    /// Where files are touched when the agent is another user.
+    pub(super) files: Option<AgentThread>,
+    /// Serves the tools that Pilothouse itself gives the agent.
+    _tool_server: ToolServer,
     pub(super) terminals: Terminals,
     pub(super) messages: Messages,
     pub(super) turn: Option<Turn>,
@@ -98,7 +104,9 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     let mut early = VecDeque::new();
     let started = {
-        let starting = start(&context.launch, &context.events, &begin, &launch);
+        let own_tools = OwnTools::of(&context)?;
+        let starting =
+            start(&context.launch, &context.events, &context.processes, own_tools, &begin, &launch);
         tokio::pin!(starting);
         loop {
             tokio::select! {
@@ -123,11 +131,13 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         process,
         connection,
         inbound,
+        tool_server,
         agent,
         memory,
         conversation,
         translator,
         folder,
+        files,
         terminals,
         notices,
     } = started;
@@ -146,6 +156,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         translator,
         requests: Requests::default(),
         folder,
+        files,
+        _tool_server: tool_server,
         terminals,
         messages: Messages::default(),
         turn: None,
@@ -169,11 +181,13 @@ struct Started {
     process: Process,
     connection: Connection,
     inbound: mpsc::UnboundedReceiver<Inbound>,
+    tool_server: ToolServer,
     agent: Advertised,
     memory: Memory,
     conversation: Conversation,
     translator: Translator,
     folder: Folder,
+    files: Option<AgentThread>,
     terminals: Terminals,
     notices: Vec<RawEvent>,
 }
@@ -182,6 +196,8 @@ struct Started {
 async fn start(
     run: &SidecarLaunch,
     events: &EventSink,
+    processes: &Processes,
+    own_tools: OwnTools,
     begin: &Begin,
     launch: &Launch,
 ) -> Result<Started, String> {
@@ -194,14 +210,20 @@ async fn start(
     let earlier = if begin.resume_conversation { memory.load().map_err(kept)? } else { None };
 
     let variables = environment::of_agent(std::env::vars(), launch.profile, &launch.environment);
-    let secrets = Secrets::of(&variables, &[&run.agent_api.api_key]);
-    let (mut process, pipes) =
-        Process::start(launch, &variables, folder.path(), events.clone(), secrets.clone())?;
-    let (connection, inbound) = Connection::open(pipes, events.clone(), secrets).await?;
+    environment::secrets(&variables).for_each(|secret| events.keep_secret(secret));
+    let files = processes.user().map(AgentThread::start).transpose();
+    let files = files.map_err(|e| format!("the agent's files cannot be looked after: {e}"))?;
+    let tools = |e: std::io::Error| format!("the agent's own tools cannot be served: {e}");
+    let tool_server = own_tools.serve(run).map_err(tools)?;
+    let server = tool_server.mcp_server_config().map_err(tools)?;
+    let server = json!({ "name": SERVER_NAME, "command": server.command, "args": server.args, "env": [] });
+    let (mut process, pipes) = Process::start(launch, processes, &variables, folder.path(), events.clone())?;
+    let (connection, inbound) = Connection::open(pipes, events.clone()).await?;
     let opened = async {
         let agent = session::initialize(&connection, launch).await?;
         let path = folder.path().to_string_lossy();
-        let opened = session::open(&connection, launch, &agent, config, &path, earlier.as_ref()).await?;
+        let opened =
+            session::open(&connection, launch, &agent, config, &path, server, earlier.as_ref()).await?;
         Ok((agent, opened))
     };
     let (agent, opened): (Advertised, Opened) = match opened.await {
@@ -234,16 +256,18 @@ async fn start(
     notices.push(translator.settings_told());
     let model = translator.settings.model_id(&config.model_id).to_owned();
     translator.meter.model(&model);
-    let terminals = Terminals::new(folder.clone(), environment::of_tools(std::env::vars()));
+    let terminals = Terminals::new(folder.clone(), processes.clone());
     Ok(Started {
         process,
         connection,
         inbound,
+        tool_server,
         agent,
         memory,
         conversation,
         translator,
         folder,
+        files,
         terminals,
         notices,
     })

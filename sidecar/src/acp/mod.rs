@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`agents`] | what is known of each agent, in one table |
 //! | [`options`] | which agent is started, from `adapterOptions` |
-//! | [`process`], [`environment`], [`secrets`] | the agent's process: chosen environment, log, pause, certain end |
+//! | [`process`], [`tree`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
 //! | [`connection`] | JSON-RPC over its pipes, in the order in which things were said |
 //! | [`session`] | initialize, authenticate, new, resume, load, modes and models |
 //! | [`driver`] | the task: commands in, events out |
@@ -31,7 +31,6 @@ mod options;
 mod permissions;
 mod process;
 mod requests;
-mod secrets;
 mod serving;
 mod session;
 mod settings;

@@ -30,6 +30,9 @@ struct Options {
     mode: Option<String>,
     /// How it authenticates when it asks for that.
     auth_method: Option<String>,
+    /// For the session runner, which stands around every adapter.
+    #[serde(rename = "deliverables")]
+    _deliverables: Option<serde::de::IgnoredAny>,
 }
 
 /// The agent that is to be started.
@@ -57,7 +60,7 @@ impl Launch {
             given => Options::deserialize(given)
                 .map_err(|e| format!("the adapter options are not those of `acp`: {e}"))?,
         };
-        let Options { agent, command, args, env, mode, auth_method } = options;
+        let Options { agent, command, args, env, mode, auth_method, .. } = options;
         let by_name = match &agent {
             Some(name) => {
                 Some(named(name).ok_or_else(|| format!("there is no agent `{name}`; {}", known()))?)

@@ -9,13 +9,13 @@ use std::time::Duration;
 use nix::unistd::Pid;
 use pilothouse_wire::RawEvent;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
 use super::options::Launch;
-use super::secrets::Secrets;
 use super::tree;
 use crate::adapter::EventSink;
+use crate::process::{Group, Processes};
 
 /// Bytes of a piece of the log.
 const PIECE: usize = 16 * 1024;
@@ -26,17 +26,14 @@ const GATHER: Duration = Duration::from_millis(300);
 /// How long an agent may take to end by itself when its input ends.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Waits for the end of its input, which is the end of the sidecar, and ends the group of the process whose id it is given.
-const LEASH: &str = r#"while read -r _; do :; done; kill -KILL -- "-$0""#;
-
 /// A running agent. Dropping it kills it, with everything that it started.
 pub(super) struct Process {
-    child: Child,
+    group: Group,
+    /// The leader of its group.
     pid: Pid,
-    /// Ends the agent when the sidecar dies without a chance to.
-    leash: Option<Child>,
     log: JoinHandle<()>,
     last_words: Arc<Mutex<String>>,
+    ended: bool,
 }
 
 /// Its pipes.
@@ -48,40 +45,31 @@ pub(super) struct Pipes {
 }
 
 impl Process {
-    /// Starts an agent in `folder`. An error is a sentence for a person.
+    /// Starts an agent in `folder`, with these variables above the chosen ones. An error is a sentence for a person.
     pub(super) fn start(
         launch: &Launch,
-        environment: &BTreeMap<String, String>,
+        processes: &Processes,
+        variables: &BTreeMap<String, String>,
         folder: &Path,
         events: EventSink,
-        secrets: Secrets,
     ) -> Result<(Self, Pipes), String> {
         let cannot = |e: std::io::Error| format!("the agent `{}` cannot be started: {e}", launch.program);
-        let mut child = Command::new(&launch.program)
-            .args(&launch.arguments)
-            .current_dir(folder)
-            .env_clear()
-            .envs(environment)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(cannot)?;
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(pid), (Some(stdin), Some(stdout), Some(stderr))) = (pid, pipes) else {
+        let mut guarded = processes.command(&launch.program).map_err(cannot)?;
+        let command = guarded.command().args(&launch.arguments).current_dir(folder).envs(variables);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = guarded.spawn().map_err(cannot)?;
+        let pipes = (group.stdin(), group.stdout(), group.stderr());
+        let (Some(pid), (Some(stdin), Some(stdout), Some(stderr))) = (group.id(), pipes) else {
             return Err(format!("the agent `{}` ended at once", launch.program));
         };
         let last_words = Arc::new(Mutex::new(String::new()));
-        let log = tokio::spawn(log(stderr, events, secrets, Arc::clone(&last_words)));
-        Ok((Self { child, pid, leash: leash(pid), log, last_words }, Pipes { stdin, stdout }))
+        let log = tokio::spawn(log(stderr, events, Arc::clone(&last_words)));
+        Ok((Self { group, pid, log, last_words, ended: false }, Pipes { stdin, stdout }))
     }
 
     /// Stops it where it is, with everything that it started.
     pub(super) fn pause(&self) {
-        tree::stop(self.pid);
+        tree::stop_below(self.pid);
     }
 
     /// Lets it go on.
@@ -91,53 +79,51 @@ impl Process {
 
     /// Kills it, with everything that it started, and waits until it is gone.
     pub(super) async fn kill(&mut self) {
-        tree::destroy(self.pid);
-        let _ = self.child.wait().await;
+        if !self.ended {
+            tree::destroy(self.pid);
+            self.wait().await;
+        }
     }
 
     /// Its input has ended: it may end by itself, and is killed when it does not.
     pub(super) async fn end(mut self) {
         tree::go_on(self.pid);
-        let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
+        // Looked for while it still is their parent: what has a group of its own is left behind when it ends.
+        let below = tree::below(self.pid);
+        let _ = tokio::time::timeout(GRACE, self.wait()).await;
         self.kill().await;
+        tree::kill_left(&below);
         let _ = tokio::time::timeout(GRACE, &mut self.log).await;
     }
 
     /// How it ended, after its output did: a clause for a person, with its last words.
     pub(super) async fn obituary(&mut self) -> String {
-        let status = tokio::time::timeout(GRACE, self.child.wait()).await;
+        let status = tokio::time::timeout(GRACE, self.wait()).await.ok().flatten();
         let _ = tokio::time::timeout(GRACE, &mut self.log).await;
-        let how = match status {
-            Ok(Ok(status)) => status.to_string(),
-            _ => "it closed its output".to_owned(),
-        };
+        let how = status.unwrap_or_else(|| "it closed its output".to_owned());
         let words = self.last_words.lock().map(|words| words.clone()).unwrap_or_default();
         let words = words.lines().map(str::trim).rfind(|line| !line.is_empty()).map(super::json::one_line);
         words.map_or(how.clone(), |words| format!("{how}; its last words: {words}"))
+    }
+
+    async fn wait(&mut self) -> Option<String> {
+        let status = self.group.wait().await;
+        self.ended = true;
+        status.ok().map(|status| status.to_string())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(leash) = &mut self.leash {
-            let _ = leash.start_kill();
-        }
         // An id that was waited for may be somebody else's.
-        if self.child.id().is_some() {
+        if !self.ended {
             tree::destroy(self.pid);
         }
     }
 }
 
-/// Ends the group of a process when the sidecar dies without a chance to; kill it when the process has ended.
-pub(super) fn leash(pid: Pid) -> Option<Child> {
-    let mut leash = Command::new("/bin/sh");
-    leash.args(["-c", LEASH, &pid.to_string()]).env_clear().stdin(Stdio::piped()).stdout(Stdio::null());
-    leash.stderr(Stdio::null()).process_group(0).kill_on_drop(true).spawn().ok()
-}
-
-/// Tells what the agent writes on its standard error, gathered in pieces and without secrets.
-async fn log(mut stderr: ChildStderr, events: EventSink, secrets: Secrets, last_words: Arc<Mutex<String>>) {
+/// Tells what the agent writes on its standard error, gathered in pieces.
+async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<String>>) {
     let mut told = 0;
     let mut buffer = vec![0; PIECE];
     let mut piece: Vec<u8> = Vec::new();
@@ -172,7 +158,7 @@ async fn log(mut stderr: ChildStderr, events: EventSink, secrets: Secrets, last_
             piece.len()
         };
         let end = if end == 0 { piece.len() } else { end };
-        let content = secrets.hide(String::from_utf8_lossy(&piece[..end]).into_owned());
+        let content = String::from_utf8_lossy(&piece[..end]).into_owned();
         piece.drain(..end);
         if let Ok(mut words) = last_words.lock() {
             words.clone_from(&content);

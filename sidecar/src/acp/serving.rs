@@ -17,11 +17,14 @@ use super::elicitation::Form;
 use super::json::text;
 use super::permissions::{allowing, by_policy, question};
 use super::requests::{Waiting, refuse, respond, selected};
+use crate::process::in_process::AgentThread;
 
 /// The tool that shows a plan, by the name that the control plane knows it by (S0 8.3).
 const PLAN: &str = "ExitPlanMode";
 /// The tool that asks questions; its call itself is the question.
 const QUESTION: &str = "AskUserQuestion";
+/// How agents that name the server in a tool's name call the tools of the sidecar.
+const OWN_TOOLS: &str = "mcp__pilothouse__";
 
 impl Driver {
     /// Carries out a request of the agent, or asks its owner.
@@ -35,21 +38,27 @@ impl Driver {
             "session/request_permission" => return self.permission(parameters, responder).await,
             "elicitation/create" => return self.elicitation(&parameters, responder).await,
             "fs/read_text_file" => {
-                let folder = &self.folder;
-                answer(responder, parameters, |request: ReadTextFileRequest| {
+                let folder = self.folder.clone();
+                let read = move || {
+                    let request: ReadTextFileRequest =
+                        serde_json::from_value(parameters).map_err(|e| e.to_string())?;
                     let read = folder.read(&request.path, request.line, request.limit);
                     read.map(ReadTextFileResponse::new).map_err(|e| e.to_string())
-                });
+                };
+                with_files(self.files.clone(), responder, read).await;
             }
             "fs/write_text_file" => {
-                let (folder, idle) = (&self.folder, self.turn.is_none());
-                answer(responder, parameters, |request: WriteTextFileRequest| {
+                let (folder, idle) = (self.folder.clone(), self.turn.is_none());
+                let write = move || {
                     if idle {
                         return Err("no turn runs".to_owned());
                     }
+                    let request: WriteTextFileRequest =
+                        serde_json::from_value(parameters).map_err(|e| e.to_string())?;
                     folder.write(&request.path, &request.content).map_err(|e| e.to_string())?;
                     Ok(WriteTextFileResponse::new())
-                });
+                };
+                with_files(self.files.clone(), responder, write).await;
             }
             "terminal/create" => {
                 let (terminals, idle) = (&mut self.terminals, self.turn.is_none());
@@ -140,7 +149,11 @@ impl Driver {
         options: Vec<PermissionOption>,
         responder: Responder,
     ) -> Result<(), Break> {
-        if let Some(option) = by_policy(&self.config.allowed_tools, tool, kind_of(call), &options) {
+        // The tools of Pilothouse itself need nobody's leave.
+        let own = tool.starts_with(OWN_TOOLS).then(|| allowing(&options)).flatten();
+        if let Some(option) =
+            own.or_else(|| by_policy(&self.config.allowed_tools, tool, kind_of(call), &options))
+        {
             respond(responder, selected(Some(option)));
             return Ok(());
         }
@@ -203,5 +216,21 @@ fn send(responder: Responder, response: &impl Serialize) {
     match serde_json::to_value(response) {
         Ok(response) => respond(responder, response),
         Err(e) => refuse(responder, &e.to_string()),
+    }
+}
+
+/// Touches files with the rights of the agent's user, and answers with what comes of it.
+async fn with_files<T: Serialize + Send + 'static>(
+    files: Option<AgentThread>,
+    responder: Responder,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) {
+    let done = match files {
+        Some(files) => files.run(async move { work() }).await.unwrap_or_else(|e| Err(e.to_string())),
+        None => work(),
+    };
+    match done {
+        Ok(response) => send(responder, &response),
+        Err(why) => refuse(responder, &why),
     }
 }

@@ -69,9 +69,11 @@ pub(super) async fn open(
     agent: &Advertised,
     config: &AgentSessionConfig,
     folder: &str,
+    own_tools: Value,
     earlier: Option<&Conversation>,
 ) -> Result<Opened, String> {
-    let (servers, left_out) = mcp::servers(&config.custom_tools, agent);
+    let (mut servers, left_out) = mcp::servers(&config.custom_tools, agent);
+    servers.push(own_tools);
     let mut notices = Vec::new();
     if !left_out.is_empty() {
         let summary = format!("the agent cannot reach these MCP servers: {}", left_out.join(", "));

@@ -11,12 +11,11 @@ use agent_client_protocol::v1::schema::{CreateTerminalRequest, TerminalExitStatu
 use nix::unistd::Pid;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
 use super::files::Folder;
-use super::process::leash;
 use super::tree;
+use crate::process::{Group, Processes};
 
 /// Bytes of output that are kept when the agent does not say how many, and the most that it may say.
 const KEPT: usize = 1024 * 1024;
@@ -31,7 +30,7 @@ type Exit = watch::Receiver<Option<TerminalExitStatus>>;
 /// The terminals of one agent.
 pub(super) struct Terminals {
     folder: Folder,
-    environment: BTreeMap<String, String>,
+    processes: Processes,
     open: BTreeMap<String, Terminal>,
     /// What released ones printed: the calls that show them end later.
     released: BTreeMap<String, String>,
@@ -84,9 +83,9 @@ impl Output {
 }
 
 impl Terminals {
-    /// Terminals in `folder` whose commands get `environment`.
-    pub(super) fn new(folder: Folder, environment: BTreeMap<String, String>) -> Self {
-        Self { folder, environment, open: BTreeMap::new(), released: BTreeMap::new(), made: 0 }
+    /// Terminals in `folder`.
+    pub(super) fn new(folder: Folder, processes: Processes) -> Self {
+        Self { folder, processes, open: BTreeMap::new(), released: BTreeMap::new(), made: 0 }
     }
 
     /// Runs a command. Answers the terminal's id, or a sentence why not.
@@ -102,11 +101,10 @@ impl Terminals {
             request.output_byte_limit.map_or(KEPT, |limit| usize::try_from(limit).unwrap_or(KEPT).min(KEPT));
         let output = Arc::new(Mutex::new(Output { kept: VecDeque::new(), most, truncated: false }));
         let cannot = |e: std::io::Error| format!("`{}` cannot be run: {e}", request.command);
-        let (child, pipe) = self.spawn(request, folder).map_err(cannot)?;
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-        let pid = pid.ok_or_else(|| format!("`{}` ended at once", request.command))?;
+        let (group, pipe) = self.spawn(request, folder).map_err(cannot)?;
+        let pid = group.id().ok_or_else(|| format!("`{}` ended at once", request.command))?;
         let (ended, exit) = watch::channel(None);
-        let task = tokio::spawn(attend(child, pid, pipe, Arc::clone(&output), ended));
+        let task = tokio::spawn(attend(group, pipe, Arc::clone(&output), ended));
         self.made += 1;
         let id = format!("terminal-{}", self.made);
         self.open.insert(id.clone(), Terminal { pid, output, exit, task });
@@ -117,27 +115,23 @@ impl Terminals {
         &self,
         request: &CreateTerminalRequest,
         folder: PathBuf,
-    ) -> std::io::Result<(Child, pipe::Receiver)> {
+    ) -> std::io::Result<(Group, pipe::Receiver)> {
         let (reader, writer) = std::io::pipe()?;
         // Some agents give a whole line for a shell as the command.
         let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
-        let mut command = Command::new(if line { "/bin/sh" } else { &request.command });
+        let mut guarded = self.processes.command(if line { "/bin/sh" } else { &request.command })?;
+        let command = guarded.command();
         if line {
             command.arg("-c").arg(&request.command);
         }
-        let child = command
+        command
             .args(&request.args)
             .current_dir(folder)
-            .env_clear()
-            .envs(&self.environment)
             .envs(request.env.iter().map(|variable| (&variable.name, &variable.value)))
             .stdin(Stdio::null())
             .stdout(writer.try_clone()?)
-            .stderr(writer)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        Ok((child, pipe::Receiver::from_owned_fd(reader.into())?))
+            .stderr(writer);
+        Ok((guarded.spawn()?, pipe::Receiver::from_owned_fd(reader.into())?))
     }
 
     /// What a terminal printed so far, and how it ended when it has.
@@ -194,7 +188,7 @@ impl Terminals {
 
     /// Stops every command that runs where it is.
     pub(super) fn pause(&self) {
-        self.running().for_each(|terminal| tree::stop(terminal.pid));
+        self.running().for_each(|terminal| tree::stop_below(terminal.pid));
     }
 
     /// Lets them go on.
@@ -213,24 +207,24 @@ impl Terminals {
 
 /// Reads what a command prints until it has ended.
 async fn attend(
-    mut child: Child,
-    pid: Pid,
+    mut group: Group,
     mut pipe: pipe::Receiver,
     output: Arc<Mutex<Output>>,
     ended: watch::Sender<Option<TerminalExitStatus>>,
 ) {
-    let _leash = leash(pid);
     let status = {
         let reading = read(&mut pipe, &output);
         tokio::pin!(reading);
         let mut open = true;
         loop {
             tokio::select! {
-                status = child.wait() => break status,
+                status = group.wait() => break status,
                 () = &mut reading, if open => open = false,
             }
         }
     };
+    // What it left behind in its group ends with it.
+    drop(group);
     let _ = tokio::time::timeout(LAST_WORDS, read(&mut pipe, &output)).await;
     ended.send_replace(Some(status.map_or_else(|_| TerminalExitStatus::new(), how)));
 }
@@ -258,8 +252,7 @@ mod tests {
     use super::*;
 
     fn terminals(dir: &Path) -> Terminals {
-        let path = std::env::var("PATH").unwrap_or_default();
-        Terminals::new(Folder::open(dir).unwrap(), [("PATH".to_owned(), path)].into())
+        Terminals::new(Folder::open(dir).unwrap(), Processes::unguarded())
     }
 
     fn request(command: &str) -> CreateTerminalRequest {
@@ -276,7 +269,7 @@ mod tests {
     async fn a_command_runs_in_the_folder_with_no_variable_that_was_not_chosen() {
         let dir = tempfile::tempdir().unwrap();
         let mut terminals = terminals(dir.path());
-        let id = terminals.create(&request("pwd; env | grep -c CARGO; echo err >&2; exit 3")).unwrap();
+        let id = terminals.create(&request("pwd; env | grep -c CARGO_PKG; echo err >&2; exit 3")).unwrap();
         let output = ended(&terminals, &id).await;
         assert_eq!(output.output, format!("{}\n0\nerr\n", dir.path().canonicalize().unwrap().display()));
         assert_eq!(output.exit_status.unwrap().exit_code, Some(3));

@@ -5,10 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+/// Stops everything below a process. The process itself goes on: it is the guard that ends the others when the sidecar dies.
+pub(super) fn stop_below(guard: Pid) {
+    stop_but(guard, BTreeSet::from([guard.as_raw()]));
+}
+
 /// Stops a process and all its descendants. What is started while they are looked for is found in the next round; a
 /// process that is stopped starts nothing.
 pub(super) fn stop(root: Pid) {
-    let mut stopped = BTreeSet::new();
+    stop_but(root, BTreeSet::new());
+}
+
+fn stop_but(root: Pid, mut stopped: BTreeSet<i32>) {
     loop {
         let found: Vec<i32> =
             with_descendants(root).into_iter().filter(|pid| !stopped.contains(pid)).collect();
@@ -37,6 +45,30 @@ pub(super) fn destroy(root: Pid) {
     for pid in all {
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
+}
+
+/// A process below another, by its id and the time at which it began: an id alone may be somebody else's later.
+pub(super) type Known = (i32, String);
+
+/// Everything below a process.
+pub(super) fn below(root: Pid) -> Vec<Known> {
+    let all = with_descendants(root).into_iter().skip(1);
+    all.filter_map(|pid| Some((pid, began(pid)?))).collect()
+}
+
+/// Kills those that are still there.
+pub(super) fn kill_left(known: &[Known]) {
+    for (pid, time) in known {
+        if began(*pid).as_ref() == Some(time) {
+            let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+        }
+    }
+}
+
+/// When a process began, in the words of the system.
+fn began(pid: i32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
 /// The process and its descendants, parents before children.

@@ -38,10 +38,10 @@ impl Driver {
         self.abort().await?;
         if let Some(turn) = self.turn.take() {
             self.refuse_given(&turn).await?;
-            // They were to follow this turn; nothing follows an interrupt by itself (ruling 29).
-            for (_, reply) in std::mem::take(&mut self.held) {
-                reply.refuse(Refusal::turn_over(&turn)).await?;
-            }
+        }
+        // Nothing follows an interrupt by itself (ruling 29).
+        for (_, reply) in std::mem::take(&mut self.held) {
+            reply.refuse(Refusal { code: "turn-over", message: "the agent was interrupted".into() }).await?;
         }
         for pausing in std::mem::take(&mut self.pausing) {
             pausing.done().await?;
@@ -71,18 +71,24 @@ impl Driver {
         if self.work.is_some() || !self.compacting.is_empty() {
             return Ok(reply.refuse(Refusal::invalid("the agent is working")).await?);
         }
-        let before = self.config.model_id.clone();
-        let summary = format!("now with the model {}", config.model_id);
-        let chosen = config.model_id.clone();
+        let chosen = match self.setup.model(&config.model_id) {
+            Ok(model) => model,
+            // It goes on with what it has.
+            Err(error) => return Ok(reply.refuse(Refusal::invalid(error.to_string())).await?),
+        };
+        let changes = config.model_id != self.config.model_id;
+        let summary = format!("now with the model {chosen}");
         self.reopen(config).await?;
-        if chosen != before {
+        if changes {
             // The conversation keeps the model that it was last set to, unless it is this that changed.
             self.session()?.set_model(&chosen).map_err(|e| AdapterError::Configuration(e.to_string()))?;
         }
         self.drain().await?;
         let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
         let settings = self.setup.settings(self.session()?);
-        self.events.emit_all(vec![notice, settings]).await?;
+        let mut events = vec![notice, settings];
+        events.extend(self.setup.notices());
+        self.events.emit_all(events).await?;
         Ok(reply.done().await?)
     }
 

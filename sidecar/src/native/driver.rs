@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
+use pilothouse_agent::bash::UserCommand;
 use pilothouse_agent::event::{AgentOutcome, SessionEvent};
 use pilothouse_agent::governor::CallPurpose;
 use pilothouse_agent::message::AgentMessage;
 use pilothouse_agent::session::{AgentSession, CompactionResult, PromptOptions, Prompted, SessionError};
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::SessionOutcome;
+use pilothouse_domain::value::{MessageSource, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use pilothouse_wire::event::{AssistantContent, SessionEnd};
@@ -72,6 +73,8 @@ pub(super) struct Driver {
     /// What the agent asked and has no answer to: it is held.
     pub asked: Option<Ask>,
     pub work: Option<Work>,
+    /// Whether that is a command of its owner's.
+    executing: bool,
     /// Summaries that were asked for, with who asked.
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
     pub turn: Option<TurnId>,
@@ -98,14 +101,17 @@ pub(super) struct MessageGiven {
 
 impl Driver {
     /// Opens the conversation; and what opens the first turn.
-    pub(super) fn open(context: AgentContext, begin: Begin) -> Result<(Self, Option<String>), AdapterError> {
+    pub(super) async fn open(
+        context: AgentContext,
+        begin: Begin,
+    ) -> Result<(Self, Option<String>), AdapterError> {
         let (gate, asks) = Gate::new();
         let setup = Setup::new(&context, gate)?;
         let failed = |e: io::Error| AdapterError::Agent(format!("its memory cannot be kept: {e}"));
         let mut memory = Memory::open(Path::new(&context.launch.session_home)).map_err(failed)?;
         let Begin { config, resume_conversation, prompt, allowance_usd } = begin;
         let conversation = memory.conversation().filter(|_| resume_conversation).map(Path::to_owned);
-        let (session, told) = setup.open(&config, &memory, conversation)?;
+        let (session, told) = setup.open(&config, &memory, conversation).await?;
         let state = session.state();
         memory.set_conversation(&state.file).map_err(failed)?;
         let allowance = Allowance::new(allowance_usd.as_deref(), state.meters.total().cost_usd)
@@ -124,6 +130,7 @@ impl Driver {
             asks,
             asked: None,
             work: None,
+            executing: false,
             compacting: JoinSet::new(),
             turn: None,
             paused: false,
@@ -160,7 +167,9 @@ impl Driver {
     }
 
     async fn begin(&mut self, opening: Option<String>) -> Result<(), Break> {
-        self.events.emit(self.setup.settings(self.session()?)).await?;
+        let mut events = vec![self.setup.settings(self.session()?)];
+        events.extend(self.setup.notices());
+        self.events.emit_all(events).await?;
         match opening {
             Some(text) => self.begin_turn(text, None).await,
             None => Ok(()),
@@ -208,12 +217,11 @@ impl Driver {
         match &event {
             SessionEvent::Injected { tag, .. } => return self.injected(tag).await,
             SessionEvent::ToolExecutionUpdate { tool_call_id, chunk } => {
-                if self.stream_output {
-                    self.logs.push(tool_call_id, chunk);
-                    if self.log_due.is_none() && self.logs.waits() {
-                        self.log_due = Some(Instant::now() + logs::EVERY);
-                    }
-                }
+                self.log(tool_call_id, chunk);
+                return Ok(());
+            }
+            SessionEvent::BashUpdate { chunk } => {
+                self.log("", chunk);
                 return Ok(());
             }
             SessionEvent::Usage { provider, model, context_tokens, context_window, .. } => {
@@ -230,11 +238,12 @@ impl Driver {
         if let SessionEvent::MessageEnd { message, .. } = &event {
             match message {
                 AgentMessage::ToolResult(result) => events.extend(self.logs.end(&result.tool_call_id)),
+                AgentMessage::BashExecution(_) => events.extend(self.logs.end("")),
                 AgentMessage::Assistant(message) => {
                     let document = handoff::document(&message.text());
                     events.extend(document.map(RawEvent::HandoffDocument));
                 }
-                _ => {}
+                AgentMessage::User(_) => {}
             }
         }
         // The document after the message that it stands in.
@@ -243,6 +252,15 @@ impl Driver {
             events.iter().position(|e| matches!(e, RawEvent::HandoffDocument(_))).unwrap_or(events.len());
         events.splice(at..at, told);
         Ok(self.events.emit_all(events).await?)
+    }
+
+    fn log(&mut self, call: &str, chunk: &str) {
+        if self.stream_output {
+            self.logs.push(call, chunk);
+            if self.log_due.is_none() && self.logs.waits() {
+                self.log_due = Some(Instant::now() + logs::EVERY);
+            }
+        }
     }
 
     async fn used(&mut self, model: &str, window: Window) -> Result<(), Break> {
@@ -331,6 +349,7 @@ impl Driver {
         let turn_id = self.memory.begin_turn(after)?;
         let mut options = PromptOptions::default();
         let message_id = message.as_ref().map(|(message, _)| message.id);
+        let source = message.as_ref().map(|(message, _)| message.source);
         if let Some((message, mut reply)) = message {
             reply.injecting().await?;
             options.tag = Some(message.id.to_string());
@@ -338,7 +357,24 @@ impl Driver {
         }
         self.events.emit(RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id }).await?;
         self.turn = Some(turn_id);
-        self.prompt(text, options)
+        let of_owner = source == Some(MessageSource::User);
+        if of_owner && UserCommand::parse(&text).is_some() {
+            self.execute(text)
+        } else {
+            self.prompt(text, options)
+        }
+    }
+
+    /// Runs a command of the owner's, `!command` or `!!command` (ruling 41).
+    fn execute(&mut self, text: String) -> Result<(), Break> {
+        let session = self.session()?.clone();
+        let work = async move {
+            let ran = session.execute_bash(&text).await;
+            ran.map(|_| Prompted::Command(String::new()))
+        };
+        self.executing = true;
+        self.work = Some(AbortOnDropHandle::new(tokio::spawn(work)));
+        Ok(())
     }
 
     /// Lets the agent work on a text.
@@ -364,15 +400,23 @@ impl Driver {
         self.work = None;
         self.asked = None;
         self.drain().await?;
+        if std::mem::take(&mut self.executing) {
+            // It is in the conversation, as a command.
+            for given in std::mem::take(&mut self.giving) {
+                given.reply.injected().await?;
+            }
+        }
         let due = self.logs.due();
         self.events.emit_all(due).await?;
         let ended = ended.map_err(|_| AdapterError::Agent("its loop panicked".into()))?;
         match ended {
             Ok(Prompted::Ended(outcome)) => self.outcome(outcome).await?,
             Ok(Prompted::Command(said)) => {
-                let content = AssistantContent::Text { text: said.into() };
-                let said = RawEvent::AssistantMessage { content, turn_id: self.turn.clone() };
-                self.events.emit(said).await?;
+                if !said.is_empty() {
+                    let content = AssistantContent::Text { text: said.into() };
+                    let said = RawEvent::AssistantMessage { content, turn_id: self.turn.clone() };
+                    self.events.emit(said).await?;
+                }
                 self.complete(SessionOutcome::Completed).await?;
             }
             // Its work is another's, which goes on.
@@ -436,6 +480,9 @@ impl Driver {
         let session = self.session()?.clone();
         session.abort().await;
         if let Some(work) = self.work.take() {
+            if std::mem::take(&mut self.executing) {
+                work.abort();
+            }
             let _ = work.await;
         }
         self.drain().await?;
@@ -456,7 +503,7 @@ impl Driver {
         let file = old.state().file;
         old.close().await;
         drop(old);
-        let (session, told) = self.setup.open(&config, &self.memory, Some(file))?;
+        let (session, told) = self.setup.open(&config, &self.memory, Some(file)).await?;
         (self.session, self.told) = (Some(session), told);
         self.config = config;
         Ok(())

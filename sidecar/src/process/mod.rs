@@ -100,6 +100,15 @@ impl Processes {
     }
 }
 
+/// Keeps an agent that runs under the sidecar's own user from reading this process's memory and environment, which hold the
+/// run's token and the keys of models. Root reads them all the same.
+pub fn shut_off() {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "this process can be read by others of its user");
+    }
+}
+
 /// A command that is about to be started.
 #[derive(Debug)]
 pub struct Guarded {

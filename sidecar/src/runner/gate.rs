@@ -10,7 +10,7 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender};
 use tokio::sync::watch;
-use tracing::{debug, warn};
+use tracing::{Level, debug, enabled, warn};
 use uuid::Uuid;
 
 use super::course::{Course, Ended};
@@ -224,8 +224,11 @@ impl Gate for RunnerGate {
                 return self.ended(turn_id, output, outcome).await;
             }
             RawEvent::AssistantMessage { content, turn_id } => {
-                if let AssistantContent::Thinking { text } = &content {
-                    debug!(thinking = cut(&text.text(), MOST_THOUGHT), "the agent thinks");
+                if let AssistantContent::Thinking { text } = &content
+                    && enabled!(Level::DEBUG)
+                {
+                    let thought = self.events.redacted(&text.text());
+                    debug!(thinking = cut(&thought, MOST_THOUGHT), "the agent thinks");
                 }
                 let turn_id = turn_id.map(|id| self.course().told_as(id));
                 RawEvent::AssistantMessage { content, turn_id }

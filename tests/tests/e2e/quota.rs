@@ -31,7 +31,7 @@ fn soon(seconds: u64) -> Timestamp {
 /// The session pauses, says why and until when, and goes on by itself in the same turn.
 #[tokio::test]
 async fn a_session_goes_on_when_its_quota_is_reset() {
-    let server = Server::start(15).await;
+    let server = Server::start(20).await;
     let reset_at = soon(4);
     let session = started(&server, &used_up(Some(reset_at))).await;
     let view = session.until_status("Paused").await;
@@ -54,7 +54,7 @@ async fn a_session_goes_on_when_its_quota_is_reset() {
 /// The sidecar sleeps meanwhile; the clock wakes it.
 #[tokio::test]
 async fn a_session_that_sleeps_is_woken_by_the_reset() {
-    let server = Server::start(15).await;
+    let server = Server::start(20).await;
     let mut body = work(&server, &used_up(Some(soon(8))));
     body["pausedTimeoutSeconds"] = json!(1);
     let session = Session::start(&server.api(), body).await;

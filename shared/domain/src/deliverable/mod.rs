@@ -14,10 +14,11 @@ pub mod result;
 pub mod status;
 pub mod transition;
 
+pub use crate::value::DeliverableCounts;
 pub use day::Day;
 pub use input::{CreateDeliverableInput, DeliverableInput, InvalidDeliverable, SetDeliverableStatusInput};
 pub use result::{OperationError, OperationResult};
-pub use status::{DeliverableCounts, DeliverableStatus, InvalidStatus, SetStatusError};
+pub use status::{DeliverableStatus, InvalidStatus, SetStatusError};
 pub use transition::InvalidTransition;
 
 use schemars::JsonSchema;

@@ -7,7 +7,7 @@ use super::{
     CreateDeliverableInput, Day, Deliverable, DeliverableInput, InvalidDeliverable, InvalidTransition,
 };
 use crate::text::cut;
-use crate::value::DeliverableState;
+use crate::value::{DeliverableCounts, DeliverableState};
 
 /// All deliverables of a working directory. Read from a file, it keeps the same rules as made by its methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,31 +86,6 @@ pub enum SetStatusError {
     },
 }
 
-/// How many deliverables stand where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DeliverableCounts {
-    /// Not begun, or reset.
-    pub pending: usize,
-    /// All criteria verified.
-    pub passed: usize,
-    /// Prevented from outside.
-    pub blocked: usize,
-}
-
-impl DeliverableCounts {
-    /// All of them.
-    pub const fn total(&self) -> usize {
-        self.pending + self.passed + self.blocked
-    }
-}
-
-impl std::fmt::Display for DeliverableCounts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { pending, passed, blocked } = self;
-        write!(f, "{passed} passed, {blocked} blocked, {pending} pending")
-    }
-}
-
 impl DeliverableStatus {
     /// None yet.
     pub const fn empty(today: Day) -> Self {
@@ -167,12 +142,7 @@ impl DeliverableStatus {
 
     /// How many stand where.
     pub fn counts(&self) -> DeliverableCounts {
-        let count = |state| self.deliverables.iter().filter(|one| one.status == state).count();
-        DeliverableCounts {
-            pending: count(DeliverableState::Pending),
-            passed: count(DeliverableState::Passed),
-            blocked: count(DeliverableState::Blocked),
-        }
+        DeliverableCounts::of(self.deliverables.iter().map(|one| one.status))
     }
 
     /// Those that are not settled, in order.

@@ -78,7 +78,8 @@ pub enum Adjustment {
         /// The turn that is left out.
         before_turn_id: TurnId,
     },
-    /// Another cap: the most dollars that this run may spend from its beginning on, as a decimal string (ruling 32).
+    /// Another cap: the most dollars that this run may spend from its beginning on, as a decimal string (ruling 32). An agent
+    /// that holds before a call looks again, and tells `budget_exceeded` once more if that is still not enough.
     SetAllowance {
         /// None: no cap.
         allowance_usd: Option<String>,

@@ -61,6 +61,13 @@ impl DeliverableCounts {
     }
 }
 
+impl std::fmt::Display for DeliverableCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { pending, passed, blocked } = self;
+        write!(f, "{passed} passed, {blocked} blocked, {pending} pending")
+    }
+}
+
 /// Where a deliverable stands (S4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

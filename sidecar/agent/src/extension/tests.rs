@@ -16,7 +16,7 @@ use crate::workspace::Environment;
 /// Says what it is asked into a file, and answers by what `ANSWERS` maps a hook to. It stands for a program that somebody
 /// writes against the protocol.
 const PROGRAM: &str = r#"
-import json, os, sys
+import json, os, subprocess, sys
 answers = json.loads(os.environ.get("ANSWERS", "{}"))
 log = open("log", "a", buffering=1)
 for line in sys.stdin:
@@ -27,7 +27,9 @@ for line in sys.stdin:
         print(os.environ["HELLO"], flush=True)
     elif message["type"] == "request":
         answer = answers.get(message["hook"], {})
-        if answer == "die": os._exit(1)
+        if answer == "die":
+            subprocess.Popen(["sleep", "600"])  # it holds the pipe
+            os._exit(1)
         if answer == "garbage": print("no JSON", flush=True)
         if answer in ("nothing", "garbage"): continue
         if message["hook"] == "tool": say(type="progress", id=message["id"], text="half")

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::guard;
 use crate::workspace::Environment;
@@ -136,6 +137,14 @@ impl Group {
     /// What it complains about, when that was asked for.
     pub fn take_stderr(&mut self) -> Option<tokio::process::ChildStderr> {
         self.child.stderr.take()
+    }
+
+    /// Ends what the program started when the program itself ends (it may hold its output open), and all of it when the
+    /// handle is dropped.
+    pub(crate) fn end_with_program(mut self) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            _ = self.child.wait().await;
+        }))
     }
 
     /// Asks all of it to end.

@@ -60,3 +60,12 @@ impl ToolOutput {
 
 /// A tool that is shared.
 pub type SharedTool = Arc<dyn Tool>;
+
+/// Whether models take it as the name of a tool.
+pub(crate) fn is_tool_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=MAX_TOOL_NAME).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// The longest name of a tool that models take.
+pub(crate) const MAX_TOOL_NAME: usize = 64;

@@ -264,6 +264,9 @@ fn programs_know_a_chosen_list_and_no_keys() {
         .with("pilothouse_key", "s");
     let names: Vec<_> = environment.vars().map(|(name, _)| name.to_str().unwrap()).collect();
     assert_eq!(names, ["CARGO_HOME", "GIVEN", "LC_ALL", "PATH"]);
+    let of_its_own = Environment::default().with_own("ITS_API_KEY", "its").with_own("PILOTHOUSE_KEY", "s");
+    assert_eq!(of_its_own.vars().collect::<Vec<_>>(), [("ITS_API_KEY".as_ref(), "its".as_ref())]);
+    assert!(!format!("{of_its_own:?}").contains("its\""), "values are not told");
 }
 
 proptest! {

@@ -19,7 +19,7 @@ async fn refused(options: Value) -> String {
 async fn an_agent_that_cannot_be_driven_is_refused_with_one_sentence() {
     for (options, says) in [
         (json!({}), "PILOTHOUSE_ACP_CLAUDE"),
-        (json!({"command": "/nowhere/agent"}), "cannot be started"),
+        (json!({"command": "/nowhere/agent"}), "cannot be run"),
         (json!({"command": "/bin/sh", "args": ["-c", "echo broken >&2; exit 7"]}), "broken"),
         (fake("v9"), "version 9"),
         (fake("auth"), "demands authentication"),

@@ -56,6 +56,12 @@ fn init() -> Value {
     json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "9.9.9" })
 }
 
+/// The model has the message (`--replay-user-messages`).
+fn replay() -> Value {
+    json!({ "type": "user", "isReplay": true, "uuid": "{uuid}", "session_id": "s", "parent_tool_use_id": null,
+        "message": { "role": "user", "content": "" } })
+}
+
 fn says(text: &str) -> Value {
     json!({ "type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": { "id": text, "model": "m",
         "content": [{ "type": "text", "text": text }], "usage": { "input_tokens": 10, "output_tokens": 1 } } })
@@ -92,7 +98,8 @@ async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
         "rate_limit_info": { "status": "rejected", "resetsAt": 1_795_360_000, "rateLimitType": "five_hour" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
-    let steps = json!([[init(), says("one"), rejected, failed], [says("two"), success()]]);
+    let steps =
+        json!([[init(), replay(), says("one"), rejected, failed], [replay(), says("two"), success()]]);
     let fake = playing(steps).await;
     fake.gateway.sees("quota_exceeded").await;
     let pause = fake.gateway.send(Command::Pause {});
@@ -113,8 +120,11 @@ async fn a_used_up_plan_can_be_interrupted_too() {
         json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
-    let fake =
-        playing(json!([[init(), says("one"), rejected, failed], [init(), says("two"), success()]])).await;
+    let fake = playing(json!([
+        [init(), replay(), says("one"), rejected, failed],
+        [init(), replay(), says("two"), success()]
+    ]))
+    .await;
     fake.gateway.sees("quota_exceeded").await;
     let interrupt = fake.gateway.send(Command::Interrupt {});
     fake.gateway.acknowledged(interrupt, "done").await;
@@ -127,7 +137,7 @@ async fn the_receipts_of_a_newer_version_tell_when_the_model_has_a_message() {
     let lifecycle =
         |state: &str| json!({ "type": "command_lifecycle", "command_uuid": "{uuid}", "state": state });
     let steps = json!([
-        [init(), says("one"), success()],
+        [init(), replay(), says("one"), success()],
         [lifecycle("queued"), init(), lifecycle("started"), says("two"), success(), lifecycle("completed")],
     ]);
     let fake = playing(steps).await;
@@ -145,7 +155,8 @@ async fn the_receipts_of_a_newer_version_tell_when_the_model_has_a_message() {
 
 #[tokio::test]
 async fn words_that_are_not_of_the_protocol_are_log_and_unknown_lines_are_noticed() {
-    let steps = json!([["Warning: something", { "type": "surprise" }, init(), says("one"), success()]]);
+    let steps =
+        json!([["Warning: something", { "type": "surprise" }, init(), replay(), says("one"), success()]]);
     let fake = playing(steps).await;
     fake.gateway.sees("turn_completed").await;
     let story = fake.gateway.story();

@@ -3,6 +3,7 @@
 //! The binary is the one that `PILOTHOUSE_CLAUDE` names, or the one that `tests/agents` installs. Without it each test says
 //! that it is left out.
 
+mod deliverables;
 mod fake;
 mod limits;
 mod requests;

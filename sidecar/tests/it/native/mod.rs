@@ -4,6 +4,7 @@ mod context;
 mod money;
 mod requests;
 mod resume;
+mod safety;
 mod settings;
 mod stopping;
 mod turns;

@@ -35,7 +35,7 @@ async fn model_and_thinking_change_from_the_next_call_on_and_are_told() {
 
     let cycle = agent.gateway.send(adjust(Adjustment::CycleModel { direction: CycleDirection::Forward }));
     agent.gateway.acknowledged(cycle, "done").await;
-    let wrong = agent.gateway.send(adjust(Adjustment::SetModel { model_id: "nobody/knows-it".into() }));
+    let wrong = agent.gateway.send(adjust(Adjustment::SetModel { model_id: "openai/gpt-5".into() }));
     agent.gateway.acknowledged(wrong, "invalid").await;
 }
 

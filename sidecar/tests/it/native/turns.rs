@@ -5,7 +5,7 @@ use pilothouse_model_server::{Failure, Step};
 use pilothouse_wire::Command;
 use serde_json::json;
 
-use super::{Agent, KEY, bash, begun, let_go, waiting};
+use super::{Agent, bash, begun, let_go, waiting};
 use crate::delivery::assert_complete;
 use crate::sidecar::message;
 
@@ -157,25 +157,41 @@ async fn a_failed_call_is_told_and_tried_again_and_one_that_fails_for_good_ends_
 }
 
 #[tokio::test]
-async fn no_tool_sees_the_models_key_and_none_of_it_is_told() {
-    let agent = Agent::says([
-        bash("env; cat /proc/$PPID/environ | tr '\\0' '\\n'; true"),
-        Step::text(format!("The key is {KEY}.")),
-    ])
-    .await;
-    agent.gateway.sees("turn_completed").await;
-    let last = agent.last_request().to_string();
-    assert!(!last.contains("ANTHROPIC_API_KEY=sk-ant"), "a tool sees the key: {last}");
-    let told = agent.gateway.delivered();
-    assert!(told.iter().any(|e| e.sealed.contains("The key is [secret].")));
-    assert!(told.iter().all(|e| !e.sealed.contains(KEY)));
+async fn an_agent_without_a_model_says_so_and_does_not_begin() {
+    let agent = Agent::idle(pilothouse_model_server::Script::default()).await;
+    agent.begin(|begin| begin.config.model_id = "openai/gpt-5".into());
+    let refused = agent.gateway.sees("command_refused invalid").await;
+    let refused = &agent.gateway.delivered()[refused].body;
+    assert!(refused["message"].as_str().unwrap().contains("openai/gpt-5"), "{refused}");
 }
 
 #[tokio::test]
-async fn an_agent_without_a_model_says_so_and_does_not_begin() {
-    let agent = Agent::idle(pilothouse_model_server::Script::default()).await;
-    agent.begin(|begin| begin.config.model_id = "nobody/knows-it".into());
-    let refused = agent.gateway.sees("command_refused invalid").await;
-    let refused = &agent.gateway.delivered()[refused].body;
-    assert!(refused["message"].as_str().unwrap().contains("nobody/knows-it"), "{refused}");
+async fn a_command_of_the_owner_runs_in_a_turn_of_its_own_and_the_model_sees_it_unless_it_is_kept_out() {
+    let agent = Agent::says([Step::text("One."), Step::text("Two.")]).await;
+    agent.gateway.sees("turn_completed").await;
+    for (nth, command) in [(2, "!echo seen-$((40 + 2))"), (3, "!!echo unseen-$((40 + 3))")] {
+        let id = agent.gateway.send(message(command, MessagePriority::Queued));
+        agent.gateway.acknowledged(id, "injected").await;
+        agent.gateway.sees_nth("turn_completed", nth).await;
+    }
+    let story = agent.story();
+    assert!(story.contains(&"result ok: seen-42".to_owned()), "{story:#?}");
+    assert!(story.contains(&"result ok: unseen-43".to_owned()), "{story:#?}");
+    assert_eq!(agent.requests().len(), 1, "the model is not asked about it");
+    agent.gateway.send(message("what did it say?", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 4).await;
+    let last = agent.last_request()["messages"].to_string();
+    assert!(last.contains("seen-42") && !last.contains("unseen-43"), "{last}");
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_command_of_the_owner() {
+    let agent = Agent::says([Step::text("One.")]).await;
+    agent.gateway.sees("turn_completed").await;
+    let first = waiting(&agent.work(), "first");
+    agent.gateway.send(message(&format!("!{first}; touch after"), MessagePriority::Queued));
+    begun(&agent, "first").await;
+    let interrupt = agent.gateway.send(pilothouse_wire::Command::Interrupt {});
+    agent.gateway.acknowledged(interrupt, "done").await;
+    assert!(!agent.work().join("after").exists());
 }

@@ -12,10 +12,11 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::ChildStdin;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Notify;
 use super::protocol::{FromProgram, Hello, PROTOCOL, Request, ToProgram};
-use crate::process::{Group, Program};
+use crate::process::{Group, Program, log_complaints};
 
 /// The longest line that a program may write.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
@@ -53,7 +54,7 @@ struct Alive {
     lines: mpsc::Sender<String>,
     waiting: HashMap<u64, Waiting>,
     /// Dropped, it ends with all that it started.
-    _group: Group,
+    _program: AbortOnDropHandle<()>,
 }
 
 struct Waiting {
@@ -77,12 +78,16 @@ impl Connection {
             name: name.to_owned(),
             notify,
             slow: AtomicU32::new(0),
-            alive: Mutex::new(Some(Alive { lines, waiting: HashMap::new(), _group: group })),
+            alive: Mutex::new(Some(Alive {
+                lines,
+                waiting: HashMap::new(),
+                _program: group.end_with_program(),
+            })),
         });
         tokio::spawn(write(input, waiting_lines));
         tokio::spawn(read(shared.clone(), output, hello));
         if let Some(complaints) = complaints {
-            tokio::spawn(log(name.to_owned(), complaints));
+            tokio::spawn(log_complaints(name.to_owned(), complaints));
         }
         Ok((Self { shared, next: AtomicU64::new(1) }, said))
     }
@@ -262,19 +267,4 @@ async fn read(shared: Arc<Shared>, output: impl AsyncRead + Unpin, hello: onesho
         }
     };
     shared.gone(&why);
-}
-
-/// What a program complains about goes to the log, not to the conversation.
-async fn log(name: String, complaints: impl AsyncRead + Unpin) {
-    let mut complaints = BufReader::new(complaints);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut complaints).take(64 * 1024).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                tracing::debug!(extension = name, "{}", String::from_utf8_lossy(line.trim_ascii_end()));
-            }
-        }
-    }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::UserContent;
+use crate::tool::is_tool_name;
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -172,12 +173,6 @@ impl Hello {
         });
         unusable
     }
-}
-
-/// Whether models take it as the name of a tool.
-pub(crate) fn is_tool_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,4 +1,6 @@
-//! The session runner in the real program, around the script adapter.
+//! The session runner in the real program: around the script adapter here, around real agents beside it.
+
+mod native;
 
 use serde_json::{Value, json};
 

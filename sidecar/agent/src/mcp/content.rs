@@ -1,0 +1,54 @@
+//! Results of servers, as the agent has them.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+use crate::message::UserContent;
+use crate::tool::ToolOutput;
+use crate::tool::text::{MAX_BYTES, head};
+
+/// What a model gets to see of a result.
+pub(super) fn output(result: CallToolResult) -> ToolOutput {
+    let mut content: Vec<UserContent> = result.content.into_iter().map(block).collect();
+    if content.is_empty() {
+        // Servers say structured content as text too, unless they are careless.
+        let text =
+            result.structured_content.map_or_else(|| "(no output)".to_owned(), |value| value.to_string());
+        content.push(text_block(text));
+    }
+    ToolOutput { content, is_error: result.is_error.unwrap_or(false), ends_turn: false }
+}
+
+fn block(block: ContentBlock) -> UserContent {
+    match block {
+        ContentBlock::Text(text) => text_block(text.text),
+        ContentBlock::Image(image) => UserContent::Image { mime_type: image.mime_type, data: image.data },
+        ContentBlock::Audio(audio) => {
+            text_block(format!("[Audio, {}: it cannot be shown.]", audio.mime_type))
+        }
+        ContentBlock::ResourceLink(link) => text_block(format!("[{}: {}]", link.name, link.uri)),
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                text_block(format!("[{uri}]\n{text}"))
+            }
+            ResourceContents::BlobResourceContents { mime_type: Some(mime_type), blob, .. }
+                if mime_type.starts_with("image/") =>
+            {
+                UserContent::Image { mime_type, data: blob }
+            }
+            ResourceContents::BlobResourceContents { uri, .. } => {
+                text_block(format!("[{uri}: it cannot be shown.]"))
+            }
+            _ => text_block("[Something that cannot be shown.]".to_owned()),
+        },
+        _ => text_block("[Something that cannot be shown.]".to_owned()),
+    }
+}
+
+fn text_block(text: String) -> UserContent {
+    let shown = head(&text, MAX_BYTES);
+    if shown.len() == text.len() {
+        return UserContent::Text { text };
+    }
+    let text = format!("{shown}\n\n[The first {} of {} KB.]", MAX_BYTES / 1024, text.len() / 1024);
+    UserContent::Text { text }
+}

@@ -1,0 +1,177 @@
+//! A server, connected to when that is needed.
+
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rmcp::ServiceExt;
+use rmcp::model::{CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool};
+use rmcp::service::{RoleClient, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::elicitation::Handler;
+use super::{Elicit, McpError, McpServerConfig, McpTransport};
+use crate::process::{Group, Program, log_complaints};
+
+/// The most pages of tools that are asked for.
+const MAX_PAGES: usize = 1000;
+/// How long a connection may take to end in order.
+const CLOSING: Duration = Duration::from_secs(1);
+
+pub(super) struct Server {
+    config: McpServerConfig,
+    elicit: Arc<dyn Elicit>,
+    /// Held while connecting, so that calls at the same time connect once.
+    client: Mutex<Option<Arc<Client>>>,
+}
+
+/// A connection; with it ends the program.
+struct Client {
+    service: RunningService<RoleClient, Handler>,
+    _program: Option<AbortOnDropHandle<()>>,
+}
+
+impl Client {
+    fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.is_transport_closed()
+    }
+}
+
+impl Server {
+    pub(super) fn new(config: McpServerConfig, elicit: Arc<dyn Elicit>) -> Self {
+        Self { config, elicit, client: Mutex::new(None) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Its tools, all pages of them.
+    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, McpError> {
+        let after = self.config.start_timeout;
+        let listing = async {
+            let client = self.client().await?;
+            let mut tools = Vec::new();
+            let mut cursor = None;
+            for _ in 0..MAX_PAGES {
+                let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+                let page =
+                    client.service.list_tools(Some(params)).await.map_err(|error| self.failed(error))?;
+                tools.extend(page.tools);
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    let wanted = |tool: &Tool| {
+                        self.config.only.as_ref().is_none_or(|only| only.contains(tool.name.as_ref()))
+                    };
+                    tools.retain(wanted);
+                    return Ok(tools);
+                }
+            }
+            Err(self.refused(&format!("its tools fill more than {MAX_PAGES} pages")))
+        };
+        timeout(after, listing).await.unwrap_or_else(|_| Err(self.timed_out(after)))
+    }
+
+    /// Calls a tool. Dropped, the server is told that nobody waits for the result.
+    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResult, McpError> {
+        let client = timeout(self.config.start_timeout, self.client())
+            .await
+            .unwrap_or_else(|_| Err(self.timed_out(self.config.start_timeout)))?;
+        let after = self.config.call_timeout;
+        match timeout(after, client.service.call_tool(params)).await {
+            Ok(result) => result.map_err(|error| self.failed(error)),
+            Err(_) => Err(self.timed_out(after)),
+        }
+    }
+
+    pub(super) async fn instructions(&self) -> Option<String> {
+        let client = self.client.lock().await.clone()?;
+        client.service.peer().peer_info()?.instructions.clone()
+    }
+
+    pub(super) async fn close(&self) {
+        let client = self.client.lock().await.take();
+        if let Some(client) = client {
+            client.service.cancellation_token().cancel();
+            // A call that is under way holds it a moment longer.
+            if let Some(mut client) = Arc::into_inner(client) {
+                _ = client.service.close_with_timeout(CLOSING).await;
+            }
+        }
+    }
+
+    /// The connection; a new one when there is none, or it is gone.
+    async fn client(&self) -> Result<Arc<Client>, McpError> {
+        let mut slot = self.client.lock().await;
+        if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(client.clone());
+        }
+        // What is left of the old one ends first.
+        *slot = None;
+        let client = Arc::new(self.connect().await?);
+        *slot = Some(client.clone());
+        Ok(client)
+    }
+
+    async fn connect(&self) -> Result<Client, McpError> {
+        let handler = Handler { server: self.config.name.clone(), elicit: self.elicit.clone() };
+        match &self.config.transport {
+            McpTransport::Stdio(program) => self.connect_to_program(program, handler).await,
+            McpTransport::Http { url, headers } => {
+                let mut custom = HashMap::new();
+                for (name, value) in headers {
+                    let name: HeaderName =
+                        name.parse().map_err(|_| self.unreachable(&"a header has no name"))?;
+                    // The value may be a secret: it is not told.
+                    let value = HeaderValue::from_str(value)
+                        .map_err(|_| self.unreachable(&format!("the header {name} has no valid value")))?;
+                    custom.insert(name, value);
+                }
+                let config =
+                    StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(custom);
+                let transport = StreamableHttpClientTransport::from_config(config);
+                let service = handler.serve(transport).await.map_err(|error| self.unreachable(&error))?;
+                Ok(Client { service, _program: None })
+            }
+        }
+    }
+
+    async fn connect_to_program(&self, program: &Program, handler: Handler) -> Result<Client, McpError> {
+        let started = Group::start_with_input(program, Stdio::piped(), Stdio::piped()).await;
+        let (mut group, input) = started.map_err(|error| self.unreachable(&error))?;
+        let output = group.take_stdout().ok_or_else(|| self.unreachable(&"it has no output"))?;
+        if let Some(complaints) = group.take_stderr() {
+            tokio::spawn(log_complaints(self.config.name.clone(), complaints));
+        }
+        let service = handler.serve((output, input)).await.map_err(|error| self.unreachable(&error))?;
+        Ok(Client { service, _program: Some(group.end_with_program()) })
+    }
+
+    fn unreachable(&self, reason: &dyn std::fmt::Display) -> McpError {
+        McpError::Connect { server: self.config.name.clone(), reason: reason.to_string() }
+    }
+
+    fn refused(&self, reason: &dyn std::fmt::Display) -> McpError {
+        McpError::Refused { server: self.config.name.clone(), reason: reason.to_string() }
+    }
+
+    fn timed_out(&self, after: Duration) -> McpError {
+        McpError::Timeout { server: self.config.name.clone(), after }
+    }
+
+    fn failed(&self, error: ServiceError) -> McpError {
+        match error {
+            ServiceError::TransportClosed
+            | ServiceError::TransportSend(_)
+            | ServiceError::Cancelled { .. } => McpError::Gone { server: self.config.name.clone() },
+            ServiceError::McpError(error) => self.refused(&error.message),
+            other => self.refused(&other),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The main job with an agent of the Agent Client Protocol: `claude-agent-acp`, where it is installed (`tests/agents`). Only its
+//! model is faked: a scripted server that says what a model would.
+//!
+//! A server in the cloud has no way to that model, so this runs on the embedded one alone.
+
+use std::path::{Path, PathBuf};
+
+use pilothouse_model_server::{ModelServer, Script, Step, fixture};
+use pilothouse_tests::{ServerProcess, Session};
+use serde_json::{Value, json};
+
+/// The key of the model. Nobody is to see it.
+const KEY: &str = "sk-ant-the-key-of-this-acp-agent";
+
+/// The program, if there is one: `PILOTHOUSE_ACP_CLAUDE`, or what `tests/agents` installs.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("PILOTHOUSE_ACP_CLAUDE").map(PathBuf::from);
+    let installed =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude-agent-acp");
+    let found = named.into_iter().chain([installed]).find(|path| path.exists());
+    if found.is_none() {
+        println!("not tested: claude-agent-acp is not installed; `tests/agents` installs it");
+    }
+    found
+}
+
+/// The script of the fixture; its last words come when the test opens a gate. Then a command that takes forever, and words.
+fn script() -> Script {
+    let mut script = fixture::make_the_tests_pass().unwrap();
+    script.conversations.retain(|conversation| conversation.offers.as_deref() == Some("Read"));
+    let wait = json!({ "command": "sleep 600", "description": "Wait" });
+    script.conversations[0].steps.extend([
+        Step::text("Something long.").and_tool("Bash", wait),
+        Step::text("I stopped, and go on."),
+        Step::text("I remember all of it."),
+    ]);
+    script
+}
+
+/// Starts a session whose agent asks for every command that is not listed.
+async fn started(server: &ServerProcess, program: &Path, model: &ModelServer, allowed: &[&str]) -> Session {
+    let home = server.data().join("agent-home");
+    std::fs::create_dir_all(&home).unwrap();
+    let environment = json!({
+        "HOME": home, "ANTHROPIC_BASE_URL": model.base_url(), "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    });
+    let work = json!({
+        "adapter": "acp", "workingDirectory": server.work_folder(), "objective": fixture::TASK, "allowedTools": allowed,
+        "adapterOptions": { "agent": "claude-code-acp", "command": program, "env": environment },
+    });
+    Session::start(&server.api(), work).await
+}
+
+/// Answers the open question with the option that allows it once.
+async fn allow(session: &Session, view: &Value) {
+    let request = &view["pendingRequests"][0];
+    let question = &request["questions"][0];
+    let labels = question["options"].as_array().unwrap().iter().filter_map(|option| option["label"].as_str());
+    let label =
+        labels.into_iter().find(|label| label.starts_with("Allow") && !label.contains("lways")).unwrap();
+    let answers = json!([{ "question": question["question"], "answer": label }]);
+    session.post("/answer", json!({ "requestId": request["id"], "answers": answers })).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_acp_agent_makes_the_tests_pass_asks_is_interrupted_followed_up_and_taken_up_after_a_kill() {
+    let Some(program) = program() else { return };
+    let model = ModelServer::start(script()).await.unwrap();
+    let server = ServerProcess::start(10).await;
+    let work = server.work_folder();
+    fixture::broken_calculator(&work).unwrap();
+    assert!(!fixture::tests_pass(&work).unwrap(), "there is something to do");
+
+    // It may run commands and read; for edits it asks.
+    let session = started(&server, &program, &model, &["Bash", "Read"]).await;
+    for _ in 0..2 {
+        let view = session.until("a question", |view| view["status"] == "WaitingForInput").await;
+        let asked = view["pendingRequests"][0]["questions"][0]["question"].as_str().unwrap();
+        assert!(asked.contains("Edit"), "{asked}");
+        allow(&session, &view).await;
+        session
+            .until("an answer", |now| now["pendingRequests"][0]["id"] != view["pendingRequests"][0]["id"])
+            .await;
+    }
+    session.until_status("Idle").await;
+    assert!(fixture::tests_pass(&work).unwrap(), "the tests were made to pass, for real");
+    let calls = session.tool_calls().await;
+    let names: Vec<_> = calls.iter().filter_map(|call| call["toolName"].as_str()).collect();
+    assert_eq!(names, ["Bash", "Read", "Bash", "Edit", "Bash", "Edit", "Bash"]);
+
+    // A follow-up that takes forever is interrupted.
+    session.say("and now something long", "Queued").await;
+    session.until_said("Something long.").await;
+    session.post("/interrupt", json!({})).await.expect(202);
+    session.until_status("Interrupted").await;
+    let calls = session.tool_calls().await;
+    assert!(calls.iter().all(|call| call["status"] != "Running"), "each call has its result");
+
+    session.say("go on", "Queued").await;
+    session.until_said("I stopped, and go on.").await;
+    session.until_status("Idle").await;
+
+    // The sidecar is killed with its agent; the next message wakes the conversation.
+    for sidecar in server.sidecars() {
+        sidecar.kill9();
+    }
+    session.until("hibernation", |view| view["hibernated"] == true).await;
+    session.say("do you remember?", "Queued").await;
+    session.until_said("I remember all of it.").await;
+    let view = session.until_status("Idle").await;
+    assert_eq!(view["currentRun"]["ordinal"], 2);
+    let last = model.prompts().last().unwrap().text();
+    assert!(last.contains(fixture::TASK) && last.contains("do you remember?"), "the whole conversation");
+    assert_ne!(view["budget"]["spentUsd"], "0", "{view}");
+    assert!(!session.everything().await.contains(KEY), "the key of the model is told");
+}
