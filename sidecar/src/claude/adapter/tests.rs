@@ -19,7 +19,6 @@ pub(super) fn config(options: Value) -> AgentSessionConfig {
         context_warn_at_percent: 80,
         context_policy: ContextPolicy::default(),
         handoff: None,
-        thinking_level: None,
         adapter_options: options,
     }
 }
