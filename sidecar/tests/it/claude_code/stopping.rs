@@ -134,6 +134,8 @@ async fn an_interrupt_stops_background_subagents_and_their_reports_begin_nothing
     let interrupt = agent.gateway.send(Command::Interrupt {});
     agent.gateway.acknowledged(interrupt, "done").await;
     agent.gateway.sees("subagent_ended").await;
+    // The report of its end is refused: the binary says so, and begins nothing.
+    agent.gateway.sees("notice informational").await;
     agent.gateway.send(message("go on", MessagePriority::Queued));
     agent.gateway.sees("turn_completed").await;
     assert_eq!(
