@@ -117,6 +117,9 @@ impl Driver {
     /// What the agent did with a message.
     pub(super) async fn steered(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
         let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
+        if answer.as_ref().is_err_and(session::is_gone) {
+            return Ok(());
+        }
         let taken = answer
             .as_ref()
             .is_ok_and(|answer| matches!(text(answer, "outcome"), Some("injected" | "startedNewTurn")));
