@@ -389,6 +389,10 @@ fn introduction(config: &AgentSessionConfig, agent: &Advertised) -> Vec<String> 
 
 impl Driver {
     async fn run(&mut self, prompt: Option<String>, early: VecDeque<AgentCommand>) -> Result<(), Break> {
+        // What an earlier conversation repeated was said before it was open: none of it belongs to the first turn.
+        while let Ok(inbound) = self.inbound.try_recv() {
+            self.hear(inbound).await?;
+        }
         if let Some(prompt) = prompt {
             self.begin_turn(vec![prompt], None).await?;
         }
