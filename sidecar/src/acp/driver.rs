@@ -434,7 +434,7 @@ impl Driver {
         match inbound {
             Inbound::Told(method, parameters) => self.told(&method, &parameters).await?,
             Inbound::Asked(method, parameters, responder) => {
-                self.asked(&method, parameters, responder).await?
+                self.asked(&method, parameters, responder).await?;
             }
             Inbound::Prompted(number, answer) => self.prompted(number, answer).await?,
             Inbound::Steered(number, answer) => self.steered(number, answer).await?,

@@ -15,6 +15,7 @@ use super::session;
 use crate::adapter::{Message, MessageReply, Refusal};
 
 /// Words that wait for their turn.
+#[allow(clippy::large_enum_variant)] // a handful at a time
 pub(super) enum Waiting {
     /// A message of the control plane.
     Message(Message, MessageReply),

@@ -141,10 +141,7 @@ async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<S
     while open {
         let gathering = !piece.is_empty() && piece.len() < PIECE;
         let read = if gathering {
-            match tokio::time::timeout(GATHER, stderr.read(&mut buffer)).await {
-                Ok(read) => Some(read),
-                Err(_) => None,
-            }
+            tokio::time::timeout(GATHER, stderr.read(&mut buffer)).await.ok()
         } else if piece.is_empty() {
             Some(stderr.read(&mut buffer).await)
         } else {

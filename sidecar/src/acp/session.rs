@@ -22,9 +22,9 @@ use super::memory::Conversation;
 use super::options::Launch;
 
 /// How long an agent may take to answer `initialize`: it may have to start a whole runtime.
-const INITIALIZE: Duration = Duration::from_secs(60);
+const INITIALIZE: Duration = Duration::from_mins(1);
 /// How long it may take to open a conversation, and any other request that is no turn.
-const OPEN: Duration = Duration::from_secs(120);
+const OPEN: Duration = Duration::from_mins(2);
 /// How long it may take to change a setting.
 pub(super) const SET: Duration = Duration::from_secs(30);
 
