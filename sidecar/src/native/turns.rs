@@ -3,7 +3,6 @@
 use pilothouse_agent::bash::UserCommand;
 use pilothouse_agent::event::AgentOutcome;
 use pilothouse_agent::session::{PromptOptions, Prompted, SessionError};
-use pilothouse_domain::TurnId;
 use pilothouse_domain::value::{MessageSource, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, SessionEnd};
