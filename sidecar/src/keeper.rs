@@ -112,12 +112,10 @@ fn reap(agent: Pid, happened: mpsc::Sender<Happened>) {
 
 /// Waits for the end of the program, and brings it about when the input has ended.
 fn wait(agent: Pid, happens: &mpsc::Receiver<Happened>) -> i32 {
-    loop {
-        match happens.recv() {
-            Ok(Happened::Ended(code)) => return code,
-            Ok(Happened::InputEnded) => break,
-            Err(_) => return 1,
-        }
+    match happens.recv() {
+        Ok(Happened::Ended(code)) => return code,
+        Ok(Happened::InputEnded) => {}
+        Err(_) => return 1,
     }
     let _ = kill(agent, Signal::SIGTERM);
     match happens.recv_timeout(GRACE) {

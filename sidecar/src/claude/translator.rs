@@ -37,8 +37,15 @@ pub struct Translator {
     pub(super) compacting: bool,
     /// Why that failed.
     pub(super) compaction_failure: Option<String>,
-    /// The plan that pays for the runtime refuses it, until then if the runtime said so.
-    pub(super) quota: Option<Option<Timestamp>>,
+    /// The plan that pays for the runtime refuses it.
+    pub(super) quota: Option<UsedUp>,
+}
+
+/// A plan that is used up.
+#[derive(Debug)]
+pub(super) struct UsedUp {
+    /// Until then, if the runtime said so.
+    pub(super) until: Option<Timestamp>,
 }
 
 /// A turn under way.
@@ -97,7 +104,7 @@ impl Translator {
             Some("rate_limit_event") => {
                 let info = line.get("rate_limit_info").unwrap_or(line);
                 let status = text(info, "status").unwrap_or("changed");
-                self.quota = (status == "rejected").then(|| reset_time(info));
+                self.quota = (status == "rejected").then(|| UsedUp { until: reset_time(info) });
                 out.notice("rate_limit", format!("The plan's rate limit: {status}"), line);
             }
             Some("tool_progress") => out.ignore(Ignored::ToolProgress),
@@ -144,8 +151,9 @@ impl Translator {
         }
     }
 
-    /// The adapter asks for a compaction between turns: until its result, what the runtime does is no turn.
-    pub fn compacting(&mut self) {
+    /// What the runtime does from here on, until its next result, is no turn: a compaction that the adapter asked for
+    /// between turns, or a prompt that was refused.
+    pub fn no_turn(&mut self) {
         self.compacting = true;
         self.compaction_failure = None;
     }

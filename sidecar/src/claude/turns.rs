@@ -9,7 +9,7 @@ use super::Ignored;
 use super::json::{count, flag, one_line, text};
 use super::options::turn_id_text;
 use super::translated::{MessageState, Signal, Translated, TurnEnd};
-use super::translator::{Translator, Turn};
+use super::translator::{Translator, Turn, UsedUp};
 
 impl Translator {
     /// The main loop does something: a turn is open from here on.
@@ -75,7 +75,7 @@ impl Translator {
         if self.turn.is_none() || count(line, "api_error_status") != Some(429) {
             return false;
         }
-        let Some(reset_at) = self.quota.take() else { return false };
+        let Some(UsedUp { until: reset_at }) = self.quota.take() else { return false };
         self.calls.clear();
         self.subagents.end_foreground("The plan that pays for the agent is used up", out);
         out.push(RawEvent::QuotaExceeded { message: text(line, "result").map(one_line), reset_at });
@@ -157,6 +157,12 @@ impl Translator {
             return;
         }
         if let Some(turn) = self.turn.take() {
+            if std::mem::take(&mut self.interrupt_requested) {
+                // The main result was there; the interrupt ended whom the turn was still open for.
+                out.notice("interrupted", "The turn was interrupted", &Value::Null);
+                out.signals.push(Signal::TurnEnded(TurnEnd::Interrupted));
+                return;
+            }
             // The runtime never says what a turn produced; output comes through the agent API.
             out.push(RawEvent::TurnCompleted { turn_id: turn.id, output: None, outcome: turn.outcome });
             out.signals.push(Signal::TurnEnded(TurnEnd::Completed));

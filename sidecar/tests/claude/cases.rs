@@ -521,11 +521,11 @@ fn a_rate_limit_without_a_used_up_plan_is_an_error_like_any_other() {
 #[test]
 fn a_compaction_between_turns_is_no_turn_and_says_why_it_failed() {
     let mut translator = translator();
-    translator.compacting();
+    translator.no_turn();
     assert_eq!(names(&translator.line(&init())), [""; 0]);
     let done = translator.line(&success());
     assert_eq!((names(&done), done.signals), (vec![], vec![Signal::Compacted(None)]));
-    translator.compacting();
+    translator.no_turn();
     translator.line(&json!({"type": "system", "subtype": "status", "status": null, "session_id": "s",
         "compact_result": "failed", "compact_error": "Not enough messages to compact."}));
     let failed = translator.line(&success());
@@ -573,4 +573,19 @@ fn a_request_that_the_runtime_itself_holds_to_be_too_long_is_an_exhausted_contex
         .line(&json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
         "terminal_reason": "blocking_limit", "result": "Context limit reached"}));
     assert_eq!(names(&failed), ["context_exhausted", "session_end"]);
+}
+
+/// The main result was there; an interrupt ended the subagents that the turn was still open for.
+#[test]
+fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted() {
+    let mut translator = translator();
+    translator.line(&calls("call", "Task", &json!({"prompt": "look", "run_in_background": true})));
+    translator.line(&task_started(true));
+    translator.line(&success());
+    translator.interrupt_requested();
+    let ended = translator
+        .line(&json!({"type": "system", "subtype": "task_updated", "session_id": "s", "task_id": "a1",
+        "patch": {"status": "killed"}}));
+    assert_eq!(names(&ended), ["subagent_ended", "notice"]);
+    assert_eq!(ended.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
 }

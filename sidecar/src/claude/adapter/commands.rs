@@ -9,7 +9,7 @@ use super::channel::{self, Asked};
 use super::driver::Driver;
 use super::gate::Mode;
 use super::options::AdapterOptions;
-use super::permissions::Answered;
+use super::permissions::Settled;
 use super::prompt;
 use crate::adapter::{AdapterError, AgentCommand, Message, MessageReply, PlanDecision, Refusal, Reply};
 
@@ -134,6 +134,7 @@ impl Driver {
             self.model.clone(),
         );
         self.model.clone_from(&self.config.model_id);
+        self.thinking = self.config.thinking_level.or(self.thinking);
         if self.translator.turn_id().is_some() || self.messages.any_written() {
             self.restart_due = true;
         } else {
@@ -227,7 +228,7 @@ impl Driver {
             return Ok(reply.refuse(Refusal::invalid(e.to_string())).await?);
         }
         self.compacting = Some(reply);
-        self.translator.compacting();
+        self.translator.no_turn();
         let words = match instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
             Some(words) => format!("/compact {words}"),
             None => "/compact".to_owned(),
@@ -254,13 +255,16 @@ impl Driver {
         self.settle(answered, reply).await
     }
 
-    async fn settle(&mut self, answered: Option<Option<Answered>>, reply: Reply) -> Result<(), AdapterError> {
-        let Some(answered) = answered else {
-            return Ok(reply.refuse(Refusal::invalid("the agent does not wait for this")).await?);
-        };
-        reply.done().await?;
-        if let Some((request, answer)) = answered {
-            self.answer(&request, &answer).await;
+    async fn settle(&mut self, settled: Settled, reply: Reply) -> Result<(), AdapterError> {
+        match settled {
+            Settled::Answer(request, answer) => {
+                reply.done().await?;
+                self.answer(&request, &answer).await;
+            }
+            Settled::Early => reply.done().await?,
+            Settled::NotAwaited => {
+                reply.refuse(Refusal::invalid("the agent does not wait for this")).await?;
+            }
         }
         Ok(())
     }

@@ -32,6 +32,7 @@ use crate::process::Processes;
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The adapter's state.
+#[allow(clippy::struct_excessive_bools)] // facts that are independent of each other
 pub(super) struct Driver {
     pub events: EventSink,
     commands: mpsc::UnboundedReceiver<AgentCommand>,
@@ -146,10 +147,10 @@ impl Driver {
             own_tools,
             tool_server: None,
             model: config.model_id.clone(),
+            thinking: config.thinking_level,
             config,
             options,
             binary,
-            thinking: None,
             file,
             translator: Translator::new(translator),
             process: None,

@@ -66,6 +66,8 @@ pub(super) struct Asked {
     pub prompt: Option<String>,
     /// A batch of tools has ended; the next model call follows.
     pub batch_ended: bool,
+    /// A prompt of the binary's own is not taken up: what it still says of it is no turn.
+    pub prompt_refused: bool,
 }
 
 /// Holds the agent.
@@ -159,7 +161,10 @@ impl Gate {
             Mode::Paused if begins => {
                 self.held.push(Held { request: request.to_owned(), event, worker });
             }
-            Mode::Stopped if begins && !by_us => out.answer = Some(stopping(&event)),
+            Mode::Stopped if begins && !by_us => {
+                out.prompt_refused = out.prompt.is_some();
+                out.answer = Some(stopping(&event));
+            }
             _ => {
                 if event == "PreToolUse" {
                     self.doing.entry(worker.clone()).or_default().tools.insert(call.to_owned());
@@ -199,11 +204,6 @@ impl Gate {
                 .map_or(held, |doing| !doing.calls_model && (held || !doing.tools.is_empty()))
         };
         (!turn || still(None)) && subagents.into_iter().all(|id| still(Some(id.to_owned())))
-    }
-
-    /// Whether the main loop is held.
-    pub(super) fn holds_main(&self) -> bool {
-        self.held.iter().any(|held| held.worker.is_none())
     }
 }
 

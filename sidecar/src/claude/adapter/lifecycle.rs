@@ -24,7 +24,7 @@ use super::process::{Ended, Output, Process};
 use crate::adapter::{AdapterError, Refusal};
 
 /// How long the binary may take to begin.
-const BEGIN_LIMIT: Duration = Duration::from_secs(60);
+const BEGIN_LIMIT: Duration = Duration::from_mins(1);
 /// The most characters of its last words.
 const MOST_WORDS: usize = 1000;
 

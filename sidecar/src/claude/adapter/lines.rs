@@ -161,6 +161,10 @@ impl Driver {
             Some("hook_callback") => {
                 let messages = &self.messages;
                 let asked = self.gate.ask(&id, request, |prompt| messages.is_ours(prompt));
+                if asked.prompt_refused {
+                    // Such as the report of a subagent that was stopped.
+                    self.translator.no_turn();
+                }
                 if let Some(message) = asked.prompt.and_then(|prompt| self.messages.of_prompt(&prompt)) {
                     self.translator.opens_turn(message);
                 }

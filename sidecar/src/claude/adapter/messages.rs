@@ -73,11 +73,10 @@ impl Messages {
         let immediate =
             self.waiting.iter().position(|(message, _)| message.priority == MessagePriority::Immediate);
         let at = match (immediate, turn) {
-            (Some(at), Some(_)) => at,
-            (None, Some(_)) => return None,
             // Between turns, what was written is about to begin one.
             (_, None) if !self.written.is_empty() => return None,
-            (Some(at), None) => at,
+            (Some(at), _) => at,
+            (None, Some(_)) => return None,
             (None, None) => 0,
         };
         self.waiting.remove(at).map(|next| Next::Write(Box::new(next)))

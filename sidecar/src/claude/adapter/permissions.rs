@@ -72,8 +72,16 @@ pub(super) struct Permissions {
     early: HashMap<ToolCallId, Early>,
 }
 
-/// The answer to a request of the binary: its id and what it says.
-pub(super) type Answered = (String, Value);
+/// What an answer of the owner comes to.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// The answer to a request of the binary: its id, and what it says.
+    Answer(String, Value),
+    /// The request is about to come; it will be answered at once.
+    Early,
+    /// Nothing waits for it.
+    NotAwaited,
+}
 
 impl Permissions {
     /// The binary asks whether a tool may run.
@@ -108,31 +116,26 @@ impl Permissions {
 
     /// The owner's answers. `open`: the call is one that the agent made and that has no result yet, so that its request is
     /// about to come.
-    pub(super) fn answer(
-        &mut self,
-        call: ToolCallId,
-        answers: Vec<Answer>,
-        open: bool,
-    ) -> Option<Option<Answered>> {
+    pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
         match self.take(&call, |tool| tool != SHOW_PLAN) {
-            Some(pending) => Some(Some((pending.request.clone(), pending.answered(&answers)))),
+            Some(pending) => Settled::Answer(pending.request.clone(), pending.answered(&answers)),
             None if open => {
                 self.early.insert(call, Early::Answers(answers));
-                Some(None)
+                Settled::Early
             }
-            None => None,
+            None => Settled::NotAwaited,
         }
     }
 
     /// The owner's decision on a plan.
-    pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Option<Option<Answered>> {
+    pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Settled {
         match self.take(&decision.request, |tool| tool == SHOW_PLAN) {
-            Some(pending) => Some(Some((pending.request.clone(), pending.decided(&decision)))),
+            Some(pending) => Settled::Answer(pending.request.clone(), pending.decided(&decision)),
             None if open => {
                 self.early.insert(decision.request.clone(), Early::Plan(decision));
-                Some(None)
+                Settled::Early
             }
-            None => None,
+            None => Settled::NotAwaited,
         }
     }
 
@@ -270,6 +273,11 @@ mod tests {
         ToolCallId::parse("toolu_1").unwrap()
     }
 
+    fn given(settled: Settled) -> (String, Value) {
+        let Settled::Answer(request, answer) = settled else { panic!("{settled:?}") };
+        (request, answer)
+    }
+
     fn said(answer: &str) -> Vec<Answer> {
         vec![Answer { question: "?".into(), answer: answer.into() }]
     }
@@ -284,9 +292,9 @@ mod tests {
         assert_eq!(questions[0].question, "May the agent use Bash: rm -rf x?");
         let labels: Vec<_> = questions[0].options.iter().map(|o| o.label.as_str()).collect();
         assert_eq!(labels, [ALLOW, ALLOW_FOR_SESSION, DENY]);
-        let (id, answer) = permissions.answer(call(), said(answer), false).unwrap().unwrap();
+        let (id, answer) = given(permissions.answer(call(), said(answer), false));
         assert_eq!(id, "r1");
-        assert!(permissions.answer(call(), said(ALLOW), false).is_none(), "it is over");
+        assert!(matches!(permissions.answer(call(), said(ALLOW), false), Settled::NotAwaited), "it is over");
         answer
     }
 
@@ -318,7 +326,7 @@ mod tests {
         let input = json!({ "questions": [{ "question": "Which colour?" }] });
         assert_eq!(permissions.ask("r", &request(ASK, &input), &policy(&[])), Verdict::Wait);
         let answers = vec![Answer { question: "Which colour?".into(), answer: "Blue".into() }];
-        let (_, answer) = permissions.answer(call(), answers, false).unwrap().unwrap();
+        let (_, answer) = given(permissions.answer(call(), answers, false));
         // As recorded of the binary's own SDK.
         assert_eq!(answer["updatedInput"]["answers"], json!({ "Which colour?": "Blue" }));
         assert_eq!(answer["updatedInput"]["questions"], input["questions"]);
@@ -327,7 +335,7 @@ mod tests {
     #[test]
     fn an_answer_may_come_before_the_request() {
         let mut permissions = Permissions::default();
-        assert!(permissions.answer(call(), said("x"), true).unwrap().is_none());
+        assert!(matches!(permissions.answer(call(), said("x"), true), Settled::Early));
         let verdict = permissions.ask("r", &request(ASK, &json!({ "questions": [] })), &policy(&[]));
         assert!(matches!(verdict, Verdict::Answer(answer) if answer["behavior"] == "allow"));
     }
@@ -341,7 +349,7 @@ mod tests {
                 Verdict::Wait
             );
             let decision = PlanDecision { request: call(), approved, feedback: feedback.map(Into::into) };
-            permissions.decide(decision, false).unwrap().unwrap().1
+            given(permissions.decide(decision, false)).1
         };
         let approved = decide(true, None);
         assert_eq!(approved["behavior"], "allow");

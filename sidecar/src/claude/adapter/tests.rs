@@ -8,6 +8,7 @@ use serde_json::Value;
 pub(super) fn config(options: Value) -> AgentSessionConfig {
     AgentSessionConfig {
         model_id: "claude-sonnet-4-5".into(),
+        thinking_level: None,
         composed_system_prompt: String::new(),
         allowed_tools: vec![],
         custom_tools: vec![],
@@ -18,7 +19,6 @@ pub(super) fn config(options: Value) -> AgentSessionConfig {
         context_warn_at_percent: 80,
         context_policy: ContextPolicy::default(),
         handoff: None,
-        thinking_level: None,
         adapter_options: options,
     }
 }

@@ -4,6 +4,7 @@
 //! that it is left out.
 
 mod deliverables;
+mod fake;
 mod limits;
 mod requests;
 mod resume;

@@ -1,0 +1,165 @@
+//! What the real binary cannot be brought to do here. The fake stands at the protocol boundary: a program that answers control
+//! requests as the recordings show it, and plays lines that are written as the binary's published types describe them. It fakes
+//! a binary that cannot start, a plan that is used up, a newer version's receipts, and words that are not of the protocol.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use pilothouse_domain::value::MessagePriority;
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use crate::gateway::Gateway;
+use crate::sidecar::{Folders, Sidecar, begin, message};
+
+/// Answers what it is asked, and says `steps[n]` when it gets the nth user line; `{uuid}` is that line's.
+const PROGRAM: &str = r#"#!/usr/bin/env python3
+import json, sys
+steps = json.loads(STEPS)
+def say(line):
+    print(line if isinstance(line, str) else json.dumps(line), flush=True)
+for line in sys.stdin:
+    line = json.loads(line)
+    if line["type"] == "control_request":
+        session = {"session": {"total_cost_usd": 0, "model_usage": {}}}
+        say({"type": "control_response", "response": {"subtype": "success", "request_id": line["request_id"], "response": session}})
+    if line["type"] == "user" and steps:
+        for said in steps.pop(0):
+            say(json.loads(json.dumps(said).replace("{uuid}", line["uuid"])))
+"#;
+
+struct Fake {
+    gateway: Gateway,
+    _folders: Folders,
+    _sidecar: Sidecar,
+}
+
+/// A sidecar whose binary is this program.
+async fn of_program(program: &str) -> Fake {
+    let gateway = Gateway::start().await;
+    let folders = Folders::of_adapter(&gateway, "claude");
+    let path = folders.root().join("claude");
+    std::fs::write(&path, program).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let sidecar = folders.start_with(&[("PILOTHOUSE_CLAUDE", path.to_str().unwrap().to_owned())]);
+    Fake { gateway, _folders: folders, _sidecar: sidecar }
+}
+
+/// A sidecar whose binary says these lines to each message.
+async fn playing(steps: Value) -> Fake {
+    let steps = serde_json::to_string(&steps.to_string()).unwrap();
+    let fake = of_program(&PROGRAM.replace("STEPS", &steps)).await;
+    fake.gateway.send(begin(json!({})));
+    fake
+}
+
+fn init() -> Value {
+    json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "9.9.9" })
+}
+
+/// The model has the message (`--replay-user-messages`).
+fn replay() -> Value {
+    json!({ "type": "user", "isReplay": true, "uuid": "{uuid}", "session_id": "s", "parent_tool_use_id": null,
+        "message": { "role": "user", "content": "" } })
+}
+
+fn says(text: &str) -> Value {
+    json!({ "type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": { "id": text, "model": "m",
+        "content": [{ "type": "text", "text": text }], "usage": { "input_tokens": 10, "output_tokens": 1 } } })
+}
+
+fn success() -> Value {
+    json!({ "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed", "session_id": "s",
+        "modelUsage": {}, "total_cost_usd": 0 })
+}
+
+#[tokio::test]
+async fn without_the_binary_begin_is_refused_in_one_sentence() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::of_adapter(&gateway, "claude");
+    let _sidecar = folders.start_with(&[("PILOTHOUSE_CLAUDE", "/nowhere/claude".to_owned())]);
+    let id = gateway.send(begin(json!({})));
+    let refused = gateway.acknowledged(id, "invalid").await;
+    let said = refused.body["message"].as_str().unwrap();
+    assert!(said.contains("`PILOTHOUSE_CLAUDE` names /nowhere/claude"), "{said}");
+    gateway.sees("session_end adapter_error").await;
+}
+
+#[tokio::test]
+async fn a_binary_that_cannot_start_is_told_with_its_last_words() {
+    let fake = of_program("#!/bin/sh\necho 'no usable licence' >&2\nexit 3\n").await;
+    let id = fake.gateway.send(begin(json!({})));
+    let refused = fake.gateway.acknowledged(id, "invalid").await;
+    assert!(refused.body["message"].as_str().unwrap().contains("no usable licence"), "{}", refused.body);
+}
+
+#[tokio::test]
+async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
+    let rejected = json!({ "type": "rate_limit_event", "session_id": "s",
+        "rate_limit_info": { "status": "rejected", "resetsAt": 1_795_360_000, "rateLimitType": "five_hour" } });
+    let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
+        "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
+    let steps =
+        json!([[init(), replay(), says("one"), rejected, failed], [replay(), says("two"), success()]]);
+    let fake = playing(steps).await;
+    fake.gateway.sees("quota_exceeded").await;
+    let pause = fake.gateway.send(Command::Pause {});
+    fake.gateway.acknowledged(pause, "done").await;
+    assert!(!fake.gateway.story().iter().any(|line| line.starts_with("turn_completed")));
+    let resume = fake.gateway.send(Command::Resume {});
+    fake.gateway.acknowledged(resume, "done").await;
+    fake.gateway.sees("assistant_message text two").await;
+    fake.gateway.sees("turn_completed").await;
+    let quota = fake.gateway.delivered().into_iter().find(|event| event.kind() == "quota_exceeded").unwrap();
+    assert_eq!(quota.body["resetAt"], "2026-11-22T15:06:40.000Z");
+    assert_eq!(fake.gateway.story().iter().filter(|line| line.starts_with("turn_started")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_used_up_plan_can_be_interrupted_too() {
+    let rejected =
+        json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected" } });
+    let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
+        "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
+    let fake = playing(json!([
+        [init(), replay(), says("one"), rejected, failed],
+        [init(), replay(), says("two"), success()]
+    ]))
+    .await;
+    fake.gateway.sees("quota_exceeded").await;
+    let interrupt = fake.gateway.send(Command::Interrupt {});
+    fake.gateway.acknowledged(interrupt, "done").await;
+    fake.gateway.send(message("again", MessagePriority::Queued));
+    fake.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
+async fn the_receipts_of_a_newer_version_tell_when_the_model_has_a_message() {
+    let lifecycle =
+        |state: &str| json!({ "type": "command_lifecycle", "command_uuid": "{uuid}", "state": state });
+    let steps = json!([
+        [init(), replay(), says("one"), success()],
+        [lifecycle("queued"), init(), lifecycle("started"), says("two"), success(), lifecycle("completed")],
+    ]);
+    let fake = playing(steps).await;
+    fake.gateway.sees("turn_completed").await;
+    let command = message("hello", MessagePriority::Immediate);
+    let Command::SteeringMessage { message_id, .. } = &command else { panic!() };
+    let message_id = message_id.to_string();
+    let id = fake.gateway.send(command);
+    fake.gateway.acknowledged(id, "injected").await;
+    fake.gateway.sees_nth("turn_completed", 2).await;
+    let started: Vec<_> =
+        fake.gateway.delivered().into_iter().filter(|e| e.kind() == "turn_started").collect();
+    assert_eq!(started[1].body["messageId"], message_id.as_str());
+}
+
+#[tokio::test]
+async fn words_that_are_not_of_the_protocol_are_log_and_unknown_lines_are_noticed() {
+    let steps =
+        json!([["Warning: something", { "type": "surprise" }, init(), replay(), says("one"), success()]]);
+    let fake = playing(steps).await;
+    fake.gateway.sees("turn_completed").await;
+    let story = fake.gateway.story();
+    assert!(story.iter().any(|line| line.starts_with("log_chunk")), "{story:#?}");
+    assert!(story.contains(&"notice unknown_surprise".to_owned()), "{story:#?}");
+}
