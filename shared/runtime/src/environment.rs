@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// The variables of the server that a sidecar gets, if they are set.
-pub const CHOSEN: [&str; 16] = [
+pub const CHOSEN: [&str; 17] = [
     "PATH",
     "HOME",
     "LANG",
@@ -21,16 +21,20 @@ pub const CHOSEN: [&str; 16] = [
     "NO_PROXY",
     "SSL_CERT_FILE",
     MODELS,
+    CLAUDE,
 ];
 
 /// A file with further providers of models, for sidecars.
 pub const MODELS: &str = "PILOTHOUSE_MODELS";
 
+/// Where Claude Code is, for the adapter of that name.
+pub const CLAUDE: &str = "PILOTHOUSE_CLAUDE";
+
 /// Variables whose name begins so are the server's own, and never reach a sidecar, but for [`FOR_SIDECARS`].
 pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
 
 /// Variables of the server's own that are meant for sidecars.
-pub const FOR_SIDECARS: [&str; 1] = [MODELS];
+pub const FOR_SIDECARS: [&str; 2] = [MODELS, CLAUDE];
 
 /// The whole environment of a sidecar.
 #[derive(Clone, PartialEq, Eq, Default)]

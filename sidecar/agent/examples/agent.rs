@@ -81,7 +81,7 @@ async fn tell(mut events: mpsc::UnboundedReceiver<SessionEvent>) {
             SessionEvent::TurnEnd => println!(),
             SessionEvent::ToolExecutionStart(call) => eprintln!("[{} {}]", call.name, call.arguments),
             SessionEvent::ToolExecutionEnd(result) if result.is_error => {
-                eprintln!("[{} failed]", result.tool_name)
+                eprintln!("[{} failed]", result.tool_name);
             }
             SessionEvent::AutoRetryStart { delay, error, .. } => eprintln!("[again in {delay:?}: {error}]"),
             SessionEvent::CompactionStart { .. } => eprintln!("[summarising]"),

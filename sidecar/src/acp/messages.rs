@@ -44,12 +44,19 @@ pub(super) struct Messages {
     waiting: VecDeque<Waiting>,
     steering: BTreeMap<u64, Waiting>,
     steered: u64,
+    /// Those up to this number were on their way into a turn that was interrupted, which this is.
+    interrupted: Option<(u64, TurnId)>,
 }
 
 impl Messages {
     /// Adds words of the adapter's own.
     pub(super) fn add_own(&mut self, words: String) {
         self.waiting.push_back(Waiting::Own(words));
+    }
+
+    /// The turn that the message of this number was on its way into, when that was interrupted.
+    fn was_interrupted(&self, number: u64) -> Option<&TurnId> {
+        self.interrupted.as_ref().filter(|(last, _)| number <= *last).map(|(_, turn)| turn)
     }
 
     /// The next one: what is immediate goes first.
@@ -116,6 +123,14 @@ impl Driver {
         match waiting {
             Waiting::Message(_, reply) if taken => return Ok(reply.injected().await?),
             Waiting::Own(_) if taken => return Ok(()),
+            // Nothing follows an interrupt by itself (ruling 29).
+            Waiting::Message(_, reply) if self.messages.was_interrupted(number).is_some() => {
+                if let Some(turn) = self.messages.was_interrupted(number) {
+                    reply.refuse(Refusal::turn_over(&turn.clone())).await?;
+                }
+                return Ok(());
+            }
+            Waiting::Own(_) if self.messages.was_interrupted(number).is_some() => return Ok(()),
             // It did not take it: the message follows the turn, as it would with any other agent.
             waiting => self.messages.waiting.push_front(waiting),
         }
@@ -144,6 +159,7 @@ impl Driver {
 
     /// Refuses what waited to follow a turn that was interrupted.
     pub(super) async fn refuse_waiting(&mut self, turn: &TurnId) -> Result<(), Break> {
+        self.messages.interrupted = Some((self.messages.steered, turn.clone()));
         for waiting in std::mem::take(&mut self.messages.waiting) {
             if let Waiting::Message(_, reply) = waiting {
                 reply.refuse(Refusal::turn_over(turn)).await?;

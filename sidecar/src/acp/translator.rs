@@ -155,7 +155,11 @@ impl Translator {
             "config_option_update" => self.options(update),
             "current_mode_update" => self.mode(update),
             // A subagent that is at work shows the world; one of the past only is repeated.
-            "subagent_update" if !replayed => self.subagents.update(update).into_iter().collect(),
+            "subagent_update" if !replayed => {
+                let mut events = self.flush();
+                events.extend(self.subagents.update(update));
+                events
+            }
             "notice" if !replayed => vec![said_of_itself("agent_notice", update)],
             "compaction_update" if !replayed => vec![said_of_itself("compaction", update)],
             "subagent_update" | "notice" | "compaction_update" => Vec::new(),

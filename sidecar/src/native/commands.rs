@@ -38,10 +38,10 @@ impl Driver {
         self.abort().await?;
         if let Some(turn) = self.turn.take() {
             self.refuse_given(&turn).await?;
-            // They were to follow this turn; nothing follows an interrupt by itself (ruling 29).
-            for (_, reply) in std::mem::take(&mut self.held) {
-                reply.refuse(Refusal::turn_over(&turn)).await?;
-            }
+        }
+        // Nothing follows an interrupt by itself (ruling 29).
+        for (_, reply) in std::mem::take(&mut self.held) {
+            reply.refuse(Refusal { code: "turn-over", message: "the agent was interrupted".into() }).await?;
         }
         for pausing in std::mem::take(&mut self.pausing) {
             pausing.done().await?;
@@ -86,7 +86,9 @@ impl Driver {
         self.drain().await?;
         let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
         let settings = self.setup.settings(self.session()?);
-        self.events.emit_all(vec![notice, settings]).await?;
+        let mut events = vec![notice, settings];
+        events.extend(self.setup.notices());
+        self.events.emit_all(events).await?;
         Ok(reply.done().await?)
     }
 

@@ -101,14 +101,17 @@ pub(super) struct MessageGiven {
 
 impl Driver {
     /// Opens the conversation; and what opens the first turn.
-    pub(super) fn open(context: AgentContext, begin: Begin) -> Result<(Self, Option<String>), AdapterError> {
+    pub(super) async fn open(
+        context: AgentContext,
+        begin: Begin,
+    ) -> Result<(Self, Option<String>), AdapterError> {
         let (gate, asks) = Gate::new();
         let setup = Setup::new(&context, gate)?;
         let failed = |e: io::Error| AdapterError::Agent(format!("its memory cannot be kept: {e}"));
         let mut memory = Memory::open(Path::new(&context.launch.session_home)).map_err(failed)?;
         let Begin { config, resume_conversation, prompt, allowance_usd } = begin;
         let conversation = memory.conversation().filter(|_| resume_conversation).map(Path::to_owned);
-        let (session, told) = setup.open(&config, &memory, conversation)?;
+        let (session, told) = setup.open(&config, &memory, conversation).await?;
         let state = session.state();
         memory.set_conversation(&state.file).map_err(failed)?;
         let allowance = Allowance::new(allowance_usd.as_deref(), state.meters.total().cost_usd)
@@ -164,7 +167,9 @@ impl Driver {
     }
 
     async fn begin(&mut self, opening: Option<String>) -> Result<(), Break> {
-        self.events.emit(self.setup.settings(self.session()?)).await?;
+        let mut events = vec![self.setup.settings(self.session()?)];
+        events.extend(self.setup.notices());
+        self.events.emit_all(events).await?;
         match opening {
             Some(text) => self.begin_turn(text, None).await,
             None => Ok(()),
@@ -498,7 +503,7 @@ impl Driver {
         let file = old.state().file;
         old.close().await;
         drop(old);
-        let (session, told) = self.setup.open(&config, &self.memory, Some(file))?;
+        let (session, told) = self.setup.open(&config, &self.memory, Some(file)).await?;
         (self.session, self.told) = (Some(session), told);
         self.config = config;
         Ok(())

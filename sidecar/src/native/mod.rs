@@ -12,10 +12,11 @@
 //! | [`messages`] | messages: held, given, refused |
 //! | [`gate`] | the agent's questions to the driver: a governor, and a coat around each tool |
 //! | [`tell`], [`usage`], [`logs`] | from the agent's events to raw events |
-//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`] | what the agent is made of |
+//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`servers`] | what the agent is made of |
 //! | [`memory`] | what outlives a run beside the conversation itself |
 //! | [`output`], [`handoff`] | what a turn leaves |
 
+mod additions;
 mod adjust;
 mod allowance;
 mod commands;
@@ -76,7 +77,7 @@ impl Adapter for Native {
 
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
         let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-        match driver::Driver::open(context, *begin) {
+        match driver::Driver::open(context, *begin).await {
             Ok((mut driver, opening)) => {
                 reply.done().await?;
                 driver.run(opening).await

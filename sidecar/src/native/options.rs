@@ -1,5 +1,6 @@
 //! What the adapter alone understands of a configuration: `adapterOptions`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_agent::session::{RetryPolicy, SteeringMode};
@@ -7,6 +8,7 @@ use pilothouse_domain::value::ThinkingLevel;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::additions::{ExtensionProgram, McpServer};
 use crate::adapter::AdapterError;
 
 /// The options of the native agent. All may be left out.
@@ -29,6 +31,10 @@ pub(super) struct Options {
     pub shell_prefix: Option<String>,
     /// Whether what commands write is told while they run.
     pub stream_output: bool,
+    /// MCP servers by name, beside those of template and skills.
+    pub mcp_servers: BTreeMap<String, McpServer>,
+    /// Programs that extend the agent, in the order in which they are asked (S1 8).
+    pub extensions: Vec<ExtensionProgram>,
 }
 
 /// As [`SteeringMode`].
@@ -61,6 +67,8 @@ impl Default for Options {
             retry_delay_ms: u64::try_from(retry.base_delay.as_millis()).unwrap_or(u64::MAX),
             shell_prefix: None,
             stream_output: true,
+            mcp_servers: BTreeMap::new(),
+            extensions: Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What an agent is made of: models, tools, prompts; again with every new configuration.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
@@ -17,13 +17,14 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
 
+use super::additions::{Additions, Launch};
 use super::gate::Gate;
 use super::memory::Memory;
 use super::options::Options;
 use super::output::{SubmitTool, Submitted};
 use super::toolbox::Toolbox;
 use super::{handoff, models, prompt};
-use crate::adapter::{AdapterError, AgentContext};
+use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::own_tools::{OwnTools, PlanMode, Requests};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
@@ -38,8 +39,10 @@ pub(super) struct Setup {
     processes: Processes,
     thread: Option<AgentThread>,
     gate: Gate,
+    events: EventSink,
     /// Where the whole of an output is kept that is too long to show.
     outputs: PathBuf,
+    notices: Mutex<Vec<String>>,
 }
 
 /// A session, and what it tells.
@@ -53,6 +56,7 @@ impl Setup {
         context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
         Ok(Self {
             outputs,
+            notices: Mutex::default(),
             requests: Requests::default(),
             submitted: Submitted::default(),
             plan_mode: PlanMode::default(),
@@ -61,11 +65,12 @@ impl Setup {
             processes: context.processes.clone(),
             thread: thread.map_err(|e| AdapterError::Agent(e.to_string()))?,
             gate,
+            events: context.events.clone(),
         })
     }
 
     /// Opens the conversation: the one that is named, else a new one.
-    pub(super) fn open(
+    pub(super) async fn open(
         &self,
         config: &AgentSessionConfig,
         memory: &Memory,
@@ -82,9 +87,14 @@ impl Setup {
             Arc::clone(&self.registry),
         );
         session.model = Some(model);
-        session.thinking = options.thinking_level;
+        session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
         session.system_prompt = prompt::system(config);
-        session.tools = self.tools(config)?;
+        let additions = self.additions(config, &options).await?;
+        session.tools = self.tools(config, &additions)?;
+        if !additions.instructions.is_empty() {
+            session.system_prompt = format!("{}\n\n{}", session.system_prompt, additions.instructions);
+        }
+        session.extensions = additions.extensions;
         session.governor = Arc::new(self.gate.clone());
         session.steering_mode = options.steering_mode.into();
         session.max_turns = options.max_turns;
@@ -105,12 +115,33 @@ impl Setup {
         if !skills.is_empty() {
             session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
         }
+        let notices = resources.notices().iter().cloned();
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
         AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
     }
 
-    fn tools(&self, config: &AgentSessionConfig) -> Result<Vec<SharedTool>, AdapterError> {
+    async fn additions(
+        &self,
+        config: &AgentSessionConfig,
+        options: &Options,
+    ) -> Result<Additions, AdapterError> {
+        let folder = Path::new(&config.working_directory);
+        let launch = Launch {
+            folder,
+            environment: self.environment(),
+            prefix: self.processes.prefix(),
+            events: &self.events,
+        };
+        Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
+    }
+
+    fn tools(
+        &self,
+        config: &AgentSessionConfig,
+        additions: &Additions,
+    ) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
         let toolbox = Toolbox {
             gate: &self.gate,
@@ -118,28 +149,45 @@ impl Setup {
             thread: self.thread.as_ref(),
             allowed: &config.allowed_tools,
         };
-        let mut tools = toolbox.working(self.builtin(folder)?);
+        let mut tools = toolbox.working(self.builtin(folder, additions)?);
         let submit = SubmitTool::new(self.submitted.clone(), self.processes.clone(), folder.to_owned());
         let mut own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
         own.push(Arc::new(submit));
         tools.extend(toolbox.own(own));
+        // Whoever brings tools along allows them.
+        tools.extend(toolbox.own(additions.tools.clone()));
+        tools.extend(toolbox.own(additions.extensions.tools()));
         Ok(tools)
     }
 
     /// Reads and writes files, within the working directory alone, and runs commands as the agent's user.
-    fn builtin(&self, folder: &Path) -> Result<Vec<SharedTool>, AdapterError> {
-        let workspace = Workspace::new(folder, std::slice::from_ref(&self.outputs))
+    fn builtin(&self, folder: &Path, additions: &Additions) -> Result<Vec<SharedTool>, AdapterError> {
+        let mut readable = vec![self.outputs.clone()];
+        readable.extend(additions.extensions.resources().skills);
+        let workspace = Workspace::new(folder, &readable)
             .map_err(|e| AdapterError::Configuration(format!("the working directory: {e}")))?;
         Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
     }
 
-    fn bash(&self, folder: &Path) -> BashRunner {
+    /// What the programs of the agent see.
+    fn environment(&self) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
-        let mut environment = Environment::of_this_process(&configured);
-        if let Some(user) = self.processes.user() {
-            environment = environment.with("HOME", user.home());
+        let environment = Environment::of_this_process(&configured);
+        match self.processes.user() {
+            Some(user) => environment.with("HOME", user.home()),
+            None => environment,
         }
-        let mut config = BashConfig::new(folder, environment, &self.outputs);
+    }
+
+    /// What went wrong when the agent was put together, once.
+    pub(super) fn notices(&self) -> Vec<RawEvent> {
+        let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        let notice = |summary| RawEvent::Notice { name: "agent_setup".into(), summary, detail: None };
+        notices.into_iter().map(notice).collect()
+    }
+
+    fn bash(&self, folder: &Path) -> BashRunner {
+        let mut config = BashConfig::new(folder, self.environment(), &self.outputs);
         config.launcher = self.processes.prefix();
         BashRunner::new(config)
     }

@@ -30,3 +30,13 @@ pub(crate) fn memory(pid: u32, field: &str) -> f64 {
     let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) * 1024.0 / 1e6
 }
+
+/// How long the threads of a process were on a processor so far: what a start takes where nobody else is at work.
+pub(crate) fn on_processor(pid: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let nanos = threads.filter_map(|thread| {
+        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        told.split_whitespace().next()?.parse().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}

@@ -44,7 +44,9 @@ impl Live {
 /// for 20 ms, so that there is a gap between two of them every 20 ms and something.
 pub(crate) async fn steering() {
     let call = json!({ "name": "bash", "input": { "command": "sleep 0.02" } });
-    let step = json!({ "text": "I work.", "tools": vec![call; 100], "repeat": true });
+    // What it takes is told small: this is not about a context window that fills up.
+    let usage = json!({ "input": 1000, "output": 10 });
+    let step = json!({ "text": "I work.", "tools": vec![call; 40], "usage": usage, "repeat": true });
     let live = Live::start(json!({ "conversations": [{ "steps": [step] }] })).await;
     let session = live.session().await;
     live.models.wait_for(1).await;

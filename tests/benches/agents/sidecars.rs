@@ -22,10 +22,10 @@ async fn soon<T>(stage: Option<&Stage>, future: impl Future<Output = T>) -> T {
     value
 }
 
-/// From the start of a process to the first request to its model.
+/// From the start of a process to the first request to its model, which waits for its answer then.
 pub(crate) async fn start() {
-    let script = Script::from_value(always(&json!({ "text": "Hello." }))).unwrap();
-    let mut agents = Vec::new();
+    let script = Script::from_value(always(&json!({ "text": "Hello.", "wait": "never" }))).unwrap();
+    let (mut agents, mut worked) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         let server = ModelServer::start(script.clone()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -37,22 +37,26 @@ pub(crate) async fn start() {
             .spawn()
             .unwrap();
         let asked = soon(None, server.wait_for(1)).await;
+        worked.push(figures::on_processor(agent.id()));
         agents.push(asked[0].received - begun);
+        agent.kill().unwrap();
         agent.wait().unwrap();
     }
     times("start: the agent alone, exec to its first model request", agents);
+    times("start: of that on a processor", worked);
 
-    let mut sidecars = Vec::new();
+    let (mut sidecars, mut worked) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         let server = ModelServer::start(script.clone()).await.unwrap();
         let stage = Stage::new(server.base_url(), Some("say hello")).await;
         let begun = Instant::now();
         let sidecar = stage.sidecar();
         let asked = soon(Some(&stage), server.wait_for(1)).await;
+        worked.push(figures::on_processor(sidecar.pid()));
         sidecars.push(asked[0].received - begun);
-        drop(sidecar);
     }
     times("start: sidecar with `begin` there, exec to model request", sidecars);
+    times("start: of that on a processor", worked);
 }
 
 /// What a sidecar takes of memory: before its first turn, in a turn, and after a long one.

@@ -25,7 +25,13 @@ fn binary() -> Option<PathBuf> {
 }
 
 /// A session whose agent is Claude Code, with `model` behind it.
-async fn started(server: &Server, model: &ModelServer, binary: &Path, folder: &Path, allowed: &[&str]) -> Session {
+async fn started(
+    server: &Server,
+    model: &ModelServer,
+    binary: &Path,
+    folder: &Path,
+    allowed: &[&str],
+) -> Session {
     let body = json!({
         "workingDirectory": folder,
         "objective": fixture::TASK,
@@ -63,7 +69,9 @@ fn script() -> Script {
 
 /// The request that the session waits for.
 async fn pending(session: &Session, kind: &str) -> Value {
-    let view = session.until(kind, |view| view["pendingRequests"][0]["id"].is_string() && view["status"] == kind).await;
+    let view = session
+        .until(kind, |view| view["pendingRequests"][0]["id"].is_string() && view["status"] == kind)
+        .await;
     view["pendingRequests"][0].clone()
 }
 
@@ -107,7 +115,8 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert!(fixture::tests_pass(&folder).unwrap());
     assert_eq!(view["output"]["filesChanged"], 1, "{}", view["output"]);
-    let delivered = session.messages().await.into_iter().find(|m| m["messageId"] == steering["messageId"]).unwrap();
+    let delivered =
+        session.messages().await.into_iter().find(|m| m["messageId"] == steering["messageId"]).unwrap();
     assert_eq!(delivered["status"], "Delivered");
     for prompt in model.prompts() {
         assert!(!prompt.is_refused(), "{:?}", prompt.refused);

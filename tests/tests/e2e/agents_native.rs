@@ -37,7 +37,8 @@ async fn pilothouse(server: &ServerProcess, folder: &Path, arguments: &[&str]) -
     let said = program.current_dir(folder).stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
     let complaint = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "pilothouse {arguments:?}: {complaint}");
-    serde_json::from_slice(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&said.stdout)))
+    serde_json::from_slice(&said.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&said.stdout)))
 }
 
 #[tokio::test]
@@ -49,7 +50,8 @@ async fn the_native_agent_makes_the_tests_pass_and_is_steered_paused_resumed_and
     fixture::broken_calculator(&work).unwrap();
     assert!(!fixture::tests_pass(&work).unwrap(), "there is something to do");
 
-    let started = pilothouse(&server, &work, &["run", fixture::TASK, "--adapter", "native", "--detach"]).await;
+    let started =
+        pilothouse(&server, &work, &["run", fixture::TASK, "--adapter", "native", "--detach"]).await;
     let id = started["session"]["id"].as_str().unwrap().to_owned();
     let session = Session::new(server.api(), id, started);
 

@@ -8,9 +8,9 @@
 
 mod adjust;
 mod agent_api;
-mod agents_native;
-mod agents_claude;
 mod agents_acp;
+mod agents_claude;
+mod agents_native;
 mod auto_continue;
 mod bodies;
 mod chains;

@@ -46,7 +46,7 @@ impl BashConfig {
             prefix: None,
             cwd: cwd.into(),
             environment,
-            timeout: Some(Duration::from_secs(600)),
+            timeout: Some(Duration::from_mins(10)),
             output_dir: output_dir.into(),
             max_kept: 64 * 1024 * 1024,
         }
@@ -91,11 +91,11 @@ impl BashOutcome {
                 Some(path) => format!("the whole output is in {}", path.display()),
                 None => "the whole output could not be kept".to_owned(),
             };
-            text.push_str(&format!(
-                "\n\n[The last {shown} of {} lines, at most {MAX_LINES} lines and {} KB; {whole}]",
+            text = format!(
+                "{text}\n\n[The last {shown} of {} lines, at most {MAX_LINES} lines and {} KB; {whole}]",
                 self.lines,
                 MAX_BYTES / 1024
-            ));
+            );
         }
         let end = match self.end {
             BashEnd::Exited(0) => return text,

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::tool::text::{MAX_BYTES, MAX_LINES, clean, tail};
+use crate::tool::text::{MAX_BYTES, MAX_LINES, clean, newlines, tail};
 
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ impl<'a> Output<'a> {
     pub(super) async fn push(&mut self, chunk: &[u8]) {
         let before = self.bytes;
         self.bytes += chunk.len() as u64;
-        self.newlines += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.newlines += newlines(chunk);
         self.end.extend_from_slice(chunk);
         let long = self.bytes > MAX_BYTES as u64 || self.newlines > MAX_LINES as u64;
         match &mut self.kept {
@@ -62,9 +62,8 @@ impl<'a> Output<'a> {
                 let room = usize::try_from(self.max_kept - before).unwrap_or(usize::MAX);
                 self.keeping_failed |= file.write_all(&chunk[..chunk.len().min(room)]).await.is_err();
             }
-            Some(_) => {}
             None if long && !self.keeping_failed => self.keep().await,
-            None => {}
+            Some(_) | None => {}
         }
         if self.end.len() > 4 * MAX_BYTES {
             self.end.drain(..self.end.len() - 2 * MAX_BYTES);

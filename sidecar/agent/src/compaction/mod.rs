@@ -25,7 +25,7 @@ impl RunLoop {
     ) -> Result<CompactionResult, NoAnswer> {
         let tokens_before = self.shared.state().context_tokens().value();
         self.shared.events.emit(SessionEvent::CompactionStart { reason });
-        let result = self.summarise(reason, instructions, tokens_before).await;
+        let result = self.summarise(instructions, tokens_before).await;
         let told = match &result {
             Ok(result) => Ok(result.summary.clone()),
             Err(NoAnswer::Overflow(message) | NoAnswer::End(End::Failed(message))) => Err(message.clone()),
@@ -37,18 +37,13 @@ impl RunLoop {
 
     async fn summarise(
         &self,
-        reason: CompactionReason,
         instructions: Option<&str>,
         tokens_before: u64,
     ) -> Result<CompactionResult, NoAnswer> {
         let (old, first_kept, model) = {
             let state = self.shared.state();
-            let keep = self.shared.config.context.keep_recent_tokens;
-            // After an overflow, what is kept must leave room.
-            let keep = match reason {
-                CompactionReason::Overflow => keep.min(state.model.context_window / 4),
-                CompactionReason::Threshold | CompactionReason::Manual => keep,
-            };
+            // What is kept must leave room, or the next turn is compacted again.
+            let keep = self.shared.config.context.keep_recent_tokens.min(state.model.context_window / 4);
             let path = state.tree.path();
             let Cut { at, first_kept } = cut::cut(&path, keep);
             (old_messages(&state.tree.context().messages, &path, at), first_kept, state.model.clone())

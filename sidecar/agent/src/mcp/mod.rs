@@ -12,8 +12,9 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod uri;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub use self::elicitation::{DeclineAll, Elicit, ElicitAnswer, ElicitKind, Elicit
 use self::names::Names;
 use self::server::Server;
 use self::tool::McpTool;
+pub use self::uri::Endpoint;
 use crate::extension::external::Notify;
 use crate::process::Program;
 use crate::tool::SharedTool;
@@ -34,6 +36,8 @@ pub struct McpServerConfig {
     pub name: String,
     /// How it is reached.
     pub transport: McpTransport,
+    /// The tools of it that are wanted; none: all.
+    pub only: Option<BTreeSet<String>>,
     /// How long it may take until its tools are known.
     pub start_timeout: Duration,
     /// How long a call may take.
@@ -46,8 +50,9 @@ impl McpServerConfig {
         Self {
             name: name.into(),
             transport,
+            only: None,
             start_timeout: Duration::from_secs(30),
-            call_timeout: Duration::from_secs(600),
+            call_timeout: Duration::from_mins(10),
         }
     }
 }

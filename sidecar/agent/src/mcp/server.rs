@@ -66,10 +66,14 @@ impl Server {
                 tools.extend(page.tools);
                 cursor = page.next_cursor;
                 if cursor.is_none() {
+                    let wanted = |tool: &Tool| {
+                        self.config.only.as_ref().is_none_or(|only| only.contains(tool.name.as_ref()))
+                    };
+                    tools.retain(wanted);
                     return Ok(tools);
                 }
             }
-            Err(self.refused(format!("its tools fill more than {MAX_PAGES} pages")))
+            Err(self.refused(&format!("its tools fill more than {MAX_PAGES} pages")))
         };
         timeout(after, listing).await.unwrap_or_else(|_| Err(self.timed_out(after)))
     }
@@ -123,16 +127,16 @@ impl Server {
                 let mut custom = HashMap::new();
                 for (name, value) in headers {
                     let name: HeaderName =
-                        name.parse().map_err(|_| self.unreachable("a header has no name"))?;
+                        name.parse().map_err(|_| self.unreachable(&"a header has no name"))?;
                     // The value may be a secret: it is not told.
                     let value = HeaderValue::from_str(value)
-                        .map_err(|_| self.unreachable(format!("the header {name} has no valid value")))?;
+                        .map_err(|_| self.unreachable(&format!("the header {name} has no valid value")))?;
                     custom.insert(name, value);
                 }
                 let config =
                     StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(custom);
                 let transport = StreamableHttpClientTransport::from_config(config);
-                let service = handler.serve(transport).await.map_err(|error| self.unreachable(error))?;
+                let service = handler.serve(transport).await.map_err(|error| self.unreachable(&error))?;
                 Ok(Client { service, _program: None })
             }
         }
@@ -140,20 +144,20 @@ impl Server {
 
     async fn connect_to_program(&self, program: &Program, handler: Handler) -> Result<Client, McpError> {
         let started = Group::start_with_input(program, Stdio::piped(), Stdio::piped()).await;
-        let (mut group, input) = started.map_err(|error| self.unreachable(error))?;
-        let output = group.take_stdout().ok_or_else(|| self.unreachable("it has no output"))?;
+        let (mut group, input) = started.map_err(|error| self.unreachable(&error))?;
+        let output = group.take_stdout().ok_or_else(|| self.unreachable(&"it has no output"))?;
         if let Some(complaints) = group.take_stderr() {
             tokio::spawn(log_complaints(self.config.name.clone(), complaints));
         }
-        let service = handler.serve((output, input)).await.map_err(|error| self.unreachable(error))?;
+        let service = handler.serve((output, input)).await.map_err(|error| self.unreachable(&error))?;
         Ok(Client { service, _program: Some(group.end_with_program()) })
     }
 
-    fn unreachable(&self, reason: impl ToString) -> McpError {
+    fn unreachable(&self, reason: &dyn std::fmt::Display) -> McpError {
         McpError::Connect { server: self.config.name.clone(), reason: reason.to_string() }
     }
 
-    fn refused(&self, reason: impl ToString) -> McpError {
+    fn refused(&self, reason: &dyn std::fmt::Display) -> McpError {
         McpError::Refused { server: self.config.name.clone(), reason: reason.to_string() }
     }
 
@@ -166,8 +170,8 @@ impl Server {
             ServiceError::TransportClosed
             | ServiceError::TransportSend(_)
             | ServiceError::Cancelled { .. } => McpError::Gone { server: self.config.name.clone() },
-            ServiceError::McpError(error) => self.refused(error.message),
-            other => self.refused(other),
+            ServiceError::McpError(error) => self.refused(&error.message),
+            other => self.refused(&other),
         }
     }
 }

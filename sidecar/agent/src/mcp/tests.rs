@@ -217,6 +217,16 @@ async fn tools_of_a_server_are_tools_of_the_agent() {
 }
 
 #[tokio::test]
+async fn tools_that_nobody_wants_are_left_out() {
+    let fixture = Fixture::new();
+    let only = Some(BTreeSet::from(["echo".to_owned(), "unheard_of".to_owned()]));
+    let servers =
+        fixture.connect(vec![McpServerConfig { only, ..fixture.stdio() }], Arc::new(DeclineAll)).await;
+    assert_eq!(servers.tools().len(), 1);
+    assert_eq!(fixture.told(), "");
+}
+
+#[tokio::test]
 async fn a_server_that_dies_fails_its_call_and_is_started_again_for_the_next() {
     let fixture = Fixture::new();
     let servers = fixture.connect(vec![fixture.stdio()], Arc::new(DeclineAll)).await;

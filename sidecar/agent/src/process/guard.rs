@@ -62,8 +62,8 @@ impl Guard {
             .stderr(Stdio::null())
             .spawn()?;
         self.shell = Some(shell);
-        let all: String = self.groups.iter().map(|group| format!("+ {group}\n")).collect();
-        self.say(&all)
+        let all: Vec<_> = self.groups.iter().map(|group| format!("+ {group}\n")).collect();
+        self.say(&all.concat())
     }
 
     fn say(&self, lines: &str) -> io::Result<()> {

@@ -33,16 +33,12 @@ pub fn substitute(text: &str, arguments: &[String]) -> String {
     while let Some(at) = rest.find('$') {
         filled.push_str(&rest[..at]);
         rest = &rest[at..];
-        match placeholder(rest) {
-            Some((length, wanted)) => {
-                let wanted = wanted.of(arguments);
-                filled.push_str(&wanted.join(" "));
-                rest = &rest[length..];
-            }
-            None => {
-                filled.push('$');
-                rest = &rest[1..];
-            }
+        if let Some((length, wanted)) = placeholder(rest) {
+            filled.push_str(&wanted.of(arguments).join(" "));
+            rest = &rest[length..];
+        } else {
+            filled.push('$');
+            rest = &rest[1..];
         }
     }
     filled.push_str(rest);

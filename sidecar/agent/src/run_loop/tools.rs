@@ -1,8 +1,10 @@
 //! The tools of one answer, one after the other (S1 3.3), with steering in the gaps between them (S1 3.4).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -163,7 +165,8 @@ impl RunLoop {
         let cancelled = CancellationToken::new();
         let context = ToolContext { tool_call_id: call.id.clone(), cancelled: cancelled.clone(), progress };
         let tool = Arc::clone(tool);
-        let running = tool.run(call.arguments.clone(), context);
+        // A defect of a tool is the tool's.
+        let running = AssertUnwindSafe(tool.run(call.arguments.clone(), context)).catch_unwind();
         tokio::pin!(running);
         let mut deadline = None;
         let tell = |chunk| {
@@ -174,7 +177,9 @@ impl RunLoop {
         let output = loop {
             tokio::select! {
                 biased;
-                output = &mut running => break output,
+                output = &mut running => {
+                    break output.unwrap_or_else(|_| ToolOutput::error("The tool failed: it has a defect."));
+                }
                 Some(chunk) = chunks.recv() => tell(chunk),
                 () = self.cancel.cancelled(), if deadline.is_none() => {
                     cancelled.cancel();

@@ -149,7 +149,7 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { base_delay: Duration::from_secs(2), max_delay: Duration::from_secs(60), max_retries: 5 }
+        Self { base_delay: Duration::from_secs(2), max_delay: Duration::from_mins(1), max_retries: 5 }
     }
 }
 

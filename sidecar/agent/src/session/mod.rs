@@ -320,7 +320,7 @@ impl AgentSession {
         let config = &self.shared.config;
         let mut state = self.shared.state();
         state.idle()?;
-        let entry = state.entry(entry_id)?;
+        let entry = state::entry(entry_id)?;
         let forked = state.tree.fork(&config.sessions, entry)?;
         let meters = state.meters.clone();
         state.switch(forked, &config.registry, &self.shared.events)?;
@@ -336,7 +336,7 @@ impl AgentSession {
         state.idle()?;
         match entry_id {
             Some(id) => {
-                let entry = state.entry(id)?;
+                let entry = state::entry(id)?;
                 state.tree.branch(entry)?;
             }
             None => state.tree.reset_leaf()?,
@@ -347,7 +347,7 @@ impl AgentSession {
     /// Bookmarks an entry; none takes the bookmark away (S1 9).
     pub fn label(&self, entry_id: &str, label: Option<&str>) -> Result<(), SessionError> {
         let mut state = self.shared.state();
-        let entry = state.entry(entry_id)?;
+        let entry = state::entry(entry_id)?;
         state.tree.append_label(entry, label)?;
         Ok(())
     }
@@ -362,7 +362,7 @@ impl AgentSession {
             running: state.run.is_some(),
             model: state.model.clone(),
             thinking: state.thinking,
-            messages: state.tree.context().messages.len(),
+            messages: state.messages(),
             context_tokens: state.context_tokens().value(),
             steering: state.steering.len(),
             follow_up: state.follow_up.len(),

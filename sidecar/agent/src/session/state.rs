@@ -274,6 +274,29 @@ impl State {
         ContextTokens::Estimated(after)
     }
 
+    /// How many messages are in the context.
+    pub(crate) fn messages(&self) -> usize {
+        let (mut count, mut kept) = (0, None);
+        for entry in self.tree.path().into_iter().rev() {
+            match &entry.kind {
+                EntryKind::Message { .. } => count += 1,
+                // The summary is a message, and what it kept stands before it.
+                EntryKind::Compaction { first_kept, .. } if kept.is_none() => {
+                    count += 1;
+                    match first_kept {
+                        Some(first) => kept = Some(*first),
+                        None => return count,
+                    }
+                }
+                _ => {}
+            }
+            if kept == Some(entry.id) {
+                return count;
+            }
+        }
+        count
+    }
+
     /// Whether something waits that the agent goes on with by itself.
     pub(crate) fn waits(&self) -> bool {
         self.is_steered() || !self.follow_up.is_empty() || !self.compactions.is_empty()
@@ -364,10 +387,6 @@ impl State {
         self.schemas.insert(spec.name.clone(), compiled.clone());
         compiled
     }
-
-    pub(crate) fn entry(&self, id: &str) -> Result<EntryId, SessionError> {
-        EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
-    }
 }
 
 /// How full the context is.
@@ -402,6 +421,11 @@ pub(crate) enum From {
     OneFollowUp,
     /// All follow-ups.
     FollowUps,
+}
+
+/// An entry's id.
+pub(super) fn entry(id: &str) -> Result<EntryId, SessionError> {
+    EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
 }
 
 /// Opens or creates the tree of a session.

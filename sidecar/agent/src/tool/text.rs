@@ -26,6 +26,11 @@ pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
+/// How many lines end in these bytes.
+pub(crate) fn newlines(bytes: &[u8]) -> u64 {
+    bytes.split(|byte| *byte == b'\n').skip(1).fold(0, |count, _| count + 1)
+}
+
 /// What a terminal would show as text: without escape sequences and control characters, and of a line that writes over
 /// itself only what it ends with.
 pub fn clean(text: &str) -> String {
@@ -40,16 +45,16 @@ pub fn clean(text: &str) -> String {
             }
             '\t' => cleaned.push('\t'),
             '\r' if characters.peek().is_some_and(|next| *next != '\n' && *next != '\r') => {
-                cleaned.truncate(line)
+                cleaned.truncate(line);
             }
             '\u{1b}' => match characters.next() {
                 // Up to the final character of the sequence.
                 Some('[') => _ = characters.find(|next| ('\u{40}'..='\u{7e}').contains(next)),
                 // Up to the bell, or to the escape of the string terminator.
-                Some(']' | 'P' | '^' | '_') => {
-                    if characters.find(|next| matches!(next, '\u{7}' | '\u{1b}')) == Some('\u{1b}') {
-                        characters.next();
-                    }
+                Some(']' | 'P' | '^' | '_')
+                    if characters.find(|next| matches!(next, '\u{7}' | '\u{1b}')) == Some('\u{1b}') =>
+                {
+                    characters.next();
                 }
                 _ => {}
             },

@@ -147,9 +147,9 @@ fn lock(file: &File, path: &Path) -> Result<(), TreeError> {
 
 /// Whether this is the beginning of a header: nothing else is ever cut off or written over.
 fn could_be_header(begun: &[u8]) -> bool {
-    let begin = br#"{"type":"session","#;
-    let length = begun.len().min(begin.len());
-    begun[..length] == begin[..length]
+    let header = br#"{"type":"session","#;
+    let length = begun.len().min(header.len());
+    begun[..length] == header[..length]
 }
 
 fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {

@@ -97,6 +97,7 @@ async fn asked_for_by_hand_it_takes_instructions_and_keeps_what_is_recent() {
     let texts = open.texts();
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert_eq!(texts[1..], ["user: second", "assistant: new"]);
+    assert_eq!(open.session.state().messages, 3);
     open.prompt("third").await;
 }
 

@@ -32,7 +32,7 @@ impl Meddler {
 
 #[async_trait]
 impl Extension for Meddler {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "meddler"
     }
 
@@ -41,7 +41,7 @@ impl Extension for Meddler {
     }
 
     fn tools(&self) -> Vec<SharedTool> {
-        vec![TestTool::new("extra", |_, _| ToolOutput::text("extra"))]
+        vec![TestTool::named("extra", |_, _| ToolOutput::text("extra"))]
     }
 
     fn commands(&self) -> Vec<CommandSpec> {
@@ -208,7 +208,8 @@ async fn a_users_command_while_the_agent_works_parts_no_call_from_its_result() {
 
 #[tokio::test]
 async fn closing_ends_a_users_command() {
-    let open = with_bash(Scripted::new([])).open();
+    let stage = with_bash(Scripted::new([]));
+    let open = stage.open();
     let session = open.session.clone();
     let running = tokio::spawn(async move { session.execute_bash("!echo up; sleep 600").await });
     let mut events = open.events;

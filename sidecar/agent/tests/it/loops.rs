@@ -236,7 +236,7 @@ async fn a_provider_that_asks_to_wait_is_waited_for_and_an_abort_ends_the_wait()
     let wait = Duration::from_secs(30);
     let model = Scripted::new([transient("slow down", Some(wait)), say("done"), transient("", Some(wait))]);
     let mut stage = Stage::new(model.clone(), Vec::new());
-    stage.config.retry.max_delay = Duration::from_secs(60);
+    stage.config.retry.max_delay = Duration::from_mins(1);
     let open = stage.open();
     let begun = tokio::time::Instant::now();
     assert_eq!(
@@ -307,9 +307,9 @@ async fn model_and_thinking_level_change_for_the_next_call_and_are_kept() {
     assert!(open.told().contains(&SessionEvent::ThinkingLevelChange(ThinkingLevel::High)));
     let file = file(&open.session);
     drop(open);
-    let again = Open::start(stage.config.clone(), pilothouse_agent::session::Start::File(file));
-    let state = again.session.state();
-    assert_eq!((state.model.id.as_str(), state.thinking), ("large", ThinkingLevel::High));
+    let reopened = Open::start(stage.config.clone(), pilothouse_agent::session::Start::File(file));
+    let kept = reopened.session.state();
+    assert_eq!((kept.model.id.as_str(), kept.thinking), ("large", ThinkingLevel::High));
 }
 
 #[tokio::test]

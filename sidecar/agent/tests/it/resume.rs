@@ -42,7 +42,7 @@ async fn killed_after_any_byte_it_resumes_with_the_same_conversation() {
             match within(open.session.resume()).await {
                 Ok(outcome) => assert_eq!(outcome, AgentOutcome::Completed),
                 Err(SessionError::NothingToDo) => {
-                    assert!(before.is_empty() || same == whole.len(), "{before:?}")
+                    assert!(before.is_empty() || same == whole.len(), "{before:?}");
                 }
                 Err(error) => panic!("{error}"),
             }
@@ -83,7 +83,7 @@ async fn the_newest_conversation_goes_on_and_another_begins_or_is_switched_to() 
     open.prompt("three").await;
     // The clock of a file system is coarse: the other one is older for sure.
     let other = first.file.with_file_name(format!("{second}.jsonl"));
-    let hour = std::time::Duration::from_secs(3_600);
+    let hour = std::time::Duration::from_hours(1);
     std::fs::File::options()
         .append(true)
         .open(other)

@@ -9,6 +9,7 @@ use pilothouse_agent::message::Usage;
 use pilothouse_agent::model::ModelError;
 use pilothouse_agent::session::{FollowUpMode, PromptOptions, Queue, SessionError, Start, SteeringMode};
 use pilothouse_agent::tool::ToolOutput;
+use pilothouse_domain::value::CycleDirection;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -104,7 +105,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
     let model = Scripted::then_always(replies(&script), say("the end"));
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
-    let tool = TestTool::new("echo", move |_, _| {
+    let tool = TestTool::named("echo", move |_, _| {
         counted.fetch_add(1, Ordering::Relaxed);
         ToolOutput::text("ran")
     });
@@ -139,7 +140,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
                 let session = open.session.clone();
                 tasks.push(tokio::spawn(async move { drop(session.compact(None).await) }));
             }
-            Act::CycleModel => drop(open.session.cycle_model(Default::default()).unwrap()),
+            Act::CycleModel => drop(open.session.cycle_model(CycleDirection::Forward).unwrap()),
             Act::Branch => {
                 let leaf = open.session.state().leaf;
                 match open.session.branch(leaf.as_deref()) {
@@ -173,8 +174,8 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
     settle(&mut tasks, &open).await;
     // Now everything that waits is said, whatever failed before.
     for _ in 0..100 {
-        let state = open.session.state();
-        if state.steering + state.follow_up == 0 {
+        let waiting = open.session.state();
+        if waiting.steering + waiting.follow_up == 0 {
             break;
         }
         within(open.session.resume()).await.unwrap();

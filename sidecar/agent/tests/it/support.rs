@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 
 /// What the scripted model does with a request.
 #[derive(Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Says this.
     Say(AssistantMessage),
     /// Fails.
@@ -34,7 +34,7 @@ pub enum Reply {
 
 /// A fake of the port to models: it says what a test wants, and checks each request as providers do.
 #[derive(Default)]
-pub struct Scripted {
+pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Reply>>,
     otherwise: Option<Reply>,
     requests: Mutex<Vec<ModelRequest>>,
@@ -42,21 +42,21 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Arc<Self> {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Arc<Self> {
         Arc::new(Self { replies: Mutex::new(replies.into_iter().collect()), ..Self::default() })
     }
 
-    pub fn then_always(replies: impl IntoIterator<Item = Reply>, otherwise: Reply) -> Arc<Self> {
+    pub(crate) fn then_always(replies: impl IntoIterator<Item = Reply>, otherwise: Reply) -> Arc<Self> {
         let replies = Mutex::new(replies.into_iter().collect());
         Arc::new(Self { replies, otherwise: Some(otherwise), ..Self::default() })
     }
 
-    pub fn requests(&self) -> Vec<ModelRequest> {
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap().clone()
     }
 
     /// Waits until that many requests came.
-    pub async fn wait_for(&self, count: usize) {
+    pub(crate) async fn wait_for(&self, count: usize) {
         within(async {
             loop {
                 let came = self.came.notified();
@@ -88,7 +88,7 @@ impl LanguageModel for Scripted {
 }
 
 /// What every provider demands: each call has exactly one result, directly after it.
-pub fn check_pairing(messages: &[AgentMessage]) {
+pub(crate) fn check_pairing(messages: &[AgentMessage]) {
     let mut at = 0;
     while at < messages.len() {
         match &messages[at] {
@@ -115,7 +115,7 @@ pub fn check_pairing(messages: &[AgentMessage]) {
     );
 }
 
-pub fn usage(input: u64, output: u64) -> Usage {
+pub(crate) fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
@@ -131,20 +131,20 @@ fn answer(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantM
     }
 }
 
-pub fn say(text: &str) -> Reply {
+pub(crate) fn say(text: &str) -> Reply {
     Reply::Say(answer(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
 }
 
-pub fn say_taking(text: &str, usage: Usage) -> Reply {
+pub(crate) fn say_taking(text: &str, usage: Usage) -> Reply {
     let content = vec![AssistantContent::Text { text: text.into() }];
     Reply::Say(AssistantMessage { usage, ..answer(content, StopReason::Stop) })
 }
 
-pub fn call(calls: &[(&str, &str, Value)]) -> Reply {
+pub(crate) fn call(calls: &[(&str, &str, Value)]) -> Reply {
     call_taking(calls, usage(100, 10))
 }
 
-pub fn call_taking(calls: &[(&str, &str, Value)], usage: Usage) -> Reply {
+pub(crate) fn call_taking(calls: &[(&str, &str, Value)], usage: Usage) -> Reply {
     let content = calls.iter().map(|(id, name, arguments)| {
         AssistantContent::ToolCall(ToolCall {
             id: (*id).into(),
@@ -155,11 +155,11 @@ pub fn call_taking(calls: &[(&str, &str, Value)], usage: Usage) -> Reply {
     Reply::Say(AssistantMessage { usage, ..answer(content.collect(), StopReason::ToolUse) })
 }
 
-pub fn transient(message: &str, retry_after: Option<Duration>) -> Reply {
+pub(crate) fn transient(message: &str, retry_after: Option<Duration>) -> Reply {
     Reply::Fail(ModelError::Transient { message: message.into(), status: Some(529), retry_after })
 }
 
-pub fn overflow() -> Reply {
+pub(crate) fn overflow() -> Reply {
     Reply::Fail(ModelError::ContextOverflow { message: "too long".into() })
 }
 
@@ -167,13 +167,13 @@ pub fn overflow() -> Reply {
 type Does = dyn Fn(Value, ToolContext) -> ToolOutput + Send + Sync;
 
 /// A tool that does what a test wants; `echo` takes a text and perhaps a number.
-pub struct TestTool {
+pub(crate) struct TestTool {
     spec: ToolSpec,
     does: Box<Does>,
 }
 
 impl TestTool {
-    pub fn new(
+    pub(crate) fn named(
         name: &str,
         does: impl Fn(Value, ToolContext) -> ToolOutput + Send + Sync + 'static,
     ) -> SharedTool {
@@ -187,8 +187,8 @@ impl TestTool {
         Arc::new(Self { spec, does: Box::new(does) })
     }
 
-    pub fn echo() -> SharedTool {
-        Self::new("echo", |arguments, context| {
+    pub(crate) fn echo() -> SharedTool {
+        Self::named("echo", |arguments, context| {
             let text = arguments["text"].as_str().unwrap_or_default().to_owned();
             let _ = context.progress.send(format!("progress of {text}"));
             ToolOutput::text(text)
@@ -208,14 +208,14 @@ impl Tool for TestTool {
 }
 
 /// A tool that runs until it is let go or cut off.
-pub struct Gated {
+pub(crate) struct Gated {
     spec: ToolSpec,
-    pub started: Notify,
-    pub open: Notify,
+    pub(crate) started: Notify,
+    pub(crate) open: Notify,
 }
 
 impl Gated {
-    pub fn new(name: &str) -> Arc<Self> {
+    pub(crate) fn new(name: &str) -> Arc<Self> {
         let input_schema = json!({ "type": "object" });
         let spec = ToolSpec { name: name.into(), description: "Waits.".into(), input_schema };
         Arc::new(Self { spec, started: Notify::new(), open: Notify::new() })
@@ -238,11 +238,11 @@ impl Tool for Gated {
 }
 
 /// A registry with two models of a provider `test`, both with prices.
-pub fn registry() -> Arc<ModelRegistry> {
+pub(crate) fn registry() -> Arc<ModelRegistry> {
     registry_of(Api::AnthropicMessages, None, 10_000)
 }
 
-pub fn registry_of(api: Api, base_url: Option<String>, context_window: u64) -> Arc<ModelRegistry> {
+pub(crate) fn registry_of(api: Api, base_url: Option<String>, context_window: u64) -> Arc<ModelRegistry> {
     let model = |id: &str, thinking| -> ModelConfig {
         serde_json::from_value(json!({
             "id": id, "contextWindow": context_window, "maxOutputTokens": 4_000, "thinking": thinking,
@@ -262,17 +262,17 @@ pub fn registry_of(api: Api, base_url: Option<String>, context_window: u64) -> A
 }
 
 /// A session in a folder of its own.
-pub struct Stage {
-    pub folder: tempfile::TempDir,
-    pub config: SessionConfig,
+pub(crate) struct Stage {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) config: SessionConfig,
 }
 
 impl Stage {
-    pub fn new(model: Arc<dyn LanguageModel>, tools: Vec<SharedTool>) -> Self {
+    pub(crate) fn new(model: Arc<dyn LanguageModel>, tools: Vec<SharedTool>) -> Self {
         Self::with_registry(model, tools, registry())
     }
 
-    pub fn with_registry(
+    pub(crate) fn with_registry(
         model: Arc<dyn LanguageModel>,
         tools: Vec<SharedTool>,
         registry: Arc<ModelRegistry>,
@@ -288,24 +288,24 @@ impl Stage {
         Self { folder, config }
     }
 
-    pub fn open(&self) -> Open {
+    pub(crate) fn open(&self) -> Open {
         Open::start(self.config.clone(), Start::New { parent: None })
     }
 }
 
 /// An open session with what it told.
-pub struct Open {
-    pub session: AgentSession,
-    pub events: mpsc::UnboundedReceiver<SessionEvent>,
+pub(crate) struct Open {
+    pub(crate) session: AgentSession,
+    pub(crate) events: mpsc::UnboundedReceiver<SessionEvent>,
 }
 
 impl Open {
-    pub fn start(config: SessionConfig, start: Start) -> Self {
+    pub(crate) fn start(config: SessionConfig, start: Start) -> Self {
         let (session, events) = AgentSession::open(config, start).unwrap();
         Self { session, events }
     }
 
-    pub async fn prompt(&self, text: &str) -> AgentOutcome {
+    pub(crate) async fn prompt(&self, text: &str) -> AgentOutcome {
         match within(self.session.prompt(text, PromptOptions::default())).await.unwrap() {
             Prompted::Ended(outcome) => outcome,
             other => panic!("the prompt became {other:?}"),
@@ -313,7 +313,7 @@ impl Open {
     }
 
     /// Prompts without waiting for the end.
-    pub fn begin(&self, text: &str) -> tokio::task::JoinHandle<AgentOutcome> {
+    pub(crate) fn begin(&self, text: &str) -> tokio::task::JoinHandle<AgentOutcome> {
         let (session, text) = (self.session.clone(), text.to_owned());
         tokio::spawn(async move {
             match session.prompt(&text, PromptOptions::default()).await.unwrap() {
@@ -324,17 +324,17 @@ impl Open {
     }
 
     /// What was told so far.
-    pub fn told(&mut self) -> Vec<SessionEvent> {
+    pub(crate) fn told(&mut self) -> Vec<SessionEvent> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
 
-    pub fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         texts(&self.session.messages())
     }
 }
 
 /// Each message in a few words: `user: …`, `assistant: …`, `call id`, `result id: …`.
-pub fn texts(messages: &[AgentMessage]) -> Vec<String> {
+pub(crate) fn texts(messages: &[AgentMessage]) -> Vec<String> {
     let joined = |content: &[UserContent]| {
         let parts = content.iter().map(|block| match block {
             UserContent::Text { text } => text.clone(),
@@ -362,15 +362,15 @@ pub fn texts(messages: &[AgentMessage]) -> Vec<String> {
     all
 }
 
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it takes too long")
 }
 
 /// The lines of a session's file.
-pub fn lines(file: &Path) -> Vec<Value> {
+pub(crate) fn lines(file: &Path) -> Vec<Value> {
     std::fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-pub fn file(session: &AgentSession) -> PathBuf {
+pub(crate) fn file(session: &AgentSession) -> PathBuf {
     session.state().file
 }

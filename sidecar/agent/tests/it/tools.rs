@@ -18,7 +18,7 @@ use crate::support::*;
 async fn arguments_that_do_not_fit_are_answered_with_every_violation_and_nothing_runs() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
-    let tool = TestTool::new("echo", move |_, _| {
+    let tool = TestTool::named("echo", move |_, _| {
         counted.fetch_add(1, Ordering::Relaxed);
         ToolOutput::text("ran")
     });
@@ -50,7 +50,7 @@ async fn a_tool_that_there_is_not_is_answered_with_those_that_there_are() {
 
 #[tokio::test]
 async fn of_two_tools_with_the_same_name_the_first_counts() {
-    let second = TestTool::new("echo", |_, _| ToolOutput::text("second"));
+    let second = TestTool::named("echo", |_, _| ToolOutput::text("second"));
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "first" }))]), say("done")]);
     let open = Stage::new(model.clone(), vec![TestTool::echo(), second]).open();
     open.prompt("go").await;
@@ -61,7 +61,7 @@ async fn of_two_tools_with_the_same_name_the_first_counts() {
 #[tokio::test]
 async fn a_tool_that_ends_the_turn_ends_it_and_the_rest_of_the_batch_is_skipped() {
     let hand =
-        TestTool::new("hand_over", |_, _| ToolOutput { ends_turn: true, ..ToolOutput::text("handed") });
+        TestTool::named("hand_over", |_, _| ToolOutput { ends_turn: true, ..ToolOutput::text("handed") });
     let model = Scripted::new([
         call(&[("a", "hand_over", json!({ "text": "x" })), ("b", "echo", json!({ "text": "never" }))]),
         say("never said"),
@@ -136,10 +136,9 @@ async fn a_governor_that_does_not_return_holds_the_session_and_an_abort_ends_the
 
 #[tokio::test]
 async fn a_tool_that_panics_does_not_take_the_session_along() {
-    let bad: SharedTool = TestTool::new("echo", |_, _| panic!("a defect"));
+    let bad: SharedTool = TestTool::named("echo", |_, _| panic!("a defect"));
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "x" }))]), say("hello")]);
     let open = Stage::new(model, vec![bad]).open();
-    open.prompt("go").await;
-    assert!(!open.session.state().running);
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert!(open.texts().iter().any(|text| text.starts_with("error a")), "{:?}", open.texts());
 }

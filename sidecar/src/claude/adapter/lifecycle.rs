@@ -19,6 +19,7 @@ use super::commands::thinking_tokens;
 use super::driver::{Driver, cost};
 use super::environment;
 use super::gate::Gate;
+use super::messages;
 use super::process::{Ended, Output, Process};
 use crate::adapter::{AdapterError, Refusal};
 
@@ -166,6 +167,16 @@ impl Driver {
         let working = self.translator.turn_id().is_some() || self.messages.any_written();
         if !working || self.out_of_quota {
             // Between turns nothing is lost: the next message takes the conversation up.
+            return Ok(());
+        }
+        if self.translator.turn_id().is_none()
+            && let Some(words) = self.messages.write_again()
+        {
+            // It died while it waited, and the message had not reached it.
+            self.start_process().await?;
+            for (words, uuid) in words {
+                self.write(&messages::line(&words, &uuid, "next")).await;
+            }
             return Ok(());
         }
         let why = Self::why(ended.as_ref());

@@ -22,6 +22,10 @@ struct Written {
     message: Option<(Message, MessageReply)>,
     /// An interrupt asked for it back.
     recalled: bool,
+    /// The binary has asked whether it may take it up: from here on the model may have it.
+    taken: bool,
+    /// It was written to a second process already.
+    again: bool,
 }
 
 /// The messages under way.
@@ -88,6 +92,8 @@ impl Messages {
             content,
             message: Some((message, reply)),
             recalled: false,
+            taken: false,
+            again: false,
         });
         uuid
     }
@@ -96,7 +102,14 @@ impl Messages {
     pub(super) fn own(&mut self, content: &str) -> String {
         let uuid = Uuid::new_v4().to_string();
         let content = content.to_owned();
-        self.written.push(Written { uuid: uuid.clone(), content, message: None, recalled: false });
+        self.written.push(Written {
+            uuid: uuid.clone(),
+            content,
+            message: None,
+            recalled: false,
+            taken: false,
+            again: false,
+        });
         uuid
     }
 
@@ -105,9 +118,10 @@ impl Messages {
         self.written.iter().any(|written| !written.recalled && written.content == prompt)
     }
 
-    /// The message that a prompt is.
-    pub(super) fn of_prompt(&self, prompt: &str) -> Option<MessageId> {
-        let written = self.written.iter().find(|written| written.content == prompt)?;
+    /// The message that a prompt is. It is taken up now.
+    pub(super) fn of_prompt(&mut self, prompt: &str) -> Option<MessageId> {
+        let written = self.written.iter_mut().find(|written| written.content == prompt)?;
+        written.taken = true;
         written.message.as_ref().map(|(message, _)| message.id)
     }
 
@@ -143,6 +157,19 @@ impl Messages {
     /// The binary is gone with what it had not given to the model.
     pub(super) fn take_all_written(&mut self) -> Vec<(Message, MessageReply)> {
         self.written.drain(..).filter_map(|written| written.message).collect()
+    }
+
+    /// The binary is gone between turns. What it never asked to take up never reached the model, and can be written once
+    /// more, to another process: the words with their marks. None: something may have, or it was tried before.
+    pub(super) fn write_again(&mut self) -> Option<Vec<(String, String)>> {
+        if self.written.iter().any(|written| written.taken || written.again || written.recalled) {
+            return None;
+        }
+        let again = |written: &mut Written| {
+            written.again = true;
+            (written.content.clone(), written.uuid.clone())
+        };
+        Some(self.written.iter_mut().map(again).collect())
     }
 
     /// Whether the binary has something that the model has not.

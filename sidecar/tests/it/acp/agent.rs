@@ -21,6 +21,8 @@ struct Fake {
 #[test]
 #[ignore = "the fake agent, which the adapter starts"]
 fn main() {
+    // The test's name stands there already, without an end of its line.
+    println!();
     let can = std::env::var("FAKE_CAN").unwrap_or_default();
     let mut fake =
         Fake { lines: std::io::stdin().lines(), asked: 0, cancelled: false, can, introduced: String::new() };

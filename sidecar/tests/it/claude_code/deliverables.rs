@@ -31,5 +31,7 @@ async fn it_reaches_the_sidecars_tools_and_goes_on_until_its_deliverables_are_se
     assert_eq!((agent.events("turn_started").len(), agent.events("turn_completed").len()), (1, 1));
     let prompts = agent.prompts();
     assert!(prompts[0].to_string().contains("There are none yet"));
-    assert!(prompts[2]["messages"].as_array().unwrap().last().unwrap().to_string().contains("These are open"));
+    assert!(
+        prompts[2]["messages"].as_array().unwrap().last().unwrap().to_string().contains("These are open")
+    );
 }

@@ -20,7 +20,7 @@ async fn a_killed_sidecar_resumes_the_same_conversation_and_its_meter_goes_on() 
     agent.killed_and_resumed(Some("what was the word?")).await;
     agent.gateway.sees("turn_completed").await;
     let second = agent.prompts()[1].to_string();
-    assert!(second.contains("do the work") && second.contains("the word is heron"), "{second}");
+    assert!(second.contains("do the work") && second.contains("the word is heron"));
     assert_eq!(agent.events("usage_update").last().unwrap()["meterId"], meter);
     assert!((cost(&agent) - 2.0 * spent).abs() < 1e-9, "{} after {spent}", cost(&agent));
 }

@@ -72,8 +72,5 @@ async fn a_reloaded_configuration_counts_from_the_next_turn_on_in_the_same_conve
     let prompts = agent.prompts();
     assert!(!prompts[0].to_string().contains("pirate"));
     let second = prompts[1].to_string();
-    assert!(
-        second.contains("pirate") && second.contains("do the work") && second.contains("one"),
-        "{second}"
-    );
+    assert!(second.contains("pirate") && second.contains("do the work") && second.contains("one"));
 }

@@ -48,7 +48,7 @@ async fn an_immediate_message_enters_the_turn_between_its_tools() {
     assert_eq!(agent.events("turn_started").len(), 1, "within the turn");
     let second = &agent.prompts()[1];
     let last = second["messages"].as_array().unwrap().last().unwrap().to_string();
-    assert!(last.contains("went on") && last.contains("use British spelling"), "{last}");
+    assert!(last.contains("went on") && last.contains("use British spelling"));
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ impl ExternalConfig {
             program,
             start_timeout: Duration::from_secs(10),
             hook_timeout: Duration::from_secs(5),
-            command_timeout: Duration::from_secs(60),
+            command_timeout: Duration::from_mins(1),
             required: false,
         }
     }
@@ -187,12 +187,11 @@ impl Extension for External {
         match self.hook::<BeforeToolAnswer>(HookName::BeforeTool, request).await {
             Ok(Some(BeforeToolAnswer { block: Some(reason), .. })) => BeforeTool::Block(reason),
             Ok(Some(BeforeToolAnswer { arguments: Some(arguments), .. })) => BeforeTool::Change(arguments),
-            Ok(_) => BeforeTool::Go,
             Err(error) if self.config.required => BeforeTool::Block(format!(
                 "the extension {}, without which no tool may run, did not allow it: {error}",
                 self.config.name
             )),
-            Err(_) => BeforeTool::Go,
+            Ok(_) | Err(_) => BeforeTool::Go,
         }
     }
 

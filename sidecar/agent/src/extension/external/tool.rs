@@ -12,7 +12,7 @@ use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 /// A tool takes as long as it wants, unless it is cut off: this is only so that nothing waits for ever.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST: Duration = Duration::from_hours(24);
 
 pub(super) struct ExternalTool {
     spec: ToolSpec,

@@ -1,5 +1,7 @@
 //! A complete answer in our words.
 
+use std::collections::HashSet;
+
 use genai::chat::{ContentPart, StopReason as Reason, StreamEnd, Usage as Counted};
 use serde_json::Value;
 
@@ -39,6 +41,7 @@ pub(super) fn complete(
         content.retain(|block| !matches!(block, AssistantContent::ToolCall(_)));
         content.extend(refused.map(|text| AssistantContent::Text { text }));
     }
+    unique_ids(&mut content);
     let usage = end.captured_usage.map(|counted| usage(&counted)).unwrap_or_default();
     Ok(AssistantMessage { content, provider, model, usage, stop_reason, error: None, timestamp: now() })
 }
@@ -79,6 +82,19 @@ fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<A
         content.insert(0, AssistantContent::Thinking { thinking, signature: None });
     }
     content
+}
+
+/// Gives calls an id of their own where the provider gave none: the crate counts them anew with each answer.
+fn unique_ids(content: &mut [AssistantContent]) {
+    let mut seen = HashSet::new();
+    for block in content {
+        let AssistantContent::ToolCall(call) = block else { continue };
+        let counted =
+            call.id.strip_prefix("call_").is_some_and(|rest| rest.len() <= 3 && rest.parse::<u16>().is_ok());
+        if call.id.is_empty() || counted || !seen.insert(call.id.clone()) {
+            call.id = format!("call_{}", uuid::Uuid::now_v7().simple());
+        }
+    }
 }
 
 /// The crate counts what was cached as read.

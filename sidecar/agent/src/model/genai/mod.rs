@@ -21,7 +21,7 @@ use super::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream};
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(15);
 /// How long a provider may be silent, before its answer begins and in it.
-const SILENCE: Duration = Duration::from_secs(300);
+const SILENCE: Duration = Duration::from_mins(5);
 
 /// Speaks to the providers of a registry. Building one does nothing yet: the client is made with the first request.
 pub struct GenaiModel {

@@ -92,9 +92,10 @@ fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<Rea
     // The crate gives 24,000, 8,000 or 1,024 tokens, which must be less than the most.
     Some(match effort {
         _ if most <= 2 * 1_024 => ReasoningEffort::Zero,
-        ReasoningEffort::High | ReasoningEffort::Max if most <= 2 * 8_000 => ReasoningEffort::Low,
+        ReasoningEffort::Medium | ReasoningEffort::High | ReasoningEffort::Max if most <= 2 * 8_000 => {
+            ReasoningEffort::Low
+        }
         ReasoningEffort::High | ReasoningEffort::Max if most <= 2 * 24_000 => ReasoningEffort::Medium,
-        ReasoningEffort::Medium if most <= 2 * 8_000 => ReasoningEffort::Low,
         effort => effort,
     })
 }

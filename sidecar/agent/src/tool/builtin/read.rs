@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, STOPPED, blocking, spec};
 use crate::message::UserContent;
 use crate::model::ToolSpec;
-use crate::tool::text::{MAX_BYTES, MAX_LINES, head};
+use crate::tool::text::{MAX_BYTES, MAX_LINES, head, newlines};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
@@ -130,8 +130,7 @@ impl Part {
                 None => cut = true,
             }
         }
-        let newlines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let shown = newlines + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"));
+        let shown = newlines(&bytes) + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"));
         Ok(Self { bytes, total, shown, cut })
     }
 

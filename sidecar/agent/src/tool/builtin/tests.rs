@@ -71,7 +71,7 @@ fn text(output: &ToolOutput) -> String {
 #[tokio::test]
 async fn read_shows_parts_of_a_long_file_and_says_how_to_go_on() {
     let fixture = Fixture::new();
-    let long: String = (1..=5000).map(|number| format!("line {number}\n")).collect();
+    let long = (1..=5000).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
     fixture.file("long.txt", &long);
     fixture.file("short.txt", "\u{feff}one\r\ntwo");
     fixture.file("empty", "");
@@ -134,7 +134,7 @@ async fn write_creates_folders_and_says_what_it_did() {
 #[tokio::test]
 async fn edit_replaces_passages_and_shows_the_difference() {
     let fixture = Fixture::new();
-    let before: String = (1..=20).map(|number| format!("line {number}\n")).collect();
+    let before = (1..=20).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
     fixture.file("file.txt", &before);
     let edits = json!([
         {"old_text": "line 15\n", "new_text": ""},
@@ -318,7 +318,7 @@ fn patched(content: &str, diff: &str) -> String {
         let ends = if hunks.peek().is_some_and(|next| next.starts_with('\\')) { "" } else { "\n" };
         match line.chars().next() {
             Some('-') => at += 1,
-            Some('+') => patched.push_str(&format!("{}{ends}", &line[1..])),
+            Some('+') => patched.extend([&line[1..], ends]),
             Some(' ') => {
                 assert_eq!(lines[at], format!("{}{ends}", &line[1..]));
                 patched.push_str(lines[at]);

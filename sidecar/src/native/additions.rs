@@ -1,0 +1,204 @@
+//! What a configuration adds to the native agent: MCP servers of template and skills, and MCP servers and extensions of
+//! `adapterOptions`. Their programs run as the agent's user, and end with the conversation that they were started for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use pilothouse_agent::extension::external::{External, ExternalConfig, Notify};
+use pilothouse_agent::extension::{Extension, Extensions};
+use pilothouse_agent::mcp::{DeclineAll, Elicit, Endpoint, McpServerConfig, McpServers, McpTransport};
+use pilothouse_agent::process::Program;
+use pilothouse_agent::tool::SharedTool;
+use pilothouse_agent::workspace::Environment;
+use pilothouse_domain::value::McpToolDefinition;
+use pilothouse_wire::command::AgentSessionConfig;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::options::Options;
+use super::tell;
+use crate::adapter::EventSink;
+
+/// An MCP server of `adapterOptions.mcpServers`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum McpServer {
+    /// A program.
+    Program(Command),
+    /// An address.
+    Http(Address),
+}
+
+/// A program and what it is given.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Command {
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    /// Variables above the chosen ones; their values are kept out of everything that is told.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+/// The address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Address {
+    url: String,
+    /// What goes with each request; their values are kept out of everything that is told.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+/// An extension of `adapterOptions.extensions` (`docs/agent-extensions.md`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ExtensionProgram {
+    name: String,
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// Whether no tool runs while it cannot say whether it may.
+    #[serde(default)]
+    required: bool,
+}
+
+/// How programs are started.
+pub(super) struct Launch<'a> {
+    pub folder: &'a Path,
+    pub environment: Environment,
+    pub prefix: Vec<std::ffi::OsString>,
+    pub events: &'a EventSink,
+}
+
+/// What was added.
+pub(super) struct Additions {
+    /// Tools of MCP servers.
+    pub tools: Vec<SharedTool>,
+    /// Extensions.
+    pub extensions: Extensions,
+    /// What servers say about themselves, for the system prompt.
+    pub instructions: String,
+}
+
+impl Additions {
+    /// Starts and connects to everything at the same time. What cannot be reached is left out with a notice; a required
+    /// extension that does not start is an error.
+    pub(super) async fn start(
+        config: &AgentSessionConfig,
+        options: &Options,
+        launch: Launch<'_>,
+    ) -> Result<Self, String> {
+        let notify = notify(launch.events);
+        let servers = servers(config, options, &launch, &notify);
+        let elicit: Arc<dyn Elicit> = Arc::new(DeclineAll);
+        let starting = options.extensions.iter().map(|extension| {
+            let program = launch.program(&extension.command, &extension.args, &extension.env);
+            let mut external = ExternalConfig::new(&extension.name, program);
+            external.required = extension.required;
+            External::start(external, notify.clone())
+        });
+        let (servers, started) =
+            tokio::join!(McpServers::connect(servers, &elicit, &notify), join_all(starting));
+        let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
+        for (extension, started) in options.extensions.iter().zip(started) {
+            match started {
+                Ok(external) => extensions.push(Arc::new(external)),
+                Err(error) if extension.required => return Err(error.to_string()),
+                Err(error) => notify(error.to_string()),
+            }
+        }
+        let instructions = servers.instructions().await;
+        let instructions: Vec<_> = instructions
+            .into_iter()
+            .map(|(server, text)| format!("<mcp_server name=\"{server}\">\n{text}\n</mcp_server>"))
+            .collect();
+        Ok(Self {
+            tools: servers.tools(),
+            extensions: Extensions::new(extensions),
+            instructions: instructions.join("\n"),
+        })
+    }
+}
+
+impl Launch<'_> {
+    fn program(&self, command: &str, args: &[String], env: &BTreeMap<String, String>) -> Program {
+        let mut environment = self.environment.clone();
+        for (name, value) in env {
+            self.events.keep_secret(value);
+            environment = environment.with_own(name, value);
+        }
+        Program::new(command, self.folder, environment).prefix(&self.prefix).args(args)
+    }
+
+    fn transport(&self, server: &McpServer) -> McpTransport {
+        match server {
+            McpServer::Program(Command { command, args, env }) => {
+                McpTransport::Stdio(self.program(command, args, env))
+            }
+            McpServer::Http(Address { url, headers }) => {
+                for value in headers.values() {
+                    self.events.keep_secret(value);
+                }
+                McpTransport::Http { url: url.clone(), headers: headers.clone() }
+            }
+        }
+    }
+}
+
+/// The servers of the options, and those of template and skills: of these only the tools that are defined.
+fn servers(
+    config: &AgentSessionConfig,
+    options: &Options,
+    launch: &Launch<'_>,
+    notify: &Notify,
+) -> Vec<McpServerConfig> {
+    let own = options.mcp_servers.iter();
+    let mut servers: Vec<_> =
+        own.map(|(name, server)| McpServerConfig::new(name, launch.transport(server))).collect();
+    let mut by_address: BTreeMap<&str, Vec<&McpToolDefinition>> = BTreeMap::new();
+    for tool in &config.custom_tools {
+        by_address.entry(tool.server_uri.as_str()).or_default().push(tool);
+    }
+    for (uri, tools) in by_address {
+        let Some(endpoint) = Endpoint::parse(uri) else {
+            notify(format!("the MCP server at {uri} is left out: no such address is known here"));
+            continue;
+        };
+        let wanted = endpoint.short_name();
+        let taken = |name: &str| servers.iter().any(|server| server.name == name);
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        let name = std::iter::once(wanted.clone()).chain(numbered).find(|name| !taken(name));
+        let transport = launch.transport(&match endpoint {
+            Endpoint::Program { path, args } => {
+                McpServer::Program(Command { command: path, args, env: BTreeMap::new() })
+            }
+            Endpoint::Http(url) => McpServer::Http(Address { url, headers: BTreeMap::new() }),
+        });
+        let mut server = McpServerConfig::new(name.unwrap_or(wanted), transport);
+        server.only = Some(tools.iter().map(|tool| tool.name.to_string()).collect::<BTreeSet<_>>());
+        servers.push(server);
+    }
+    servers
+}
+
+/// Tells the owner, in order, as long as anybody has something to say.
+fn notify(events: &EventSink) -> Notify {
+    let (sender, mut sentences) = mpsc::unbounded_channel();
+    let events = events.clone();
+    tokio::spawn(async move {
+        while let Some(sentence) = sentences.recv().await {
+            // A spool that takes nothing any more is told of by others.
+            if events.emit(tell::notice("agent_addition", sentence, Value::Null)).await.is_err() {
+                return;
+            }
+        }
+    });
+    Arc::new(move |sentence| drop(sender.send(sentence)))
+}
