@@ -128,6 +128,7 @@ impl EventSink {
     }
 
     /// The same sink behind a gate.
+    #[must_use]
     pub fn behind(&self, gate: std::sync::Arc<dyn Gate>) -> Self {
         Self { spool: self.spool.clone(), gate: Some(gate) }
     }

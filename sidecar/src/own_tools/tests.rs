@@ -47,7 +47,7 @@ impl Given {
     }
 
     async fn called(&self, name: &str, arguments: Value) -> (bool, String) {
-        said(self.call(name, arguments).await.unwrap())
+        said(&self.call(name, arguments).await.unwrap())
     }
 
     async fn waits(&self) {
@@ -64,7 +64,7 @@ fn call() -> ToolCallId {
     ToolCallId::parse("call-1").unwrap()
 }
 
-fn said(output: ToolOutput) -> (bool, String) {
+fn said(output: &ToolOutput) -> (bool, String) {
     let text = serde_json::to_value(&output.content[0]).unwrap()["text"].as_str().unwrap().to_owned();
     (output.is_error, text)
 }
@@ -77,7 +77,7 @@ async fn a_question_waits_for_the_owner_and_gives_the_agent_the_answers() {
     given.waits().await;
     let answers = vec![Answer { question: "Which?".into(), answer: "A".into() }];
     given.requests.answer(&call(), answers).unwrap();
-    let (failed, text) = said(asking.await.unwrap());
+    let (failed, text) = said(&asking.await.unwrap());
     assert!(!failed);
     assert_eq!(
         serde_json::from_str::<Value>(&text).unwrap(),
@@ -94,12 +94,12 @@ async fn an_interrupt_ends_a_question_and_a_plan_that_wait() {
     let asking = given.call(ask::NAME, json!({ "questions": [{ "question": "Which?" }] }));
     given.waits().await;
     given.requests.close();
-    assert!(said(asking.await.unwrap()).0);
+    assert!(said(&asking.await.unwrap()).0);
     given.mode.set(true);
     let showing = given.call(plan::EXIT, json!({ "plan": "# Plan" }));
     given.waits().await;
     given.cancelled.cancel();
-    assert!(said(showing.await.unwrap()).0);
+    assert!(said(&showing.await.unwrap()).0);
     assert!(given.requests.waiting().is_empty() && given.mode.is_active(), "the plan is not approved");
 }
 
@@ -116,12 +116,12 @@ async fn a_plan_is_shown_until_the_owner_approves_it() {
         feedback: feedback.map(str::to_owned),
     };
     given.requests.decide(decide(false, Some("smaller steps"))).unwrap();
-    let (failed, text) = said(showing.await.unwrap());
+    let (failed, text) = said(&showing.await.unwrap());
     assert!(failed && text.contains("smaller steps") && given.mode.is_active(), "{text}");
     let showing = given.call(plan::EXIT, json!({ "plan": "# Smaller plan" }));
     given.waits().await;
     given.requests.decide(decide(true, None)).unwrap();
-    assert!(!said(showing.await.unwrap()).0);
+    assert!(!said(&showing.await.unwrap()).0);
     assert!(!given.mode.is_active());
 }
 

@@ -25,12 +25,19 @@ struct Turn {
     /// The last output that the agent gave.
     output: Option<SessionOutput>,
     next: Next,
-    /// The plan that pays is used up; until when, where the runtime said.
-    quota: Option<Option<Timestamp>>,
+    /// The plan that pays is used up.
+    quota: Option<Quota>,
     /// The agent is on its way out: no iteration follows.
     leaving: bool,
     /// An interrupt is under way: nothing follows by itself.
     interrupted: bool,
+}
+
+/// How long the plan that pays is used up.
+#[derive(Debug, Clone, Copy)]
+struct Quota {
+    /// Until when, where the runtime said.
+    reset_at: Option<Timestamp>,
 }
 
 /// What follows between two iterations.
@@ -147,7 +154,7 @@ impl Course {
             SessionOutcome::Completed => None,
             // Somebody has to say when it goes on: the runtime did, or the session is paused, and resumed.
             SessionOutcome::QuotaExceeded
-                if !stays && turn.quota.is_some_and(|reset_at| reset_at.is_some() || can_pause) =>
+                if !stays && turn.quota.is_some_and(|quota| quota.reset_at.is_some() || can_pause) =>
             {
                 None
             }
@@ -162,7 +169,7 @@ impl Course {
             return Ended::Hold;
         }
         if self.paused || (quota.is_some() && outcome == SessionOutcome::QuotaExceeded) {
-            turn.next = Next::Held { until: quota.flatten() };
+            turn.next = Next::Held { until: quota.and_then(|quota| quota.reset_at) };
             return Ended::Hold;
         }
         Ended::GoOn
@@ -220,7 +227,7 @@ impl Course {
     /// The plan that pays is used up until then.
     pub fn quota_exceeded(&mut self, reset_at: Option<Timestamp>) {
         if let Some(turn) = &mut self.turn {
-            turn.quota = Some(reset_at);
+            turn.quota = Some(Quota { reset_at });
         }
     }
 

@@ -191,6 +191,7 @@ impl Given {
         Self::within(work, run, options, steps)
     }
 
+    #[allow(clippy::needless_pass_by_value)] // it is written inside a call
     fn within(work: TempDir, run: TempDir, options: Value, steps: &[Step]) -> Self {
         let spool = open(run.path());
         let (commands, receiver) = mpsc::unbounded_channel();
