@@ -53,6 +53,7 @@ impl From<io::Error> for Break {
 type Work = AbortOnDropHandle<Result<Prompted, SessionError>>;
 
 /// Drives one conversation.
+#[allow(clippy::struct_excessive_bools)] // each says something of its own
 pub(super) struct Driver {
     pub events: EventSink,
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,

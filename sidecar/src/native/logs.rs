@@ -32,7 +32,8 @@ impl Logs {
         writing.waiting.push_str(chunk);
         let excess = writing.waiting.len().saturating_sub(MOST_CHUNK);
         if excess > 0 {
-            let cut = (excess..).find(|at| writing.waiting.is_char_boundary(*at)).unwrap_or(excess);
+            let all = writing.waiting.len();
+            let cut = (excess..=all).find(|at| writing.waiting.is_char_boundary(*at)).unwrap_or(all);
             writing.waiting.drain(..cut);
             writing.left_out += cut;
         }

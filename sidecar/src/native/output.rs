@@ -125,9 +125,10 @@ async fn changes(processes: &Processes, folder: &Path, since: Option<&str>) -> O
     let new = git(processes, folder, &["ls-files", "--others", "--exclude-standard"]).await?;
     for file in new.lines().filter(|file| !file.starts_with(".pilothouse/")) {
         changed.files += 1;
-        let lines = tokio::fs::read(folder.join(file))
-            .await
-            .map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
+        let lines = match tokio::fs::read(folder.join(file)).await {
+            Ok(text) => String::from_utf8_lossy(&text).lines().count(),
+            Err(_) => 0,
+        };
         changed.lines = changed.lines.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
     }
     Some(changed)

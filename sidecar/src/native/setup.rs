@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
-use pilothouse_agent::model::registry::{ModelRegistry, RegistryError};
+use pilothouse_agent::model::registry::{ModelInfo, ModelRegistry, RegistryError};
 use pilothouse_agent::resources::{ResourceLoader, Resources};
 use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, SessionError, Start};
 use pilothouse_agent::tool::SharedTool;
@@ -233,7 +233,7 @@ impl Setup {
         RawEvent::AgentSettings {
             model_id: state.model.name(),
             thinking_level: Some(state.thinking),
-            available_models: self.registry.available().map(|model| model.name()).collect(),
+            available_models: self.registry.available().map(ModelInfo::name).collect(),
         }
     }
 }
