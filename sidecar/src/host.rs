@@ -104,7 +104,8 @@ impl Host {
         if let Command::RunValidation { criteria, timeout_seconds } = command {
             let folder = PathBuf::from(&self.launch.request.working_directory);
             let limit = Duration::from_secs(timeout_seconds);
-            self.validation = Some(Validation::begin(command_id, criteria, limit, folder));
+            self.validation =
+                Some(Validation::begin(command_id, criteria, limit, folder, self.processes.clone()));
             return Ok(Next::GoOn);
         }
         if matches!(command, Command::Stop {}) {

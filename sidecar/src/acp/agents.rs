@@ -11,8 +11,6 @@ use super::json::{advertised, text_at};
 pub(super) enum SecondPrompt {
     /// Takes it into the turn that runs, and answers the first prompt early.
     Joins,
-    /// Runs it after the first.
-    Queues,
     /// Breaks the first off for it.
     Replaces,
     /// Not tried.
@@ -24,7 +22,6 @@ impl SecondPrompt {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Joins => "joins",
-            Self::Queues => "queues",
             Self::Replaces => "replaces",
             Self::Unknown => "unknown",
         }
@@ -88,7 +85,7 @@ pub(super) const AGENTS: &[Profile] = &[
         known_by: &["opencode"],
         command: &["opencode", "acp"],
         environment: &["OPENCODE_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OPENROUTER_"],
-        second_prompt: SecondPrompt::Queues,
+        second_prompt: SecondPrompt::Unknown,
         instructions: Instructions::FirstPrompt,
     },
     Profile {

@@ -389,6 +389,10 @@ fn introduction(config: &AgentSessionConfig, agent: &Advertised) -> Vec<String> 
 
 impl Driver {
     async fn run(&mut self, prompt: Option<String>, early: VecDeque<AgentCommand>) -> Result<(), Break> {
+        // What an earlier conversation repeated was said before it was open: none of it belongs to the first turn.
+        while let Ok(inbound) = self.inbound.try_recv() {
+            self.hear(inbound).await?;
+        }
         if let Some(prompt) = prompt {
             self.begin_turn(vec![prompt], None).await?;
         }
@@ -430,7 +434,7 @@ impl Driver {
         match inbound {
             Inbound::Told(method, parameters) => self.told(&method, &parameters).await?,
             Inbound::Asked(method, parameters, responder) => {
-                self.asked(&method, parameters, responder).await?
+                self.asked(&method, parameters, responder).await?;
             }
             Inbound::Prompted(number, answer) => self.prompted(number, answer).await?,
             Inbound::Steered(number, answer) => self.steered(number, answer).await?,

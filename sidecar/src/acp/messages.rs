@@ -15,6 +15,7 @@ use super::session;
 use crate::adapter::{Message, MessageReply, Refusal};
 
 /// Words that wait for their turn.
+#[allow(clippy::large_enum_variant)] // a handful at a time
 pub(super) enum Waiting {
     /// A message of the control plane.
     Message(Message, MessageReply),
@@ -117,6 +118,9 @@ impl Driver {
     /// What the agent did with a message.
     pub(super) async fn steered(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
         let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
+        if answer.as_ref().is_err_and(session::is_gone) {
+            return Ok(());
+        }
         let taken = answer
             .as_ref()
             .is_ok_and(|answer| matches!(text(answer, "outcome"), Some("injected" | "startedNewTurn")));

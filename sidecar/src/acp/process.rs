@@ -31,7 +31,8 @@ pub(super) struct Process {
     group: Group,
     /// The leader of its group.
     pid: Pid,
-    log: JoinHandle<()>,
+    /// Tells its log, until that was waited for.
+    log: Option<JoinHandle<()>>,
     last_words: Arc<Mutex<String>>,
     ended: bool,
 }
@@ -63,7 +64,7 @@ impl Process {
             return Err(format!("the agent `{}` ended at once", launch.program));
         };
         let last_words = Arc::new(Mutex::new(String::new()));
-        let log = tokio::spawn(log(stderr, events, Arc::clone(&last_words)));
+        let log = Some(tokio::spawn(log(stderr, events, Arc::clone(&last_words))));
         Ok((Self { group, pid, log, last_words, ended: false }, Pipes { stdin, stdout }))
     }
 
@@ -87,23 +88,32 @@ impl Process {
 
     /// Its input has ended: it may end by itself, and is killed when it does not.
     pub(super) async fn end(mut self) {
-        tree::go_on(self.pid);
-        // Looked for while it still is their parent: what has a group of its own is left behind when it ends.
-        let below = tree::below(self.pid);
-        let _ = tokio::time::timeout(GRACE, self.wait()).await;
-        self.kill().await;
-        tree::kill_left(&below);
-        let _ = tokio::time::timeout(GRACE, &mut self.log).await;
+        if !self.ended {
+            tree::go_on(self.pid);
+            // Looked for while it still is their parent: what has a group of its own is left behind when it ends.
+            let below = tree::below(self.pid);
+            let _ = tokio::time::timeout(GRACE, self.wait()).await;
+            self.kill().await;
+            tree::kill_left(&below);
+        }
+        self.log_is_told().await;
     }
 
     /// How it ended, after its output did: a clause for a person, with its last words.
     pub(super) async fn obituary(&mut self) -> String {
         let status = tokio::time::timeout(GRACE, self.wait()).await.ok().flatten();
-        let _ = tokio::time::timeout(GRACE, &mut self.log).await;
+        self.log_is_told().await;
         let how = status.unwrap_or_else(|| "it closed its output".to_owned());
         let words = self.last_words.lock().map(|words| words.clone()).unwrap_or_default();
         let words = words.lines().map(str::trim).rfind(|line| !line.is_empty()).map(super::json::one_line);
         words.map_or(how.clone(), |words| format!("{how}; its last words: {words}"))
+    }
+
+    /// Waits until what it wrote is told; something that it left behind may hold its output open.
+    async fn log_is_told(&mut self) {
+        if let Some(log) = self.log.take() {
+            let _ = tokio::time::timeout(GRACE, log).await;
+        }
     }
 
     async fn wait(&mut self) -> Option<String> {
@@ -131,10 +141,7 @@ async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<S
     while open {
         let gathering = !piece.is_empty() && piece.len() < PIECE;
         let read = if gathering {
-            match tokio::time::timeout(GATHER, stderr.read(&mut buffer)).await {
-                Ok(read) => Some(read),
-                Err(_) => None,
-            }
+            tokio::time::timeout(GATHER, stderr.read(&mut buffer)).await.ok()
         } else if piece.is_empty() {
             Some(stderr.read(&mut buffer).await)
         } else {

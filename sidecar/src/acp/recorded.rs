@@ -56,7 +56,7 @@ fn play() -> (Translator, Vec<RawEvent>) {
                 events.extend(translator.meter.turn(&message["result"]["usage"]));
             }
             (Some("out"), None) if message["result"]["modes"].is_object() => {
-                translator.settings.opened(&message["result"])
+                translator.settings.opened(&message["result"]);
             }
             _ => {}
         }

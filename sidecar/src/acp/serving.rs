@@ -71,7 +71,7 @@ impl Driver {
                 });
             }
             "terminal/output" => {
-                answer(responder, parameters, |request: Value| self.terminals.output(terminal(&request)))
+                answer(responder, parameters, |request: Value| self.terminals.output(terminal(&request)));
             }
             "terminal/kill" => {
                 answer(responder, parameters, |request: Value| {

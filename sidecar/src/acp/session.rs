@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use agent_client_protocol::Error;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::ErrorCode;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
 };
+use agent_client_protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
@@ -22,9 +22,9 @@ use super::memory::Conversation;
 use super::options::Launch;
 
 /// How long an agent may take to answer `initialize`: it may have to start a whole runtime.
-const INITIALIZE: Duration = Duration::from_secs(60);
+const INITIALIZE: Duration = Duration::from_mins(1);
 /// How long it may take to open a conversation, and any other request that is no turn.
-const OPEN: Duration = Duration::from_secs(120);
+const OPEN: Duration = Duration::from_mins(2);
 /// How long it may take to change a setting.
 pub(super) const SET: Duration = Duration::from_secs(30);
 
@@ -158,8 +158,16 @@ pub(super) async fn ask(
     }
 }
 
+/// Whether it is no answer of the agent: the agent is gone.
+pub(super) fn is_gone(error: &Error) -> bool {
+    is_incoming_transport_closed(error) || is_connection_terminated(error)
+}
+
 /// What the agent's error says, as a sentence.
 pub(super) fn failed(method: &str, error: &Error) -> String {
+    if is_gone(error) {
+        return format!("the agent ended before it answered `{method}`");
+    }
     let detail = error.data.as_ref().and_then(|data| match data {
         Value::String(detail) => Some(detail.clone()),
         data => ["details", "message", "detail"].iter().find_map(|key| text(data, key)).map(str::to_owned),

@@ -162,9 +162,11 @@ impl Translator {
             }
             "notice" if !replayed => vec![said_of_itself("agent_notice", update)],
             "compaction_update" if !replayed => vec![said_of_itself("compaction", update)],
-            "subagent_update" | "notice" | "compaction_update" => Vec::new(),
-            // What the owner said, repeated; what the agent could be asked; a title; words between its subagents.
-            "user_message_chunk"
+            // The past; what the owner said, repeated; what the agent could be asked; a title; words between its subagents.
+            "subagent_update"
+            | "notice"
+            | "compaction_update"
+            | "user_message_chunk"
             | "available_commands_update"
             | "session_info_update"
             | "session_message"

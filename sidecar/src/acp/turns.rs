@@ -86,6 +86,8 @@ impl Driver {
         }
         match answer {
             Ok(answer) => self.stopped(&answer).await,
+            // The end of its output follows, with how it ended.
+            Err(error) if session::is_gone(&error) => Ok(()),
             Err(error) => self.failed(&error).await,
         }
     }

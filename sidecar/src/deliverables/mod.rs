@@ -127,6 +127,16 @@ impl Deliverables {
         Ok(status)
     }
 
+    /// Somebody else of this run is about to tell all of them. Whether that is news; it counts as told then.
+    pub async fn hears(&self, snapshot: &[RawDeliverable]) -> bool {
+        let mut told = self.0.told.lock().await;
+        let news = told.as_deref() != Some(snapshot);
+        if news {
+            *told = Some(snapshot.to_vec());
+        }
+        news
+    }
+
     async fn operate(
         &self,
         change: impl FnOnce(&mut DeliverableStatus) -> Result<OperationResult, Refused> + Send + 'static,

@@ -6,7 +6,8 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::driver::{Break, Driver};
-use crate::adapter::{AdapterError, AgentCommand, PlanDecision, Refusal, Reply};
+use super::options::Options;
+use crate::adapter::{AgentCommand, PlanDecision, Refusal, Reply};
 use crate::own_tools::requests::NotTaken;
 
 impl Driver {
@@ -71,18 +72,15 @@ impl Driver {
         if self.work.is_some() || !self.compacting.is_empty() {
             return Ok(reply.refuse(Refusal::invalid("the agent is working")).await?);
         }
-        let chosen = match self.setup.model(&config.model_id) {
-            Ok(model) => model,
-            // It goes on with what it has.
-            Err(error) => return Ok(reply.refuse(Refusal::invalid(error.to_string())).await?),
+        // Looked at before the conversation is closed: with a configuration that cannot be used it goes on as it is.
+        let chosen = match (self.setup.model(&config.model_id), Options::read(&config.adapter_options)) {
+            (Ok(model), Ok(_)) => model,
+            (Err(error), _) | (_, Err(error)) => {
+                return Ok(reply.refuse(Refusal::invalid(error.to_string())).await?);
+            }
         };
-        let changes = config.model_id != self.config.model_id;
         let summary = format!("now with the model {chosen}");
         self.reopen(config).await?;
-        if changes {
-            // The conversation keeps the model that it was last set to, unless it is this that changed.
-            self.session()?.set_model(&chosen).map_err(|e| AdapterError::Configuration(e.to_string()))?;
-        }
         self.drain().await?;
         let notice = RawEvent::Notice { name: "config_reloaded".into(), summary, detail: None };
         let settings = self.setup.settings(self.session()?);

@@ -7,7 +7,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`driver`] | the conversation: turns, what the agent asks, what it did |
+//! | [`driver`], [`turns`] | the conversation, and its turns |
+//! | [`asks`], [`did`] | what the agent asks before it goes on, and what it did |
 //! | [`commands`], [`adjust`] | what is asked of it |
 //! | [`messages`] | messages: held, given, refused |
 //! | [`gate`] | the agent's questions to the driver: a governor, and a coat around each tool |
@@ -19,7 +20,9 @@
 mod additions;
 mod adjust;
 mod allowance;
+mod asks;
 mod commands;
+mod did;
 mod driver;
 mod gate;
 mod handoff;
@@ -33,6 +36,7 @@ mod prompt;
 mod setup;
 mod tell;
 mod toolbox;
+mod turns;
 mod usage;
 
 use async_trait::async_trait;

@@ -7,8 +7,8 @@ use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
 use pilothouse_agent::model::registry::{ModelRegistry, RegistryError};
-use pilothouse_agent::resources::ResourceLoader;
-use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, Start};
+use pilothouse_agent::resources::{ResourceLoader, Resources};
+use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, SessionError, Start};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::tool::builtin::builtin_tools;
 use pilothouse_agent::workspace::{Environment, Workspace};
@@ -77,6 +77,7 @@ impl Setup {
         conversation: Option<PathBuf>,
     ) -> Result<Opened, AdapterError> {
         let options = Options::read(&config.adapter_options)?;
+        let failed = |e: SessionError| AdapterError::Agent(e.to_string());
         // Said before a conversation is begun that nothing could answer.
         let model = self.model(&config.model_id)?;
         let language_model = Arc::new(GenaiModel::new(Arc::clone(&self.registry)));
@@ -86,7 +87,7 @@ impl Setup {
             language_model,
             Arc::clone(&self.registry),
         );
-        session.model = Some(model);
+        session.model = Some(model.clone());
         session.thinking = config.thinking_level.unwrap_or(options.thinking_level);
         session.system_prompt = prompt::system(config);
         let additions = self.additions(config, &options).await?;
@@ -110,7 +111,7 @@ impl Setup {
         session.shell_prefix = options.shell_prefix;
         let own = folder.join(".pilothouse");
         let places = ResourceLoader { skills: vec![own.join("skills")], prompts: vec![own.join("prompts")] };
-        let resources = places.load();
+        let resources = self.load(places).await?;
         let skills = resources.skills_section();
         if !skills.is_empty() {
             session.system_prompt = format!("{}\n\n{skills}", session.system_prompt);
@@ -119,7 +120,25 @@ impl Setup {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
-        AgentSession::open(session, start).map_err(|e| AdapterError::Agent(e.to_string()))
+        let (session, told) = AgentSession::open(session, start).map_err(failed)?;
+        // A conversation that goes on keeps what it was last set to, unless its owner chose something else since.
+        let state = session.state();
+        if config.model_id != ModelId::of_the_adapter().as_str() && state.model.name() != model {
+            session.set_model(&model).map_err(failed)?;
+        }
+        if let Some(level) = config.thinking_level.filter(|level| *level != state.thinking) {
+            session.set_thinking_level(level).map_err(failed)?;
+        }
+        Ok((session, told))
+    }
+
+    /// Reads skills and templates with the agent's rights: it can put links among them.
+    async fn load(&self, places: ResourceLoader) -> Result<Resources, AdapterError> {
+        let failed = |e: std::io::Error| AdapterError::Agent(e.to_string());
+        match &self.thread {
+            Some(thread) => thread.run(async move { places.load() }).await.map_err(failed),
+            None => Ok(places.load()),
+        }
     }
 
     async fn additions(
@@ -151,8 +170,8 @@ impl Setup {
         };
         let mut tools = toolbox.working(self.builtin(folder, additions)?);
         let submit = SubmitTool::new(self.submitted.clone(), self.processes.clone(), folder.to_owned());
-        let mut own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
-        own.push(Arc::new(submit));
+        tools.push(toolbox.apart(Arc::new(submit)));
+        let own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
         tools.extend(toolbox.own(own));
         // Whoever brings tools along allows them.
         tools.extend(toolbox.own(additions.tools.clone()));

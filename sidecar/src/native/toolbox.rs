@@ -29,6 +29,11 @@ impl Toolbox<'_> {
         allowed.map(|tool| self.coat(tool, self.thread.cloned())).collect()
     }
 
+    /// The same for a tool of Pilothouse itself that touches files of the working directory.
+    pub(super) fn apart(&self, tool: SharedTool) -> SharedTool {
+        self.coat(tool, self.thread.cloned())
+    }
+
     /// The same for tools of Pilothouse itself, which are always allowed.
     pub(super) fn own(&self, tools: Vec<SharedTool>) -> Vec<SharedTool> {
         tools.into_iter().map(|tool| self.coat(tool, None)).collect()

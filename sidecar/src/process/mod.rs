@@ -63,6 +63,8 @@ impl Processes {
     /// sidecar runs as.
     pub fn prefix(&self) -> Vec<OsString> {
         let (Some(program), Some(user)) = (&self.guard, &self.user) else { return Vec::new() };
+        // Whoever starts it may be a shell, whose own `/proc/self/exe` is another.
+        let program = std::fs::read_link(program).unwrap_or_else(|_| program.clone());
         vec![program.into(), guard::VERB_AS.into(), user.to_string().into()]
     }
 

@@ -233,6 +233,13 @@ impl Gate for RunnerGate {
                 let turn_id = turn_id.map(|id| self.course().told_as(id));
                 RawEvent::AssistantMessage { content, turn_id }
             }
+            RawEvent::Deliverables { deliverables } => {
+                // The tool tells them, and so does the runner when it looks.
+                if !self.deliverables.hears(&deliverables).await {
+                    return Ok(Vec::new());
+                }
+                RawEvent::Deliverables { deliverables }
+            }
             event => {
                 match &event {
                     RawEvent::QuotaExceeded { reset_at, .. } => self.course().quota_exceeded(*reset_at),

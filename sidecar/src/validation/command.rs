@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard;
 use super::output::{Kept, excerpt};
+use crate::process::Processes;
 
 /// The most characters of its last line.
 const MOST_LINE: usize = 200;
@@ -64,8 +65,8 @@ impl Drop for Group {
 }
 
 /// Runs `command` in `folder` until it ends or `deadline` comes.
-pub(super) async fn run(command: &str, folder: &Path, deadline: Instant) -> Printed {
-    let started = start(command, folder);
+pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, deadline: Instant) -> Printed {
+    let started = start(command, folder, processes);
     let (mut group, mut pipe) = match started {
         Ok(started) => started,
         Err(error) => {
@@ -99,12 +100,18 @@ pub(super) async fn run(command: &str, folder: &Path, deadline: Instant) -> Prin
     Printed { how, excerpt: excerpt(&text), text }
 }
 
-fn start(command: &str, folder: &Path) -> std::io::Result<(Group, pipe::Receiver)> {
+/// As the agent's user, in the chosen environment: what it runs was written by the agent.
+fn start(command: &str, folder: &Path, processes: &Processes) -> std::io::Result<(Group, pipe::Receiver)> {
     let (reader, writer): (PipeReader, _) = std::io::pipe()?;
-    let mut child = Command::new(guard::program()?)
+    let mut line = processes.prefix();
+    line.push(guard::program()?.into());
+    let mut child = Command::new(&line[0])
+        .args(&line[1..])
         .arg(guard::VERB)
         .arg(command)
         .current_dir(folder)
+        .env_clear()
+        .envs(processes.environment())
         .stdin(Stdio::piped())
         .stdout(writer.try_clone()?)
         .stderr(writer)

@@ -25,6 +25,7 @@ use rust_decimal::Decimal;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::process::Processes;
 use command::{How, Printed};
 
 /// The most characters of a command that a reason names.
@@ -43,8 +44,9 @@ impl Validation {
         criteria: Vec<ValidationCriterion>,
         limit: Duration,
         folder: PathBuf,
+        processes: Processes,
     ) -> Self {
-        Self { command_id, task: tokio::spawn(check(criteria, limit, folder)) }
+        Self { command_id, task: tokio::spawn(check(criteria, limit, folder, processes)) }
     }
 
     /// Returns when it is over. May be cancelled.
@@ -73,7 +75,12 @@ impl Drop for Validation {
 }
 
 /// Checks one criterion after the other; together they have `limit`.
-async fn check(criteria: Vec<ValidationCriterion>, limit: Duration, folder: PathBuf) -> Vec<CriterionResult> {
+async fn check(
+    criteria: Vec<ValidationCriterion>,
+    limit: Duration,
+    folder: PathBuf,
+    processes: Processes,
+) -> Vec<CriterionResult> {
     let deadline = Instant::now() + limit;
     let mut results = Vec::with_capacity(criteria.len());
     for criterion in criteria {
@@ -82,7 +89,7 @@ async fn check(criteria: Vec<ValidationCriterion>, limit: Duration, folder: Path
             continue;
         }
         let command = criterion.custom_command.clone().unwrap_or_default();
-        let printed = Box::pin(command::run(&command, &folder, deadline)).await;
+        let printed = Box::pin(command::run(&command, &folder, &processes, deadline)).await;
         results.push(judge(&criterion, &cut(&command, MOST_COMMAND), printed, limit));
     }
     results

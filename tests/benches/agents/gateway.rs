@@ -147,6 +147,7 @@ fn begin(folder: &Path, prompt: Option<&str>) -> Begin {
             context_warn_at_percent: 80,
             context_policy: ContextPolicy::default(),
             handoff: None,
+            thinking_level: None,
             adapter_options: Value::Null,
         },
         resume_conversation: false,

@@ -77,20 +77,14 @@ pub(crate) async fn memory() {
     .await;
     // Nothing tells that it has nothing more to do; it has waited for a command for a while then.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    figure(
-        "memory: sidecar with the native agent, idle",
-        format!("{:.1} MB", figures::memory(sidecar.pid(), "VmRSS")),
-    );
+    figure("memory: sidecar with the native agent, idle", resident(sidecar.pid()));
     drop(sidecar);
 
     let stage = Stage::new(server.base_url(), Some("look around")).await;
     let sidecar = stage.sidecar();
     soon(Some(&stage), server.wait_for(2)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    figure(
-        "memory: the same in a turn, an answer on its way",
-        format!("{:.1} MB", figures::memory(sidecar.pid(), "VmRSS")),
-    );
+    figure("memory: the same in a turn, an answer on its way", resident(sidecar.pid()));
     server.open("go on");
     soon(
         Some(&stage),
@@ -100,10 +94,11 @@ pub(crate) async fn memory() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     figure(
         "memory: the same after that turn; its peak",
-        format!(
-            "{:.1} MB; {:.1} MB",
-            figures::memory(sidecar.pid(), "VmRSS"),
-            figures::memory(sidecar.pid(), "VmHWM")
-        ),
+        format!("{}; {:.1} MB", resident(sidecar.pid()), figures::memory(sidecar.pid(), "VmHWM")),
     );
+}
+
+/// What a process has in memory, and how much of it is its own, not pages of the program's file.
+fn resident(pid: u32) -> String {
+    format!("{:.1} MB, {:.1} MB its own", figures::memory(pid, "VmRSS"), figures::memory(pid, "RssAnon"))
 }

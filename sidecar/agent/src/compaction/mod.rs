@@ -54,7 +54,7 @@ impl RunLoop {
         let max_output_tokens = SUMMARY_TOKENS.min(model.max_output_tokens);
         // Bytes that fit beside the summary, at the fewest bytes that a token has.
         let room = model.context_window.saturating_sub(max_output_tokens).saturating_mul(2);
-        let text = transcript(&for_model(&old), usize::try_from(room).unwrap_or(usize::MAX));
+        let text = transcript(&for_model(old), usize::try_from(room).unwrap_or(usize::MAX));
         let request = ModelRequest {
             provider: model.provider.clone(),
             model: model.id.clone(),

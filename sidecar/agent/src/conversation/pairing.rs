@@ -20,32 +20,33 @@ pub(crate) const LOST: &str =
 /// - each call is followed by exactly one result, in the order of the calls; one that is missing says that it was cut off;
 /// - results without a call are left out;
 /// - commands that the user ran are what the user says, unless they are excluded.
-pub(crate) fn for_model(messages: &[AgentMessage]) -> Vec<AgentMessage> {
+pub(crate) fn for_model(messages: Vec<AgentMessage>) -> Vec<AgentMessage> {
+    let last_visible = messages.iter().rposition(is_visible);
     let mut paired = Vec::with_capacity(messages.len());
     // Where the result of each open call goes. Providers that count their calls anew with each answer use ids again:
     // the newest call counts.
-    let mut open: HashMap<&str, usize> = HashMap::new();
-    for (at, message) in messages.iter().enumerate() {
+    let mut open: HashMap<String, usize> = HashMap::new();
+    for (at, message) in messages.into_iter().enumerate() {
         match message {
-            AgentMessage::User(_) => paired.push(message.clone()),
+            AgentMessage::User(_) => paired.push(message),
             AgentMessage::BashExecution(bash) if bash.exclude_from_context => {}
-            AgentMessage::BashExecution(bash) => paired.push(AgentMessage::User(as_user(bash))),
+            AgentMessage::BashExecution(bash) => paired.push(AgentMessage::User(as_user(&bash))),
             AgentMessage::ToolResult(result) => {
-                if let Some(place) =
-                    open.remove(result.tool_call_id.as_str()).and_then(|at| paired.get_mut(at))
-                {
-                    *place = message.clone();
+                let place = open.remove(&result.tool_call_id).and_then(|at| paired.get_mut(at));
+                if let Some(place) = place {
+                    *place = AgentMessage::ToolResult(result);
                 }
             }
             AgentMessage::Assistant(answer) => {
-                let last = !messages.get(at + 1..).unwrap_or_default().iter().any(is_visible);
-                if !is_shown(answer, last) {
+                let is_last = last_visible.is_none_or(|last| last <= at);
+                if !is_shown(&answer, is_last) {
                     continue;
                 }
-                paired.push(message.clone());
-                for call in answer.tool_calls() {
-                    open.insert(&call.id, paired.len());
-                    paired.push(AgentMessage::ToolResult(lost(call, answer.timestamp)));
+                let lost: Vec<_> = answer.tool_calls().map(|call| lost(call, answer.timestamp)).collect();
+                paired.push(AgentMessage::Assistant(answer));
+                for lost in lost {
+                    open.insert(lost.tool_call_id.clone(), paired.len());
+                    paired.push(AgentMessage::ToolResult(lost));
                 }
             }
         }
@@ -68,10 +69,10 @@ pub(crate) fn unanswered(messages: &[AgentMessage]) -> Vec<ToolCall> {
     answer.tool_calls().filter(|call| !answered(call)).cloned().collect()
 }
 
-fn is_shown(answer: &AssistantMessage, last: bool) -> bool {
+fn is_shown(answer: &AssistantMessage, is_last: bool) -> bool {
     match answer.stop_reason {
         StopReason::Error => false,
-        StopReason::Aborted if last => false,
+        StopReason::Aborted if is_last => false,
         _ => answer.content.iter().any(|block| match block {
             AssistantContent::Text { text } => !text.trim().is_empty(),
             AssistantContent::ToolCall(_) => true,
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn a_missing_result_says_that_the_call_was_cut_off_and_stands_at_its_place() {
         let calls = answer(StopReason::ToolUse, "", &["a", "b"]);
-        let paired = for_model(&[user("go"), calls.clone(), result("b", "B"), user("more")]);
+        let paired = for_model(vec![user("go"), calls.clone(), result("b", "B"), user("more")]);
         let AgentMessage::ToolResult(lost) = &paired[2] else { panic!("no result: {paired:?}") };
         assert_eq!((lost.tool_call_id.as_str(), lost.is_error), ("a", true));
         assert_eq!(paired, [user("go"), calls, paired[2].clone(), result("b", "B"), user("more")]);
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn a_result_that_comes_late_moves_to_its_call() {
         let calls = answer(StopReason::ToolUse, "", &["a"]);
-        let paired = for_model(&[calls.clone(), user("in between"), result("a", "A")]);
+        let paired = for_model(vec![calls.clone(), user("in between"), result("a", "A")]);
         assert_eq!(paired, [calls, result("a", "A"), user("in between")]);
     }
 
@@ -172,7 +173,7 @@ mod tests {
     fn an_id_that_is_used_again_gets_its_own_result() {
         let calls = answer(StopReason::ToolUse, "", &["call_0"]);
         let all = [calls.clone(), result("call_0", "first"), calls, result("call_0", "second")];
-        assert_eq!(for_model(&all), all);
+        assert_eq!(for_model(all.to_vec()), all);
     }
 
     #[test]
@@ -184,15 +185,15 @@ mod tests {
             result("a", "A"),
             answer(StopReason::Stop, "", &[]),
         ];
-        assert_eq!(for_model(&messages), [user("go")]);
+        assert_eq!(for_model(messages.to_vec()), [user("go")]);
     }
 
     #[test]
     fn an_unfinished_answer_is_left_out_only_while_nothing_follows() {
         let half = answer(StopReason::Aborted, "half", &[]);
-        assert_eq!(for_model(&[user("go"), half.clone()]), [user("go")]);
+        assert_eq!(for_model(vec![user("go"), half.clone()]), [user("go")]);
         let all = [user("go"), half, user("go on")];
-        assert_eq!(for_model(&all), all);
+        assert_eq!(for_model(all.to_vec()), all);
     }
 
     #[test]

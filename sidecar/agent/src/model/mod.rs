@@ -12,7 +12,7 @@ use futures_util::stream::BoxStream;
 use pilothouse_domain::value::ThinkingLevel;
 use serde_json::Value;
 
-use crate::message::{AgentMessage, AssistantMessage};
+use crate::message::{AgentMessage, AssistantMessage, Usage};
 
 /// Answers requests. One that is dropped, or whose stream is dropped, is cut off.
 #[async_trait]
@@ -63,6 +63,8 @@ pub enum Delta {
     Thinking(String),
     /// A tool call is being written: its name, once it is known.
     ToolCall(String),
+    /// What it took so far, where the provider tells before the end: it is paid for even when the answer breaks off.
+    Usage(Usage),
     /// The whole answer. Nothing comes after it.
     Done(AssistantMessage),
 }

@@ -31,6 +31,7 @@ impl std::convert::From<End> for NoAnswer {
 #[derive(Default)]
 struct Partial {
     text: String,
+    usage: Usage,
     tell: bool,
 }
 
@@ -92,7 +93,7 @@ impl RunLoop {
             provider: model.provider.clone(),
             model: model.id.clone(),
             system: self.turn_system.clone(),
-            messages: for_model(&state.tree.context().messages),
+            messages: for_model(state.tree.context().messages),
             tools: self.shared.specs(),
             thinking: state.thinking,
             max_output_tokens: model.max_output_tokens,
@@ -112,7 +113,7 @@ impl RunLoop {
         let mut attempts = 0;
         loop {
             self.may_call(&request, model, purpose, input).await?;
-            let failed = match self.stream(request.clone(), purpose).await {
+            let failed = match self.stream(request.clone(), model, purpose).await {
                 Ok(answer) => {
                     self.retried(attempts, true);
                     return Ok(answer);
@@ -124,6 +125,7 @@ impl RunLoop {
                     self.retried(attempts, false);
                     return Err(End::Aborted.into());
                 }
+                Failed::End(end) => return Err(end.into()),
                 Failed::Model(ModelError::Transient { message, retry_after, .. }) => (message, retry_after),
                 Failed::Model(error) => {
                     self.retried(attempts, false);
@@ -200,26 +202,44 @@ impl RunLoop {
     }
 
     /// One try.
-    async fn stream(&self, request: ModelRequest, purpose: CallPurpose) -> Result<AssistantMessage, Failed> {
+    async fn stream(
+        &self,
+        request: ModelRequest,
+        info: &ModelInfo,
+        purpose: CallPurpose,
+    ) -> Result<AssistantMessage, Failed> {
         let (provider, model) = (request.provider.clone(), request.model.clone());
         let mut partial = Partial { tell: purpose == CallPurpose::Turn, ..Partial::default() };
         let done = self.cancel.run_until_cancelled(self.deltas(request, &mut partial)).await;
-        if let Some(done) = done {
-            return done;
+        let events = &self.shared.events;
+        match done {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(failed)) => {
+                // It was read all the same.
+                if partial.usage != Usage::default() {
+                    self.shared
+                        .state()
+                        .append_usage(info, &partial.usage, events)
+                        .map_err(|e| Failed::End(e.into()))?;
+                }
+                return Err(failed);
+            }
+            None => {}
         }
         // What it said until then was shown already: it is kept as it is.
-        if !partial.text.trim().is_empty() && partial.tell {
+        if partial.tell && !(partial.text.trim().is_empty() && partial.usage == Usage::default()) {
+            let text = (!partial.text.is_empty()).then_some(AssistantContent::Text { text: partial.text });
             let cut_off = AssistantMessage {
-                content: vec![AssistantContent::Text { text: partial.text }],
+                content: text.into_iter().collect(),
                 provider,
                 model,
-                usage: Usage::default(),
+                usage: partial.usage,
                 stop_reason: StopReason::Aborted,
                 error: None,
                 timestamp: now(),
             };
             // The run ends anyway, and a file that cannot be written is found by the next append.
-            let _ = self.shared.state().append(AgentMessage::Assistant(cut_off), &self.shared.events);
+            let _ = self.shared.state().append_answer(cut_off, info, events);
         }
         Err(Failed::Aborted)
     }
@@ -235,6 +255,7 @@ impl RunLoop {
                     events.emit(SessionEvent::TextDelta(text));
                 }
                 Delta::Thinking(text) if partial.tell => events.emit(SessionEvent::ThinkingDelta(text)),
+                Delta::Usage(usage) => partial.usage = usage,
                 Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) => {}
             }
         }
@@ -248,6 +269,7 @@ const MIN_OUTPUT: u64 = 1_024;
 
 enum Failed {
     Aborted,
+    End(End),
     Model(ModelError),
 }
 

@@ -6,8 +6,11 @@
 
 mod bash;
 mod config;
+mod metering;
+mod queues;
 mod shared;
 mod state;
+mod status;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,18 +21,19 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
+pub(crate) use self::metering::ContextTokens;
+pub(crate) use self::queues::From;
 pub(crate) use self::shared::{Shared, user_message, with_text};
 use self::state::{CompactionRequest, Events, Run, State};
-pub(crate) use self::state::{ContextTokens, From, Prompt, now, result};
+pub(crate) use self::state::{Prompt, now, result};
+pub use self::status::{AgentState, CompactionResult, Prompted, Queued, SessionError};
 use crate::conversation::for_model;
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::extension::CommandOutcome;
 use crate::message::AgentMessage;
-use crate::meter::Meters;
-use crate::model::registry::{ModelInfo, RegistryError};
+use crate::model::registry::ModelInfo;
 use crate::resources::command;
 use crate::run_loop::RunLoop;
-use crate::tree::TreeError;
 
 /// An agent with its conversation.
 #[derive(Clone)]
@@ -37,99 +41,10 @@ pub struct AgentSession {
     shared: Arc<Shared>,
 }
 
-/// Why something cannot be done.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// It needs an agent that does nothing at the moment.
-    #[error("the agent is working")]
-    Busy,
-    /// The session was closed.
-    #[error("the session is closed")]
-    Closed,
-    /// There is nothing to go on with.
-    #[error("the conversation has nothing to go on with")]
-    NothingToDo,
-    /// The model cannot be used.
-    #[error(transparent)]
-    Model(#[from] RegistryError),
-    /// The conversation could not be summarised.
-    #[error("the conversation could not be summarised: {0}")]
-    Compaction(String),
-    /// It is no command, or there is no shell.
-    #[error("{0}")]
-    Bash(String),
-    /// The session's file could not be read or written.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// It names no entry.
-    #[error("`{0}` is no entry")]
-    Entry(String),
-}
-
-/// What became of a prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Prompted {
-    /// The agent worked on it until it had nothing to do any more.
-    Ended(AgentOutcome),
-    /// It waits in a queue.
-    Queued,
-    /// It was a command of an extension (S1 8), which did this.
-    Command(String),
-}
-
 /// What a prompt turns out to be.
 enum Given {
     Prompt(String),
     Done(String),
-}
-
-/// A summary that takes the place of what it summarises (S1 5, `Compact`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompactionResult {
-    /// The summary.
-    pub summary: String,
-    /// The first entry that it does not replace.
-    pub first_kept: String,
-    /// Tokens before it.
-    pub tokens_before: u64,
-}
-
-/// A message that waits.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Queued {
-    /// In which queue.
-    pub queue: Queue,
-    /// The message.
-    pub message: AgentMessage,
-    /// As in [`PromptOptions::tag`].
-    pub tag: Option<String>,
-}
-
-/// Where an agent stands (S1 5, `State`).
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentState {
-    /// The session's id.
-    pub session_id: String,
-    /// Its file.
-    pub file: PathBuf,
-    /// The entry that the next one follows.
-    pub leaf: Option<String>,
-    /// Whether it works.
-    pub running: bool,
-    /// The model that answers.
-    pub model: ModelInfo,
-    /// How deeply it thinks.
-    pub thinking: ThinkingLevel,
-    /// Messages in its context.
-    pub messages: usize,
-    /// Tokens in its context, as far as known.
-    pub context_tokens: u64,
-    /// Steering messages that wait.
-    pub steering: usize,
-    /// Follow-ups that wait.
-    pub follow_up: usize,
-    /// What it took so far.
-    pub meters: Meters,
 }
 
 impl AgentSession {
@@ -191,7 +106,7 @@ impl AgentSession {
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {
         let (run, due) = {
             let mut state = self.shared.state();
-            let last = for_model(&state.tree.context().messages).pop();
+            let last = for_model(state.tree.context().messages).pop();
             let due = matches!(last, Some(AgentMessage::User(_) | AgentMessage::ToolResult(_)));
             if !due && !state.waits() {
                 return Err(SessionError::NothingToDo);

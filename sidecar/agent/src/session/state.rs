@@ -7,23 +7,18 @@ use std::sync::Arc;
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{CompactionResult, Queue, Queued, SessionError, Start};
-use crate::conversation::{LOST, estimate, unanswered};
+use super::metering::meters;
+use super::{CompactionResult, Queued, SessionError, Start};
+use crate::conversation::{LOST, unanswered};
 use crate::event::SessionEvent;
-use crate::message::{AgentMessage, AssistantMessage, ToolCall, ToolResultMessage, Usage, UserContent};
+use crate::message::{AgentMessage, ToolCall, ToolResultMessage, UserContent};
 use crate::meter::Meters;
 use crate::model::registry::{ModelInfo, ModelRegistry, RegistryError};
 use crate::tool::SharedTool;
-use crate::tree::{EntryId, EntryKind, SessionTree};
-
-/// The kind of the entries that hold the meters as they were.
-const METERS: &str = "meters";
-/// The kind of the entries that hold what calls took that are no messages.
-const USAGE: &str = "usage";
+use crate::tree::{EntryId, SessionTree};
 
 /// Tells what happens. Nobody needs to listen.
 #[derive(Clone)]
@@ -207,173 +202,6 @@ impl State {
         Ok(id)
     }
 
-    /// Adds an answer, with what it took.
-    pub(crate) fn append_answer(
-        &mut self,
-        answer: AssistantMessage,
-        model: &ModelInfo,
-        events: &Events,
-    ) -> Result<(), SessionError> {
-        let usage = answer.usage;
-        self.append(AgentMessage::Assistant(answer), events)?;
-        self.pay(model, &usage, events);
-        Ok(())
-    }
-
-    /// A call that is no message was paid for.
-    pub(crate) fn append_usage(
-        &mut self,
-        model: &ModelInfo,
-        usage: &Usage,
-        events: &Events,
-    ) -> Result<(), SessionError> {
-        let call = Call { provider: model.provider.clone(), model: model.id.clone(), usage: *usage };
-        self.tree.append_custom(USAGE, serde_json::to_value(call).unwrap_or_default())?;
-        self.pay(model, usage, events);
-        Ok(())
-    }
-
-    fn pay(&mut self, model: &ModelInfo, usage: &Usage, events: &Events) {
-        let ModelInfo { provider, id, price, context_window, .. } = model;
-        self.meters.add(provider, id, usage, price.as_ref());
-        events.emit(SessionEvent::Usage {
-            provider: provider.clone(),
-            model: id.clone(),
-            usage: *usage,
-            context_tokens: self.context_tokens().value(),
-            context_window: *context_window,
-        });
-    }
-
-    /// Writes down what it took so far, with the prices as they are now.
-    pub(crate) fn keep_meters(&mut self) -> Result<(), SessionError> {
-        let data = serde_json::to_value(&self.meters).unwrap_or_default();
-        if self.tree.latest_custom(METERS) != Some(&data) {
-            self.tree.append_custom(METERS, data)?;
-        }
-        Ok(())
-    }
-
-    /// Tokens in the context: what the last answer's provider counted, and an estimate of what came after it.
-    pub(crate) fn context_tokens(&self) -> ContextTokens {
-        let mut after = 0;
-        for entry in self.tree.path().into_iter().rev() {
-            match &entry.kind {
-                EntryKind::Message { message: AgentMessage::Assistant(answer) }
-                    if answer.usage.total() > 0 =>
-                {
-                    return ContextTokens::Counted(answer.usage.total() + after);
-                }
-                EntryKind::Message { message } => after += estimate(message),
-                EntryKind::Compaction { .. } => {
-                    return ContextTokens::Estimated(self.tree.context().messages.iter().map(estimate).sum());
-                }
-                _ => {}
-            }
-        }
-        ContextTokens::Estimated(after)
-    }
-
-    /// How many messages are in the context.
-    pub(crate) fn messages(&self) -> usize {
-        let (mut count, mut kept) = (0, None);
-        for entry in self.tree.path().into_iter().rev() {
-            match &entry.kind {
-                EntryKind::Message { .. } => count += 1,
-                // The summary is a message, and what it kept stands before it.
-                EntryKind::Compaction { first_kept, .. } if kept.is_none() => {
-                    count += 1;
-                    match first_kept {
-                        Some(first) => kept = Some(*first),
-                        None => return count,
-                    }
-                }
-                _ => {}
-            }
-            if kept == Some(entry.id) {
-                return count;
-            }
-        }
-        count
-    }
-
-    /// Whether something waits that the agent goes on with by itself.
-    pub(crate) fn waits(&self) -> bool {
-        self.is_steered() || !self.follow_up.is_empty() || !self.compactions.is_empty()
-    }
-
-    pub(crate) fn is_steered(&self) -> bool {
-        !self.steering.is_empty()
-    }
-
-    /// Moves messages from their queue into the conversation; each is in one or the other at any time.
-    pub(crate) fn inject(&mut self, from: From, events: &Events) -> Result<usize, SessionError> {
-        self.flush_bash(events)?;
-        let mut count = 0;
-        while let Some(next) = self.queue(from).front().cloned() {
-            self.append_tagged(stamped(next.message), next.tag, events)?;
-            self.queue(from).pop_front();
-            self.tell_queues(events);
-            count += 1;
-            if from == From::OneFollowUp {
-                break;
-            }
-        }
-        Ok(count)
-    }
-
-    /// Adds what the user ran meanwhile.
-    pub(crate) fn flush_bash(&mut self, events: &Events) -> Result<(), SessionError> {
-        while let Some(bash) = self.bash.front().cloned() {
-            self.append(bash, events)?;
-            self.bash.pop_front();
-        }
-        Ok(())
-    }
-
-    pub(crate) fn append_tagged(
-        &mut self,
-        message: AgentMessage,
-        tag: Option<String>,
-        events: &Events,
-    ) -> Result<(), SessionError> {
-        let id = self.append(message, events)?;
-        if let Some(tag) = tag {
-            events.emit(SessionEvent::Injected { tag, entry_id: id.to_string() });
-        }
-        Ok(())
-    }
-
-    fn queue(&mut self, from: From) -> &mut VecDeque<Queued> {
-        match from {
-            From::Steering => &mut self.steering,
-            From::OneFollowUp | From::FollowUps => &mut self.follow_up,
-        }
-    }
-
-    pub(crate) fn enqueue(&mut self, queued: Queued, events: &Events) {
-        match queued.queue {
-            Queue::Steering => self.steering.push_back(queued),
-            Queue::FollowUp => self.follow_up.push_back(queued),
-        }
-        self.tell_queues(events);
-    }
-
-    pub(crate) fn take_queued(&mut self, events: &Events) -> Vec<Queued> {
-        let all: Vec<Queued> = self.steering.drain(..).chain(self.follow_up.drain(..)).collect();
-        if !all.is_empty() {
-            self.tell_queues(events);
-        }
-        all
-    }
-
-    fn tell_queues(&self, events: &Events) {
-        events.emit(SessionEvent::QueueUpdate {
-            steering: self.steering.len(),
-            follow_up: self.follow_up.len(),
-        });
-    }
-
     /// The compiled schema of a tool's arguments. One that is no schema checks nothing: its tool does.
     pub(crate) fn schema(&mut self, tool: &SharedTool) -> Schema {
         let spec = tool.spec();
@@ -389,38 +217,10 @@ impl State {
     }
 }
 
-/// How full the context is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContextTokens {
-    /// A provider counted it, up to the last answer. System prompt and tools are in it.
-    Counted(u64),
-    /// Nobody did. System prompt and tools are not in it.
-    Estimated(u64),
-}
-
-impl ContextTokens {
-    pub(crate) const fn value(self) -> u64 {
-        match self {
-            Self::Counted(tokens) | Self::Estimated(tokens) => tokens,
-        }
-    }
-}
-
 /// A message that begins a run.
 pub(crate) struct Prompt {
     pub(crate) message: AgentMessage,
     pub(crate) tag: Option<String>,
-}
-
-/// Which messages go into the conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
-    /// All steering messages.
-    Steering,
-    /// One follow-up.
-    OneFollowUp,
-    /// All follow-ups.
-    FollowUps,
 }
 
 /// An entry's id.
@@ -455,58 +255,4 @@ pub(crate) fn result(call: &ToolCall, text: &str, is_error: bool) -> ToolResultM
 /// The time now, for people: nothing is decided by it.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
-}
-
-/// A message is said when the agent gets it, not when it was queued.
-fn stamped(message: AgentMessage) -> AgentMessage {
-    match message {
-        AgentMessage::User(mut user) => {
-            user.timestamp = now();
-            AgentMessage::User(user)
-        }
-        other => other,
-    }
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Call {
-    provider: String,
-    model: String,
-    usage: Usage,
-}
-
-/// What a session took: as it was written down last, and what came after that on any branch.
-fn meters(tree: &SessionTree, registry: &ModelRegistry) -> Meters {
-    let mut meters = Meters::default();
-    let add = |provider: &str, model: &str, usage: &Usage, meters: &mut Meters| {
-        let price = registry.find(provider, model).cloned();
-        let price =
-            price.or_else(|| registry.resolve(&format!("{provider}/{model}")).ok()).and_then(|m| m.price);
-        meters.add(provider, model, usage, price.as_ref());
-    };
-    for entry in tree.entries() {
-        match &entry.kind {
-            EntryKind::Message { message: AgentMessage::Assistant(answer) }
-                if answer.usage != Usage::default() =>
-            {
-                add(&answer.provider, &answer.model, &answer.usage, &mut meters);
-            }
-            EntryKind::Custom { kind, data } if kind == USAGE => {
-                if let Some(call) = parsed::<Call>(data) {
-                    add(&call.provider, &call.model, &call.usage, &mut meters);
-                }
-            }
-            EntryKind::Custom { kind, data } if kind == METERS => {
-                if let Some(kept) = parsed(data) {
-                    meters = kept;
-                }
-            }
-            _ => {}
-        }
-    }
-    meters
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(data: &Value) -> Option<T> {
-    serde_json::from_value(data.clone()).ok()
 }

@@ -358,7 +358,7 @@ fn apply(mut tree: SessionTree, operation: Operation) -> SessionTree {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5))]
+    #![proptest_config(ProptestConfig::with_cases(3))]
 
     /// Whatever was written, and wherever it was cut: it opens, with every whole line and nothing else, it is exactly
     /// what it was when those lines were written, and it goes on.

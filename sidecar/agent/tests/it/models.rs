@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use pilothouse_agent::event::AgentOutcome;
+use pilothouse_agent::event::{AgentOutcome, SessionEvent};
 use pilothouse_agent::message::{
     AgentMessage, AssistantContent, AssistantMessage, StopReason, ToolResultMessage, Usage, UserContent,
     UserMessage,
@@ -357,6 +357,30 @@ async fn a_session_gets_over_failures_of_every_provider() {
         let texts = open.texts();
         assert_eq!((texts.len(), texts[3].as_str()), (4, "assistant: done"), "{api:?}: {texts:?}");
     }
+}
+
+#[tokio::test]
+async fn what_a_provider_counted_before_its_answer_broke_off_is_paid_for() {
+    let tokens = Tokens { input: 1_000, output: 5, cache_read: 100, cache_write: 10 };
+    let step = |text: &str| Step::text(text).taking(tokens);
+    let cut = Failure::Cut { pieces: 1, mid_event: false };
+    let steps = [
+        step("a longer answer in several pieces").failing([cut]),
+        step("half of another answer").waiting_inside("never"),
+    ];
+    let server = ModelServer::start(Script::of(steps)).await.unwrap();
+    let registry = registry_of(Api::AnthropicMessages, Some(server.openai_base_url()), 100_000);
+    let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+    let mut open = Stage::with_registry(model, Vec::new(), registry).open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    let total = open.session.state().meters.total();
+    assert_eq!((total.calls, total.usage.input, total.usage.cache_read), (2, 2_000, 200));
+    open.told();
+    let run = open.begin("again");
+    within(async { while !matches!(open.events.recv().await, Some(SessionEvent::TextDelta(_))) {} }).await;
+    within(open.session.abort()).await;
+    within(run).await.unwrap();
+    assert_eq!(open.session.state().meters.total().usage.input, 3_000);
 }
 
 #[tokio::test]

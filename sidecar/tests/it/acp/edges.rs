@@ -18,7 +18,7 @@ async fn refused(options: Value) -> String {
 #[tokio::test]
 async fn an_agent_that_cannot_be_driven_is_refused_with_one_sentence() {
     for (options, says) in [
-        (json!({}), "PILOTHOUSE_ACP_CLAUDE"),
+        (json!({"agent": "nobody"}), "known agents are"),
         (json!({"command": "/nowhere/agent"}), "cannot be run"),
         (json!({"command": "/bin/sh", "args": ["-c", "echo broken >&2; exit 7"]}), "broken"),
         (fake("v9"), "version 9"),
@@ -62,7 +62,10 @@ async fn what_nobody_knows_disturbs_nothing() {
     let story = stage.gateway.story();
     assert!(story.iter().any(|s| s == "assistant_message text refused -32601"), "{story:#?}");
     assert_eq!(story.iter().filter(|s| s.starts_with("notice unknown_from_the_future")).count(), 1);
-    assert!(story.iter().any(|s| s.contains("a line that is no message")));
+    let logged = |e: &crate::gateway::Delivered| {
+        e.body["content"].as_str().is_some_and(|s| s.contains("a line that is no message"))
+    };
+    assert!(stage.gateway.delivered().iter().any(|e| e.kind() == "log_chunk" && logged(e)));
 }
 
 #[tokio::test]

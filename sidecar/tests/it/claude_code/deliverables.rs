@@ -19,7 +19,12 @@ async fn it_reaches_the_sidecars_tools_and_goes_on_until_its_deliverables_are_se
     let options = json!({ "required": true, "maxIterations": 5 });
     let agent = Agent::with(steps, |begin| begin.config.adapter_options["deliverables"] = options).await;
     let Some(agent) = agent else { return };
-    agent.gateway.sees("turn_completed").await;
+    let over = |_: &crate::gateway::Gateway| {
+        let (ended, failed) = (agent.events("turn_completed"), agent.events("session_end"));
+        ended.into_iter().chain(failed).next()
+    };
+    let end = agent.gateway.until("the end", over).await;
+    assert_eq!(end["type"], "turn_completed", "{end:#}\n{:#?}", agent.prompts());
     let states: Vec<_> =
         agent.events("deliverables").iter().map(|body| body["deliverables"][0]["status"].clone()).collect();
     assert_eq!(states, ["pending", "passed"], "{:#?}", agent.story());

@@ -1,5 +1,6 @@
 //! The native agent in a sidecar, against a scripted model: the model alone is faked.
 
+mod additions;
 mod context;
 mod money;
 mod requests;

@@ -93,4 +93,13 @@ async fn in_a_container_the_agents_tools_are_another_user_who_can_read_nothing_o
     for file in ["by-bash", "by-write"] {
         assert_eq!(folders.work().join(file).metadata().unwrap().uid(), 10002, "{file}");
     }
+
+    // What is checked afterwards was written by the agent, and runs as it does.
+    let command = "test \"$(id -u)\" = 10002 && ! env | grep -q PILOTHOUSE_TOKEN";
+    let criteria =
+        serde_json::from_value(json!([{ "type": "CustomCommand", "customCommand": command }])).unwrap();
+    gateway.send(Command::RunValidation { criteria, timeout_seconds: 20 });
+    let at = gateway.sees("validation_result").await;
+    let results = gateway.delivered()[at].body["results"].clone();
+    assert_eq!(results[0]["passed"], true, "{results}");
 }

@@ -14,6 +14,7 @@ type Amount = (u64, u64);
 
 /// The account.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // facts of their own
 pub(crate) struct Ledger {
     cap: u64,
     spent: u64,

@@ -5,6 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
 use serde_json::Value;
 
+use crate::message::Usage;
+
 /// Looks at each frame as it comes.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
@@ -16,6 +18,7 @@ struct Seen {
     refusal: Option<String>,
     filtered: bool,
     failed: Option<Value>,
+    begun: Option<Usage>,
 }
 
 impl Frames {
@@ -33,6 +36,11 @@ impl Frames {
         self.seen().filtered
     }
 
+    /// What the call took when its answer began; told once.
+    pub(super) fn begun(&self) -> Option<Usage> {
+        self.seen().begun.take()
+    }
+
     /// The error of a response that failed.
     pub(super) fn failed(&self) -> Option<Value> {
         self.seen().failed.take()
@@ -42,7 +50,13 @@ impl Frames {
 impl ChatFrameSink for Frames {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
         // Most frames are none of these: they are not parsed twice.
-        let interesting = ["\"refusal\"", "response.refusal.delta", "response.failed", "response.incomplete"];
+        let interesting = [
+            "\"refusal\"",
+            "response.refusal.delta",
+            "response.failed",
+            "response.incomplete",
+            "message_start",
+        ];
         if !interesting.iter().any(|name| frame.data.contains(name)) {
             return;
         }
@@ -55,6 +69,7 @@ impl ChatFrameSink for Frames {
                     seen.refusal.get_or_insert_default().push_str(delta);
                 }
             }
+            Some("message_start") => seen.begun = data.pointer("/message/usage").map(begun),
             Some("response.failed") => seen.failed = data.pointer("/response/error").cloned(),
             Some("response.incomplete") => {
                 let reason = data.pointer("/response/incomplete_details/reason").and_then(Value::as_str);
@@ -66,5 +81,16 @@ impl ChatFrameSink for Frames {
                 }
             }
         }
+    }
+}
+
+/// What Anthropic counts when its answer begins.
+fn begun(usage: &Value) -> Usage {
+    let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
+    Usage {
+        input: tokens("input_tokens"),
+        output: tokens("output_tokens"),
+        cache_read: tokens("cache_read_input_tokens"),
+        cache_write: tokens("cache_creation_input_tokens"),
     }
 }

@@ -6,6 +6,7 @@ mod failure;
 mod frames;
 mod request;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -75,8 +76,14 @@ impl LanguageModel for GenaiModel {
         let chat = request::chat(provider.api, request);
         let opened = self.client()?.exec_chat_stream(target, chat, Some(&options)).await;
         let response = opened.map_err(|error| failure::of(&error, &provider, &frames))?;
-        let reading =
-            Reading { chat: response.stream, frames, provider, name: (provider_name, model), over: false };
+        let reading = Reading {
+            chat: response.stream,
+            frames,
+            provider,
+            name: (provider_name, model),
+            pending: VecDeque::new(),
+            over: false,
+        };
         Ok(reading.deltas().boxed())
     }
 }
@@ -87,6 +94,8 @@ struct Reading {
     frames: Arc<Frames>,
     provider: ProviderConfig,
     name: (String, String),
+    /// What comes after the usage that was told first.
+    pending: VecDeque<Option<genai::Result<ChatStreamEvent>>>,
     over: bool,
 }
 
@@ -97,14 +106,25 @@ impl Reading {
                 return None;
             }
             let delta = reading.next().await;
-            reading.over = !matches!(delta, Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_)));
+            reading.over = !matches!(
+                delta,
+                Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) | Delta::Usage(_))
+            );
             Some((delta, reading))
         })
     }
 
     async fn next(&mut self) -> Result<Delta, ModelError> {
         loop {
-            let event = match self.chat.next().await {
+            let event = match self.pending.pop_front() {
+                Some(event) => event,
+                None => self.chat.next().await,
+            };
+            if let Some(usage) = self.frames.begun() {
+                self.pending.push_back(event);
+                return Ok(Delta::Usage(usage));
+            }
+            let event = match event {
                 None => return Err(failure::broken("the answer ended before it was complete")),
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
             };

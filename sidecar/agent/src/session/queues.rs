@@ -1,0 +1,109 @@
+//! Messages that wait (S1 3.4): each is in its queue or in the conversation, at any time.
+
+use std::collections::VecDeque;
+
+use super::state::{Events, State, now};
+use super::{Queue, Queued, SessionError};
+use crate::event::SessionEvent;
+use crate::message::AgentMessage;
+
+impl State {
+    /// Whether something waits that the agent goes on with by itself.
+    pub(crate) fn waits(&self) -> bool {
+        self.is_steered() || !self.follow_up.is_empty() || !self.compactions.is_empty()
+    }
+
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.steering.is_empty()
+    }
+
+    /// Moves messages from their queue into the conversation; each is in one or the other at any time.
+    pub(crate) fn inject(&mut self, from: From, events: &Events) -> Result<usize, SessionError> {
+        self.flush_bash(events)?;
+        let mut count = 0;
+        while let Some(next) = self.queue(from).front().cloned() {
+            self.append_tagged(stamped(next.message), next.tag, events)?;
+            self.queue(from).pop_front();
+            self.tell_queues(events);
+            count += 1;
+            if from == From::OneFollowUp {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Adds what the user ran meanwhile.
+    pub(crate) fn flush_bash(&mut self, events: &Events) -> Result<(), SessionError> {
+        while let Some(bash) = self.bash.front().cloned() {
+            self.append(bash, events)?;
+            self.bash.pop_front();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn append_tagged(
+        &mut self,
+        message: AgentMessage,
+        tag: Option<String>,
+        events: &Events,
+    ) -> Result<(), SessionError> {
+        let id = self.append(message, events)?;
+        if let Some(tag) = tag {
+            events.emit(SessionEvent::Injected { tag, entry_id: id.to_string() });
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, from: From) -> &mut VecDeque<Queued> {
+        match from {
+            From::Steering => &mut self.steering,
+            From::OneFollowUp | From::FollowUps => &mut self.follow_up,
+        }
+    }
+
+    pub(crate) fn enqueue(&mut self, queued: Queued, events: &Events) {
+        match queued.queue {
+            Queue::Steering => self.steering.push_back(queued),
+            Queue::FollowUp => self.follow_up.push_back(queued),
+        }
+        self.tell_queues(events);
+    }
+
+    pub(crate) fn take_queued(&mut self, events: &Events) -> Vec<Queued> {
+        let all: Vec<Queued> = self.steering.drain(..).chain(self.follow_up.drain(..)).collect();
+        if !all.is_empty() {
+            self.tell_queues(events);
+        }
+        all
+    }
+
+    fn tell_queues(&self, events: &Events) {
+        events.emit(SessionEvent::QueueUpdate {
+            steering: self.steering.len(),
+            follow_up: self.follow_up.len(),
+        });
+    }
+}
+
+/// Which messages go into the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// All steering messages.
+    Steering,
+    /// One follow-up.
+    OneFollowUp,
+    /// All follow-ups.
+    FollowUps,
+}
+
+/// A message is said when the agent gets it, not when it was queued.
+fn stamped(message: AgentMessage) -> AgentMessage {
+    match message {
+        AgentMessage::User(mut user) => {
+            user.timestamp = now();
+            AgentMessage::User(user)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,75 @@
+//! What the agent did, as the driver takes it: told on, counted, and noted where it changes something.
+
+use pilothouse_agent::event::SessionEvent;
+use pilothouse_agent::message::AgentMessage;
+use pilothouse_wire::RawEvent;
+use tokio::time::Instant;
+
+use super::driver::{Break, Driver};
+use super::usage::{self, Window};
+use super::{handoff, logs, tell};
+use crate::adapter::AdapterError;
+
+impl Driver {
+    /// Tells of something that the agent did.
+    pub(super) async fn tell(&mut self, event: SessionEvent) -> Result<(), Break> {
+        match &event {
+            SessionEvent::Injected { tag, .. } => return self.injected(tag).await,
+            SessionEvent::ToolExecutionUpdate { tool_call_id, chunk } => {
+                self.log(tool_call_id, chunk);
+                return Ok(());
+            }
+            SessionEvent::BashUpdate { chunk } => {
+                self.log("", chunk);
+                return Ok(());
+            }
+            SessionEvent::Usage { provider, model, context_tokens, context_window, .. } => {
+                let window = Window { tokens: *context_tokens, limit: *context_window };
+                return self.used(&format!("{provider}/{model}"), window).await;
+            }
+            SessionEvent::ModelChange { .. } | SessionEvent::ThinkingLevelChange(_) => {
+                let settings = self.setup.settings(self.session()?);
+                return Ok(self.events.emit(settings).await?);
+            }
+            _ => {}
+        }
+        let mut events = Vec::new();
+        if let SessionEvent::MessageEnd { message, .. } = &event {
+            match message {
+                AgentMessage::ToolResult(result) => events.extend(self.logs.end(&result.tool_call_id)),
+                AgentMessage::BashExecution(_) => events.extend(self.logs.end("")),
+                AgentMessage::Assistant(message) => {
+                    let document = handoff::document(&message.text());
+                    events.extend(document.map(RawEvent::HandoffDocument));
+                }
+                AgentMessage::User(_) => {}
+            }
+        }
+        // The document after the message that it stands in.
+        let told = tell::events(event, self.turn.as_ref());
+        let at =
+            events.iter().position(|e| matches!(e, RawEvent::HandoffDocument(_))).unwrap_or(events.len());
+        events.splice(at..at, told);
+        Ok(self.events.emit_all(events).await?)
+    }
+
+    fn log(&mut self, call: &str, chunk: &str) {
+        if self.stream_output {
+            self.logs.push(call, chunk);
+            if self.log_due.is_none() && self.logs.waits() {
+                self.log_due = Some(Instant::now() + logs::EVERY);
+            }
+        }
+    }
+
+    async fn used(&mut self, model: &str, window: Window) -> Result<(), Break> {
+        let state = self.session()?.state();
+        let update = usage::update(&state.session_id, &state.meters, model, window)
+            .map_err(|e| AdapterError::Agent(e.to_string()))?;
+        let mut events: Vec<_> = update.into_iter().collect();
+        if self.memory.warns(window.is_at(self.config.context_warn_at_percent))? {
+            events.push(window.nearing());
+        }
+        Ok(self.events.emit_all(events).await?)
+    }
+}
