@@ -96,6 +96,7 @@ impl Globals {
 /// What to do.
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // what each is for stands at its type, where the help takes it from
+#[allow(clippy::large_enum_variant)] // there is one of it, once
 pub enum Command {
     Up(up::Up),
     Worker(worker::Worker),

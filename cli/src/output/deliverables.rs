@@ -1,5 +1,7 @@
 //! Deliverables (S4).
 
+use std::fmt::Write as _;
+
 use pilothouse_domain::value::{DeliverableCounts, DeliverableState};
 use pilothouse_functions::api::records::DeliverablesView;
 
@@ -22,9 +24,9 @@ pub fn list(shown: &DeliverablesView, with_criteria: bool, style: Style) -> Stri
             DeliverableState::Pending => ("·", Paint::Dim),
         };
         let (id, what) = (line(&deliverable.id, 40), line(&deliverable.description, 100));
-        out.push_str(&format!("  {} {} {what}\n", style.paint(paint, mark), style.dim(&id)));
+        let _ = writeln!(out, "  {} {} {what}", style.paint(paint, mark), style.dim(&id));
         for criterion in deliverable.acceptance_criteria.iter().filter(|_| with_criteria) {
-            out.push_str(&format!("      - {}\n", line(criterion, 160)));
+            let _ = writeln!(out, "      - {}", line(criterion, 160));
         }
     }
     out

@@ -30,7 +30,7 @@ pub fn status(session: &SessionView, style: Style) -> String {
     }
     match (session.paused_reason, session.quota.as_ref().and_then(|quota| quota.reset_at)) {
         (Some(PausedReason::QuotaExceeded), Some(at)) => {
-            notes.push(format!("quota used up, goes on at {at}"))
+            notes.push(format!("quota used up, goes on at {at}"));
         }
         (Some(PausedReason::QuotaExceeded), None) => notes.push("quota used up".into()),
         _ => {}

@@ -27,7 +27,7 @@ use crate::adapter::EventSink;
 #[serde(untagged)]
 pub(super) enum McpServer {
     /// A program.
-    Program(Command),
+    Program(ServerProgram),
     /// An address.
     Http(Address),
 }
@@ -35,7 +35,7 @@ pub(super) enum McpServer {
 /// A program and what it is given.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Command {
+pub(super) struct ServerProgram {
     command: String,
     #[serde(default)]
     args: Vec<String>,
@@ -139,7 +139,7 @@ impl Launch<'_> {
 
     fn transport(&self, server: &McpServer) -> McpTransport {
         match server {
-            McpServer::Program(Command { command, args, env }) => {
+            McpServer::Program(ServerProgram { command, args, env }) => {
                 McpTransport::Stdio(self.program(command, args, env))
             }
             McpServer::Http(Address { url, headers }) => {
@@ -177,7 +177,7 @@ fn servers(
         let name = std::iter::once(wanted.clone()).chain(numbered).find(|name| !taken(name));
         let transport = launch.transport(&match endpoint {
             Endpoint::Program { path, args } => {
-                McpServer::Program(Command { command: path, args, env: BTreeMap::new() })
+                McpServer::Program(ServerProgram { command: path, args, env: BTreeMap::new() })
             }
             Endpoint::Http(url) => McpServer::Http(Address { url, headers: BTreeMap::new() }),
         });

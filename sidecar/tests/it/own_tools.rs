@@ -32,11 +32,16 @@ use crate::sidecar::Folders;
 
 const KEY: &str = "ph_the_key_of_the_session";
 
+/// Path, key, key of the repetition, body.
+type Asked = (String, Option<String>, Option<String>, Value);
+/// Status, headers, body.
+type Given = (u16, Vec<(&'static str, &'static str)>, Value);
+
 /// What the fake was asked, and what it answers.
 #[derive(Default)]
 struct Fake {
-    asked: Vec<(String, Option<String>, Option<String>, Value)>,
-    answers: Vec<(u16, Vec<(&'static str, &'static str)>, Value)>,
+    asked: Vec<Asked>,
+    answers: Vec<Given>,
 }
 
 type Shared = Arc<Mutex<Fake>>;

@@ -99,6 +99,7 @@ mod tests {
     use super::super::tests::config;
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value)] // as it is written down
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
         let mut config = config(json!({}));
         config.allowed_tools = vec!["Read".into(), "Bash(git *)".into()];

@@ -95,6 +95,7 @@ mod tests {
     use super::*;
     use crate::spool::tests::launch;
 
+    #[allow(clippy::needless_pass_by_value)] // as it is written down
     fn made(given: &[(&str, &str)], options: serde_json::Value) -> BTreeMap<String, String> {
         let given = given.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let options = AdapterOptions::read(&options).unwrap();

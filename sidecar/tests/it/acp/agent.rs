@@ -152,7 +152,7 @@ impl Fake {
                     .map(|b| b["text"].as_str().unwrap().to_owned())
                     .collect();
                 if texts.len() > 1 {
-                    self.introduced = texts[0].clone();
+                    self.introduced.clone_from(&texts[0]);
                 }
                 let reason = self.play(texts.last().unwrap(), id);
                 if let Some(reason) = reason {

@@ -153,7 +153,7 @@ async fn a_stop_or_a_killed_sidecar_leaves_no_agent_behind() {
             }
             Some(signal) => stage.sidecar.signal(signal),
         }
-        let gone = |pid: &u32| !matches!(state(*pid), Some(state) if state != 'Z');
+        let gone = |pid: &u32| !matches!(state(*pid), Some(now) if now != 'Z');
         stage.gateway.until("the agent is gone", |_| agents.iter().all(gone).then_some(())).await;
     }
 }

@@ -49,7 +49,7 @@ async fn kills_at_random_points_never_lose_the_conversation() {
     for round in 0..5_u64 {
         // Somewhere in a call of the model or a tool: after so many requests, and a moment that nobody chose.
         agent.model.wait_for(asked + 2).await;
-        tokio::time::sleep(Duration::from_micros(uuid::Uuid::now_v7().as_u128() as u64 % 9000)).await;
+        tokio::time::sleep(Duration::from_micros(u64::from(uuid::Uuid::now_v7().as_bytes()[15]) * 35)).await;
         asked = agent.model.prompts().len();
         agent.killed_and_resumed(Some(&format!("go on {round}"))).await;
     }
