@@ -35,13 +35,13 @@ const KEY: &str = "ph_the_key_of_the_session";
 /// Path, key, key of the repetition, body.
 type Asked = (String, Option<String>, Option<String>, Value);
 /// Status, headers, body.
-type Given = (u16, Vec<(&'static str, &'static str)>, Value);
+type Reply = (u16, Vec<(&'static str, &'static str)>, Value);
 
 /// What the fake was asked, and what it answers.
 #[derive(Default)]
 struct Fake {
     asked: Vec<Asked>,
-    answers: Vec<Given>,
+    answers: Vec<Reply>,
 }
 
 type Shared = Arc<Mutex<Fake>>;
