@@ -158,6 +158,16 @@ impl Session {
         self.post("/messages/queue", body).await.expect(201).body["message"].clone()
     }
 
+    /// Waits until the sidecar told something in which all these words are.
+    pub async fn until_told(&self, words: &[&str]) {
+        let told = async || {
+            let events: Vec<Value> = self.api.all(&self.path("/events")).await;
+            let has_all = |event: String| words.iter().all(|word| event.contains(word));
+            events.iter().any(|event| has_all(event.to_string())).then_some(())
+        };
+        self.until_within(PATIENCE, &words.join(" "), told).await;
+    }
+
     /// Everything that is known about the session, for a person who looks for what went wrong.
     pub async fn everything(&self) -> String {
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();

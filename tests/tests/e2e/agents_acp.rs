@@ -47,6 +47,7 @@ async fn started(server: &ServerProcess, program: &Path, model: &ModelServer, al
     });
     let work = json!({
         "adapter": "acp", "workingDirectory": server.work_folder(), "objective": fixture::TASK, "allowedTools": allowed,
+        "budgetCapUsd": "5",
         "adapterOptions": { "agent": "claude-code-acp", "command": program, "env": environment },
     });
     Session::start(&server.api(), work).await
@@ -112,6 +113,6 @@ async fn an_acp_agent_makes_the_tests_pass_asks_is_interrupted_followed_up_and_t
     assert_eq!(view["currentRun"]["ordinal"], 2);
     let last = model.prompts().last().unwrap().text();
     assert!(last.contains(fixture::TASK) && last.contains("do you remember?"), "the whole conversation");
-    assert_ne!(view["budget"]["spentUsd"], "0", "{view}");
+    assert_ne!(view["budget"]["estimatedCostUsd"], "0", "{view}");
     assert!(!session.everything().await.contains(KEY), "the key of the model is told");
 }

@@ -32,6 +32,9 @@ async fn started(
     folder: &Path,
     allowed: &[&str],
 ) -> Session {
+    // An empty folder: what a person's own profile does with a shell is not tried here.
+    let home = server.work_folder().join("agent-home");
+    std::fs::create_dir_all(&home).unwrap();
     let body = json!({
         "workingDirectory": folder,
         "objective": fixture::TASK,
@@ -44,6 +47,7 @@ async fn started(
             "binary": binary,
             "startInPlanMode": true,
             "environment": {
+                "HOME": home,
                 "ANTHROPIC_BASE_URL": model.base_url(),
                 "ANTHROPIC_API_KEY": "a-key-of-a-test",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -92,6 +96,7 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
     // It is steered while it works: the message is in a later request of the same turn.
     model.wait_for(3).await;
     let steering = session.say("keep the changes small", "Immediate").await;
+    session.until_told(&["message_ack", steering["messageId"].as_str().unwrap()]).await;
     model.open("steer");
 
     // An edit needs the owner's permission, which is given for the session.
@@ -104,6 +109,7 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
     // It is paused in a model call; nothing happens until it is resumed.
     model.wait_for(5).await;
     session.post("/pause", json!({})).await;
+    session.until_told(&["pause_ack"]).await;
     model.open("pause");
     session.until_status("Paused").await;
     let asked = model.prompts().len();

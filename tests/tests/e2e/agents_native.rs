@@ -58,6 +58,7 @@ async fn the_native_agent_makes_the_tests_pass_and_is_steered_paused_resumed_and
     // Steered, while the model thinks about its third answer.
     within(model.wait_for(3)).await;
     let message = session.say("and keep the names as they are", "Immediate").await;
+    session.until_told(&["message_ack", message["messageId"].as_str().unwrap()]).await;
     model.open("steer");
     session
         .until_messages("the message", |all| all.iter().any(|m| m["messageId"] == message["messageId"]))
@@ -68,6 +69,7 @@ async fn the_native_agent_makes_the_tests_pass_and_is_steered_paused_resumed_and
     // Paused, while the model thinks about its fifth; what it calls then is held.
     within(model.wait_for(5)).await;
     session.post("/pause", json!({})).await.expect(202);
+    session.until_told(&["pause_ack"]).await;
     model.open("pause");
     session.until_status("Paused").await;
     let before = std::fs::read_to_string(work.join("calculator/evaluate.py")).unwrap();

@@ -19,6 +19,9 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "requests-answer" => {
             json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "Red" }] })
         }
+        "sessions-adjust" => json!({ "modelId": "large" }),
+        "sessions-compact" => json!({ "instructions": "Keep the decisions." }),
+        "sessions-fork" => json!({ "beforeTurnId": "t1" }),
         "plan-approve" => json!({ "requestId": "p1" }),
         "plan-reject" => json!({ "requestId": "p1", "feedback": "No" }),
         "pool-configure" => json!({ "maxConcurrentSessions": 3 }),

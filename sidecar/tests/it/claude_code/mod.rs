@@ -53,7 +53,7 @@ impl Agent {
         let model = ModelServer::start(script).await.unwrap();
         let gateway = Gateway::start().await;
         let folders = Folders::of_adapter(&gateway, "claude");
-        let sidecar = folders.start_with(&environment(&model, &binary));
+        let sidecar = folders.start_with(&environment(&model, &binary, &folders));
         Some(Self { gateway, folders, model, sidecar, binary })
     }
 
@@ -101,7 +101,7 @@ impl Agent {
         let gateway = Gateway::of_session(&self.gateway).await;
         self.folders.next_run(&gateway);
         self.gateway = gateway;
-        let next = self.folders.start_with(&environment(&self.model, &self.binary));
+        let next = self.folders.start_with(&environment(&self.model, &self.binary, &self.folders));
         std::mem::replace(&mut self.sidecar, next).ended().await;
         let prompt = prompt.map(str::to_owned);
         self.begin(|begin| (begin.resume_conversation, begin.prompt) = (true, prompt));
@@ -138,8 +138,12 @@ impl Agent {
     }
 }
 
-fn environment(model: &ModelServer, binary: &Path) -> [(&'static str, String); 4] {
+/// The home is an empty folder: what a person's own profile does with a shell is not tried here.
+fn environment(model: &ModelServer, binary: &Path, folders: &Folders) -> [(&'static str, String); 5] {
+    let home = folders.root().join("person");
+    std::fs::create_dir_all(&home).unwrap();
     [
+        ("HOME", home.to_str().unwrap().to_owned()),
         ("ANTHROPIC_BASE_URL", model.base_url()),
         ("ANTHROPIC_API_KEY", KEY.to_owned()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
