@@ -61,6 +61,8 @@ impl Source<'_> {
         let call = call.trim().strip_prefix(':').map(str::trim);
         let wanted = |id: &str| call.is_none_or(|call| id.ends_with(&format!("_{call}")));
         let (_, text) = self.prompt.results().find(|(id, _)| wanted(id))?;
+        // What a runtime adds to a result for the model is none of it.
+        let text = text.split("<system-reminder>").next().unwrap_or(text);
         let Some(pattern) = pattern else { return Some(text.trim().to_owned()) };
         let found = regex_lite::Regex::new(pattern).ok()?.captures(text)?;
         found.get(1).or_else(|| found.get(0)).map(|part| part.as_str().to_owned())
@@ -79,7 +81,7 @@ mod tests {
         let result = |id: &str, text: &str| Turn::Result { id: id.to_owned(), text: text.to_owned() };
         let turns = vec![
             Turn::User("make it pass".to_owned()),
-            result("toolu_1_where", "/work\n"),
+            result("toolu_1_where", "/work\n\n<system-reminder>\nso much is left\n</system-reminder>"),
             result("toolu_2", "line 12: add"),
         ];
         let prompt = Prompt { turns, ..Prompt::default() };

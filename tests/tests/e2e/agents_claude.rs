@@ -121,9 +121,8 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert!(fixture::tests_pass(&folder).unwrap());
     assert_eq!(view["output"]["filesChanged"], 1, "{}", view["output"]);
-    let delivered =
-        session.messages().await.into_iter().find(|m| m["messageId"] == steering["messageId"]).unwrap();
-    assert_eq!(delivered["status"], "Delivered");
+    let said = session.messages().await;
+    assert!(said.iter().any(|m| m["messageId"] == steering["messageId"]), "it is in the conversation");
     for prompt in model.prompts() {
         assert!(!prompt.is_refused(), "{:?}", prompt.refused);
     }
