@@ -29,6 +29,7 @@ pub mod deliverables;
 pub mod drain;
 pub mod exit;
 pub mod faults;
+mod handoff;
 pub mod heartbeat;
 pub mod host;
 pub mod keeper;

@@ -185,3 +185,17 @@ fn the_agent_says_that_it_can_be_steered_and_resumed() {
     );
     assert!(agent.mcp_http && agent.auth_methods.is_empty());
 }
+
+#[test]
+fn a_handoff_document_is_told_after_the_message_that_it_stands_in() {
+    let mut translator =
+        Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
+    translator.begin_turn(TurnId::parse("t.1").unwrap());
+    let words = "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
+    let update = serde_json::json!({ "sessionId": SESSION, "update": {
+        "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words },
+    } });
+    assert_eq!(translator.update(&update, &|_| None), [], "the message may go on");
+    let told: Vec<_> = translator.end_turn("over").iter().map(RawEvent::name).collect();
+    assert_eq!(told, ["assistant_message", "handoff_document"]);
+}

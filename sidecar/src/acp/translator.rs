@@ -14,6 +14,7 @@ use super::json::{list, notice_name, one_line, text};
 use super::meter::Meter;
 use super::settings::Settings;
 use super::subagents::Subagents;
+use crate::handoff;
 
 /// What becomes of what the agent says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,12 +296,18 @@ impl Translator {
         }]
     }
 
-    /// Messages carry the turn that they belong to.
-    fn stamp(&self, events: &mut [RawEvent]) {
-        for event in events {
-            if let RawEvent::AssistantMessage { turn_id, .. } = event {
+    /// Messages carry the turn that they belong to; a handoff document in one is told after it.
+    fn stamp(&self, events: &mut Vec<RawEvent>) {
+        for mut event in std::mem::take(events) {
+            let mut document = None;
+            if let RawEvent::AssistantMessage { turn_id, content } = &mut event {
                 turn_id.clone_from(&self.turn);
+                if let AssistantContent::Text { text } = content {
+                    document = handoff::document(&text.text());
+                }
             }
+            events.push(event);
+            events.extend(document.map(RawEvent::HandoffDocument));
         }
     }
 }

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use super::driver::{Break, Driver};
 use super::usage::{self, Window};
-use super::{handoff, logs, tell};
+use super::{logs, tell};
 use crate::adapter::AdapterError;
+use crate::handoff;
 
 impl Driver {
     /// Tells of something that the agent did.

@@ -25,7 +25,6 @@ mod commands;
 mod did;
 mod driver;
 mod gate;
-mod handoff;
 mod logs;
 mod memory;
 mod messages;

@@ -23,8 +23,9 @@ use super::memory::Memory;
 use super::options::Options;
 use super::output::{SubmitTool, Submitted};
 use super::toolbox::Toolbox;
-use super::{handoff, models, prompt};
+use super::{models, prompt};
 use crate::adapter::{AdapterError, AgentContext, EventSink};
+use crate::handoff;
 use crate::own_tools::{OwnTools, PlanMode, Requests};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
@@ -102,7 +103,7 @@ impl Setup {
         session.context = ContextSettings {
             policy: config.context_policy,
             threshold_percent: options.context_limit_percent,
-            handoff_prompt: Some(handoff::PROMPT.to_owned()),
+            handoff_prompt: Some(handoff::request(None)),
             ..ContextSettings::default()
         };
         session.retry = options.retry();

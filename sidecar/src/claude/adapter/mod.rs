@@ -9,7 +9,6 @@
 //! | [`permissions`] | what it needs its owner for |
 //! | [`messages`] | messages on their way to it |
 //! | [`conversation`] | what is remembered over runs |
-//! | [`handoff`] | the document that it leaves when its context is full |
 //! | [`driver`], [`commands`], [`lines`], [`lifecycle`], [`turn_end`] | all of it together |
 
 mod arguments;
@@ -20,7 +19,6 @@ mod conversation;
 mod driver;
 mod environment;
 mod gate;
-mod handoff;
 mod lifecycle;
 mod lines;
 mod messages;

@@ -1,10 +1,8 @@
 //! What the agent is told at its beginning.
 
-use pilothouse_domain::value::ContextPolicy;
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::environment::{API_KEY, API_URL, SESSION};
-use super::handoff;
 use crate::own_tools::SERVER_NAME;
 
 /// What is appended to the binary's own system prompt: the session's own, then what any agent of a session needs to know.
@@ -14,9 +12,6 @@ pub(super) fn system(config: &AgentSessionConfig) -> String {
         parts.push(config.composed_system_prompt.clone());
     }
     parts.push(agent_api());
-    if config.context_policy == ContextPolicy::Handoff {
-        parts.push(handoff::INSTRUCTION.to_owned());
-    }
     parts.join("\n\n")
 }
 
@@ -54,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_prompt_has_the_sessions_own_words_first_and_the_handoff_only_where_it_is_the_policy() {
+    fn the_system_prompt_has_the_sessions_own_words_first() {
         let mut config = config(json!({}));
         config.composed_system_prompt = "Be brief.".into();
         let prompt = system(&config);
@@ -63,9 +58,6 @@ mod tests {
             prompt.contains("$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output"),
             "{prompt}"
         );
-        assert!(prompt.contains("<handoff_document>"));
-        config.context_policy = ContextPolicy::Compact;
-        assert!(!system(&config).contains("<handoff_document>"));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use pilothouse_wire::event::{AssistantContent, SessionEnd};
 
 use super::conversation::Conversation;
 use super::driver::Driver;
-use super::handoff;
 use crate::adapter::AdapterError;
+use crate::handoff;
 
 /// The most bytes of what the agent said in a turn that are kept to find its document in.
 const MOST_SAID: usize = 256 * 1024;
@@ -84,9 +84,9 @@ impl Driver {
         }
     }
 
-    /// The document of an agent that was asked for it in this turn.
+    /// The document that the agent wrote in this turn.
     fn document(&self) -> Option<pilothouse_wire::event::HandoffDocument> {
-        if self.handoff_asked { handoff::document(&self.said) } else { None }
+        handoff::document(&self.said)
     }
 
     /// The window has passed its threshold: where the work is to be handed over, the agent writes its document now, while
@@ -100,6 +100,6 @@ impl Driver {
         }
         let Some(percent) = self.nearly_full.clone() else { return Ok(()) };
         self.handoff_asked = true;
-        self.say(&handoff::request(&percent), "next").await
+        self.say(&handoff::request(Some(&percent)), "next").await
     }
 }

@@ -68,8 +68,8 @@ async fn a_refusal_ends_the_turn_or_the_conversation_but_never_hangs() {
 #[tokio::test]
 async fn a_nearly_full_window_brings_the_handoff_document_before_the_end() {
     let nearly = Tokens { input: 165_000, output: 10, ..Tokens::default() };
-    let document = "<handoff_document><summary>Did a.</summary><remaining_work>Do b.</remaining_work>\
-                    <key_decisions>c</key_decisions></handoff_document>";
+    let document = "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\", \
+                    \"keyDecisions\": \"c\"}</handoff_document>";
     let steps = [bash("echo one").taking(nearly), Step::text(document)];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.gateway.sees("session_end context_exhausted").await;

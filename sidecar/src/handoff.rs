@@ -6,9 +6,15 @@ use serde::Deserialize;
 const BEGIN: &str = "<handoff_document>";
 const END: &str = "</handoff_document>";
 
-/// What the agent is told when its context window is nearly full.
-pub(super) const PROMPT: &str = "Your context window is nearly full. Begin nothing new. Save what must be saved, then write \
-the handoff document as your last message, in exactly the form that you were told, within <handoff_document> tags.";
+/// What an agent is told when its context window is nearly full: by so many percent, where that is known. The form is the
+/// one of [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], with which each system prompt ends.
+pub(crate) fn request(percent: Option<&str>) -> String {
+    let full = percent.map_or_else(|| "nearly full".to_owned(), |percent| format!("{percent}% full"));
+    format!(
+        "Your context window is {full}. Begin nothing new. Save what must be saved, then write the handoff document as your \
+         last message, in exactly the form that you were told, within {BEGIN} tags, and stop."
+    )
+}
 
 /// What it wrote, with the fields that it left out.
 #[derive(Deserialize)]
@@ -24,7 +30,7 @@ struct Written {
 
 /// The last whole document in a text. One that is no JSON is taken as the summary: what an agent wrote is never refused
 /// (ruling 6).
-pub(super) fn document(text: &str) -> Option<HandoffDocument> {
+pub(crate) fn document(text: &str) -> Option<HandoffDocument> {
     let (before, _) = text.rsplit_once(END)?;
     let (_, inner) = before.rsplit_once(BEGIN)?;
     let inner = inner.trim().trim_start_matches("```json").trim_matches('`').trim();
@@ -58,6 +64,15 @@ mod tests {
         assert_eq!(document("<handoff_document>{\"summary\": \"cut o"), None);
         assert_eq!(document("nothing"), None);
         assert_eq!(document("<handoff_document></handoff_document>"), None);
+    }
+
+    #[test]
+    fn the_form_that_agents_are_told_is_the_form_that_is_read() {
+        let found = document(pilothouse_domain::composition::HANDOFF_INSTRUCTION).unwrap();
+        assert!(
+            found.summary.starts_with("What was done") && found.remaining_work.starts_with("What is left")
+        );
+        assert!(found.key_decisions.is_some());
     }
 
     #[test]
