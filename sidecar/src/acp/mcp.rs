@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_agent::mcp::Endpoint;
 use pilothouse_domain::value::McpToolDefinition;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<V
                 let url = format!("https{}", uri.get(3..).unwrap_or_default());
                 Some(json!({"type": "sse", "name": name, "url": url, "headers": []}))
             }
-            "stdio" => stdio(&name, uri),
+            "stdio" | "file" => stdio(&name, uri),
             _ => None,
         };
         match server {
@@ -35,27 +36,9 @@ pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<V
     (servers, left_out)
 }
 
-/// `stdio:/path/of/program?arg=one&arg=two`, with `%` as in any URI.
 fn stdio(name: &str, uri: &str) -> Option<Value> {
-    let rest = uri.split_once(':')?.1;
-    let rest = rest.strip_prefix("//").unwrap_or(rest);
-    let (program, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let arguments: Vec<String> =
-        query.split('&').filter_map(|pair| pair.strip_prefix("arg=")).map(decoded).collect();
-    let program = decoded(program);
-    (!program.is_empty()).then(|| json!({"name": name, "command": program, "args": arguments, "env": []}))
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = (*first == b'%').then(|| after.get(..2)).flatten();
-        let byte = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let Endpoint::Program { path, args } = Endpoint::parse(uri)? else { return None };
+    Some(json!({"name": name, "command": path, "args": args, "env": []}))
 }
 
 #[cfg(test)]

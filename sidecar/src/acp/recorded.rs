@@ -191,7 +191,8 @@ fn a_handoff_document_is_told_after_the_message_that_it_stands_in() {
     let mut translator =
         Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
     translator.begin_turn(TurnId::parse("t.1").unwrap());
-    let words = "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
+    let words =
+        "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
     let update = serde_json::json!({ "sessionId": SESSION, "update": {
         "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words },
     } });

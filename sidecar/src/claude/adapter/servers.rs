@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_agent::mcp::Endpoint;
 use pilothouse_domain::value::McpToolDefinition;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Map, Value, json};
@@ -88,36 +89,17 @@ fn is_command(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("stdio") || scheme.eq_ignore_ascii_case("file")
 }
 
-/// `stdio:///usr/bin/lint?arg=--fast&arg=x` is a program with arguments; anything else is an address.
+/// A program with arguments, or an address.
 fn server(uri: &str) -> Value {
-    let (scheme, rest) = uri.split_once(':').unwrap_or(("", uri));
-    if !is_command(scheme) {
-        let kind = if scheme.eq_ignore_ascii_case("sse") { "sse" } else { "http" };
-        let url = if kind == "sse" { format!("https:{rest}") } else { uri.to_owned() };
-        return json!({ "type": kind, "url": url });
+    if let Some(Endpoint::Program { path, args }) = Endpoint::parse(uri) {
+        return json!({ "type": "stdio", "command": path, "args": args });
     }
-    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let path = path.strip_prefix("//").unwrap_or(path);
-    let arguments: Vec<String> =
-        query.split('&').filter_map(|pair| pair.strip_prefix("arg=")).map(unescaped).collect();
-    json!({ "type": "stdio", "command": unescaped(path), "args": arguments })
-}
-
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = (*first == b'%').then(|| after.get(..2)).flatten();
-        let code = code.and_then(|hex| std::str::from_utf8(hex).ok());
-        if let Some(byte) = code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            bytes.push(byte);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
+    match uri.split_once(':') {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("sse") => {
+            json!({ "type": "sse", "url": format!("https:{rest}") })
         }
+        _ => json!({ "type": "http", "url": uri }),
     }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
