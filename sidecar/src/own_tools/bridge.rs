@@ -47,6 +47,8 @@ fn pass(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
                 to.flush()?;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            // The other side went before it had read everything: it is over all the same.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             Err(e) => return Err(e),
         }
     }

@@ -43,7 +43,7 @@ fn long(steps: usize) -> Script {
 
 #[tokio::test]
 async fn kills_at_random_points_never_lose_the_conversation() {
-    let mut agent = Agent::idle(long(12)).await;
+    let mut agent = Agent::idle(long(60)).await;
     agent.begin(|_| {});
     let mut asked = 0;
     for round in 0..5_u64 {
