@@ -43,6 +43,11 @@ async fn killed_in_a_tool_it_resumes_with_calls_and_results_paired() {
 async fn a_process_that_ends_between_turns_is_started_again_by_the_next_message() {
     let Some(agent) = Agent::says([Step::text("one"), Step::text("two")]).await else { return };
     agent.gateway.sees("turn_completed").await;
+    // The binary writes its conversation down a little later; what it had not is lost with it.
+    agent
+        .gateway
+        .until("what it wrote down", |_| wrote_down(agent.folders.root(), "one").then_some(()))
+        .await;
     let claude = processes_in(&agent.work());
     assert!(!claude.is_empty());
     for process in claude {
@@ -56,6 +61,20 @@ async fn a_process_that_ends_between_turns_is_started_again_by_the_next_message(
     agent.gateway.send(message("again", MessagePriority::Queued));
     agent.gateway.sees_nth("turn_completed", 2).await;
     assert!(agent.prompts()[1].to_string().contains("do the work"));
+}
+
+/// Whether a conversation below a folder has an answer of the model.
+fn wrote_down(folder: &std::path::Path, answer: &str) -> bool {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            return wrote_down(&path, answer);
+        }
+        let is_answer =
+            |line: &str| line.contains("\"assistant\"") && line.contains(&format!("\"text\":\"{answer}\""));
+        path.extension().is_some_and(|end| end == "jsonl")
+            && std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_answer))
+    })
 }
 
 /// The agent's processes: those that work in a folder. The keeper and its guard end with them.
