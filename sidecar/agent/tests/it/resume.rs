@@ -16,7 +16,7 @@ fn cut(file: &std::path::Path, lines: usize, bytes: usize) {
 }
 
 #[tokio::test]
-async fn killed_after_any_byte_it_resumes_with_the_same_conversation() {
+async fn killed_after_a_line_or_within_it_it_resumes_with_the_same_conversation() {
     let calls = || call(&[("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "two" }))]);
     let model = Scripted::new([calls(), say("done")]);
     let stage = Stage::new(model, vec![TestTool::echo()]);
