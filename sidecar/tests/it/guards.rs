@@ -83,6 +83,7 @@ fn bash(command: &str) -> Step {
 /// An MCP server and an extension, as small as they can be, that start what escapes: they stand for those that people run.
 const SERVER: &str = r#"
 import json, os, subprocess, sys
+TOOL = {"name": "idle", "inputSchema": {"type": "object"}}
 subprocess.run(["sh", "-c", os.environ["ESCAPE"]])
 for line in sys.stdin:
     message = json.loads(line)
@@ -92,7 +93,7 @@ for line in sys.stdin:
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
     if message.get("method") == "tools/list":
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": [TOOL]}}), flush=True)
 "#;
 
 #[tokio::test]
@@ -175,15 +176,26 @@ async fn what_a_validation_lets_escape_ends() {
     }
 }
 
-/// The binary is faked: a program that starts what escapes and then says nothing.
+/// Answers control requests, starts what escapes when it gets a message, and says nothing to it.
+const CLAUDE: &str = r#"#!/usr/bin/env python3
+import json, subprocess, sys
+for line in sys.stdin:
+    line = json.loads(line)
+    if line["type"] == "control_request":
+        response = {"subtype": "success", "request_id": line["request_id"], "response": {}}
+        print(json.dumps({"type": "control_response", "response": response}), flush=True)
+    if line["type"] == "user":
+        subprocess.run(["sh", "-c", ESCAPE])
+"#;
+
+/// The binary is faked. That of the real one's tools nothing is left either is tested with it.
 #[tokio::test]
 async fn what_claude_code_lets_escape_ends() {
     for end in [End::Stop, End::Killed] {
         let gateway = Gateway::start().await;
         let folders = Folders::of_adapter(&gateway, "claude");
         let binary = folders.root().join("claude");
-        let program = format!("#!/bin/sh\n{ESCAPE}\nwhile read -r line; do :; done\n");
-        std::fs::write(&binary, program).unwrap();
+        std::fs::write(&binary, CLAUDE.replace("ESCAPE", &json!(ESCAPE).to_string())).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&binary, mode).unwrap();
         let sidecar = folders.start_with(&[("PILOTHOUSE_CLAUDE", binary.to_str().unwrap().to_owned())]);

@@ -38,12 +38,13 @@ pub struct Reins(Arc<Mutex<Held>>);
 struct Held {
     /// The guard's, or that of the program, which leads a group.
     id: Pid,
-    keeper: Keeper,
+    by: By,
     ended: bool,
 }
 
+/// What it is ended by.
 #[derive(Debug)]
-enum Keeper {
+enum By {
     /// None: it was let go of.
     Guard(Option<PipeWriter>),
     Group,
@@ -55,8 +56,8 @@ impl Group {
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .ok_or_else(|| io::Error::other("a process without an id"))?;
-        let keeper = leash.map_or(Keeper::Group, |leash| Keeper::Guard(Some(leash)));
-        let held = Held { id: Pid::from_raw(id), keeper, ended: false };
+        let by = leash.map_or(By::Group, |leash| By::Guard(Some(leash)));
+        let held = Held { id: Pid::from_raw(id), by, ended: false };
         let reins = Reins(Arc::new(Mutex::new(held)));
         Ok(Self { child, reins, at_once: ending.grace.is_zero() })
     }
@@ -142,7 +143,7 @@ impl Reins {
     /// Nobody listens to what is left once the program has ended: it need not [linger](Ending::linger).
     pub fn hush(&self) {
         let mut held = self.held();
-        if matches!(held.keeper, Keeper::Guard(_)) {
+        if matches!(held.by, By::Guard(_)) {
             held.say(guard::HUSH, Signal::SIGTERM);
         }
     }
@@ -153,7 +154,7 @@ impl Reins {
         if held.ended {
             return;
         }
-        if matches!(held.keeper, Keeper::Group) {
+        if matches!(held.by, By::Group) {
             _ = kill(held.id, Signal::SIGSTOP);
         }
         tree::stop_below(held.id);
@@ -174,14 +175,14 @@ impl Reins {
     fn let_go(&self) -> bool {
         let mut held = self.held();
         let had_ended = held.ended;
-        match &mut held.keeper {
+        match &mut held.by {
             // What was left in the group when its program ended ends here.
-            Keeper::Group => _ = killpg(held.id, Signal::SIGKILL),
-            Keeper::Guard(leash) => drop(leash.take()),
+            By::Group => _ = killpg(held.id, Signal::SIGKILL),
+            By::Guard(leash) => drop(leash.take()),
         }
         held.wake();
         held.ended = true;
-        matches!(held.keeper, Keeper::Guard(_)) && !had_ended
+        matches!(held.by, By::Guard(_)) && !had_ended
     }
 }
 
@@ -190,11 +191,11 @@ impl Held {
         if self.ended {
             return;
         }
-        match &mut self.keeper {
+        match &mut self.by {
             // A guard that is gone needs no order.
-            Keeper::Guard(Some(leash)) => _ = leash.write_all(&[order]),
-            Keeper::Guard(None) => {}
-            Keeper::Group => _ = killpg(self.id, signal),
+            By::Guard(Some(leash)) => _ = leash.write_all(&[order]),
+            By::Guard(None) => {}
+            By::Group => _ = killpg(self.id, signal),
         }
     }
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::WaitStatus;
-use nix::unistd::{Pid, setsid};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
 use self::orders::Orders;
 use self::watch::{Happened, Watched};
@@ -68,9 +68,16 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         }
     };
     let Orders { leash, grace, linger, .. } = orders;
-    let happens = Watched { program, leash }.start();
-    let guarded = Guarded { program, happens, status: None, nobody: false };
-    guarded.see_through(grace, linger)
+    match (Watched { program, leash }).start() {
+        Ok(happens) => {
+            Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger)
+        }
+        // The system lets nobody start a thread. What nobody watches is not to run.
+        Err(_) => {
+            end::kill_below(program);
+            CANNOT_RUN.into()
+        }
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -85,6 +92,7 @@ fn adopt() -> io::Result<()> {
 
 /// In a group of its own: what it sends to its group does not reach the guard.
 fn start(orders: &Orders) -> io::Result<Pid> {
+    let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     let mut command = Command::new(&orders.program);
     command.args(&orders.arguments).process_group(0);
     if let Some(user) = &orders.user {
@@ -92,10 +100,9 @@ fn start(orders: &Orders) -> io::Result<Pid> {
     }
     let child = command.spawn()?;
     // Its streams are the program's alone: whoever is at their other end sees when that closes them.
-    let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
-    nix::unistd::dup2_stdin(&nothing)?;
-    nix::unistd::dup2_stdout(&nothing)?;
-    nix::unistd::dup2_stderr(&nothing)?;
+    let _ = dup2_stdin(&nothing);
+    let _ = dup2_stdout(&nothing);
+    let _ = dup2_stderr(&nothing);
     i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 

@@ -33,23 +33,28 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn start(self) -> Receiver<Happened> {
+    pub(super) fn start(self) -> io::Result<Receiver<Happened>> {
         let (tell, told) = mpsc::channel();
         let Self { program, leash } = self;
         let signals = hold_signals();
         if let Some(leash) = leash {
             let tell = tell.clone();
-            thread::spawn(move || hear(leash, &tell));
+            aside(move || hear(leash, &tell))?;
         }
         let asked = tell.clone();
-        thread::spawn(move || {
+        aside(move || {
             while let Ok(_signal) = signals.wait() {
                 let _ = asked.send(Happened::Alone);
             }
-        });
-        thread::spawn(move || reap(program, &tell));
-        told
+        })?;
+        aside(move || reap(program, &tell))?;
+        Ok(told)
     }
+}
+
+/// Small: a guard stands beside each program.
+fn aside(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().stack_size(64 * 1024).spawn(work).map(drop)
 }
 
 /// Signals that would end this process, and leave behind what it guards. Held when the program has started: it would inherit it.
