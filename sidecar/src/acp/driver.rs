@@ -535,7 +535,7 @@ impl Driver {
 
     async fn end(self) {
         let Self { process, connection, terminals, .. } = self;
-        terminals.kill_all();
+        terminals.kill_all().await;
         drop(terminals);
         connection.tell("session/cancel", json!({ "sessionId": self.conversation.id }));
         drop(connection);

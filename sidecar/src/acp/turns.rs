@@ -190,7 +190,7 @@ impl Driver {
             first.done().await?;
         }
         self.requests.cancel_all();
-        self.terminals.kill_all();
+        self.terminals.kill_all().await;
         let answered = turn.answered.is_some();
         self.connection.tell("session/cancel", json!({ "sessionId": self.conversation.id }));
         if answered {
