@@ -153,7 +153,7 @@ impl Setup {
         let launch = Launch {
             folder,
             environment: self.environment(),
-            prefix: self.processes.prefix(),
+            guard: self.processes.guard(),
             events: &self.events,
         };
         Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
@@ -210,7 +210,7 @@ impl Setup {
 
     fn bash(&self, folder: &Path) -> BashRunner {
         let mut config = BashConfig::new(folder, self.environment(), &self.outputs);
-        config.launcher = self.processes.prefix();
+        config.guard = self.processes.guard().clone();
         BashRunner::new(config)
     }
 
