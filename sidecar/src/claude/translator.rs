@@ -184,6 +184,15 @@ impl Translator {
         self.meter.process_begins(session);
     }
 
+    /// The conversation is lost, and another one begins: its meter and its tasks count from zero, its turns go on. Between
+    /// turns alone.
+    pub fn begin_anew(&mut self) {
+        self.meter.begin_anew();
+        self.tasks = TaskFold::default();
+        self.calls.clear();
+        self.denied.clear();
+    }
+
     /// An interrupt is over, whatever came of it: what ends in an error from here on is an error.
     pub const fn interrupt_over(&mut self) {
         self.interrupt_requested = false;

@@ -105,6 +105,9 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     match started {
         Ok(mut driver) => {
+            if let Some(words) = &words {
+                driver.told(words)?;
+            }
             reply.done().await?;
             driver.tell_settings().await?;
             if let Some(words) = words {
