@@ -58,7 +58,9 @@ impl Translator {
                 self.calls.clear();
                 self.subagents.end_all("The turn reached a limit", out);
             }
-            self.interrupt_requested = false;
+            // An interrupt came too late for the main loop, which had its result. It still ends whom the turn is open for, and
+            // then that is how the turn ends, whichever of the two is told first.
+            self.interrupt_requested &= self.subagents.any_open();
             self.complete_if_idle(out);
             if out.events.is_empty() {
                 // Only subagents keep the turn open, and nothing was spent since the last report.

@@ -575,17 +575,41 @@ fn a_request_that_the_runtime_itself_holds_to_be_too_long_is_an_exhausted_contex
     assert_eq!(names(&failed), ["context_exhausted", "session_end"]);
 }
 
-/// The main result was there; an interrupt ended the subagents that the turn was still open for.
+/// The lines are those of Claude Code 2.1.197, driven against a scripted model: the answer to `stop_task`, the subagent's last
+/// words, and its report, which a hook refuses.
 #[test]
-fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted() {
-    let mut translator = translator();
-    translator.line(&calls("call", "Task", &json!({"prompt": "look", "run_in_background": true})));
-    translator.line(&task_started(true));
-    translator.line(&success());
-    translator.interrupt_requested();
-    let ended = translator
-        .line(&json!({"type": "system", "subtype": "task_updated", "session_id": "s", "task_id": "a1",
-        "patch": {"status": "killed"}}));
-    assert_eq!(names(&ended), ["subagent_ended", "notice"]);
-    assert_eq!(ended.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted_whenever_its_result_came() {
+    let killed = json!({"type": "system", "subtype": "task_updated", "task_id": "a1", "session_id": "s",
+        "patch": {"status": "killed", "end_time": 1_795_362_690_723_i64}});
+    let last_words = json!({"type": "user", "message": {"role": "user", "content": [
+        {"type": "text", "text": "[Request interrupted by user]"}]}, "parent_tool_use_id": "call", "session_id": "s",
+        "subagent_type": "general-purpose", "task_description": "Look"});
+    let notified = json!({"type": "system", "subtype": "task_notification", "task_id": "a1", "tool_use_id": "call",
+        "status": "stopped", "output_file": "a1.output", "summary": "Agent \"Look\" was stopped by user", "session_id": "s"});
+    for result_is_late in [false, true] {
+        let mut translator = translator();
+        translator.line(&calls("call", "Task", &json!({"prompt": "look", "run_in_background": true})));
+        translator.line(&task_started(false));
+        translator.line(&json!({"type": "user", "parent_tool_use_id": null, "session_id": "s",
+            "tool_use_result": {"status": "async_launched"}, "message": {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "call", "content": "Async agent launched successfully."}]}}));
+        if result_is_late {
+            translator.interrupt_requested();
+            assert_eq!(names(&translator.line(&success())), [""; 0]);
+        } else {
+            translator.line(&success());
+            translator.interrupt_requested();
+        }
+        let ended = translator.line(&killed);
+        assert_eq!(names(&ended), ["subagent_ended", "notice"], "{result_is_late}");
+        assert_eq!(ended.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+        translator.interrupt_over();
+        assert_eq!(names(&translator.line(&last_words)), [""; 0]);
+        assert_eq!(names(&translator.line(&notified)), [""; 0]);
+        translator.no_turn();
+        assert_eq!(names(&translator.line(&init())), [""; 0]);
+        let refused = translator.line(&success());
+        assert_eq!((names(&refused), translator.turn_id()), (vec![], None));
+        assert_eq!(names(&translator.line(&init())), ["turn_started"], "the owner speaks");
+    }
 }

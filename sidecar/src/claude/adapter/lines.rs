@@ -99,12 +99,13 @@ impl Driver {
                 self.out_of_quota = true;
             }
             Signal::Compacted(why) => {
-                if why.is_none() {
-                    self.nearly_full = None;
-                }
+                // Without a reply that waits it was a prompt that was refused, and nothing was compacted.
                 if let Some(reply) = self.compacting.take() {
                     match why {
-                        None => reply.done().await?,
+                        None => {
+                            self.nearly_full = None;
+                            reply.done().await?;
+                        }
                         Some(why) => reply.refuse(Refusal::invalid(why)).await?,
                     }
                 }
