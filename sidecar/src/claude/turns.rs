@@ -6,10 +6,10 @@ use pilothouse_wire::event::{RawEvent, SessionEnd};
 use serde_json::Value;
 
 use super::Ignored;
-use super::json::{count, flag, one_line, text};
+use super::json::{flag, one_line, text};
 use super::options::turn_id_text;
 use super::translated::{MessageState, Signal, Translated, TurnEnd};
-use super::translator::{Translator, Turn, UsedUp};
+use super::translator::{Translator, Turn};
 
 impl Translator {
     /// The main loop does something: a turn is open from here on.
@@ -70,19 +70,6 @@ impl Translator {
             self.interrupt_requested = false;
             out.ignore(Ignored::RepeatedResult);
         }
-    }
-
-    /// The plan that pays for the runtime refused the call: the turn stays open and waits (S4, ruling 39).
-    fn out_of_quota(&mut self, line: &Value, out: &mut Translated) -> bool {
-        if self.turn.is_none() || count(line, "api_error_status") != Some(429) {
-            return false;
-        }
-        let Some(UsedUp { until: reset_at }) = self.quota.take() else { return false };
-        self.calls.clear();
-        self.subagents.end_foreground("The plan that pays for the agent is used up", out);
-        out.push(RawEvent::QuotaExceeded { message: text(line, "result").map(one_line), reset_at });
-        out.signals.push(Signal::OutOfQuota);
-        true
     }
 
     fn compaction_ended(&mut self, line: &Value, is_error: bool, out: &mut Translated) {
