@@ -220,7 +220,9 @@ impl Player {
 
     /// One instruction, or one command that is waited for.
     async fn next(&mut self) -> Result<(), Break> {
-        self.take_commands().await?;
+        if !self.waits_next() {
+            self.take_commands().await?;
+        }
         let over = self.state.position >= self.program.len();
         if self.turn.is_none() {
             let idle = match self.start {

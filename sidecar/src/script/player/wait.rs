@@ -13,6 +13,14 @@ use crate::script::program::Instruction;
 use crate::spool::SpoolError;
 
 impl Player {
+    /// Whether a wait within a turn comes next. It takes commands itself: one that came since the step before it is what
+    /// it waits for, and must not be taken as something that came in between.
+    pub(super) fn waits_next(&self) -> bool {
+        let next = self.inserted.front().or_else(|| self.program.get(self.state.position));
+        self.turn.is_some()
+            && matches!(next, Some(Instruction::AwaitMessage { .. } | Instruction::AwaitCommand(_)))
+    }
+
     pub(super) async fn await_message(&mut self, earlier: bool) -> Result<(), Break> {
         if self.turn.is_none() {
             if !matches!(self.start, Start::Message(..)) {
