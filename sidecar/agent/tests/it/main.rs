@@ -3,6 +3,7 @@
 // Clippy knows test functions, but not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod api;
 mod compaction;
 mod extensions;
 mod killed;
@@ -12,4 +13,5 @@ mod money;
 mod resume;
 mod storm;
 mod support;
+mod told;
 mod tools;
