@@ -130,22 +130,19 @@ impl Reins {
 
     /// Asks the program and its group to end.
     pub fn terminate(&self) {
-        self.held().say(guard::TERMINATE, Signal::SIGTERM);
+        self.held().say(guard::TERMINATE, Some(Signal::SIGTERM));
     }
 
     /// Ends all of it.
     pub fn kill(&self) {
         let mut held = self.held();
-        held.say(guard::KILL, Signal::SIGKILL);
+        held.say(guard::KILL, Some(Signal::SIGKILL));
         held.wake();
     }
 
     /// Nobody listens to what is left once the program has ended: it need not [linger](Ending::linger).
     pub fn hush(&self) {
-        let mut held = self.held();
-        if matches!(held.by, By::Guard(_)) {
-            held.say(guard::HUSH, Signal::SIGTERM);
-        }
+        self.held().say(guard::HUSH, None);
     }
 
     /// Stops all of it where it is; the guard goes on.
@@ -168,9 +165,7 @@ impl Reins {
             held.wake();
         }
     }
-}
 
-impl Reins {
     /// Its handle is dropped. Answers whether there is a guard whose end is near.
     fn let_go(&self) -> bool {
         let mut held = self.held();
@@ -187,7 +182,8 @@ impl Reins {
 }
 
 impl Held {
-    fn say(&mut self, order: u8, signal: Signal) {
+    /// `signal`: what stands for the order where there is no guard.
+    fn say(&mut self, order: u8, signal: Option<Signal>) {
         if self.ended {
             return;
         }
@@ -195,7 +191,11 @@ impl Held {
             // A guard that is gone needs no order.
             By::Guard(Some(leash)) => _ = leash.write_all(&[order]),
             By::Guard(None) => {}
-            By::Group => _ = killpg(self.id, signal),
+            By::Group => {
+                if let Some(signal) = signal {
+                    _ = killpg(self.id, signal);
+                }
+            }
         }
     }
 

@@ -79,11 +79,7 @@ impl Connection {
             name: name.to_owned(),
             notify,
             slow: AtomicU32::new(0),
-            alive: Mutex::new(Some(Alive {
-                lines,
-                waiting: HashMap::new(),
-                _program: group.attended(),
-            })),
+            alive: Mutex::new(Some(Alive { lines, waiting: HashMap::new(), _program: group.attended() })),
         });
         tokio::spawn(write(input, waiting_lines));
         tokio::spawn(read(shared.clone(), output, hello));

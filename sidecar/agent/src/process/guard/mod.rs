@@ -69,9 +69,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     };
     let Orders { leash, grace, linger, .. } = orders;
     match (Watched { program, leash }).start() {
-        Ok(happens) => {
-            Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger)
-        }
+        Ok(happens) => Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger),
         // The system lets nobody start a thread. What nobody watches is not to run.
         Err(_) => {
             end::kill_below(program);

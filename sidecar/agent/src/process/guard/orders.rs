@@ -85,9 +85,16 @@ mod tests {
 
     #[test]
     fn a_line_that_is_wrong_runs_nothing() {
-        for line in
-            ["", "sh", "--", "--user", "--user 0:0:/ -- sh", "--leash 1 -- sh", "--grace x -- sh", "--x y -- sh"]
-        {
+        for line in [
+            "",
+            "sh",
+            "--",
+            "--user",
+            "--user 0:0:/ -- sh",
+            "--leash 1 -- sh",
+            "--grace x -- sh",
+            "--x y -- sh",
+        ] {
             assert!(read(line).is_err(), "{line}");
         }
     }
