@@ -68,14 +68,12 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         }
     };
     let Orders { leash, grace, linger, .. } = orders;
-    match (Watched { program, leash }).start() {
-        Ok(happens) => Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger),
+    let Ok(happens) = (Watched { program, leash }).start() else {
         // The system lets nobody start a thread. What nobody watches is not to run.
-        Err(_) => {
-            end::kill_below(program);
-            CANNOT_RUN.into()
-        }
-    }
+        end::kill_below(program);
+        return CANNOT_RUN.into();
+    };
+    Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
