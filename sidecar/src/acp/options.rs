@@ -127,7 +127,7 @@ mod tests {
         let launch = Launch::read(&json!({"command": "gemini"}), None).unwrap();
         assert_eq!(
             (launch.program.as_str(), launch.arguments.as_slice()),
-            ("gemini", ["--experimental-acp".to_owned()].as_slice())
+            ("gemini", ["--acp".to_owned()].as_slice())
         );
         let launch =
             Launch::read(&json!({"agent": "goose", "command": "/opt/goose", "args": ["acp", "-v"]}), None)
