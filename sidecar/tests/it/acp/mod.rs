@@ -3,6 +3,7 @@
 
 mod agent;
 mod edges;
+mod opencode;
 mod owner;
 mod real;
 mod restart;
