@@ -8,7 +8,7 @@ use pilothouse_domain::deliverable::{CreateDeliverableInput, DeliverableInput, S
 use pilothouse_domain::value::{DeliverableState, MessagePriority, MessageSource, SessionOutcome};
 use pilothouse_domain::{MessageId, TurnId};
 use pilothouse_wire::RawEvent;
-use pilothouse_wire::event::{AssistantContent, SessionEnd};
+use pilothouse_wire::event::SessionEnd;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedSender;
@@ -33,8 +33,6 @@ enum Step {
     /// The plan is used up, for so long.
     Quota(Duration),
     HandsOff,
-    /// Says what it thinks.
-    Thinks(String),
     /// Waits until it is interrupted or told something.
     Waits,
     /// Refuses whatever it is sent next.
@@ -94,10 +92,6 @@ impl Agent {
                     key_decisions: None,
                 };
                 events.emit(RawEvent::VoluntaryHandoff { reason: "x".into(), document }).await?;
-            }
-            Step::Thinks(thought) => {
-                let content = AssistantContent::Thinking { text: thought.into() };
-                events.emit(RawEvent::AssistantMessage { content, turn_id: None }).await?;
             }
             Step::Waits => loop {
                 match context.commands.recv().await {
@@ -458,39 +452,6 @@ async fn given_a_broken_status_file_when_an_iteration_ends_then_the_agent_is_tol
     let next = given.told().await;
     assert!(next.contains("status.json is broken"), "{next}");
     assert_eq!(std::fs::read_to_string(folder.join("status.json")).unwrap(), "{");
-}
-
-/// What is logged.
-#[derive(Clone, Default)]
-struct Logged(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Logged {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn given_a_thought_when_it_is_told_then_it_is_logged_for_debugging_alone_and_cut_short() {
-    let thought = "a".repeat(200) + "z";
-    for (level, shown) in [(tracing::Level::DEBUG, true), (tracing::Level::INFO, false)] {
-        let logged = Logged::default();
-        let writer = logged.clone();
-        let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(move || writer.clone());
-        let log = tracing::subscriber::set_default(subscriber.finish());
-        let given = Given::new(required(1), &[Step::Thinks(thought.clone())]);
-        let events = given.until("turn_completed").await;
-        drop(log);
-        let told = events.iter().find(|event| event["type"] == "assistant_message").unwrap();
-        assert_eq!(told["content"]["text"], thought.as_str(), "the owner gets the whole of it");
-        let log = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(log.contains(&"a".repeat(190)), shown, "{level}: {log}");
-        assert!(!log.contains("az"), "at most 200 characters: {log}");
-    }
 }
 
 #[tokio::test]

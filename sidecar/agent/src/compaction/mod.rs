@@ -3,6 +3,8 @@
 mod cut;
 mod prompt;
 
+use std::sync::Arc;
+
 use self::cut::Cut;
 use crate::conversation::{for_model, transcript};
 use crate::event::{CompactionReason, SessionEvent};
@@ -59,8 +61,8 @@ impl RunLoop {
             provider: model.provider.clone(),
             model: model.id.clone(),
             system: prompt::SYSTEM.into(),
-            messages: vec![user_message(&prompt::task(&text, instructions), Vec::new())],
-            tools: Vec::new(),
+            messages: Arc::new(vec![Arc::new(user_message(&prompt::task(&text, instructions), Vec::new()))]),
+            tools: Arc::default(),
             thinking: pilothouse_domain::value::ThinkingLevel::Off,
             max_output_tokens,
         };
@@ -80,7 +82,11 @@ impl RunLoop {
 
 /// The messages in the context that stand before the entry at `at` of the path. The summary of an earlier compaction
 /// is the first of them.
-fn old_messages(context: &[AgentMessage], path: &[&crate::tree::Entry], at: usize) -> Vec<AgentMessage> {
+fn old_messages(
+    context: &[Arc<AgentMessage>],
+    path: &[&crate::tree::Entry],
+    at: usize,
+) -> Vec<Arc<AgentMessage>> {
     let is_message = |entry: &&&crate::tree::Entry| matches!(entry.kind, EntryKind::Message { .. });
     let kept = path.iter().skip(at).filter(is_message).count();
     context.get(..context.len().saturating_sub(kept)).unwrap_or_default().to_vec()

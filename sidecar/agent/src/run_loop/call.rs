@@ -1,17 +1,18 @@
 //! One answer of the model: priced before it is asked (ruling 32), streamed, and asked again when that fails (S1 6.2).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 
 use super::{End, RunLoop};
-use crate::conversation::{estimate_all, estimate_text, estimate_tools, for_model};
+use crate::conversation::{ContextTokens, estimate, estimate_text};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, ModelCall, Verdict};
 use crate::message::{AgentMessage, AssistantContent, AssistantMessage, StopReason, Usage};
 use crate::model::registry::ModelInfo;
 use crate::model::{Delta, ModelError, ModelRequest};
-use crate::session::{ContextTokens, now};
+use crate::session::now;
 
 /// Why an answer is not there.
 pub(crate) enum NoAnswer {
@@ -87,14 +88,14 @@ impl RunLoop {
 
     /// The conversation as a request.
     fn request(&self) -> (ModelRequest, ModelInfo) {
-        let state = self.shared.state();
+        let mut state = self.shared.state();
         let model = state.model.clone();
         let request = ModelRequest {
             provider: model.provider.clone(),
             model: model.id.clone(),
             system: self.turn_system.clone(),
-            messages: for_model(state.tree.context().messages),
-            tools: self.shared.specs(),
+            messages: state.view().for_model(),
+            tools: Arc::clone(&self.shared.specs),
             thinking: state.thinking,
             max_output_tokens: model.max_output_tokens,
         };
@@ -160,13 +161,18 @@ impl RunLoop {
 
     /// Lets the answer be as long as the window still allows; the estimate of what the request reads.
     fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
-        let estimated =
-            estimate_text(&request.system) + estimate_tools(&request.tools) + estimate_all(&request.messages);
-        // What a provider counted is nearer to the truth than an estimate of the same.
-        let counted = self.shared.state().context_tokens();
-        let input = match (purpose, counted) {
-            (CallPurpose::Turn, ContextTokens::Counted(tokens)) => tokens,
-            _ => estimated,
+        let input = match purpose {
+            CallPurpose::Turn => match self.shared.state().context_tokens() {
+                // What a provider counted is nearer to the truth than an estimate of the same.
+                ContextTokens::Counted(tokens) => tokens,
+                ContextTokens::Estimated(tokens) => {
+                    tokens + estimate_text(&request.system) + self.shared.tools_tokens
+                }
+            },
+            CallPurpose::Compaction => {
+                let messages: u64 = request.messages.iter().map(|message| estimate(message)).sum();
+                estimate_text(&request.system) + messages
+            }
         };
         let left = model.context_window.saturating_sub(input);
         request.max_output_tokens =

@@ -73,7 +73,7 @@ impl RunLoop {
     }
 
     fn passes_threshold(&self) -> bool {
-        let state = self.shared.state();
+        let mut state = self.shared.state();
         let threshold = u64::from(self.shared.config.context.threshold_percent);
         state.context_tokens().value().saturating_mul(100)
             > state.model.context_window.saturating_mul(threshold)

@@ -20,13 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
-pub(crate) use self::metering::ContextTokens;
 pub(crate) use self::queues::From;
 pub(crate) use self::shared::{Shared, user_message, with_text};
 use self::state::{CompactionRequest, Events, Run, State};
 pub(crate) use self::state::{Prompt, now, result};
 pub use self::status::{AgentState, CompactionResult, Prompted, Queued, SessionError};
-use crate::conversation::for_model;
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::extension::CommandOutcome;
 use crate::message::AgentMessage;
@@ -105,7 +103,8 @@ impl AgentSession {
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {
         let (run, due) = {
             let mut state = self.shared.state();
-            let last = for_model(state.tree.context().messages).pop();
+            let messages = state.view().for_model();
+            let last = messages.last().map(|message| &**message);
             let due = matches!(last, Some(AgentMessage::User(_) | AgentMessage::ToolResult(_)));
             if !due && !state.waits() {
                 return Err(SessionError::NothingToDo);
@@ -269,7 +268,8 @@ impl AgentSession {
 
     /// Where it stands.
     pub fn state(&self) -> AgentState {
-        let state = self.shared.state();
+        let mut state = self.shared.state();
+        let (messages, context_tokens) = (state.view().messages(), state.context_tokens().value());
         AgentState {
             session_id: state.tree.id().to_owned(),
             file: state.tree.file().to_owned(),
@@ -277,8 +277,8 @@ impl AgentSession {
             running: state.run.is_some(),
             model: state.model.clone(),
             thinking: state.thinking,
-            messages: state.messages(),
-            context_tokens: state.context_tokens().value(),
+            messages,
+            context_tokens,
             steering: state.steering.len(),
             follow_up: state.follow_up.len(),
             meters: state.meters.clone(),
@@ -286,7 +286,7 @@ impl AgentSession {
     }
 
     /// What its context consists of now.
-    pub fn messages(&self) -> Vec<AgentMessage> {
+    pub fn messages(&self) -> Vec<Arc<AgentMessage>> {
         self.shared.state().tree.context().messages
     }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::metering::meters;
 use super::{CompactionResult, Queued, SessionError, Start};
-use crate::conversation::{LOST, unanswered};
+use crate::conversation::{LOST, View, unanswered};
 use crate::event::SessionEvent;
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, UserContent};
 use crate::meter::Meters;
@@ -51,6 +51,8 @@ pub(crate) type Schema = Option<Arc<jsonschema::Validator>>;
 
 pub(crate) struct State {
     pub(crate) tree: SessionTree,
+    /// The conversation at its leaf.
+    pub(super) view: View,
     pub(crate) model: ModelInfo,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) steering: VecDeque<Queued>,
@@ -85,6 +87,7 @@ impl State {
         let mut state = Self {
             meters: meters(&tree, registry),
             tree,
+            view: View::default(),
             model: chosen,
             thinking: context.thinking.unwrap_or(thinking),
             steering: VecDeque::new(),
@@ -114,7 +117,7 @@ impl State {
     ) -> Result<(), SessionError> {
         let model = self.model.name();
         let next = Self::new(tree, registry, Some(&model), self.thinking, events)?;
-        self.tree = next.tree;
+        (self.tree, self.view) = (next.tree, next.view);
         self.model = next.model;
         self.thinking = next.thinking;
         self.meters = next.meters;
@@ -190,7 +193,7 @@ impl State {
 
     /// Gives every call of the last answer a result, so that they are paired in the tree, too (ruling 40).
     pub(crate) fn repair(&mut self, events: &Events) -> Result<(), SessionError> {
-        for call in unanswered(&self.tree.context().messages) {
+        for call in unanswered(self.tree.up()) {
             self.append(AgentMessage::ToolResult(result(&call, LOST, true)), events)?;
         }
         Ok(())

@@ -16,11 +16,13 @@ mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use pilothouse_domain::value::ThinkingLevel;
 use serde_json::Value;
 use uuid::Uuid;
 
+pub(crate) use self::context::Beginning;
 pub use self::context::{Context, SUMMARY_BEGIN, SUMMARY_END};
 pub use self::entry::{Entry, EntryId, EntryKind, FORMAT_VERSION, Header};
 pub use self::error::TreeError;
@@ -121,7 +123,7 @@ impl SessionTree {
 
     /// A message is complete.
     pub fn append_message(&mut self, message: AgentMessage) -> Result<EntryId, TreeError> {
-        self.append(EntryKind::Message { message })
+        self.append(EntryKind::Message { message: Arc::new(message) })
     }
 
     /// Another model answers from here on.
@@ -222,13 +224,21 @@ impl SessionTree {
     }
 
     fn path_to(&self, end: Option<EntryId>) -> Vec<&Entry> {
-        // Parents come before their children in the file, so this ends.
-        let up = std::iter::successors(end.and_then(|id| self.entry(id)), |entry| {
-            entry.parent_id.and_then(|id| self.entry(id))
-        });
-        let mut path: Vec<_> = up.collect();
+        let mut path: Vec<_> = self.up_from(end).collect();
         path.reverse();
         path
+    }
+
+    /// The entries from the leaf to a root.
+    pub fn up(&self) -> impl Iterator<Item = &Entry> {
+        self.up_from(self.leaf)
+    }
+
+    fn up_from(&self, end: Option<EntryId>) -> impl Iterator<Item = &Entry> {
+        // Parents come before their children in the file, so this ends.
+        std::iter::successors(end.and_then(|id| self.entry(id)), |entry| {
+            entry.parent_id.and_then(|id| self.entry(id))
+        })
     }
 
     /// What a model gets to see, and which model and how deeply it thinks.
@@ -252,7 +262,7 @@ impl SessionTree {
 
     /// What was kept last under this kind on the way to the leaf.
     pub fn latest_custom(&self, kind: &str) -> Option<&Value> {
-        self.path().into_iter().rev().find_map(|entry| match &entry.kind {
+        self.up().find_map(|entry| match &entry.kind {
             EntryKind::Custom { kind: of, data } if of == kind => Some(data),
             _ => None,
         })

@@ -67,7 +67,7 @@ fn new_tree(dir: &Path) -> SessionTree {
 }
 
 fn texts(context: &Context) -> Vec<String> {
-    let texts = context.messages.iter().map(|message| match message {
+    let texts = context.messages.iter().map(|message| match &**message {
         AgentMessage::User(user) => match &user.content[0] {
             UserContent::Text { text } => text.clone(),
             UserContent::Image { .. } => String::new(),

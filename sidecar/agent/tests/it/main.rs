@@ -6,6 +6,7 @@
 mod api;
 mod compaction;
 mod extensions;
+mod guard;
 mod killed;
 mod loops;
 mod models;

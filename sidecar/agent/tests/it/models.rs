@@ -70,8 +70,8 @@ fn request(model: &str, messages: Vec<AgentMessage>) -> ModelRequest {
         provider: "test".into(),
         model: model.into(),
         system: "You are a test.".into(),
-        messages,
-        tools: vec![ToolSpec { name: "read".into(), description: "Reads.".into(), input_schema }],
+        messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
+        tools: [ToolSpec { name: "read".into(), description: "Reads.".into(), input_schema }].into(),
         thinking: ThinkingLevel::Off,
         max_output_tokens: 4_000,
     }

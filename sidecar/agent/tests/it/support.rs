@@ -99,14 +99,14 @@ fn thought(block: &AssistantContent) -> Option<Delta> {
 }
 
 /// What every provider demands: each call has exactly one result, directly after it.
-pub(crate) fn check_pairing(messages: &[AgentMessage]) {
+pub(crate) fn check_pairing(messages: &[Arc<AgentMessage>]) {
     let mut at = 0;
     while at < messages.len() {
-        match &messages[at] {
+        match &*messages[at] {
             AgentMessage::Assistant(answer) => {
                 for call in answer.tool_calls() {
                     at += 1;
-                    match messages.get(at) {
+                    match messages.get(at).map(|message| &**message) {
                         Some(AgentMessage::ToolResult(result)) if result.tool_call_id == call.id => {}
                         other => panic!("the call {} has {other:?} after it in {messages:#?}", call.id),
                     }
@@ -121,7 +121,10 @@ pub(crate) fn check_pairing(messages: &[AgentMessage]) {
         }
     }
     assert!(
-        matches!(messages.last(), Some(AgentMessage::User(_) | AgentMessage::ToolResult(_))),
+        matches!(
+            messages.last().map(|message| &**message),
+            Some(AgentMessage::User(_) | AgentMessage::ToolResult(_))
+        ),
         "{messages:#?}"
     );
 }
@@ -351,7 +354,7 @@ impl Open {
 }
 
 /// Each message in a few words: `user: …`, `assistant: …`, `call id`, `result id: …`.
-pub(crate) fn texts(messages: &[AgentMessage]) -> Vec<String> {
+pub(crate) fn texts(messages: &[Arc<AgentMessage>]) -> Vec<String> {
     let joined = |content: &[UserContent]| {
         let parts = content.iter().map(|block| match block {
             UserContent::Text { text } => text.clone(),
@@ -361,7 +364,7 @@ pub(crate) fn texts(messages: &[AgentMessage]) -> Vec<String> {
     };
     let mut all = Vec::new();
     for message in messages {
-        match message {
+        match &**message {
             AgentMessage::User(user) => all.push(format!("user: {}", joined(&user.content))),
             AgentMessage::Assistant(answer) => {
                 if !answer.text().is_empty() {
