@@ -40,6 +40,8 @@ mod translator;
 mod tree;
 mod turns;
 
+pub(crate) use elicitation::Form;
+
 #[cfg(test)]
 mod recorded;
 

@@ -153,6 +153,7 @@ impl Setup {
             environment: self.environment(),
             prefix: self.processes.prefix(),
             events: &self.events,
+            requests: &self.requests,
         };
         Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
     }
