@@ -68,7 +68,7 @@ impl RunLoop {
         };
         let answer = self.ask(request, &model, CallPurpose::Compaction).await?;
         let mut state = self.shared.state();
-        state.append_usage(&model, &answer.usage, &self.shared.events).map_err(End::from)?;
+        state.append_usage(&model, &answer.usage, false, &self.shared.events).map_err(End::from)?;
         let summary = answer.text().trim().to_owned();
         if summary.is_empty() {
             return Err(End::Failed("the model gave no summary".into()).into());

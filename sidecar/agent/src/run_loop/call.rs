@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
+use super::partial::Partial;
 use super::{End, RunLoop};
 use crate::conversation::{ContextTokens, estimate, estimate_text};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, ModelCall, Verdict};
-use crate::message::{AgentMessage, AssistantContent, AssistantMessage, StopReason, Usage};
+use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage};
 use crate::model::registry::ModelInfo;
 use crate::model::{Delta, ModelError, ModelRequest};
 use crate::session::now;
@@ -26,14 +27,6 @@ impl std::convert::From<End> for NoAnswer {
     fn from(end: End) -> Self {
         Self::End(end)
     }
-}
-
-/// Where the text of an answer goes that is not complete yet.
-#[derive(Default)]
-struct Partial {
-    text: String,
-    usage: Usage,
-    tell: bool,
 }
 
 impl RunLoop {
@@ -114,7 +107,7 @@ impl RunLoop {
         let mut attempts = 0;
         loop {
             self.may_call(&request, model, purpose, input).await?;
-            let failed = match self.stream(request.clone(), model, purpose).await {
+            let failed = match self.stream(request.clone(), model, purpose, input).await {
                 Ok(answer) => {
                     self.retried(attempts, true);
                     return Ok(answer);
@@ -207,62 +200,62 @@ impl RunLoop {
         }
     }
 
-    /// One try.
+    /// One try. What it took is counted, however it ends (ruling 32).
     async fn stream(
         &self,
         request: ModelRequest,
         info: &ModelInfo,
         purpose: CallPurpose,
+        input: u64,
     ) -> Result<AssistantMessage, Failed> {
-        let (provider, model) = (request.provider.clone(), request.model.clone());
-        let mut partial = Partial { tell: purpose == CallPurpose::Turn, ..Partial::default() };
+        let mut partial = Partial::new(purpose == CallPurpose::Turn);
         let done = self.cancel.run_until_cancelled(self.deltas(request, &mut partial)).await;
         let events = &self.shared.events;
-        match done {
+        let failed = match done {
             Some(Ok(answer)) => return Ok(answer),
-            Some(Err(failed)) => {
-                // It was read all the same.
-                if partial.usage != Usage::default() {
-                    self.shared
-                        .state()
-                        .append_usage(info, &partial.usage, events)
-                        .map_err(|e| Failed::End(e.into()))?;
-                }
-                return Err(failed);
-            }
-            None => {}
-        }
-        // What it said until then was shown already: it is kept as it is.
-        if partial.tell && !(partial.text.trim().is_empty() && partial.usage == Usage::default()) {
-            let text = (!partial.text.is_empty()).then_some(AssistantContent::Text { text: partial.text });
-            let cut_off = AssistantMessage {
-                content: text.into_iter().collect(),
-                provider,
-                model,
-                usage: partial.usage,
-                stop_reason: StopReason::Aborted,
-                error: None,
-                timestamp: now(),
-            };
+            Some(Err(failed)) => failed,
+            None => Failed::Aborted,
+        };
+        let taken = partial.taken(input, matches!(failed, Failed::Aborted));
+        let mut state = self.shared.state();
+        // What it said until an abort was shown already: it is kept as it is. What failed is asked again from the beginning.
+        let kept = match failed {
+            Failed::Aborted => partial.cut_off(info, taken),
+            Failed::End(_) | Failed::Model(_) => None,
+        };
+        let counted = kept.as_ref().is_some_and(|answer| answer.usage != Usage::default());
+        let written = match kept {
+            Some(answer) if counted => state.append_answer(answer, info, events),
+            Some(answer) => state.append(AgentMessage::Assistant(answer), events).map(drop),
+            None => Ok(()),
+        };
+        let written = written.and_then(|()| match taken {
+            Some(taken) if !counted => state.append_usage(info, &taken.usage, taken.estimated, events),
+            _ => Ok(()),
+        });
+        match (failed, written) {
             // The run ends anyway, and a file that cannot be written is found by the next append.
-            let _ = self.shared.state().append_answer(cut_off, info, events);
+            (Failed::Aborted, _) => Err(Failed::Aborted),
+            (_, Err(error)) => Err(Failed::End(error.into())),
+            (failed, Ok(())) => Err(failed),
         }
-        Err(Failed::Aborted)
     }
 
     async fn deltas(&self, request: ModelRequest, partial: &mut Partial) -> Result<AssistantMessage, Failed> {
-        let events = &self.shared.events;
         let mut stream = self.shared.config.language_model.stream(request).await?;
         while let Some(delta) = stream.next().await {
-            match delta? {
+            let delta = match delta? {
                 Delta::Done(answer) => return Ok(answer),
-                Delta::Text(text) if partial.tell => {
-                    partial.text.push_str(&text);
-                    events.emit(SessionEvent::TextDelta(text));
-                }
-                Delta::Thinking(text) if partial.tell => events.emit(SessionEvent::ThinkingDelta(text)),
-                Delta::Usage(usage) => partial.usage = usage,
-                Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) => {}
+                delta => delta,
+            };
+            partial.take(&delta);
+            let told = match delta {
+                Delta::Text(text) => SessionEvent::TextDelta(text),
+                Delta::Thinking(text) => SessionEvent::ThinkingDelta(text),
+                _ => continue,
+            };
+            if partial.tell {
+                self.shared.events.emit(told);
             }
         }
         let message = "the model's answer ended before it was complete".into();

@@ -4,6 +4,7 @@
 mod call;
 mod context_window;
 mod hooks;
+mod partial;
 mod tools;
 
 use std::sync::Arc;
