@@ -44,6 +44,9 @@ impl RunLoop {
             if !self.compacts() {
                 return Err(End::Exhausted);
             }
+            if self.finish_background().await? {
+                continue;
+            }
             if compacted {
                 return Err(self.ended(&model, End::Failed(failed)));
             }
@@ -153,7 +156,7 @@ impl RunLoop {
     }
 
     /// Lets the answer be as long as the window still allows; the estimate of what the request reads.
-    fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
+    pub(crate) fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
         let input = match purpose {
             CallPurpose::Turn => match self.shared.state().context_tokens() {
                 // What a provider counted is nearer to the truth than an estimate of the same.
@@ -162,7 +165,7 @@ impl RunLoop {
                     tokens + estimate_text(&request.system) + self.shared.tools_tokens
                 }
             },
-            CallPurpose::Compaction => {
+            CallPurpose::Compaction | CallPurpose::BackgroundCompaction => {
                 let messages: u64 = request.messages.iter().map(|message| estimate(message)).sum();
                 estimate_text(&request.system) + messages
             }
@@ -182,26 +185,41 @@ impl RunLoop {
         input_tokens: u64,
     ) -> Result<(), End> {
         self.go_on()?;
+        match self.permitted(&self.priced(request, model, purpose, input_tokens)).await? {
+            Verdict::Stop(reason) => Err(End::Held(reason)),
+            Verdict::Go => self.go_on(),
+        }
+    }
+
+    /// A call with its price (ruling 32).
+    pub(crate) fn priced(
+        &self,
+        request: &ModelRequest,
+        model: &ModelInfo,
+        purpose: CallPurpose,
+        input_tokens: u64,
+    ) -> ModelCall {
         let max_output_tokens = request.max_output_tokens;
-        let call = ModelCall {
+        let state = self.shared.state();
+        ModelCall {
             provider: model.provider.clone(),
             model: model.id.clone(),
             purpose,
             input_tokens,
             max_output_tokens,
             worst_case_usd: model.price.map(|price| price.worst_case(input_tokens, max_output_tokens)),
-            spent_usd: self.shared.state().meters.total().cost_usd,
-        };
-        let verdict = self.cancel.run_until_cancelled(self.shared.config.governor.before_model(&call)).await;
-        match verdict {
-            None => Err(End::Aborted),
-            Some(Verdict::Stop(reason)) => Err(End::Held(reason)),
-            Some(Verdict::Go) => self.go_on(),
+            spent_usd: state.meters.total().cost_usd + state.reserved,
         }
     }
 
+    /// What whoever governs says; an abort ends the wait.
+    pub(crate) async fn permitted(&self, call: &ModelCall) -> Result<Verdict, End> {
+        let asked = self.shared.config.governor.before_model(call);
+        self.cancel.run_until_cancelled(asked).await.ok_or(End::Aborted)
+    }
+
     /// One try. What it took is counted, however it ends (ruling 32).
-    async fn stream(
+    pub(crate) async fn stream(
         &self,
         request: ModelRequest,
         info: &ModelInfo,
@@ -266,10 +284,21 @@ impl RunLoop {
 /// The least that an answer may take, however full the window is: with less, nothing useful can be said.
 const MIN_OUTPUT: u64 = 1_024;
 
-enum Failed {
+pub(crate) enum Failed {
     Aborted,
     End(End),
     Model(ModelError),
+}
+
+impl Failed {
+    /// When it is not tried again.
+    pub(crate) fn for_good(self) -> NoAnswer {
+        match self {
+            Self::Aborted => End::Aborted.into(),
+            Self::End(end) => end.into(),
+            Self::Model(error) => for_good(error),
+        }
+    }
 }
 
 impl std::convert::From<ModelError> for Failed {
