@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`agents`] | what is known of each agent, in one table |
 //! | [`options`] | which agent is started, from `adapterOptions` |
-//! | [`process`], [`tree`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
+//! | [`process`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
 //! | [`connection`] | JSON-RPC over its pipes, in the order in which things were said |
 //! | [`session`] | initialize, authenticate, new, resume, load, modes and models |
 //! | [`driver`] | the task: commands in, events out |
@@ -37,7 +37,6 @@ mod settings;
 mod subagents;
 mod terminals;
 mod translator;
-mod tree;
 mod turns;
 
 pub(crate) use elicitation::Form;

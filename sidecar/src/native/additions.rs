@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use pilothouse_agent::extension::external::{External, ExternalConfig, Notify};
 use pilothouse_agent::extension::{Extension, Extensions};
 use pilothouse_agent::mcp::{Elicit, Endpoint, McpServerConfig, McpServers, McpTransport};
-use pilothouse_agent::process::Program;
+use pilothouse_agent::process::{Guard, Program};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::workspace::Environment;
 use pilothouse_domain::value::McpToolDefinition;
@@ -75,7 +75,7 @@ pub(super) struct ExtensionProgram {
 pub(super) struct Launch<'a> {
     pub folder: &'a Path,
     pub environment: Environment,
-    pub prefix: Vec<std::ffi::OsString>,
+    pub guard: &'a Guard,
     pub events: &'a EventSink,
     /// Where servers wait for what they ask the owner.
     pub requests: &'a Requests,
@@ -138,7 +138,7 @@ impl Launch<'_> {
             self.events.keep_secret(value);
             environment = environment.with_own(name, value);
         }
-        Program::new(command, self.folder, environment).prefix(&self.prefix).args(args)
+        Program::new(command, self.folder, environment).guarded_by(self.guard).args(args)
     }
 
     fn transport(&self, server: &McpServer) -> McpTransport {

@@ -41,6 +41,7 @@ mod turns;
 mod usage;
 
 use async_trait::async_trait;
+use pilothouse_agent::model::genai::Connections;
 use pilothouse_domain::value::Capabilities;
 
 use crate::adapter::{Adapter, AdapterError, AgentCommand, AgentContext, Refusal};
@@ -81,8 +82,11 @@ impl Adapter for Native {
     }
 
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
+        // Before it is begun: while the sidecar waits for that, and reads what was before.
+        let connections = Connections::default();
+        connections.prepare();
         let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-        match driver::Driver::open(context, *begin).await {
+        match driver::Driver::open(context, *begin, connections).await {
             Ok((mut driver, opening)) => {
                 reply.done().await?;
                 driver.run(opening).await

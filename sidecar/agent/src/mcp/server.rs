@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::calls::Calls;
 use super::elicitation::Handler;
 use super::{Elicit, McpError, McpServerConfig, McpTransport};
-use crate::process::{Group, Program, log_complaints};
+use crate::process::{Ending, Program, log_complaints};
 
 /// The most pages of tools that are asked for.
 const MAX_PAGES: usize = 1000;
@@ -147,14 +147,15 @@ impl Server {
     }
 
     async fn connect_to_program(&self, program: &Program, handler: Handler) -> Result<Client, McpError> {
-        let started = Group::start_with_input(program, Stdio::piped(), Stdio::piped()).await;
-        let (mut group, input) = started.map_err(|error| self.unreachable(&error))?;
-        let output = group.take_stdout().ok_or_else(|| self.unreachable(&"it has no output"))?;
-        if let Some(complaints) = group.take_stderr() {
+        let started = program.start(Ending::default(), [Stdio::piped(), Stdio::piped(), Stdio::piped()]);
+        let mut group = started.map_err(|error| self.unreachable(&error))?;
+        let input = group.stdin().ok_or_else(|| self.unreachable(&"it has no input"))?;
+        let output = group.stdout().ok_or_else(|| self.unreachable(&"it has no output"))?;
+        if let Some(complaints) = group.stderr() {
             tokio::spawn(log_complaints(self.config.name.clone(), complaints));
         }
         let service = handler.serve((output, input)).await.map_err(|error| self.unreachable(&error))?;
-        Ok(Client { service, _program: Some(group.end_with_program()) })
+        Ok(Client { service, _program: Some(group.attended()) })
     }
 
     fn unreachable(&self, reason: &dyn std::fmt::Display) -> McpError {

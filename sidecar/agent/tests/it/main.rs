@@ -5,6 +5,7 @@
 
 mod compaction;
 mod extensions;
+mod guard;
 mod killed;
 mod loops;
 mod models;
