@@ -52,6 +52,8 @@ mod terminals;
 mod translator;
 mod turns;
 
+pub(crate) use elicitation::Form;
+
 #[cfg(test)]
 mod recorded;
 
