@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use pilothouse_agent::event::{AgentOutcome, SessionEvent};
+use pilothouse_agent::governor::{Governor, ModelCall, Verdict};
 use pilothouse_agent::message::UserContent;
 use pilothouse_agent::model::registry::{Api, ModelRegistry, ProviderConfig, RegistryError};
+use pilothouse_agent::resources::{Resources, Template};
 use pilothouse_agent::session::{PromptOptions, Prompted, Queue, SessionError, Start};
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::support::*;
 
@@ -89,6 +93,72 @@ async fn a_prompt_while_the_agent_works_goes_into_the_queue_that_it_names() {
     assert_eq!(tags, ["now", "later"], "each sender hears when its message is in the conversation");
 }
 
+/// Lets each model call wait until it is let go.
+#[derive(Default)]
+struct Gate {
+    asked: Notify,
+    open: Notify,
+}
+
+#[async_trait]
+impl Governor for Gate {
+    async fn before_model(&self, _: &ModelCall) -> Verdict {
+        self.asked.notify_one();
+        self.open.notified().await;
+        Verdict::Go
+    }
+}
+
+#[tokio::test]
+async fn steering_that_comes_with_the_last_words_goes_before_follow_ups() {
+    let gate = Arc::new(Gate::default());
+    let model = Scripted::new([say("one"), say("two"), say("three")]);
+    let mut stage = Stage::new(model, Vec::new());
+    stage.config.governor = gate.clone();
+    let mut open = stage.open();
+    let run = open.begin("go");
+    within(gate.asked.notified()).await;
+    open.session.follow_up("later", PromptOptions::default()).unwrap();
+    open.session.steer("now", PromptOptions::default()).unwrap();
+    for _ in 0..2 {
+        gate.open.notify_one();
+        within(gate.asked.notified()).await;
+    }
+    gate.open.notify_one();
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
+    let expected =
+        ["user: go", "assistant: one", "user: now", "assistant: two", "user: later", "assistant: three"];
+    assert_eq!(open.texts(), expected);
+    let waiting: Vec<_> = open
+        .told()
+        .into_iter()
+        .filter_map(|event| match event {
+            SessionEvent::QueueUpdate { steering, follow_up } => Some((steering, follow_up)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waiting, [(0, 1), (1, 1), (0, 1), (0, 0)], "what waits is told whenever it changes");
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_not_to_be_expanded_stays_as_it_is() {
+    let mut stage = Stage::new(Scripted::then_always([], say("done")), Vec::new());
+    let mut resources = Resources::default();
+    resources.add_template(Template {
+        name: "fix".into(),
+        description: String::new(),
+        location: "fix.md".into(),
+        body: "Fix $1 now.".into(),
+    });
+    stage.config.resources = Arc::new(resources);
+    let open = stage.open();
+    for expand in [true, false] {
+        let options = PromptOptions { expand, ..PromptOptions::default() };
+        within(open.session.prompt("/fix it", options)).await.unwrap();
+    }
+    assert_eq!(open.texts(), ["user: Fix it now.", "assistant: done", "user: /fix it", "assistant: done"]);
+}
+
 #[tokio::test]
 async fn a_prompt_begins_the_next_run_when_the_last_one_is_over() {
     let model = Scripted::new([say("one"), say("two")]);
@@ -124,7 +194,11 @@ async fn a_model_without_a_key_is_not_set_and_the_one_before_it_stays() {
         let next = open.session.cycle_model(CycleDirection::Forward).unwrap();
         assert_eq!(next.provider, "test", "what has no key is not in the cycle");
     }
-    open.told();
+    let changes = open.told().into_iter().filter_map(|event| match event {
+        SessionEvent::ModelChange { provider, model } => Some(format!("{provider}/{model}")),
+        _ => None,
+    });
+    assert_eq!(changes.collect::<Vec<_>>(), ["test/large", "test/small", "test/large", "test/small"]);
     open.prompt("go").await;
     assert_eq!(model.requests()[0].provider, "test");
     let changed = open.told().into_iter().any(|event| matches!(event, SessionEvent::ModelChange { .. }));
