@@ -166,12 +166,11 @@ async fn what_a_validation_lets_escape_ends() {
         let file = folders.root().join("escaped");
         let id = |_: &Gateway| std::fs::read_to_string(&file).ok()?.trim().parse().ok();
         let pid = gateway.until("a process that has escaped", id).await;
-        match end {
-            Some(end) => end.of(&gateway, &sidecar, pid).await,
-            None => {
-                gateway.sees("validation_result").await;
-                assert!(!runs(pid), "it runs on after its result");
-            }
+        if let Some(end) = end {
+            end.of(&gateway, &sidecar, pid).await;
+        } else {
+            gateway.sees("validation_result").await;
+            assert!(!runs(pid), "it runs on after its result");
         }
     }
 }
