@@ -123,6 +123,25 @@ async fn what_left_its_group_ends_with_a_command_that_is_cut_off_or_dropped() {
     }
 }
 
+/// Each of its lives starts the next, in a session of its own, and ends: what was seen is gone when it is killed.
+#[tokio::test]
+async fn what_never_stays_the_same_process_ends_too() {
+    let dir = tempfile::tempdir().unwrap();
+    // It would end by itself with its folder.
+    let relay = "[ -e relay.sh ] || exit; echo $$ >>lives; setsid sh relay.sh </dev/null >/dev/null 2>&1 &";
+    std::fs::write(dir.path().join("relay.sh"), relay).unwrap();
+    let lives = || std::fs::read_to_string(dir.path().join("lives")).unwrap_or_default().lines().count();
+    let command = "sh relay.sh; while [ \"$(cat lives 2>/dev/null | wc -l)\" -lt 10 ]; do :; done";
+    let outcome = run(dir.path(), command, None).await;
+    assert_eq!(outcome.end, BashEnd::Exited(0));
+    let lived = lives();
+    // Twenty commands later it has had no further life.
+    for _ in 0..20 {
+        run(dir.path(), "true", None).await;
+    }
+    assert_eq!(lives(), lived, "it goes on");
+}
+
 #[tokio::test]
 async fn a_command_that_ends_its_own_guard_ends_itself() {
     let dir = tempfile::tempdir().unwrap();

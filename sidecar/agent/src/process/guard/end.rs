@@ -1,5 +1,6 @@
 //! How a guard ends everything, and itself.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,19 +12,23 @@ use crate::process::tree;
 
 /// How long what was killed may take to go: only a stuck kernel call holds it, or a user who may not be signalled.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// After how long it is looked again for what was started meanwhile.
+/// After how long it is looked again for what was started meanwhile: at first, and whenever something was.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// And at most.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Kills what is below this process at this moment. `program` leads a group, which is all that is known elsewhere than on Linux.
-pub(super) fn kill_below(program: Pid) {
+/// Kills what is below this process at this moment, and answers whether some of it was not `known`. `program` leads a group, which
+/// is all that can be ended elsewhere than on Linux.
+pub(super) fn kill_below(program: Pid, known: &mut BTreeSet<Pid>) -> bool {
     if cfg!(not(any(target_os = "linux", target_os = "android"))) {
         let _ = nix::sys::signal::killpg(program, Signal::SIGKILL);
     }
+    let mut more = false;
     for pid in tree::below(getpid()) {
         let _ = kill(pid, Signal::SIGKILL);
+        more |= known.insert(pid);
     }
+    more
 }
 
 /// Ends this process as the program ended: by the same code, or by the same signal where that can be.

@@ -13,6 +13,7 @@ mod end;
 mod orders;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -70,7 +71,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     let Orders { leash, grace, linger, .. } = orders;
     let Ok(happens) = (Watched { program, leash }).start() else {
         // The system lets nobody start a thread. What nobody watches is not to run.
-        end::kill_below(program);
+        end::kill_below(program, &mut BTreeSet::new());
         return CANNOT_RUN.into();
     };
     Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger)
@@ -187,12 +188,12 @@ impl Guarded {
     /// Kills everything below this process until nothing is left.
     fn end_all(&mut self) {
         let deadline = Instant::now() + end::LIMIT;
-        let mut pause = end::FIRST_PAUSE;
+        let (mut known, mut pause) = (BTreeSet::new(), end::FIRST_PAUSE);
         while !self.nobody && Instant::now() < deadline {
-            end::kill_below(self.program);
+            let more = end::kill_below(self.program, &mut known);
+            pause = if more { end::FIRST_PAUSE } else { (pause * 2).min(end::LONGEST_PAUSE) };
             let until = Instant::now() + pause;
             while !self.nobody && self.next(until).is_some() {}
-            pause = (pause * 2).min(end::LONGEST_PAUSE);
         }
     }
 }
