@@ -24,7 +24,7 @@ impl Driver {
         let line = match output {
             Output::Line(line) => line,
             Output::Noise(noise) => {
-                let content = cut(&noise, MOST_NOISE);
+                let content = cut(&self.events.redacted(&noise), MOST_NOISE);
                 return Ok(self.events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await?);
             }
         };

@@ -20,8 +20,9 @@ use crate::process::{Group, Processes, guard};
 
 /// How long the keeper may take to end everything: longer than it does.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// How much of what it wrote to its standard error is kept, in bytes.
-const LAST_WORDS: usize = 4096;
+/// How much of what it wrote to its standard error is kept, in bytes: more than is told, so that no part of a secret is the
+/// beginning of what is.
+const LAST_WORDS: usize = 8192;
 /// Lines that wait to be read by the adapter: enough for a burst, and a bound where the spool is slow.
 const LINES: usize = 256;
 
