@@ -13,8 +13,9 @@ use super::options::Options;
 use super::quota::UsedUp;
 use super::subagents::{Beginning, Subagents};
 use super::task_list::TaskFold;
+use super::totals::Totals;
 use super::translated::Translated;
-use super::usage::{Meter, Totals};
+use super::usage::Meter;
 
 /// Turns the lines of one conversation into raw events, in order. One translator a run of the runtime.
 #[derive(Debug)]

@@ -95,7 +95,7 @@ fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> Perm
 mod tests {
     use serde_json::json;
 
-    use super::super::super::usage::Totals;
+    use super::super::super::totals::Totals;
     use super::super::account::Account;
     use super::super::tests::config;
     use super::*;
