@@ -160,6 +160,7 @@ impl Driver {
     pub(super) async fn end_process(&mut self) -> Option<Ended> {
         self.backlog.clear();
         self.channel.abandon();
+        self.translator.process_ended();
         self.gate.forget();
         self.permissions.forget();
         self.postponed.clear();
