@@ -122,7 +122,7 @@ fn forgotten(folder: &std::path::Path) -> usize {
         .sum()
 }
 
-/// The agent's processes: those that work in a folder. The keeper and its guard end with them.
+/// The agent's processes: those that work in a folder. Their guard ends with them.
 fn processes_in(folder: &std::path::Path) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
