@@ -8,7 +8,9 @@ const SECRET: &str = "sk-ant-1234567890/ü\"?";
 
 fn knowing(secrets: &[&str]) -> Redactor {
     let redactor = Redactor::default();
-    secrets.iter().for_each(|secret| redactor.keep(secret));
+    for secret in secrets {
+        redactor.keep(secret);
+    }
     redactor
 }
 
@@ -53,7 +55,7 @@ fn an_encoded_secret_is_replaced_whatever_stands_around_it() {
         quoted.clone(),
         serde_json::to_string(&quoted).unwrap(),
         "sk-ant-1234567890%2F%C3%BC%22%3F".to_owned(),
-        SECRET.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        forms::of(SECRET).into_iter().find(|form| form.starts_with("736b2d")).unwrap(),
     ] {
         let clean = cleaned(&redactor, &format!("it is {encoded}."));
         assert!(clean.contains(IN_PLACE) && !clean.contains("1234567890"), "{encoded}: {clean}");

@@ -489,6 +489,7 @@ fn a_repeated_message_tells_that_the_model_has_it() {
 
 /// What Claude Code 2.1.197 says when it is logged in with a plan, and the provider answers 429 with these fields in the headers
 /// `anthropic-ratelimit-unified-*`. It was driven against a scripted model.
+#[allow(clippy::needless_pass_by_value)] // as it is written down
 fn rejected(info: serde_json::Value) -> serde_json::Value {
     json!({"type": "rate_limit_event", "rate_limit_info": info, "uuid": "9a9d4ed9-db46-4ae8-8bea-f00ce1ff6e0f", "session_id": "s"})
 }

@@ -112,7 +112,6 @@ impl Process {
         }
         Ended { status: status.ok(), last_words: said(&last_words) }
     }
-
 }
 
 fn said(last_words: &Mutex<Vec<u8>>) -> Option<String> {
