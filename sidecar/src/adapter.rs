@@ -15,6 +15,7 @@ use pilothouse_wire::launch::SidecarLaunch;
 use tokio::sync::mpsc;
 
 use crate::process::Processes;
+use crate::redaction::Redactor;
 use crate::spool::{Outgoing, Spool, SpoolError};
 
 /// Drives one agent.
@@ -162,12 +163,17 @@ impl EventSink {
 
     /// Has a value left out of everything that is told from here on, as those are that the sidecar knows by itself.
     pub fn keep_secret(&self, secret: &str) {
-        self.spool.redactor().keep(secret);
+        self.redactor().keep(secret);
     }
 
     /// A text without the secrets that are kept out of what is told, for a log.
     pub fn redacted(&self, text: &str) -> String {
-        self.spool.redactor().clean(text).unwrap_or_else(|| text.to_owned())
+        self.redactor().text(text).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// What leaves out secrets, for texts that are told in pieces.
+    pub const fn redactor(&self) -> &Redactor {
+        self.spool.redactor()
     }
 
     /// The spool beneath, for what only a script asks for.

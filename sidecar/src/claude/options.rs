@@ -2,7 +2,7 @@
 
 use pilothouse_domain::{InvalidId, TurnId};
 
-use super::usage::Totals;
+use super::totals::Totals;
 
 /// How to translate. Everything has a default but the prefix of the turn ids.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The state machine.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use pilothouse_domain::value::SessionOutcome;
 use pilothouse_domain::{MessageId, TurnId};
@@ -13,8 +13,9 @@ use super::options::Options;
 use super::quota::UsedUp;
 use super::subagents::{Beginning, Subagents};
 use super::task_list::TaskFold;
+use super::totals::Totals;
 use super::translated::Translated;
-use super::usage::{Meter, Totals};
+use super::usage::Meter;
 
 /// Turns the lines of one conversation into raw events, in order. One translator a run of the runtime.
 #[derive(Debug)]
@@ -34,9 +35,9 @@ pub struct Translator {
     pub(super) calls: HashMap<String, Call>,
     /// Calls whose denial was told.
     pub(super) denied: HashSet<String>,
-    /// What begins is the adapter's own doing and no turn: a compaction between turns.
-    pub(super) compacting: bool,
-    /// Why that failed.
+    /// What the runtime takes up next, and is no turn; each has a result.
+    pub(super) no_turns: VecDeque<NoTurn>,
+    /// Why a compaction failed.
     pub(super) compaction_failure: Option<String>,
     /// The plan that pays for the runtime refuses it, as far as is known: the runtime tells changes of it alone.
     pub(super) quota: Option<UsedUp>,
@@ -52,6 +53,15 @@ pub(super) struct Turn {
     pub(super) interrupt_marked: bool,
     /// How the main result said that it ended.
     pub(super) outcome: SessionOutcome,
+}
+
+/// What begins as a turn does, and is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoTurn {
+    /// A compaction that the adapter asked for.
+    Compaction,
+    /// A prompt of the runtime's own that the adapter did not let it take up.
+    RefusedPrompt,
 }
 
 /// A tool call of the main loop.
@@ -76,7 +86,7 @@ impl Translator {
             tasks: TaskFold::default(),
             calls: HashMap::new(),
             denied: HashSet::new(),
-            compacting: false,
+            no_turns: VecDeque::new(),
             compaction_failure: None,
             quota: None,
         }
@@ -140,18 +150,28 @@ impl Translator {
         }
     }
 
-    /// What the runtime does from here on, until its next result, is no turn: a compaction that the adapter asked for
-    /// between turns, or a prompt that was refused.
-    pub fn no_turn(&mut self) {
-        self.compacting = true;
+    /// The adapter asked for a compaction between turns: that is no turn.
+    pub fn compacts(&mut self) {
+        self.no_turns.push_back(NoTurn::Compaction);
         self.compaction_failure = None;
+    }
+
+    /// The prompt that the runtime takes up right now is refused: what it still says of it is no turn.
+    pub fn refuses_prompt(&mut self) {
+        self.no_turns.push_front(NoTurn::RefusedPrompt);
+    }
+
+    /// The runtime's process is gone, with what it was about to do. Of a turn, [`Self::finish`] or [`Self::abandon_turn`] tell
+    /// the end.
+    pub fn process_ended(&mut self) {
+        self.no_turns.clear();
     }
 
     /// The turn ends as an interrupted one although the runtime gave no result: it had stopped already, or it is gone.
     pub fn abandon_turn(&mut self) -> Vec<RawEvent> {
         let mut out = Translated::default();
         self.interrupt_requested = false;
-        self.compacting = false;
+        self.no_turns.clear();
         self.calls.clear();
         self.subagents.end_all("The turn was interrupted", &mut out);
         if self.turn.take().is_some() {

@@ -9,12 +9,12 @@ use super::Ignored;
 use super::json::{flag, one_line, text};
 use super::options::turn_id_text;
 use super::translated::{MessageState, Signal, Translated, TurnEnd};
-use super::translator::{Translator, Turn};
+use super::translator::{NoTurn, Translator, Turn};
 
 impl Translator {
     /// The main loop does something: a turn is open from here on.
     pub(super) fn main_loop_works(&mut self, out: &mut Translated) {
-        if self.compacting {
+        if !self.no_turns.is_empty() {
             return;
         }
         if let Some(turn) = &mut self.turn {
@@ -41,8 +41,10 @@ impl Translator {
         let subtype = text(line, "subtype").unwrap_or("result");
         let is_error = flag(line, "is_error") || subtype.starts_with("error");
         let limit = limit(subtype);
-        if std::mem::take(&mut self.compacting) && self.turn.is_none() {
-            return self.compaction_ended(line, is_error, out);
+        match self.no_turns.pop_front().filter(|_| self.turn.is_none()) {
+            Some(NoTurn::Compaction) => return self.compaction_ended(line, is_error, out),
+            Some(NoTurn::RefusedPrompt) => return out.ignore(Ignored::RepeatedResult),
+            None => {}
         }
         if self.was_interrupted(line) {
             self.interrupted(line, out);

@@ -115,6 +115,7 @@ impl Driver {
         let stream_output = Options::read(&config.adapter_options)?.stream_output;
         let opening = prompt.map(|prompt| prompt::opening(&config, prompt));
         let AgentContext { events, commands, .. } = context;
+        let logs = Logs::without_secrets(events.redactor().clone());
         let driver = Self {
             events,
             commands,
@@ -135,7 +136,7 @@ impl Driver {
             over_budget: false,
             held: VecDeque::new(),
             giving: Vec::new(),
-            logs: Logs::default(),
+            logs,
             log_due: None,
             stream_output,
         };

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use pilothouse_wire::RawEvent;
 
+use crate::redaction::{RedactedStream, Redactor};
+
 /// Time between two chunks of a tool.
 pub(super) const EVERY: Duration = Duration::from_millis(250);
 
@@ -14,8 +16,10 @@ const MOST_CHUNK: usize = 16 * 1024;
 /// The most bytes of a call. What it writes beyond them is in its result alone, as far as that goes.
 const MOST_CALL: usize = 512 * 1024;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Writing {
+    /// Leaves out secrets before anything is cut: a tool writes them in pieces too.
+    stream: RedactedStream,
     waiting: String,
     left_out: usize,
     told: usize,
@@ -23,39 +27,59 @@ struct Writing {
 
 /// What the running tools wrote and was not told yet.
 #[derive(Debug, Default)]
-pub(super) struct Logs(BTreeMap<String, Writing>);
+pub(super) struct Logs {
+    redactor: Redactor,
+    calls: BTreeMap<String, Writing>,
+}
 
 impl Logs {
+    /// Logs without the secrets that are known.
+    pub(super) const fn without_secrets(redactor: Redactor) -> Self {
+        Self { redactor, calls: BTreeMap::new() }
+    }
+
     /// A tool wrote something.
     pub(super) fn push(&mut self, call: &str, chunk: &str) {
-        let writing = self.0.entry(call.to_owned()).or_default();
-        writing.waiting.push_str(chunk);
-        let excess = writing.waiting.len().saturating_sub(MOST_CHUNK);
-        if excess > 0 {
-            let all = writing.waiting.len();
-            let cut = (excess..=all).find(|at| writing.waiting.is_char_boundary(*at)).unwrap_or(all);
-            writing.waiting.drain(..cut);
-            writing.left_out += cut;
-        }
+        let new = || Writing { stream: self.redactor.stream(), waiting: String::new(), left_out: 0, told: 0 };
+        self.calls.entry(call.to_owned()).or_insert_with(new).push(chunk);
     }
 
     /// Whether something waits.
     pub(super) fn waits(&self) -> bool {
-        self.0.values().any(|writing| !writing.waiting.is_empty())
+        self.calls.values().any(|writing| !writing.waiting.is_empty())
     }
 
     /// What is to be told now.
     pub(super) fn due(&mut self) -> Vec<RawEvent> {
-        self.0.values_mut().filter_map(Writing::take).collect()
+        self.calls.values_mut().filter_map(Writing::take).collect()
     }
 
     /// What is left of a call that is over.
     pub(super) fn end(&mut self, call: &str) -> Option<RawEvent> {
-        self.0.remove(call).and_then(|mut writing| writing.take())
+        let mut writing = self.calls.remove(call)?;
+        let rest = writing.stream.end();
+        writing.wait(&rest);
+        writing.take()
     }
 }
 
 impl Writing {
+    fn push(&mut self, chunk: &str) {
+        let chunk = self.stream.push(chunk);
+        self.wait(&chunk);
+    }
+
+    fn wait(&mut self, chunk: &str) {
+        self.waiting.push_str(chunk);
+        let excess = self.waiting.len().saturating_sub(MOST_CHUNK);
+        if excess > 0 {
+            let all = self.waiting.len();
+            let cut = (excess..=all).find(|at| self.waiting.is_char_boundary(*at)).unwrap_or(all);
+            self.waiting.drain(..cut);
+            self.left_out += cut;
+        }
+    }
+
     fn take(&mut self) -> Option<RawEvent> {
         if self.waiting.is_empty() {
             return None;
@@ -97,6 +121,23 @@ mod tests {
         logs.push("a", "last");
         assert_eq!(told(logs.end("a").into_iter().collect()), "last");
         assert_eq!(logs.end("a"), None);
+    }
+
+    #[test]
+    fn a_secret_that_a_tool_writes_in_pieces_is_left_out_and_calls_are_told_apart() {
+        let redactor = Redactor::default();
+        redactor.keep("sk-ant-1234567890");
+        let mut logs = Logs::without_secrets(redactor);
+        logs.push("a", "it is sk-ant-");
+        logs.push("b", "not 1234567890");
+        let first = told(logs.due());
+        logs.push("a", "1234567890!");
+        let rest = told(logs.due()) + &told(logs.end("a").into_iter().chain(logs.end("b")).collect());
+        assert_eq!(format!("{first}|{rest}"), "it is not 1234567890|[secret]!");
+        // What a cut leaves out of a flood is no part of a secret.
+        logs.push("c", &format!("sk-ant-{}", "x".repeat(10)));
+        logs.push("c", &format!("sk-ant-1234567890{}", "y".repeat(MOST_CHUNK - 5)));
+        assert!(!told(logs.due()).contains("7890"));
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl OutgoingContent {
                 Err(_) => Ok(Packed { bodies: vec![withheld()?], blobs: Vec::new() }),
             },
             Self::Raw(body) => {
-                let body = match redactor.clean(body.get()) {
+                let body = match redactor.json(body.get())? {
                     Some(clean) => RawValue::from_string(clean)?,
                     None => body,
                 };

@@ -489,6 +489,7 @@ fn a_repeated_message_tells_that_the_model_has_it() {
 
 /// What Claude Code 2.1.197 says when it is logged in with a plan, and the provider answers 429 with these fields in the headers
 /// `anthropic-ratelimit-unified-*`. It was driven against a scripted model.
+#[allow(clippy::needless_pass_by_value)] // as it is written down
 fn rejected(info: serde_json::Value) -> serde_json::Value {
     json!({"type": "rate_limit_event", "rate_limit_info": info, "uuid": "9a9d4ed9-db46-4ae8-8bea-f00ce1ff6e0f", "session_id": "s"})
 }
@@ -509,7 +510,8 @@ fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
     let [synthetic, result] = refused(words);
     let mut translator = translator();
     translator.line(&says("a"));
-    let used_up = rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
+    let used_up =
+        rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
         "overageStatus": "rejected", "overageDisabledReason": "out_of_credits", "isUsingOverage": false}));
     assert_eq!(names(&translator.line(&used_up)), ["notice"]);
     // Somebody lets it go on too early: the same is told again, though the runtime does not repeat its rate limit.
@@ -524,7 +526,9 @@ fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
         assert_eq!(stopped.signals, [Signal::OutOfQuota]);
         assert!(translator.turn_id().is_some());
     }
-    translator.line(&rejected(json!({"status": "allowed", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour"})));
+    translator.line(&rejected(
+        json!({"status": "allowed", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour"}),
+    ));
     translator.line(&says("b"));
     assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
     translator.line(&says("c"));
@@ -552,11 +556,11 @@ fn a_rate_limit_of_a_key_is_an_error_like_any_other() {
 #[test]
 fn a_compaction_between_turns_is_no_turn_and_says_why_it_failed() {
     let mut translator = translator();
-    translator.no_turn();
+    translator.compacts();
     assert_eq!(names(&translator.line(&init())), [""; 0]);
     let done = translator.line(&success());
     assert_eq!((names(&done), done.signals), (vec![], vec![Signal::Compacted(None)]));
-    translator.no_turn();
+    translator.compacts();
     translator.line(&json!({"type": "system", "subtype": "status", "status": null, "session_id": "s",
         "compact_result": "failed", "compact_error": "Not enough messages to compact."}));
     let failed = translator.line(&success());
@@ -564,6 +568,18 @@ fn a_compaction_between_turns_is_no_turn_and_says_why_it_failed() {
         matches!(&failed.signals[..], [Signal::Compacted(Some(why))] if why.contains("Not enough messages"))
     );
     assert_eq!(names(&translator.line(&init())), ["turn_started"], "what comes after it is a turn");
+}
+
+#[test]
+fn a_refused_prompt_is_no_compaction_and_a_process_that_ends_in_one_leaves_no_trace() {
+    let mut translator = translator();
+    translator.compacts();
+    translator.refuses_prompt();
+    assert_eq!(translator.line(&success()).signals, [], "the prompt was taken up first");
+    assert_eq!(translator.line(&success()).signals, [Signal::Compacted(None)]);
+    translator.compacts();
+    translator.process_ended();
+    assert_eq!(names(&translator.line(&init())), ["turn_started"], "the next process does not compact");
 }
 
 /// A process that takes a conversation up may count from zero; one of another version goes on counting (ruling 31).
@@ -637,7 +653,7 @@ fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted_whenever_its_res
         translator.interrupt_over();
         assert_eq!(names(&translator.line(&last_words)), [""; 0]);
         assert_eq!(names(&translator.line(&notified)), [""; 0]);
-        translator.no_turn();
+        translator.refuses_prompt();
         assert_eq!(names(&translator.line(&init())), [""; 0]);
         let refused = translator.line(&success());
         assert_eq!((names(&refused), translator.turn_id()), (vec![], None));

@@ -9,7 +9,7 @@ const MOST: usize = 24 * 1024;
 /// The most characters of one message.
 const MOST_MESSAGE: usize = 4000;
 /// The most bytes of the last words.
-const MOST_WORDS: usize = 8 * 1024;
+pub(super) const MOST_WORDS: usize = 8 * 1024;
 
 /// A short account of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,9 +32,7 @@ impl Account {
 
     /// The agent has said this, in the turn that runs or in the last one.
     pub(super) fn said(&mut self, words: &str) {
-        let excess = words.len().saturating_sub(MOST_WORDS);
-        let from = (excess..=words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(words.len());
-        words[from..].trim().clone_into(&mut self.last_words);
+        end_of(words, MOST_WORDS).trim().clone_into(&mut self.last_words);
     }
 
     /// Whether anything is known.
@@ -73,6 +71,13 @@ impl Account {
         }
         text
     }
+}
+
+/// The last `most` bytes of a text, or a few less.
+pub(super) fn end_of(text: &str, most: usize) -> &str {
+    let excess = text.len().saturating_sub(most);
+    let from = (excess..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    &text[from..]
 }
 
 #[cfg(test)]

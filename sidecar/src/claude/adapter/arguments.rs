@@ -8,6 +8,9 @@ use super::conversation::Conversation;
 use super::options::{AdapterOptions, PermissionMode};
 use super::{prompt, servers};
 
+/// What a process may spend that may spend nothing any more.
+const LEAST_USD: &str = "0.000001";
+
 /// What a process of the binary is started with.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
@@ -63,7 +66,11 @@ pub(super) fn of(start: &Start<'_>) -> Vec<String> {
         add("--agents", agents.to_string());
     }
     if let Some(allowance) = allowance {
-        add("--max-budget-usd", allowance.to_string());
+        // The binary takes no zero, and would not start. With next to nothing it stops after its first call, and says why.
+        add(
+            "--max-budget-usd",
+            if allowance.is_zero() { LEAST_USD.to_owned() } else { allowance.to_string() },
+        );
     }
     if let Some(turns) = options.max_turns {
         add("--max-turns", turns.to_string());
@@ -95,13 +102,18 @@ fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> Perm
 mod tests {
     use serde_json::json;
 
-    use super::super::super::usage::Totals;
+    use super::super::super::totals::Totals;
     use super::super::account::Account;
     use super::super::tests::config;
     use super::*;
 
     #[allow(clippy::needless_pass_by_value)] // as it is written down
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
+        with_allowance("1.5", begun, options)
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // as it is written down
+    fn with_allowance(allowance: &str, begun: bool, options: serde_json::Value) -> Vec<String> {
         let mut config = config(json!({}));
         config.allowed_tools = vec!["Read".into(), "Bash(git *)".into()];
         let options = AdapterOptions::read(&options).unwrap();
@@ -112,7 +124,7 @@ mod tests {
             account: Account::default(),
             earlier: None,
         };
-        let allowance = Some("1.5".parse().unwrap());
+        let allowance = Some(allowance.parse().unwrap());
         let own_tools = json!({ "command": "tools" });
         of(&Start {
             own_tools,
@@ -135,6 +147,12 @@ mod tests {
         assert_eq!((value_of(&new, "--session-id"), value_of(&new, "--resume")), (Some("c"), None));
         let resumed = made(true, json!({}));
         assert_eq!((value_of(&resumed, "--session-id"), value_of(&resumed, "--resume")), (None, Some("c")));
+    }
+
+    #[test]
+    fn a_process_that_may_spend_nothing_starts_all_the_same() {
+        let arguments = with_allowance("0", false, json!({}));
+        assert_eq!(value_of(&arguments, "--max-budget-usd"), Some(LEAST_USD));
     }
 
     #[test]

@@ -228,7 +228,7 @@ impl Driver {
             return Ok(reply.refuse(Refusal::invalid(e.to_string())).await?);
         }
         self.compacting = Some(reply);
-        self.translator.no_turn();
+        self.translator.compacts();
         let words = match instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
             Some(words) => format!("/compact {words}"),
             None => "/compact".to_owned(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::super::usage::Totals;
+use super::super::totals::Totals;
 use super::account::Account;
 
 /// A conversation of the binary.

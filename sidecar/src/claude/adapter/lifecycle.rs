@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use pilothouse_domain::Usd;
-use pilothouse_domain::text::cut;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::SessionEnd;
 use serde_json::json;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use super::account::end_of;
 use super::arguments::{self, Start};
 use super::channel::Asked;
 use super::commands::thinking_tokens;
@@ -26,7 +26,7 @@ use crate::adapter::{AdapterError, Refusal};
 
 /// How long the binary may take to begin.
 const BEGIN_LIMIT: Duration = Duration::from_mins(1);
-/// The most characters of its last words that are told.
+/// The most bytes of its last words that are told.
 const MOST_WORDS: usize = 1000;
 
 /// How a process began.
@@ -123,7 +123,7 @@ impl Driver {
             let Some(output) = output else {
                 let ended = self.end_process().await;
                 let words = ended.and_then(|ended| ended.last_words).unwrap_or_default();
-                let message = format!("Claude Code ended before it had begun: {}", cut(&words, MOST_WORDS));
+                let message = format!("Claude Code ended before it had begun: {words}");
                 return Err(AdapterError::Agent(message));
             };
             let answered = match &output {
@@ -160,11 +160,14 @@ impl Driver {
     pub(super) async fn end_process(&mut self) -> Option<Ended> {
         self.backlog.clear();
         self.channel.abandon();
+        self.translator.process_ended();
         self.gate.forget();
         self.permissions.forget();
         self.postponed.clear();
         let process = self.process.take()?;
-        let ended = process.end().await;
+        let mut ended = process.end().await;
+        ended.last_words =
+            ended.last_words.map(|words| end_of(&self.events.redacted(&words), MOST_WORDS).to_owned());
         info!(status = ?ended.status, "the agent's process has ended");
         Some(ended)
     }
@@ -228,6 +231,6 @@ impl Driver {
         });
         let words = ended.and_then(|ended| ended.last_words.as_deref());
         let words = words.map_or_else(String::new, |words| format!(": {words}"));
-        cut(&format!("The agent's process ended in the middle of its work{how}{words}"), MOST_WORDS)
+        format!("The agent's process ended in the middle of its work{how}{words}")
     }
 }

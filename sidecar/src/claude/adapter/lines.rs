@@ -10,10 +10,10 @@ use super::arguments;
 use super::channel::{self, Asked};
 use super::commands::refuse_interrupted;
 use super::driver::Driver;
-use super::renewal::is_lost;
 use super::gate::Mode;
 use super::permissions::{Policy, Verdict};
 use super::process::Output;
+use super::renewal::is_lost;
 use crate::adapter::{AdapterError, Refusal};
 
 /// The most characters of a line that is not of the protocol.
@@ -24,7 +24,7 @@ impl Driver {
         let line = match output {
             Output::Line(line) => line,
             Output::Noise(noise) => {
-                let content = cut(&noise, MOST_NOISE);
+                let content = cut(&self.events.redacted(&noise), MOST_NOISE);
                 return Ok(self.events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await?);
             }
         };
@@ -99,13 +99,12 @@ impl Driver {
                 self.out_of_quota = true;
             }
             Signal::Compacted(why) => {
-                // Without a reply that waits it was a prompt that was refused, and nothing was compacted.
+                if why.is_none() {
+                    self.nearly_full = None;
+                }
                 if let Some(reply) = self.compacting.take() {
                     match why {
-                        None => {
-                            self.nearly_full = None;
-                            reply.done().await?;
-                        }
+                        None => reply.done().await?,
                         Some(why) => reply.refuse(Refusal::invalid(why)).await?,
                     }
                 }
@@ -170,7 +169,7 @@ impl Driver {
                 let asked = self.gate.ask(&id, request, |prompt| messages.is_ours(prompt));
                 if asked.prompt_refused {
                     // Such as the report of a subagent that was stopped.
-                    self.translator.no_turn();
+                    self.translator.refuses_prompt();
                 }
                 if let Some(message) = asked.prompt.and_then(|prompt| self.messages.of_prompt(&prompt)) {
                     self.translator.opens_turn(message);

@@ -119,7 +119,9 @@ impl Messages {
 
     /// The message that a prompt is. It is taken up now.
     pub(super) fn of_prompt(&mut self, prompt: &str) -> Option<MessageId> {
-        let written = self.written.iter_mut().find(|written| written.content == prompt)?;
+        // Of two with the same words, the first is taken up first.
+        let fits = |written: &&mut Written| written.content == prompt && !written.taken;
+        let written = self.written.iter_mut().find(fits)?;
         written.taken = true;
         written.message.as_ref().map(|(message, _)| message.id)
     }

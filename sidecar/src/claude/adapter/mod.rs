@@ -6,8 +6,8 @@
 //! | [`process`] | the running binary: lines in, lines out |
 //! | [`channel`] | control requests and their answers |
 //! | [`gate`] | the hooks by which it asks before it goes on: pause and interrupt |
-//! | [`permissions`] | what it needs its owner for |
-//! | [`messages`] | messages on their way to it |
+//! | [`permissions`], [`request`] | what it needs its owner for |
+//! | [`messages`], [`saying`] | messages on their way to it |
 //! | [`conversation`], [`account`] | what is remembered over runs |
 //! | [`driver`], [`commands`], [`lines`], [`lifecycle`], [`renewal`], [`turn_end`] | all of it together |
 
@@ -28,6 +28,8 @@ mod permissions;
 mod process;
 mod prompt;
 mod renewal;
+mod request;
+mod saying;
 mod servers;
 #[cfg(test)]
 mod tests;

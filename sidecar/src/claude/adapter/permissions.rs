@@ -4,27 +4,16 @@
 use std::collections::HashMap;
 
 use pilothouse_domain::ToolCallId;
-use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{Answer, Question, QuestionOption};
+use pilothouse_domain::value::Answer;
 use pilothouse_wire::RawEvent;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::super::json::text;
+use super::request::{ASK, Pending, SHOW_PLAN, deny};
 use crate::adapter::PlanDecision;
 
 /// The server of the sidecar's own tools; they need no permission.
 const OWN_TOOLS: &str = "mcp__pilothouse__";
-/// The tool by which the agent asks.
-const ASK: &str = "AskUserQuestion";
-/// The tool by which it shows its plan.
-const SHOW_PLAN: &str = "ExitPlanMode";
-
-const ALLOW: &str = "Allow";
-const ALLOW_FOR_SESSION: &str = "Allow for this session";
-const DENY: &str = "Deny";
-/// The most characters of a question about a tool.
-const MOST: usize = 1500;
-
 /// What decides without the owner.
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
@@ -45,17 +34,6 @@ pub(super) enum Verdict {
     Ask(RawEvent),
     /// The owner knows already: the tool call itself was told.
     Wait,
-}
-
-/// What waits for the owner.
-#[derive(Debug)]
-struct Pending {
-    request: String,
-    call: ToolCallId,
-    tool: String,
-    input: Value,
-    suggestions: Vec<Value>,
-    mode_after_plan: &'static str,
 }
 
 /// An answer that came before the binary asked for it.
@@ -156,107 +134,11 @@ impl Permissions {
     }
 }
 
-impl Pending {
-    /// What is asked of the owner: the tool, and what it is to do.
-    fn question(&self, asked: &Value) -> RawEvent {
-        let what = ["command", "file_path", "url", "path", "pattern", "notebook_path"]
-            .iter()
-            .find_map(|name| text(&self.input, name))
-            .map_or_else(|| self.input.to_string(), str::to_owned);
-        let tool = text(asked, "display_name").unwrap_or(&self.tool);
-        let why = text(asked, "decision_reason").map_or_else(String::new, |why| format!(" ({why})"));
-        let question = cut(&format!("May the agent use {tool}: {what}?{why}"), MOST);
-        let option = |label: &str, description: &str| QuestionOption {
-            label: label.to_owned(),
-            description: Some(description.to_owned()),
-        };
-        let options = vec![
-            option(ALLOW, "Once"),
-            option(ALLOW_FOR_SESSION, "And whatever is like it, until the agent's process ends"),
-            option(DENY, "The agent is told; anything else that is answered is told as the reason"),
-        ];
-        let header = Some("Permission".to_owned());
-        let questions = vec![Question { question, header, options, multi_select: false }];
-        RawEvent::QuestionAsked { request_id: self.call.clone(), questions }
-    }
-
-    fn answered(&self, answers: &[Answer]) -> Value {
-        if self.tool == ASK {
-            let mut input = self.input.clone();
-            let by_question: Map<String, Value> =
-                answers.iter().map(|a| (a.question.clone(), a.answer.clone().into())).collect();
-            if let Value::Object(fields) = &mut input {
-                fields.insert("answers".into(), by_question.into());
-            }
-            return json!({ "behavior": "allow", "updatedInput": input, "toolUseID": self.call });
-        }
-        let said = answers.first().map_or("", |answer| answer.answer.trim());
-        match said {
-            s if s.eq_ignore_ascii_case(ALLOW) => self.allow(None),
-            s if s.eq_ignore_ascii_case(ALLOW_FOR_SESSION) => self.allow(Some(self.for_session())),
-            s if s.is_empty() || s.eq_ignore_ascii_case(DENY) => {
-                deny("The owner of the session did not allow this.", Some(&self.call))
-            }
-            reason => {
-                deny(&format!("The owner of the session did not allow this: {reason}"), Some(&self.call))
-            }
-        }
-    }
-
-    fn decided(&self, decision: &PlanDecision) -> Value {
-        if decision.approved {
-            return self.leave_plan();
-        }
-        let feedback = decision.feedback.as_deref().map(str::trim).filter(|feedback| !feedback.is_empty());
-        let said = feedback.map_or_else(
-            || "The owner of the session did not approve the plan. Revise it and show it again.".to_owned(),
-            |feedback| {
-                format!(
-                    "The owner of the session did not approve the plan. Revise it and show it again. They say: {feedback}"
-                )
-            },
-        );
-        deny(&said, Some(&self.call))
-    }
-
-    /// The plan may be carried out, with the permissions that the session has for that.
-    fn leave_plan(&self) -> Value {
-        let mode = json!([{ "type": "setMode", "mode": self.mode_after_plan, "destination": "session" }]);
-        self.allow(Some(mode))
-    }
-
-    fn allow(&self, permissions: Option<Value>) -> Value {
-        let mut answer = json!({ "behavior": "allow", "updatedInput": self.input, "toolUseID": self.call });
-        if let (Some(permissions), Value::Object(fields)) = (permissions, &mut answer) {
-            fields.insert("updatedPermissions".into(), permissions);
-        }
-        answer
-    }
-
-    /// What the binary suggests, kept in its memory instead of a file; or else the tool as such.
-    fn for_session(&self) -> Value {
-        if self.suggestions.is_empty() {
-            return json!([{ "type": "addRules", "rules": [{ "toolName": self.tool }], "behavior": "allow",
-                "destination": "session" }]);
-        }
-        let mut suggestions = self.suggestions.clone();
-        for suggestion in suggestions.iter_mut().filter_map(Value::as_object_mut) {
-            suggestion.insert("destination".into(), "session".into());
-        }
-        suggestions.into()
-    }
-}
-
-fn deny(message: &str, call: Option<&ToolCallId>) -> Value {
-    let mut answer = json!({ "behavior": "deny", "message": message });
-    if let (Some(call), Value::Object(fields)) = (call, &mut answer) {
-        fields.insert("toolUseID".into(), json!(call));
-    }
-    answer
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::request::{ALLOW, ALLOW_FOR_SESSION, DENY};
     use super::*;
 
     fn policy(allowed: &[String]) -> Policy<'_> {

@@ -19,8 +19,9 @@ use crate::process::{Ending, Group, Processes};
 
 /// How long the binary may take to end by itself: it writes its conversation down.
 const GRACE: Duration = Duration::from_secs(2);
-/// How much of what it wrote to its standard error is kept, in bytes.
-const LAST_WORDS: usize = 4096;
+/// How much of what it wrote to its standard error is kept, in bytes: more than is told, so that no part of a secret is the
+/// beginning of what is.
+const LAST_WORDS: usize = 8192;
 /// Lines that wait to be read by the adapter: enough for a burst, and a bound where the spool is slow.
 const LINES: usize = 256;
 

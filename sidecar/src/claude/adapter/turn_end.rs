@@ -5,6 +5,7 @@ use pilothouse_domain::value::{ContextPolicy, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, SessionEnd};
 
+use super::account::{MOST_WORDS, end_of};
 use super::conversation::Conversation;
 use super::driver::Driver;
 use crate::adapter::AdapterError;
@@ -56,7 +57,8 @@ impl Driver {
         }
         if spent || heard {
             let totals = self.translator.totals().cloned();
-            let said = heard.then(|| self.events.redacted(&self.said));
+            // Some more than is kept, so that no part of a secret is the beginning of what is.
+            let said = heard.then(|| self.events.redacted(end_of(&self.said, 2 * MOST_WORDS)));
             self.remember(|conversation| {
                 if let Some(totals) = totals {
                     conversation.totals = totals;
@@ -86,13 +88,8 @@ impl Driver {
     fn hear(&mut self, words: &str) {
         self.said.push_str(words);
         self.said.push('\n');
-        if self.said.len() > MOST_SAID {
-            let mut from = self.said.len() - MOST_SAID;
-            while !self.said.is_char_boundary(from) {
-                from += 1;
-            }
-            self.said.drain(..from);
-        }
+        let from = self.said.len() - end_of(&self.said, MOST_SAID).len();
+        self.said.drain(..from);
     }
 
     /// The document that the agent wrote in this turn.

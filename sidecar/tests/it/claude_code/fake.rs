@@ -129,6 +129,28 @@ async fn a_lost_conversation_is_begun_anew_and_the_message_that_waited_is_delive
 }
 
 #[tokio::test]
+async fn a_process_that_ends_while_it_compacts_is_no_end_of_turns() {
+    let steps = json!([[init(), replay(), says("one"), success()]]);
+    let steps = serde_json::to_string(&steps.to_string()).unwrap();
+    let program = PROGRAM.replace("STEPS", &steps);
+    let falls_over = "        if line[\"message\"][\"content\"] == \"/compact\": sys.exit(1)\n";
+    let program = program.replace(
+        "    if line[\"type\"] == \"user\" and steps:\n",
+        &format!(
+            "    if line[\"type\"] == \"user\":\n{falls_over}    if line[\"type\"] == \"user\" and steps:\n"
+        ),
+    );
+    let fake = of_program(&program).await;
+    fake.gateway.send(begin(json!({})));
+    fake.gateway.sees("turn_completed").await;
+    let adjustment = pilothouse_domain::value::Adjustment::Compact { instructions: None };
+    let compact = fake.gateway.send(Command::Adjust { adjustment });
+    fake.gateway.acknowledged(compact, "invalid").await;
+    fake.gateway.send(message("go on", MessagePriority::Queued));
+    fake.gateway.sees_nth("turn_completed", 2).await;
+}
+
+#[tokio::test]
 async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
     let rejected = json!({ "type": "rate_limit_event", "session_id": "s",
         "rate_limit_info": { "status": "rejected", "resetsAt": 1_795_360_000, "rateLimitType": "five_hour" } });
@@ -152,8 +174,7 @@ async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
 
 #[tokio::test]
 async fn a_used_up_plan_can_be_interrupted_too() {
-    let rejected =
-        json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected", "rateLimitType": "five_hour" } });
+    let rejected = json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected", "rateLimitType": "five_hour" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
     let fake = playing(json!([

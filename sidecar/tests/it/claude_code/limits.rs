@@ -28,6 +28,17 @@ async fn what_passes_the_allowance_ends_the_turn_for_its_budget_and_a_message_go
 }
 
 #[tokio::test]
+async fn without_anything_left_to_spend_it_says_so_and_does_not_fall_over() {
+    let steps = [bash("echo one"), Step::text("two")];
+    let Some(agent) = Agent::with(steps, |begin| begin.allowance_usd = Some("0".into())).await else {
+        return;
+    };
+    agent.gateway.sees("turn_completed").await;
+    assert_eq!(outcome(&agent), "budget_exceeded");
+    assert_eq!(agent.prompts().len(), 1);
+}
+
+#[tokio::test]
 async fn the_most_model_calls_of_a_turn_end_it_as_max_iterations() {
     let steps = [bash("echo one"), bash("echo two"), Step::text("three")];
     let change = |begin: &mut pilothouse_wire::command::Begin| {

@@ -1,0 +1,143 @@
+//! Keeps secrets out of what is told: whatever is spooled is searched for the secrets that the sidecar knows, and they are
+//! replaced before it is written. An agent reads files and runs commands, and a provider's error may quote a key; whoever
+//! watches the session is not to see them.
+//!
+//! What is known: the keys of the run, and the values of variables whose names say that they are secret. Adapters add what
+//! they read elsewhere. A secret is found as it is and encoded ([`forms`]), also across line breaks, and across the pieces of a
+//! text that is told while it comes ([`RedactedStream`]). One that is changed in another way is not recognised.
+
+mod forms;
+mod search;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::launch::{BrokerAccess, SidecarLaunch};
+use serde_json::Value;
+
+use search::Search;
+pub use stream::RedactedStream;
+
+/// What stands in place of a secret.
+pub const IN_PLACE: &str = "[secret]";
+
+/// Variables whose names end so hold secrets.
+const SECRET_ENDINGS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS"];
+
+/// What is known.
+#[derive(Default)]
+struct Known {
+    secrets: Vec<String>,
+    /// Made when it is needed first, and again when one more secret is known.
+    #[allow(clippy::option_option)] // not made yet; made, and without anything to search for
+    search: Option<Option<Search>>,
+}
+
+/// Knows secrets, and replaces them. Cheap to clone; the clones know the same.
+#[derive(Clone, Default)]
+pub struct Redactor(Arc<RwLock<Known>>);
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redactor").finish_non_exhaustive()
+    }
+}
+
+impl Redactor {
+    /// Knows the keys of a run, and those of this process's environment.
+    pub fn of(launch: &SidecarLaunch) -> Self {
+        let redactor = Self::default();
+        let (BrokerAccess::Gateway { token, .. } | BrokerAccess::Sqs { token, .. }) = &launch.broker;
+        redactor.keep(token.as_str());
+        redactor.keep(&launch.agent_api.api_key);
+        if let Ok(serde_json::Value::String(key)) = serde_json::to_value(&launch.envelope_key) {
+            redactor.keep(&key);
+        }
+        for (name, value) in std::env::vars_os() {
+            if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
+                && is_secret(name)
+            {
+                redactor.keep(value);
+            }
+        }
+        redactor
+    }
+
+    /// Has one more value replaced from here on.
+    pub fn keep(&self, secret: &str) {
+        let secret = secret.trim();
+        if secret.len() < forms::LEAST {
+            return;
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if !known.secrets.iter().any(|known| known == secret) {
+            known.secrets.push(secret.to_owned());
+            known.search = None;
+        }
+    }
+
+    /// A text without secrets; none when there are none in it.
+    pub fn text(&self, text: &str) -> Option<String> {
+        self.search()?.clean(text)
+    }
+
+    /// A text that is told in pieces.
+    pub fn stream(&self) -> RedactedStream {
+        RedactedStream::new(self.clone())
+    }
+
+    /// The JSON without secrets; none when there are none in it.
+    pub fn json(&self, json: &str) -> serde_json::Result<Option<String>> {
+        let Some(search) = self.search() else { return Ok(None) };
+        let mut value: Value = serde_json::from_str(json)?;
+        Ok(clean(&search, &mut value).then(|| value.to_string()))
+    }
+
+    /// The event without secrets.
+    pub fn event(&self, event: RawEvent) -> serde_json::Result<RawEvent> {
+        let Some(search) = self.search() else { return Ok(event) };
+        let mut value = serde_json::to_value(&event)?;
+        if clean(&search, &mut value) { serde_json::from_value(value) } else { Ok(event) }
+    }
+
+    fn search(&self) -> Option<Search> {
+        {
+            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(search) = &known.search {
+                return search.clone();
+            }
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let search = Search::for_secrets(&known.secrets);
+        known.search.insert(search).clone()
+    }
+}
+
+/// Leaves secrets out of all texts in a value. Whether there were any.
+fn clean(search: &Search, value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => search.clean(text).is_some_and(|clean| {
+            *text = clean;
+            true
+        }),
+        Value::Array(values) => values.iter_mut().fold(false, |any, value| clean(search, value) | any),
+        Value::Object(fields) => {
+            let mut any = fields.values_mut().fold(false, |any, value| clean(search, value) | any);
+            if fields.keys().any(|key| search.clean(key).is_some()) {
+                any = true;
+                let all = std::mem::take(fields).into_iter();
+                fields.extend(all.map(|(key, value)| (search.clean(&key).unwrap_or(key), value)));
+            }
+            any
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn is_secret(variable: &str) -> bool {
+    let name = variable.to_ascii_uppercase();
+    SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
