@@ -163,6 +163,8 @@ impl Fake {
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": params["value"],
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
             Some("session/cancel") => self.cancelled = true,
+            // It takes the words, and never says so.
+            Some("_session/steering") if self.can("silent") => {}
             Some("_session/steering") => {
                 Self::say(&format!("steered: {}", params["prompt"][0]["text"].as_str().unwrap()));
                 answer(json!({"outcome": "injected"}));
