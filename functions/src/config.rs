@@ -6,6 +6,7 @@ use pilothouse_domain::composition::{
 };
 use pilothouse_domain::session::{AgentSession, SessionError};
 use pilothouse_domain::skill::{MemoryPill, SkillError};
+use pilothouse_domain::value::ContextPolicy;
 use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, UserId};
 use pilothouse_wire::command::{AgentSessionConfig, Handoff};
 
@@ -24,7 +25,8 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
     let template = template_of(app, session).await?;
     let asked = |brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() };
     let template = brief.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
-    let (composition, left_out) = compose_what_fits(template, &parts(&skills), &settings.allowed_tools);
+    let (composition, left_out) =
+        compose_what_fits(template, &parts(&skills), &settings.allowed_tools, settings.context_policy);
     if !left_out.is_empty() {
         let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
         tracing::warn!(session = %session.id(), ?names, "skills do not fit the configuration");
@@ -148,7 +150,9 @@ fn ensure_fits(
     skills: &[AgentSkill],
     session_tools: &[String],
 ) -> Result<(), SkillError> {
-    let (_, left_out) = compose_what_fits(template, &parts(skills), session_tools);
+    // The larger of the two, so that they fit whatever the policy is.
+    let policy = ContextPolicy::Handoff;
+    let (_, left_out) = compose_what_fits(template, &parts(skills), session_tools, policy);
     if left_out.is_empty() {
         return Ok(());
     }

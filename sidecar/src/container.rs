@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use crate::broker::BrokerError;
 use crate::control_plane::ControlPlane;
 use crate::exit::Exit;
-use crate::process::{self, AgentUser, user};
+use crate::process::{self, AgentUser, USER_VARIABLE};
 use crate::retry::Backoff;
 use crate::run::RunError;
 use crate::{drain, run};
@@ -97,8 +97,8 @@ impl Given {
                 .map_err(|_| ContainerError::Variable("PILOTHOUSE_RUN_ID"))?,
             token: serde_json::from_value(token).map_err(malformed("PILOTHOUSE_TOKEN"))?,
             home: variable("PILOTHOUSE_HOME").unwrap_or_else(|| HOME.to_owned()).into(),
-            user: AgentUser::named(variable(user::VARIABLE))
-                .map_err(|_| ContainerError::Variable(user::VARIABLE))?,
+            user: AgentUser::named(variable(USER_VARIABLE))
+                .map_err(|_| ContainerError::Variable(USER_VARIABLE))?,
         })
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     fn a_missing_or_malformed_variable_is_named() {
         let id = uuid::Uuid::now_v7().to_string();
         let all = |name: &str| match name {
-            "PILOTHOUSE_HOME" | user::VARIABLE => None,
+            "PILOTHOUSE_HOME" | USER_VARIABLE => None,
             "PILOTHOUSE_URL" => Some("http://127.0.0.1:1".to_owned()),
             _ => Some(id.clone()),
         };

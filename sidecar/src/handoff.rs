@@ -7,7 +7,7 @@ const BEGIN: &str = "<handoff_document>";
 const END: &str = "</handoff_document>";
 
 /// What an agent is told when its context window is nearly full: by so many percent, where that is known. The form is the
-/// one of [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], with which each system prompt ends.
+/// one of [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], with which system prompts end under this policy.
 pub(crate) fn request(percent: Option<&str>) -> String {
     let full = percent.map_or_else(|| "nearly full".to_owned(), |percent| format!("{percent}% full"));
     format!(

@@ -7,7 +7,6 @@
 //! | [`broker`], [`control_plane`] | where events go and commands come from: an embedded server, or SQS and S3 |
 //! | [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
 //! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
-//! | [`keeper`] | runs an agent's program, and ends all that it started |
 //! | [`validation`] | checks the criteria of sessions that go on by themselves |
 //! | [`own_tools`] | the tools that Pilothouse itself gives agents, as they are or by MCP |
 //! | [`deliverables`] | the deliverables of the working directory (S4) |
@@ -32,7 +31,6 @@ pub mod faults;
 mod handoff;
 pub mod heartbeat;
 pub mod host;
-pub mod keeper;
 pub mod link;
 pub mod listener;
 pub mod native;

@@ -1,7 +1,6 @@
 //! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard <command>`, `pilothouse-sidecar hold …`, `pilothouse-sidecar agent <program> …` and
-//! `pilothouse-sidecar as …`, by which a sidecar runs what ends with it, and `pilothouse-sidecar tools <socket>`, by which
-//! agents reach its tools.
+//! `pilothouse-sidecar guard … -- <program> …`, by which a sidecar runs what ends with it, and `pilothouse-sidecar tools <socket>`,
+//! by which agents reach its tools.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -10,9 +9,8 @@ use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
 use pilothouse_sidecar::own_tools::bridge;
-use pilothouse_sidecar::process::guard as holder;
-use pilothouse_sidecar::validation::guard;
-use pilothouse_sidecar::{container, drain, keeper, run};
+use pilothouse_sidecar::process::guard;
+use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
 
 const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
@@ -49,27 +47,17 @@ impl Task {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // Before everything else: it is between an agent and each of its commands.
+    if let [verb, rest @ ..] = arguments.as_slice()
+        && verb == guard::VERB
+    {
+        return guard::run(rest);
+    }
     let level =
         std::env::var("PILOTHOUSE_LOG").ok().and_then(|l| l.parse().ok()).unwrap_or(tracing::Level::INFO);
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_ansi(false).init();
 
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let [verb, command] = arguments.as_slice()
-        && verb == guard::VERB
-    {
-        return guard::run(command);
-    }
-    if let [verb, rest @ ..] = arguments.as_slice() {
-        if verb == holder::VERB {
-            return holder::run(rest);
-        }
-        if verb == keeper::VERB {
-            return keeper::run(rest);
-        }
-        if verb == holder::VERB_AS {
-            return holder::become_and_run(rest);
-        }
-    }
     if let [verb, socket] = arguments.as_slice()
         && verb == bridge::VERB
     {

@@ -41,13 +41,20 @@ impl Api {
         Self { http, url, token, witness }
     }
 
-    /// A GET. One that was cut off, by a test that kills what answers, is sent again.
+    /// A GET. One that was cut off, by a test that kills what answers, is sent again; so is one that failed as an engine
+    /// that is not ours did not answer, and what was logged of it is told.
     pub async fn get(&self, path: &str) -> Reply {
         const CUT_OFF: u16 = 502;
+        const FAILED: u16 = 500;
         for _ in 0..RESENDS {
             let reply = self.send(Method::GET, path, &[], None).await;
-            if reply.status != CUT_OFF {
-                return reply;
+            match reply.status {
+                CUT_OFF => {}
+                FAILED => match self.witness.failures().await {
+                    Some(why) => eprintln!("GET {path} failed and is sent again; logged:\n{why}"),
+                    None => return reply,
+                },
+                _ => return reply,
             }
         }
         self.send(Method::GET, path, &[], None).await

@@ -14,6 +14,12 @@ const LINES: usize = 60;
 pub trait Witness: Send + Sync {
     /// What was logged about a session, a text for each log.
     async fn logs(&self, session: &str) -> Vec<String>;
+
+    /// Why requests failed on the side of a control plane whose engines an emulator plays: it stands still for seconds at
+    /// times, longer than their clients try. `None` where a failure is ours.
+    async fn failures(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Logs that stand in files.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::AgentSkill;
 use crate::skill::MemoryPill;
-use crate::value::{McpToolDefinition, SkillSubAgentDefinition};
+use crate::value::{ContextPolicy, McpToolDefinition, SkillSubAgentDefinition};
 
 /// What a template gives to the sessions that are started from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,7 +51,7 @@ impl<'a> From<&'a AgentSkill> for SkillPart<'a> {
 /// What an agent works with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Composition {
-    /// The system prompt; it always ends with [`HANDOFF_INSTRUCTION`].
+    /// The system prompt; under [`ContextPolicy::Handoff`] it always ends with [`HANDOFF_INSTRUCTION`].
     pub system_prompt: String,
     /// Names of the tools that the agent may use, those of `custom_tools` included; empty: the adapter's own default,
     /// and all of `custom_tools`.
@@ -78,7 +78,8 @@ impl Composition {
     }
 }
 
-/// What every agent is told about the end of its context window (S0 design note "Handoff system prompt requirement").
+/// What every agent that hands its work over is told about the end of its context window (S0 design note "Handoff system
+/// prompt requirement", ruling 35).
 ///
 /// The document's form is the one of `handoff_document`: `summary`, `remainingWork`, `keyDecisions`.
 pub const HANDOFF_INSTRUCTION: &str = "\
@@ -105,11 +106,13 @@ off is lost.";
 
 /// Composes what a session's agent works with.
 ///
-/// `session_tools` are the names that the session itself allows beside those of its template.
+/// `session_tools` are the names that the session itself allows beside those of its template; `context_policy` is what
+/// becomes of a context window that is full.
 pub fn compose(
     template: Option<TemplatePart<'_>>,
     skills: &[SkillPart<'_>],
     session_tools: &[String],
+    context_policy: ContextPolicy,
 ) -> Composition {
     let template = template.unwrap_or_default();
     let custom_tools =
@@ -124,7 +127,7 @@ pub fn compose(
         first_wins(all.map(str::to_owned).collect::<Vec<_>>().iter(), |name| name.as_str())
     };
     Composition {
-        system_prompt: system_prompt(template.system_prompt, skills),
+        system_prompt: system_prompt(template.system_prompt, skills, context_policy),
         allowed_tools,
         custom_tools,
         sub_agents: first_wins(skills.iter().flat_map(|skill| skill.sub_agents), |agent| agent.name.as_str()),
@@ -137,19 +140,20 @@ pub fn compose_what_fits<'a>(
     template: Option<TemplatePart<'_>>,
     skills: &[SkillPart<'a>],
     session_tools: &[String],
+    context_policy: ContextPolicy,
 ) -> (Composition, Vec<SkillPart<'a>>) {
-    let all = compose(template, skills, session_tools);
+    let all = compose(template, skills, session_tools, context_policy);
     if all.bytes() <= Composition::MAX_BYTES {
         return (all, Vec::new());
     }
     let (mut fitting, mut left_out) = (Vec::new(), Vec::new());
     for skill in skills {
         fitting.push(*skill);
-        if compose(template, &fitting, session_tools).bytes() > Composition::MAX_BYTES {
+        if compose(template, &fitting, session_tools, context_policy).bytes() > Composition::MAX_BYTES {
             left_out.extend(fitting.pop());
         }
     }
-    let mut composition = compose(template, &fitting, session_tools);
+    let mut composition = compose(template, &fitting, session_tools, context_policy);
     for skill in &left_out {
         let note =
             format!("\n\n(The skill {} could not be loaded: the configuration is too large.)", skill.name);
@@ -158,11 +162,15 @@ pub fn compose_what_fits<'a>(
     (composition, left_out)
 }
 
-fn system_prompt(template: Option<&str>, skills: &[SkillPart<'_>]) -> String {
+fn system_prompt(template: Option<&str>, skills: &[SkillPart<'_>], context_policy: ContextPolicy) -> String {
     let mut parts: Vec<String> =
         template.map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).into_iter().collect();
     parts.extend(skills.iter().map(skill_section));
-    parts.push(HANDOFF_INSTRUCTION.to_owned());
+    match context_policy {
+        ContextPolicy::Handoff => parts.push(HANDOFF_INSTRUCTION.to_owned()),
+        // Its conversation is summarised and goes on: told to hand over, it would end its work.
+        ContextPolicy::Compact => {}
+    }
     parts.join("\n\n")
 }
 

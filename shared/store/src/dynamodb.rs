@@ -11,6 +11,7 @@
 mod attributes;
 mod errors;
 pub mod image;
+mod named;
 mod packing;
 mod request;
 mod setup;
@@ -28,9 +29,7 @@ use attributes::Attributes;
 
 use crate::limits;
 use crate::range::Bounds;
-use crate::table::{
-    Condition, Index, Item, Key, MAX_PAGE_BYTES, Page, Position, Query, Table, TableError, Write,
-};
+use crate::table::{Condition, Item, Key, MAX_PAGE_BYTES, Page, Position, Query, Table, TableError, Write};
 use crate::usage::{Usage, Written};
 
 /// Items of one batch request (DynamoDB).
@@ -153,13 +152,12 @@ impl DynamoTable {
         let count = named.len();
         let mut seen = 0;
         for batch in named.chunks(FETCHED) {
-            let keys = batch.iter().map(attributes::key_of).collect::<Result<Vec<_>, _>>()?;
+            let (keys, places) = named::asked_for(query.index, batch)?;
             let mut found = self.get_batch(keys).await?;
-            for place in batch {
-                let at = attributes::position(query.index, place.clone())?;
+            for (key, at) in places {
                 seen += 1;
-                let key = Key { partition: at.partition.clone(), sort: at.sort.clone() };
-                let Some(item) = found.remove(&key).filter(|item| is_listed(query, item, &at)) else {
+                let listed = found.get(&key).is_some_and(|item| named::is_listed(query, item, &at));
+                let Some(item) = listed.then(|| found.remove(&key)).flatten() else {
                     continue;
                 };
                 bytes += item.size();
@@ -235,18 +233,6 @@ impl DynamoTable {
 /// The bytes that `DynamoDB` bills an item by: names and values of its attributes as they are stored.
 pub fn stored_bytes(item: &Item) -> usize {
     attributes::bytes(&attributes::attributes(item.clone()))
-}
-
-/// Whether an item still stands where an index, which may lag, says.
-fn is_listed(query: &Query, item: &Item, at: &Position) -> bool {
-    let place = match query.index {
-        Some(Index::Listing) => &item.listing,
-        Some(Index::Due) => &item.due,
-        None => return true,
-    };
-    place.as_ref().is_some_and(|place| {
-        place.partition == query.partition && Some(&place.sort) == at.index_sort.as_ref()
-    })
 }
 
 #[async_trait]

@@ -2,24 +2,44 @@
 //!
 //! It works in the current folder and goes on with the newest conversation there; `--new` begins another. `MODEL` names the
 //! model (`anthropic/claude-sonnet-4-5`); without it the first one that has a key answers. Keys and base URLs are those of
-//! [`ModelRegistry::from_env`]. Ctrl-C ends its work, and what was said stays. A prompt that begins with `!` is a command.
+//! [`ModelRegistry::from_env`]. Ctrl-C ends its work, and what was said stays. A prompt that begins with `!` is a command. Its first
+//! word `guard` is for itself: so it runs commands, and none outlives it.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::Write;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::GenaiModel;
 use pilothouse_agent::model::registry::ModelRegistry;
+use pilothouse_agent::process::{Guard, guard};
 use pilothouse_agent::resources::ResourceLoader;
 use pilothouse_agent::session::{AgentSession, PromptOptions, Prompted, SessionConfig, Start};
 use pilothouse_agent::tool::builtin::builtin_tools;
 use pilothouse_agent::workspace::{Environment, Workspace};
 use tokio::sync::mpsc;
 
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let [verb, rest @ ..] = arguments.as_slice()
+        && verb == guard::VERB
+    {
+        return guard::run(rest);
+    }
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn work() -> Result<(), Box<dyn Error>> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     let start = if words.first().is_some_and(|word| word == "--new") {
         words.remove(0);
@@ -58,8 +78,8 @@ fn config() -> Result<SessionConfig, Box<dyn Error>> {
     let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
     let mut config = SessionConfig::new(&folder, own.join("sessions"), model, registry);
     let workspace = Arc::new(Workspace::new(&folder, &[own.join("output")])?);
-    let bash =
-        BashRunner::new(BashConfig::new(&folder, Environment::of_this_process(&[]), own.join("output")));
+    let bash = BashConfig::new(&folder, Environment::of_this_process(&[]), own.join("output"));
+    let bash = BashRunner::new(BashConfig { guard: Guard::this_program()?, ..bash });
     config.tools = builtin_tools(&workspace, &bash);
     config.bash = Some(bash);
     config.model = std::env::var("MODEL").ok();

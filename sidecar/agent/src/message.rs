@@ -1,9 +1,14 @@
 //! What a conversation consists of (S1 3.1, 9): the entries of the session tree carry these, and the model gets them
 //! converted. Calls and results are always paired in what a model gets (ruling 40).
 
+use std::sync::Arc;
+
 use pilothouse_domain::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// Messages that whoever holds them shares: a request is made and tried again without copying what was said.
+pub type SharedMessages = Arc<Vec<Arc<AgentMessage>>>;
 
 /// One message of a conversation; `role` names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

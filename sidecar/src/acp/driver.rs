@@ -276,7 +276,7 @@ impl Driver {
 
     /// Ends the agent with all that it started.
     pub(super) async fn end(mut self) {
-        self.terminals.kill_all();
+        self.terminals.kill_all().await;
         self.end_agent().await;
     }
 }

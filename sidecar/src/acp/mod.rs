@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`agents`] | what is known of each agent, in one table |
 //! | [`options`] | which agent is started, from `adapterOptions` |
-//! | [`process`], [`tree`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
+//! | [`process`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
 //! | [`connection`] | JSON-RPC over its pipes, in the order in which things were said |
 //! | [`session`] | initialize, authenticate, new, resume, load |
 //! | [`start`], [`restart`], [`introduction`] | a process in its conversation, as often as it takes, and what it reads first |
@@ -51,8 +51,9 @@ mod stopping;
 mod subagents;
 mod terminals;
 mod translator;
-mod tree;
 mod turns;
+
+pub(crate) use elicitation::Form;
 
 #[cfg(test)]
 mod recorded;

@@ -6,14 +6,12 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nix::unistd::Pid;
 use pilothouse_wire::RawEvent;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
 use super::options::Launch;
-use super::tree;
 use crate::adapter::EventSink;
 use crate::process::{Group, Processes};
 
@@ -29,8 +27,6 @@ const GRACE: Duration = Duration::from_secs(3);
 /// A running agent. Dropping it kills it, with everything that it started.
 pub(super) struct Process {
     group: Group,
-    /// The leader of its group.
-    pid: Pid,
     /// Tells its log, until that was waited for.
     log: Option<JoinHandle<()>>,
     last_words: Arc<Mutex<String>>,
@@ -60,28 +56,28 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = guarded.spawn().map_err(cannot)?;
         let pipes = (group.stdin(), group.stdout(), group.stderr());
-        let (Some(pid), (Some(stdin), Some(stdout), Some(stderr))) = (group.id(), pipes) else {
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("the agent `{}` ended at once", launch.program));
         };
         let last_words = Arc::new(Mutex::new(String::new()));
         let log = Some(tokio::spawn(log(stderr, events, Arc::clone(&last_words))));
-        Ok((Self { group, pid, log, last_words, ended: false }, Pipes { stdin, stdout }))
+        Ok((Self { group, log, last_words, ended: false }, Pipes { stdin, stdout }))
     }
 
     /// Stops it where it is, with everything that it started.
     pub(super) fn pause(&self) {
-        tree::stop_below(self.pid);
+        self.group.reins().pause();
     }
 
     /// Lets it go on.
     pub(super) fn resume(&self) {
-        tree::go_on(self.pid);
+        self.group.reins().resume();
     }
 
     /// Kills it, with everything that it started, and waits until it is gone.
     pub(super) async fn kill(&mut self) {
         if !self.ended {
-            tree::destroy(self.pid);
+            self.group.reins().kill();
             self.wait().await;
         }
     }
@@ -89,12 +85,9 @@ impl Process {
     /// Its input has ended: it may end by itself, and is killed when it does not.
     pub(super) async fn end(mut self) {
         if !self.ended {
-            tree::go_on(self.pid);
-            // Looked for while it still is their parent: what has a group of its own is left behind when it ends.
-            let below = tree::below(self.pid);
+            self.resume();
             let _ = tokio::time::timeout(GRACE, self.wait()).await;
             self.kill().await;
-            tree::kill_left(&below);
         }
         self.log_is_told().await;
     }
@@ -120,15 +113,6 @@ impl Process {
         let status = self.group.wait().await;
         self.ended = true;
         status.ok().map(|status| status.to_string())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // An id that was waited for may be somebody else's.
-        if !self.ended {
-            tree::destroy(self.pid);
-        }
     }
 }
 

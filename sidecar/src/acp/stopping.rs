@@ -56,7 +56,7 @@ impl Driver {
             first.done().await?;
         }
         self.requests.cancel_all();
-        self.terminals.kill_all();
+        self.terminals.kill_all().await;
         self.cancel_session();
         if answered {
             // Only subagents are left, and they are cancelled with the session.

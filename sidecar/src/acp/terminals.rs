@@ -8,14 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{CreateTerminalRequest, TerminalExitStatus, TerminalOutputResponse};
-use nix::unistd::Pid;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::files::Folder;
-use super::tree;
-use crate::process::{Group, Processes};
+use crate::process::{Group, Processes, Reins};
 
 /// Bytes of output that are kept when the agent does not say how many, and the most that it may say.
 const KEPT: usize = 1024 * 1024;
@@ -23,6 +21,9 @@ const KEPT: usize = 1024 * 1024;
 const MOST: usize = 64;
 /// How long what a command wrote is read after it has ended: something that it left behind may hold its output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long commands that were killed may take to go.
+const KILLED: Duration = Duration::from_secs(3);
 
 /// How a command ended; none while it runs.
 type Exit = watch::Receiver<Option<TerminalExitStatus>>;
@@ -38,7 +39,7 @@ pub(super) struct Terminals {
 }
 
 struct Terminal {
-    pid: Pid,
+    reins: Reins,
     output: Arc<Mutex<Output>>,
     exit: Exit,
     task: tokio::task::JoinHandle<()>,
@@ -46,9 +47,7 @@ struct Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        if self.exit.borrow().is_none() {
-            tree::destroy(self.pid);
-        }
+        self.reins.kill();
         self.task.abort();
     }
 }
@@ -102,12 +101,12 @@ impl Terminals {
         let output = Arc::new(Mutex::new(Output { kept: VecDeque::new(), most, truncated: false }));
         let cannot = |e: std::io::Error| format!("`{}` cannot be run: {e}", request.command);
         let (group, pipe) = self.spawn(request, folder).map_err(cannot)?;
-        let pid = group.id().ok_or_else(|| format!("`{}` ended at once", request.command))?;
+        let reins = group.reins();
         let (ended, exit) = watch::channel(None);
         let task = tokio::spawn(attend(group, pipe, Arc::clone(&output), ended));
         self.made += 1;
         let id = format!("terminal-{}", self.made);
-        self.open.insert(id.clone(), Terminal { pid, output, exit, task });
+        self.open.insert(id.clone(), Terminal { reins, output, exit, task });
         Ok(id)
     }
 
@@ -150,10 +149,7 @@ impl Terminals {
 
     /// Kills a terminal's command; what it printed stays.
     pub(super) fn kill(&self, id: &str) -> Result<(), String> {
-        let terminal = self.find(id)?;
-        if terminal.exit.borrow().is_none() {
-            tree::destroy(terminal.pid);
-        }
+        self.find(id)?.reins.kill();
         Ok(())
     }
 
@@ -179,21 +175,32 @@ impl Terminals {
         self.released.clear();
     }
 
-    /// Kills every command that runs.
-    pub(super) fn kill_all(&self) {
-        for terminal in self.running() {
-            tree::destroy(terminal.pid);
-        }
+    /// Kills every command that runs, and waits until they are gone.
+    pub(super) async fn kill_all(&self) {
+        let killed: Vec<Exit> = self
+            .running()
+            .map(|terminal| {
+                terminal.reins.kill();
+                terminal.exit.clone()
+            })
+            .collect();
+        let all_gone = async {
+            for mut exit in killed {
+                let _ = exit.wait_for(Option::is_some).await;
+            }
+        };
+        // What a stuck kernel call holds starts nothing.
+        let _ = tokio::time::timeout(KILLED, all_gone).await;
     }
 
     /// Stops every command that runs where it is.
     pub(super) fn pause(&self) {
-        self.running().for_each(|terminal| tree::stop_below(terminal.pid));
+        self.running().for_each(|terminal| terminal.reins.pause());
     }
 
     /// Lets them go on.
     pub(super) fn resume(&self) {
-        self.running().for_each(|terminal| tree::go_on(terminal.pid));
+        self.running().for_each(|terminal| terminal.reins.resume());
     }
 
     fn running(&self) -> impl Iterator<Item = &Terminal> {
@@ -223,7 +230,7 @@ async fn attend(
             }
         }
     };
-    // What it left behind in its group ends with it.
+    // Whatever goes on ends here.
     drop(group);
     let _ = tokio::time::timeout(LAST_WORDS, read(&mut pipe, &output)).await;
     ended.send_replace(Some(status.map_or_else(|_| TerminalExitStatus::new(), how)));
@@ -280,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_without_end_keeps_its_end_and_a_kill_takes_the_whole_tree() {
+    async fn output_without_end_keeps_its_end_and_a_kill_takes_the_whole_group() {
         let dir = tempfile::tempdir().unwrap();
         let mut terminals = terminals(dir.path());
         let id = terminals
@@ -288,7 +295,7 @@ mod tests {
             .unwrap();
         let output = ended(&terminals, &id).await;
         assert_eq!((output.output.as_str(), output.truncated), ("ää", true));
-        let id = terminals.create(&request("setsid sleep 300 & echo on; wait")).unwrap();
+        let id = terminals.create(&request("sleep 300 & echo on; wait")).unwrap();
         while !terminals.output(&id).unwrap().output.contains("on") {
             tokio::task::yield_now().await;
         }

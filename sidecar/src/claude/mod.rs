@@ -14,6 +14,7 @@ mod json;
 mod messages;
 mod options;
 mod playback;
+mod quota;
 mod recording;
 mod subagents;
 mod system;

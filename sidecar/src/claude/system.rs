@@ -73,7 +73,7 @@ impl Translator {
             call,
             model: text(input, "model"),
             objective: first_text(line, &["prompt", "description"]),
-            in_background: flag(line, "is_backgrounded"),
+            in_background: flag(line, "is_backgrounded") || flag(input, "run_in_background"),
         };
         if self.subagents.begin(&beginning, out).is_none() {
             out.unknown("task_started", line);

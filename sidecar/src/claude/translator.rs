@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use pilothouse_domain::value::SessionOutcome;
-use pilothouse_domain::{MessageId, Timestamp, TurnId};
+use pilothouse_domain::{MessageId, TurnId};
 use pilothouse_wire::event::RawEvent;
 use serde_json::Value;
 
 use super::Ignored;
-use super::json::{count, first_text, flag, text};
+use super::json::{first_text, flag, text};
 use super::options::Options;
+use super::quota::UsedUp;
 use super::subagents::{Beginning, Subagents};
 use super::task_list::TaskFold;
 use super::translated::Translated;
@@ -37,15 +38,8 @@ pub struct Translator {
     pub(super) compacting: bool,
     /// Why that failed.
     pub(super) compaction_failure: Option<String>,
-    /// The plan that pays for the runtime refuses it.
+    /// The plan that pays for the runtime refuses it, as far as is known: the runtime tells changes of it alone.
     pub(super) quota: Option<UsedUp>,
-}
-
-/// A plan that is used up.
-#[derive(Debug)]
-pub(super) struct UsedUp {
-    /// Until then, if the runtime said so.
-    pub(super) until: Option<Timestamp>,
 }
 
 /// A turn under way.
@@ -101,12 +95,7 @@ impl Translator {
             Some("system") => self.system(line, &mut out),
             Some("stream_event") => self.stream_event(line, &mut out),
             Some("command_lifecycle") => self.command_lifecycle(line, &mut out),
-            Some("rate_limit_event") => {
-                let info = line.get("rate_limit_info").unwrap_or(line);
-                let status = text(info, "status").unwrap_or("changed");
-                self.quota = (status == "rejected").then(|| UsedUp { until: reset_time(info) });
-                out.notice("rate_limit", format!("The plan's rate limit: {status}"), line);
-            }
+            Some("rate_limit_event") => self.rate_limit(line, &mut out),
             Some("tool_progress") => out.ignore(Ignored::ToolProgress),
             Some("keep_alive") => out.ignore(Ignored::KeepAlive),
             Some("control_request") => super::control::request(line, &mut out),
@@ -182,6 +171,15 @@ impl Translator {
     /// counts from zero goes on where the one before it ended (ruling 31).
     pub fn process_begins(&mut self, session: &Value) {
         self.meter.process_begins(session);
+    }
+
+    /// The conversation is lost, and another one begins: its meter and its tasks count from zero, its turns go on. Between
+    /// turns alone.
+    pub fn begin_anew(&mut self) {
+        self.meter.begin_anew();
+        self.tasks = TaskFold::default();
+        self.calls.clear();
+        self.denied.clear();
     }
 
     /// An interrupt is over, whatever came of it: what ends in an error from here on is an error.
@@ -264,10 +262,4 @@ impl Translator {
         };
         self.subagents.begin(&beginning, out)
     }
-}
-
-/// When a rejected rate limit is lifted: seconds since 1970.
-fn reset_time(info: &Value) -> Option<Timestamp> {
-    let seconds = count(info, "resetsAt").and_then(|seconds| i64::try_from(seconds).ok())?;
-    seconds.checked_mul(1000).map(Timestamp::from_millis)
 }

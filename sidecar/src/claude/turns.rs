@@ -6,10 +6,10 @@ use pilothouse_wire::event::{RawEvent, SessionEnd};
 use serde_json::Value;
 
 use super::Ignored;
-use super::json::{count, flag, one_line, text};
+use super::json::{flag, one_line, text};
 use super::options::turn_id_text;
 use super::translated::{MessageState, Signal, Translated, TurnEnd};
-use super::translator::{Translator, Turn, UsedUp};
+use super::translator::{Translator, Turn};
 
 impl Translator {
     /// The main loop does something: a turn is open from here on.
@@ -58,7 +58,9 @@ impl Translator {
                 self.calls.clear();
                 self.subagents.end_all("The turn reached a limit", out);
             }
-            self.interrupt_requested = false;
+            // An interrupt came too late for the main loop, which had its result. It still ends whom the turn is open for, and
+            // then that is how the turn ends, whichever of the two is told first.
+            self.interrupt_requested &= self.subagents.any_open();
             self.complete_if_idle(out);
             if out.events.is_empty() {
                 // Only subagents keep the turn open, and nothing was spent since the last report.
@@ -68,19 +70,6 @@ impl Translator {
             self.interrupt_requested = false;
             out.ignore(Ignored::RepeatedResult);
         }
-    }
-
-    /// The plan that pays for the runtime refused the call: the turn stays open and waits (S4, ruling 39).
-    fn out_of_quota(&mut self, line: &Value, out: &mut Translated) -> bool {
-        if self.turn.is_none() || count(line, "api_error_status") != Some(429) {
-            return false;
-        }
-        let Some(UsedUp { until: reset_at }) = self.quota.take() else { return false };
-        self.calls.clear();
-        self.subagents.end_foreground("The plan that pays for the agent is used up", out);
-        out.push(RawEvent::QuotaExceeded { message: text(line, "result").map(one_line), reset_at });
-        out.signals.push(Signal::OutOfQuota);
-        true
     }
 
     fn compaction_ended(&mut self, line: &Value, is_error: bool, out: &mut Translated) {

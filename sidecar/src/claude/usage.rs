@@ -216,6 +216,15 @@ impl Meter {
         self.tell_all(&changed, out);
     }
 
+    /// Another conversation begins, which has cost nothing.
+    pub(super) fn begin_anew(&mut self) {
+        self.session_id = None;
+        self.totals = Some(Totals::new());
+        self.before.clear();
+        (self.window, self.streaming, self.last_message) = (None, None, None);
+        self.warned = false;
+    }
+
     /// A process begins to count, at what it says. Where that is less than what is known, it is counted on top.
     pub(super) fn process_begins(&mut self, session: &Value) {
         let reported: Totals = models(session.get("model_usage")).collect();

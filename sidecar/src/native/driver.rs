@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use pilothouse_agent::event::SessionEvent;
+use pilothouse_agent::model::genai::Connections;
 use pilothouse_agent::session::{AgentSession, CompactionResult, Prompted, SessionError};
 use pilothouse_domain::TurnId;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
@@ -98,9 +99,10 @@ impl Driver {
     pub(super) async fn open(
         context: AgentContext,
         begin: Begin,
+        connections: Connections,
     ) -> Result<(Self, Option<String>), AdapterError> {
         let (gate, asks) = Gate::new();
-        let setup = Setup::new(&context, gate)?;
+        let setup = Setup::new(&context, gate, connections)?;
         let failed = |e: io::Error| AdapterError::Agent(format!("its memory cannot be kept: {e}"));
         let mut memory = Memory::open(Path::new(&context.launch.session_home)).map_err(failed)?;
         let Begin { config, resume_conversation, prompt, allowance_usd } = begin;
@@ -143,6 +145,13 @@ impl Driver {
     /// The session.
     pub(super) fn session(&self) -> Result<&AgentSession, AdapterError> {
         self.session.as_ref().ok_or_else(|| AdapterError::Agent("its conversation is closed".into()))
+    }
+
+    /// Waits until the conversation so far outlives a power loss, as the spool does: before somebody is told that it has
+    /// something, or that a turn is over. The agent works meanwhile, as far as it may.
+    pub(super) async fn keep(&self) -> Result<(), AdapterError> {
+        let kept = self.session()?.sync().await;
+        kept.map_err(|error| AdapterError::Agent(format!("its conversation cannot be kept: {error}")))
     }
 
     /// Drives it until it is over.

@@ -11,6 +11,7 @@
 //! | [`asks`], [`did`] | what the agent asks before it goes on, and what it did |
 //! | [`commands`], [`adjust`] | what is asked of it |
 //! | [`messages`] | messages: held, given, refused |
+//! | [`elicit`] | what MCP servers ask the owner |
 //! | [`gate`] | the agent's questions to the driver: a governor, and a coat around each tool |
 //! | [`tell`], [`usage`], [`logs`] | from the agent's events to raw events |
 //! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`servers`] | what the agent is made of |
@@ -24,6 +25,7 @@ mod asks;
 mod commands;
 mod did;
 mod driver;
+mod elicit;
 mod gate;
 mod logs;
 mod memory;
@@ -39,6 +41,7 @@ mod turns;
 mod usage;
 
 use async_trait::async_trait;
+use pilothouse_agent::model::genai::Connections;
 use pilothouse_domain::value::Capabilities;
 
 use crate::adapter::{Adapter, AdapterError, AgentCommand, AgentContext, Refusal};
@@ -79,8 +82,11 @@ impl Adapter for Native {
     }
 
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
+        // Before it is begun: while the sidecar waits for that, and reads what was before.
+        let connections = Connections::default();
+        connections.prepare();
         let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-        match driver::Driver::open(context, *begin).await {
+        match driver::Driver::open(context, *begin, connections).await {
             Ok((mut driver, opening)) => {
                 reply.done().await?;
                 driver.run(opening).await

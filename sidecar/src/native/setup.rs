@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_agent::bash::{BashConfig, BashRunner};
 use pilothouse_agent::event::SessionEvent;
-use pilothouse_agent::model::genai::GenaiModel;
+use pilothouse_agent::model::genai::{Connections, GenaiModel};
 use pilothouse_agent::model::registry::{ModelInfo, ModelRegistry, RegistryError};
 use pilothouse_agent::resources::{ResourceLoader, Resources};
 use pilothouse_agent::session::{AgentSession, ContextSettings, SessionConfig, SessionError, Start};
@@ -37,6 +37,7 @@ pub(super) struct Setup {
     plan_mode: PlanMode,
     own_tools: OwnTools,
     registry: Arc<ModelRegistry>,
+    connections: Connections,
     processes: Processes,
     thread: Option<AgentThread>,
     gate: Gate,
@@ -50,7 +51,7 @@ pub(super) struct Setup {
 pub(super) type Opened = (AgentSession, mpsc::UnboundedReceiver<SessionEvent>);
 
 impl Setup {
-    pub(super) fn new(context: &AgentContext, gate: Gate) -> Result<Self, AdapterError> {
+    pub(super) fn new(context: &AgentContext, gate: Gate, connections: Connections) -> Result<Self, AdapterError> {
         let registry = models::registry(|name| std::env::var(name).ok(), &context.events)?;
         let thread = context.processes.user().map(AgentThread::start).transpose();
         let outputs = Path::new(&context.launch.session_home).join("outputs");
@@ -63,6 +64,7 @@ impl Setup {
             plan_mode: PlanMode::default(),
             own_tools: OwnTools::of(context)?,
             registry: Arc::new(registry),
+            connections,
             processes: context.processes.clone(),
             thread: thread.map_err(|e| AdapterError::Agent(e.to_string()))?,
             gate,
@@ -81,7 +83,7 @@ impl Setup {
         let failed = |e: SessionError| AdapterError::Agent(e.to_string());
         // Said before a conversation is begun that nothing could answer.
         let model = self.model(&config.model_id)?;
-        let language_model = Arc::new(GenaiModel::new(Arc::clone(&self.registry)));
+        let language_model = Arc::new(GenaiModel::over(self.connections.clone(), Arc::clone(&self.registry)));
         let mut session = SessionConfig::new(
             &config.working_directory,
             memory.conversations(),
@@ -151,8 +153,9 @@ impl Setup {
         let launch = Launch {
             folder,
             environment: self.environment(),
-            prefix: self.processes.prefix(),
+            guard: self.processes.guard(),
             events: &self.events,
+            requests: &self.requests,
         };
         Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
     }
@@ -208,7 +211,7 @@ impl Setup {
 
     fn bash(&self, folder: &Path) -> BashRunner {
         let mut config = BashConfig::new(folder, self.environment(), &self.outputs);
-        config.launcher = self.processes.prefix();
+        config.guard = self.processes.guard().clone();
         BashRunner::new(config)
     }
 

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::unistd::{Uid, geteuid};
 use pilothouse_agent::message::UserContent;
@@ -31,6 +32,8 @@ use super::{SERVER_NAME, bridge};
 const CALL_ID: &str = "claudecode/toolUseId";
 /// The most connections at a time: an agent needs one, each of its subagents perhaps another.
 const MOST_CONNECTIONS: usize = 32;
+/// The pause after one that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What an agent is configured with to reach the tools (S4 `McpServer`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -102,9 +105,10 @@ async fn accept(listener: UnixListener, handler: Handler, agent: Option<Uid>) {
                     connections.spawn(serve(stream, handler.clone()));
                 }
                 Ok(_) => warn!("another user tried to use the tools of the session"),
+                // One that was given up meanwhile, or too many open files: others get through.
                 Err(error) => {
-                    warn!(%error, "the tools of the session cannot be reached any more");
-                    return;
+                    warn!(%error, "a connection to the tools of the session was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
             Some(_) = connections.join_next() => {}

@@ -254,3 +254,76 @@ impl Gate for RunnerGate {
         }])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::spool::tests::open;
+
+    /// Where the log is written to.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a gate tells of a thought, and what the log says at this level.
+    async fn thinks(thought: &str, level: Level) -> (Vec<RawEvent>, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let events = EventSink::new(open(dir.path()));
+        events.keep_secret("what-nobody-may-see");
+        let deliverables = Deliverables::new(dir.path(), events.clone(), None).unwrap();
+        let ((forward, _commands), (lost, _)) = (unbounded_channel(), unbounded_channel());
+        let gate = RunnerGate::new(true, events, deliverables, forward.downgrade(), lost);
+        let content = AssistantContent::Thinking { text: thought.to_owned().into() };
+        let log = Written::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let told = {
+            let _logged = tracing::subscriber::set_default(subscriber);
+            gate.pass(RawEvent::AssistantMessage { content, turn_id: None }).await.unwrap()
+        };
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        (told, log)
+    }
+
+    /// S4, `StreamEventThinking`.
+    #[tokio::test]
+    async fn a_thought_is_told_whole_and_the_debug_log_has_its_first_200_characters() {
+        let thought = "ü".repeat(300);
+        let (told, log) = thinks(&thought, Level::DEBUG).await;
+        let [RawEvent::AssistantMessage { content: AssistantContent::Thinking { text }, .. }] = &told[..]
+        else {
+            panic!("told: {told:?}")
+        };
+        assert_eq!(text.text(), thought);
+        assert!(log.contains("the agent thinks"), "{log}");
+        // With the ellipsis that stands for the rest.
+        assert!(log.matches('ü').count() == MOST_THOUGHT - 1 && log.contains("ü…"), "{log}");
+        assert_eq!(thinks(&thought, Level::INFO).await.1, "", "only who debugs sees it");
+    }
+
+    #[tokio::test]
+    async fn a_secret_in_a_thought_is_left_out_before_the_thought_is_cut() {
+        let thought = format!("{}what-nobody-may-see and more", "x".repeat(195));
+        let (_, log) = thinks(&thought, Level::DEBUG).await;
+        assert!(log.contains("xxx[sec") && !log.contains("what-"), "{log}");
+    }
+}

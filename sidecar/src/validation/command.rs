@@ -1,21 +1,17 @@
-//! One command: run by a shell in a process group of its own, with a limit, and ended with everything that it started.
+//! One command: run by a shell, with a limit, and ended with everything that it started.
 
 use std::io::PipeReader;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use pilothouse_domain::text::cut;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::guard;
 use super::output::{Kept, excerpt};
-use crate::process::Processes;
+use crate::process::{Group, Processes};
 
 /// The most characters of its last line.
 const MOST_LINE: usize = 200;
@@ -47,23 +43,6 @@ impl Printed {
     }
 }
 
-/// Kills the process group of a command when it is dropped: what is left of it when its guard has ended, or all of it when
-/// the validation is broken off.
-struct Group {
-    child: Child,
-    id: Option<Pid>,
-    /// Held, and never written to: its end tells the guard that the sidecar is gone.
-    _stdin: Option<ChildStdin>,
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            let _ = killpg(id, Signal::SIGKILL);
-        }
-    }
-}
-
 /// Runs `command` in `folder` until it ends or `deadline` comes.
 pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, deadline: Instant) -> Printed {
     let started = start(command, folder, processes);
@@ -78,7 +57,7 @@ pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, dea
     let ended = {
         let reading = read(&mut pipe, &mut kept);
         tokio::pin!(reading);
-        let waiting = timeout_at(deadline, group.child.wait());
+        let waiting = timeout_at(deadline, group.wait());
         tokio::pin!(waiting);
         let mut open = true;
         loop {
@@ -88,7 +67,7 @@ pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, dea
             }
         }
     };
-    // What it left behind ends with it, and holds its output open no longer.
+    // Whatever goes on ends here, and holds its output open no longer.
     drop(group);
     let _ = timeout(LAST_WORDS, read(&mut pipe, &mut kept)).await;
     let text = kept.text();
@@ -103,25 +82,10 @@ pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, dea
 /// As the agent's user, in the chosen environment: what it runs was written by the agent.
 fn start(command: &str, folder: &Path, processes: &Processes) -> std::io::Result<(Group, pipe::Receiver)> {
     let (reader, writer): (PipeReader, _) = std::io::pipe()?;
-    let mut line = processes.prefix();
-    line.push(guard::program()?.into());
-    let mut child = Command::new(&line[0])
-        .args(&line[1..])
-        .arg(guard::VERB)
-        .arg(command)
-        .current_dir(folder)
-        .env_clear()
-        .envs(processes.environment())
-        .stdin(Stdio::piped())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
-    let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    // Whoever waits for a child closes its input first.
-    let stdin = child.stdin.take();
-    let group = Group { child, id, _stdin: stdin };
+    let mut guarded = processes.command("/bin/sh")?;
+    guarded.command().arg("-c").arg(command).current_dir(folder);
+    guarded.command().stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let group = guarded.spawn()?;
     Ok((group, pipe::Receiver::from_owned_fd(reader.into())?))
 }
 

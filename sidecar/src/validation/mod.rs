@@ -5,12 +5,10 @@
 //! |---|---|
 //! | `deliverables` | reads where the deliverables stand |
 //! | `command` | runs one command with a limit, and ends it with everything that it started |
-//! | [`guard`] | stands between the sidecar and such a command, so that none outlives its sidecar |
 //! | `output` | keeps what a command prints, within bounds |
 
 mod command;
 mod deliverables;
-pub mod guard;
 mod output;
 
 use std::path::{Path, PathBuf};

@@ -487,35 +487,66 @@ fn a_repeated_message_tells_that_the_model_has_it() {
     assert_eq!(repeated.signals, [Signal::Message { uuid: uuid.into(), state: MessageState::Started }]);
 }
 
-/// No recording has a plan that is used up; the lines are as the SDK's types describe them.
-#[test]
-fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
-    let mut translator = translator();
-    translator.line(&says("a"));
-    translator.line(&json!({"type": "rate_limit_event", "session_id": "s",
-        "rate_limit_info": {"status": "rejected", "resetsAt": 1_795_360_000, "rateLimitType": "five_hour"}}));
-    let stopped = translator
-        .line(&json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
-        "api_error_status": 429, "terminal_reason": "api_error", "result": "You have reached your limit"}));
-    let Some(RawEvent::QuotaExceeded { message, reset_at }) = stopped.events.last() else {
-        panic!("{stopped:?}")
-    };
-    assert_eq!(message.as_deref(), Some("You have reached your limit"));
-    assert_eq!(reset_at.unwrap().as_secs(), 1_795_360_000);
-    assert_eq!(stopped.signals, [Signal::OutOfQuota]);
-    assert!(translator.turn_id().is_some());
-    translator.line(&says("b"));
-    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
+/// What Claude Code 2.1.197 says when it is logged in with a plan, and the provider answers 429 with these fields in the headers
+/// `anthropic-ratelimit-unified-*`. It was driven against a scripted model.
+fn rejected(info: serde_json::Value) -> serde_json::Value {
+    json!({"type": "rate_limit_event", "rate_limit_info": info, "uuid": "9a9d4ed9-db46-4ae8-8bea-f00ce1ff6e0f", "session_id": "s"})
+}
+
+fn refused(words: &str) -> [serde_json::Value; 2] {
+    let synthetic = json!({"type": "assistant", "message": {"id": "3a6887cb", "model": "<synthetic>", "role": "assistant",
+        "stop_reason": "stop_sequence", "type": "message", "usage": {"input_tokens": 0, "output_tokens": 0},
+        "content": [{"type": "text", "text": words}]}, "parent_tool_use_id": null, "session_id": "s", "error": "rate_limit"});
+    let result = json!({"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429, "num_turns": 2,
+        "result": words, "stop_reason": "stop_sequence", "session_id": "s", "total_cost_usd": 0, "modelUsage": {},
+        "permission_denials": [], "terminal_reason": "completed"});
+    [synthetic, result]
 }
 
 #[test]
-fn a_rate_limit_without_a_used_up_plan_is_an_error_like_any_other() {
+fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
+    let words = "You've hit your session limit · resets 4:42pm (UTC)";
+    let [synthetic, result] = refused(words);
     let mut translator = translator();
     translator.line(&says("a"));
-    let failed = translator
-        .line(&json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
-        "api_error_status": 429, "terminal_reason": "api_error", "result": "Request rejected (429)"}));
-    assert_eq!(names(&failed), ["session_end"]);
+    let used_up = rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
+        "overageStatus": "rejected", "overageDisabledReason": "out_of_credits", "isUsingOverage": false}));
+    assert_eq!(names(&translator.line(&used_up)), ["notice"]);
+    // Somebody lets it go on too early: the same is told again, though the runtime does not repeat its rate limit.
+    for _ in 0..2 {
+        assert_eq!(names(&translator.line(&synthetic)), ["notice"]);
+        let stopped = translator.line(&result);
+        let Some(RawEvent::QuotaExceeded { message, reset_at }) = stopped.events.last() else {
+            panic!("{stopped:?}")
+        };
+        assert_eq!(message.as_deref(), Some(words));
+        assert_eq!(reset_at.unwrap().as_secs(), 1_795_365_775);
+        assert_eq!(stopped.signals, [Signal::OutOfQuota]);
+        assert!(translator.turn_id().is_some());
+    }
+    translator.line(&rejected(json!({"status": "allowed", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour"})));
+    translator.line(&says("b"));
+    assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
+    translator.line(&says("c"));
+    assert_eq!(names(&translator.line(&result)), ["session_end"], "the limit was lifted");
+}
+
+#[test]
+fn a_provider_that_refuses_for_a_moment_is_no_plan_that_is_used_up() {
+    let words = "API Error: Server is temporarily limiting requests (not your usage limit)";
+    let mut translator = translator();
+    translator.line(&says("a"));
+    translator.line(&rejected(json!({"status": "rejected", "isUsingOverage": false})));
+    let [_, result] = refused(words);
+    assert_eq!(names(&translator.line(&result)), ["session_end"]);
+}
+
+#[test]
+fn a_rate_limit_of_a_key_is_an_error_like_any_other() {
+    let mut translator = translator();
+    translator.line(&says("a"));
+    let [_, result] = refused("API Error: Request rejected (429)");
+    assert_eq!(names(&translator.line(&result)), ["session_end"]);
 }
 
 #[test]
@@ -575,17 +606,41 @@ fn a_request_that_the_runtime_itself_holds_to_be_too_long_is_an_exhausted_contex
     assert_eq!(names(&failed), ["context_exhausted", "session_end"]);
 }
 
-/// The main result was there; an interrupt ended the subagents that the turn was still open for.
+/// The lines are those of Claude Code 2.1.197, driven against a scripted model: the answer to `stop_task`, the subagent's last
+/// words, and its report, which a hook refuses.
 #[test]
-fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted() {
-    let mut translator = translator();
-    translator.line(&calls("call", "Task", &json!({"prompt": "look", "run_in_background": true})));
-    translator.line(&task_started(true));
-    translator.line(&success());
-    translator.interrupt_requested();
-    let ended = translator
-        .line(&json!({"type": "system", "subtype": "task_updated", "session_id": "s", "task_id": "a1",
-        "patch": {"status": "killed"}}));
-    assert_eq!(names(&ended), ["subagent_ended", "notice"]);
-    assert_eq!(ended.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted_whenever_its_result_came() {
+    let killed = json!({"type": "system", "subtype": "task_updated", "task_id": "a1", "session_id": "s",
+        "patch": {"status": "killed", "end_time": 1_795_362_690_723_i64}});
+    let last_words = json!({"type": "user", "message": {"role": "user", "content": [
+        {"type": "text", "text": "[Request interrupted by user]"}]}, "parent_tool_use_id": "call", "session_id": "s",
+        "subagent_type": "general-purpose", "task_description": "Look"});
+    let notified = json!({"type": "system", "subtype": "task_notification", "task_id": "a1", "tool_use_id": "call",
+        "status": "stopped", "output_file": "a1.output", "summary": "Agent \"Look\" was stopped by user", "session_id": "s"});
+    for result_is_late in [false, true] {
+        let mut translator = translator();
+        translator.line(&calls("call", "Task", &json!({"prompt": "look", "run_in_background": true})));
+        translator.line(&task_started(false));
+        translator.line(&json!({"type": "user", "parent_tool_use_id": null, "session_id": "s",
+            "tool_use_result": {"status": "async_launched"}, "message": {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "call", "content": "Async agent launched successfully."}]}}));
+        if result_is_late {
+            translator.interrupt_requested();
+            assert_eq!(names(&translator.line(&success())), [""; 0]);
+        } else {
+            translator.line(&success());
+            translator.interrupt_requested();
+        }
+        let ended = translator.line(&killed);
+        assert_eq!(names(&ended), ["subagent_ended", "notice"], "{result_is_late}");
+        assert_eq!(ended.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+        translator.interrupt_over();
+        assert_eq!(names(&translator.line(&last_words)), [""; 0]);
+        assert_eq!(names(&translator.line(&notified)), [""; 0]);
+        translator.no_turn();
+        assert_eq!(names(&translator.line(&init())), [""; 0]);
+        let refused = translator.line(&success());
+        assert_eq!((names(&refused), translator.turn_id()), (vec![], None));
+        assert_eq!(names(&translator.line(&init())), ["turn_started"], "the owner speaks");
+    }
 }

@@ -11,6 +11,7 @@ mod deliverables;
 mod delivery;
 mod faults;
 mod gateway;
+mod guards;
 mod lifecycle;
 mod memory;
 mod native;

@@ -90,7 +90,7 @@ async fn what_does_not_end_when_it_is_asked_is_killed() {
 #[tokio::test]
 async fn it_ends_when_the_sidecar_is_killed() {
     let script = format!(
-        "exec 3<>/dev/null; {} hold 9 - /bin/sh -c 'echo $$; exec sleep 600' 9<\"$0\" & exec sleep 600 >\"$0\"",
+        "exec 3<>/dev/null; {} guard --leash 9 -- /bin/sh -c 'echo $$; exec sleep 600' 9<\"$0\" & exec sleep 600 >\"$0\"",
         program().display()
     );
     let dir = tempfile::tempdir().unwrap();
@@ -104,6 +104,27 @@ async fn it_ends_when_the_sidecar_is_killed() {
     kill(Pid::from_raw(agent), None).unwrap();
     sidecar.kill().await.unwrap();
     gone(agent).await;
+}
+
+/// As the image is tried: by hand, without a leash.
+#[tokio::test]
+async fn the_verb_takes_on_a_user_and_tells_of_what_it_cannot_run() {
+    let run = async |arguments: &[&str]| {
+        let output = tokio::process::Command::new(program()).arg("guard").args(arguments).output().await;
+        let output = output.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap().trim().to_owned())
+    };
+    assert_eq!(run(&["--", "/bin/sh", "-c", "echo done; exit 3"]).await, (Some(3), "done".into()));
+    let (code, said) = run(&["--", "/no/such/program"]).await;
+    assert!(code == Some(127) && said.starts_with("/no/such/program cannot be run"), "{said}");
+    assert_eq!(run(&["--user", "0:0:/root", "--", "id"]).await.0, Some(126), "nobody becomes root");
+    let (code, said) = run(&["--user", "10002:10002:/home/agent", "--", "/bin/sh", "-c", "id -u; id -G"]).await;
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!((code, said.as_str()), (Some(0), "10002\n10002"));
+    } else {
+        assert_eq!(code, Some(126), "only root can take on another user: {said}");
+    }
 }
 
 #[tokio::test]

@@ -229,6 +229,7 @@ async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
         asked("c1"),
         json!({ "waitForAnswer": "c1" }),
         say("Refused, then."),
+        json!({ "waitForMessage": {} }),
         // The agent does not wait for this one: its call ends by itself.
         asked("c2"),
         json!({ "wait": 300 }),
@@ -247,6 +248,7 @@ async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
     let calls = session.tool_calls().await;
     assert_eq!(calls.len(), 1, "the question is no call of its own: {calls:#?}");
     assert!(calls[0]["result"]["content"].as_str().unwrap().contains("No"), "{calls:#?}");
+    session.say("What else?", "Immediate").await;
 
     let closed = |activity: &[Value]| {
         let asked = activity.iter().filter(|l| l["type"] == "UserQuestion").count();

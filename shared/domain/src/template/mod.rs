@@ -26,7 +26,7 @@ pub use schedule::{AgentSchedule, Scheduled, ScheduledLaunch, ScheduledRun};
 
 use crate::composition::{Composition, TemplatePart, compose};
 use crate::text::{Classification, EventField, SystemPrompt};
-use crate::value::{McpToolDefinition, check_tools};
+use crate::value::{ContextPolicy, McpToolDefinition, check_tools};
 use crate::{
     AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, DomainEvent, Events, Occasion,
     OwnedAggregate, Timestamp, UserId,
@@ -375,7 +375,7 @@ impl AgentTemplate {
         if bytes > Self::MAX_BYTES {
             return Err(TemplateError::TooLarge { what: "template", max: Self::MAX_BYTES });
         }
-        if compose(Some(self.into()), &[], &[]).bytes() > Self::MAX_COMPOSED_BYTES {
+        if compose(Some(self.into()), &[], &[], ContextPolicy::Handoff).bytes() > Self::MAX_COMPOSED_BYTES {
             return Err(TemplateError::TooLarge { what: "prompt and tools", max: Self::MAX_COMPOSED_BYTES });
         }
         Ok(())

@@ -5,11 +5,11 @@ mod runner;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::message::BashExecution;
+use crate::process::Guard;
 use crate::tool::text::{MAX_BYTES, MAX_LINES};
 use crate::workspace::Environment;
 
@@ -20,8 +20,8 @@ pub use self::runner::BashRunner;
 pub struct BashConfig {
     /// The shell; it takes `-c COMMAND`.
     pub shell: PathBuf,
-    /// What goes before the shell: a program that starts it as another user, say.
-    pub launcher: Vec<OsString>,
+    /// Who sees to it that nothing of a command runs on, and who it runs as.
+    pub guard: Guard,
     /// Put before each command, as lines of their own: aliases, say (S1 7).
     pub prefix: Option<String>,
     /// Where commands run.
@@ -42,7 +42,7 @@ impl BashConfig {
         let bash = PathBuf::from("/bin/bash");
         Self {
             shell: if bash.exists() { bash } else { "/bin/sh".into() },
-            launcher: Vec::new(),
+            guard: Guard::default(),
             prefix: None,
             cwd: cwd.into(),
             environment,

@@ -1,9 +1,9 @@
-//! Runs a command as a process group.
+//! Runs a command, and ends it with all that it started.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::{Output, Progress};
 use super::{BashConfig, BashEnd, BashOutcome};
-use crate::process::{Group, Program};
+use crate::process::{Ending, Program};
 
 /// How long a command that is stopped may take to clean up.
 const TERMINATION: Duration = Duration::from_millis(500);
-/// How long output is waited for after the command itself has ended: what it left in the background may hold the pipe.
+/// How long what a command left in the background may go on when the command itself has ended, and output is waited for.
 const DRAIN: Duration = Duration::from_millis(250);
 
 /// Runs commands.
@@ -52,11 +52,14 @@ impl BashRunner {
             None => command.to_owned(),
         };
         let program = Program::new(&self.config.shell, &self.config.cwd, self.config.environment.clone())
-            .prefix(&self.config.launcher)
+            .guarded_by(&self.config.guard)
             .args(["-c", &command]);
         // One pipe for both streams keeps their order.
         let (reader, writer) = io::pipe()?;
-        let mut group = Group::start(&program, writer.try_clone()?.into(), writer.into()).await?;
+        let ending = Ending { linger: DRAIN, ..Ending::default() };
+        let streams = [Stdio::null(), writer.try_clone()?.into(), writer.into()];
+        let mut group = program.start(ending, streams)?;
+        let reins = group.reins();
         let mut pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
 
         let timeout = timeout.or(self.config.timeout);
@@ -72,16 +75,16 @@ impl BashRunner {
             tokio::select! {
                 biased;
                 () = cancelled.cancelled(), if stopped.is_none() && exited.is_none() => {
-                    group.terminate();
+                    reins.terminate();
                     stopped = Some((BashEnd::Cancelled, Instant::now() + TERMINATION));
                 }
                 () = at(deadline), if stopped.is_none() && exited.is_none() => {
-                    group.terminate();
+                    reins.terminate();
                     let after = timeout.unwrap_or_default();
                     stopped = Some((BashEnd::TimedOut(after), Instant::now() + TERMINATION));
                 }
                 () = at(stopped.map(|(_, kill)| kill)), if !killed => {
-                    group.kill();
+                    reins.kill();
                     killed = true;
                 }
                 status = group.wait(), if exited.is_none() => {
@@ -90,7 +93,11 @@ impl BashRunner {
                 () = at(exited.map(|(_, end)| end)) => break,
                 () = at(progress.due()) => progress.tell(false),
                 read = pipe.read(&mut buffer), if open => match read {
-                    Ok(0) | Err(_) => open = false,
+                    Ok(0) | Err(_) => {
+                        open = false;
+                        // Whatever is left of it once it has ended has nothing to say.
+                        reins.hush();
+                    }
                     Ok(count) => {
                         progress.push(&buffer[..count]);
                         output.push(&buffer[..count]).await;
@@ -98,7 +105,7 @@ impl BashRunner {
                 },
             }
         }
-        // Whatever it left in the background ends here.
+        // Without a guard, whatever it left in the background ends here.
         drop(group);
         progress.tell(true);
         let collected = output.finish().await;

@@ -1,9 +1,6 @@
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -209,33 +206,6 @@ async fn what_a_command_leaves_in_the_background_ends_with_it() {
     assert_eq!((outcome.output.as_str(), outcome.end), ("done", BashEnd::Exited(0)));
     assert!(started.elapsed() < Duration::from_secs(10), "the open pipe is not waited for");
     for pid in pids(&dir.path().join("pids"), 1).await {
-        until("it is dead", || !runs(pid)).await;
-    }
-}
-
-/// Not a test: the agent that the next test kills.
-#[tokio::test]
-#[ignore = "an_agent_that_is_killed_takes_its_commands_along starts it"]
-async fn agent_that_is_killed() {
-    let Ok(dir) = std::env::var("AGENT_TEST_DIR") else { return };
-    run(config(Path::new(&dir)), FAMILY, None).await;
-}
-
-#[tokio::test]
-async fn an_agent_that_is_killed_takes_its_commands_along() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut agent = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "bash::tests::agent_that_is_killed", "--ignored", "--nocapture"])
-        .env("AGENT_TEST_DIR", dir.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let pids = pids(&dir.path().join("pids"), 4).await;
-    assert!(pids.iter().all(|pid| runs(*pid)));
-    kill(Pid::from_raw(agent.id().try_into().unwrap()), Signal::SIGKILL).unwrap();
-    agent.wait().unwrap();
-    for pid in pids {
         until("it is dead", || !runs(pid)).await;
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn cut(path: &[&Entry], keep: u64) -> Cut {
     for (at, entry) in path.iter().enumerate().skip(begin).rev() {
         let EntryKind::Message { message } = &entry.kind else { continue };
         tokens += estimate(message);
-        if !matches!(message, AgentMessage::ToolResult(_)) {
+        if !matches!(**message, AgentMessage::ToolResult(_)) {
             first = Some(at);
             if tokens <= keep {
                 best = Some((at, entry.id));

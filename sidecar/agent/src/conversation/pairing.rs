@@ -1,84 +1,116 @@
 //! Calls and results are always paired in what a model gets (ruling 40), whatever stands in the tree: providers refuse
 //! a conversation in which they are not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use pilothouse_domain::Timestamp;
 
 use crate::message::{
-    AgentMessage, AssistantContent, AssistantMessage, BashExecution, StopReason, ToolCall, ToolResultMessage,
-    UserContent, UserMessage,
+    AgentMessage, AssistantContent, AssistantMessage, BashExecution, SharedMessages, StopReason, ToolCall,
+    ToolResultMessage, UserContent, UserMessage,
 };
+use crate::tree::{Entry, EntryKind};
 
 /// What the model is told about a call whose end nobody saw.
 pub(crate) const LOST: &str =
     "The call was cut off before its result was there. It may have run, or in part.";
 
-/// The messages as a model gets them:
+/// The messages as a model gets them, kept up with a conversation that grows:
 ///
 /// - answers that failed, and an unfinished one that nothing follows, are left out;
 /// - each call is followed by exactly one result, in the order of the calls; one that is missing says that it was cut off;
 /// - results without a call are left out;
 /// - commands that the user ran are what the user says, unless they are excluded.
-pub(crate) fn for_model(messages: Vec<AgentMessage>) -> Vec<AgentMessage> {
-    let last_visible = messages.iter().rposition(is_visible);
-    let mut paired = Vec::with_capacity(messages.len());
-    // Where the result of each open call goes. Providers that count their calls anew with each answer use ids again:
-    // the newest call counts.
-    let mut open: HashMap<String, usize> = HashMap::new();
-    for (at, message) in messages.into_iter().enumerate() {
-        match message {
-            AgentMessage::User(_) => paired.push(message),
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Paired {
+    messages: SharedMessages,
+    /// Where the result of each open call goes. Providers that count their calls anew with each answer use ids again:
+    /// the newest call counts.
+    open: HashMap<String, usize>,
+    /// An answer that was cut off, and that nothing follows yet.
+    unfinished: Option<Arc<AgentMessage>>,
+}
+
+impl Paired {
+    /// Adds a message of the conversation.
+    pub(crate) fn push(&mut self, message: &Arc<AgentMessage>) {
+        if is_visible(message)
+            && let Some(unfinished) = self.unfinished.take()
+        {
+            self.add(&unfinished);
+        }
+        match &**message {
+            AgentMessage::Assistant(answer) if answer.stop_reason == StopReason::Aborted => {
+                self.unfinished = Some(Arc::clone(message));
+            }
+            _ => self.add(message),
+        }
+    }
+
+    fn add(&mut self, message: &Arc<AgentMessage>) {
+        // Only while a request holds the messages are they copied, and then only what points to them.
+        let messages = Arc::make_mut(&mut self.messages);
+        match &**message {
+            AgentMessage::User(_) => messages.push(Arc::clone(message)),
             AgentMessage::BashExecution(bash) if bash.exclude_from_context => {}
-            AgentMessage::BashExecution(bash) => paired.push(AgentMessage::User(as_user(&bash))),
+            AgentMessage::BashExecution(bash) => messages.push(Arc::new(AgentMessage::User(as_user(bash)))),
             AgentMessage::ToolResult(result) => {
-                let place = open.remove(&result.tool_call_id).and_then(|at| paired.get_mut(at));
+                let place = self.open.remove(&result.tool_call_id).and_then(|at| messages.get_mut(at));
                 if let Some(place) = place {
-                    *place = AgentMessage::ToolResult(result);
+                    *place = Arc::clone(message);
                 }
             }
             AgentMessage::Assistant(answer) => {
-                let is_last = last_visible.is_none_or(|last| last <= at);
-                if !is_shown(&answer, is_last) {
-                    continue;
+                if !is_shown(answer) {
+                    return;
                 }
-                let lost: Vec<_> = answer.tool_calls().map(|call| lost(call, answer.timestamp)).collect();
-                paired.push(AgentMessage::Assistant(answer));
-                for lost in lost {
-                    open.insert(lost.tool_call_id.clone(), paired.len());
-                    paired.push(AgentMessage::ToolResult(lost));
+                messages.push(Arc::clone(message));
+                for call in answer.tool_calls() {
+                    self.open.insert(call.id.clone(), messages.len());
+                    messages.push(Arc::new(AgentMessage::ToolResult(lost(call, answer.timestamp))));
                 }
             }
         }
     }
-    paired
+
+    /// The messages so far.
+    pub(crate) fn messages(&self) -> SharedMessages {
+        Arc::clone(&self.messages)
+    }
 }
 
-/// The calls of the last answer that have no result, in order.
-pub(crate) fn unanswered(messages: &[AgentMessage]) -> Vec<ToolCall> {
-    let last = messages.iter().enumerate().rev().find_map(|(at, message)| match message {
-        AgentMessage::Assistant(answer) => Some((at, answer)),
-        _ => None,
-    });
-    let Some((at, answer)) = last else { return Vec::new() };
-    let answered = |call: &ToolCall| {
-        messages.iter().skip(at).any(
-            |message| matches!(message, AgentMessage::ToolResult(result) if result.tool_call_id == call.id),
-        )
-    };
-    answer.tool_calls().filter(|call| !answered(call)).cloned().collect()
+/// The messages as a model gets them, as [`Paired`] does it.
+pub(crate) fn for_model(messages: impl IntoIterator<Item = Arc<AgentMessage>>) -> SharedMessages {
+    let mut paired = Paired::default();
+    messages.into_iter().for_each(|message| paired.push(&message));
+    paired.messages
 }
 
-fn is_shown(answer: &AssistantMessage, is_last: bool) -> bool {
-    match answer.stop_reason {
-        StopReason::Error => false,
-        StopReason::Aborted if is_last => false,
-        _ => answer.content.iter().any(|block| match block {
+/// The calls of the last answer above a leaf that have no result, in order. `up` are the entries from the leaf on.
+pub(crate) fn unanswered<'a>(up: impl Iterator<Item = &'a Entry>) -> Vec<ToolCall> {
+    let mut answered = HashSet::new();
+    for entry in up {
+        let EntryKind::Message { message } = &entry.kind else { continue };
+        match &**message {
+            AgentMessage::ToolResult(result) => drop(answered.insert(result.tool_call_id.as_str())),
+            AgentMessage::Assistant(answer) => {
+                let open = answer.tool_calls().filter(|call| !answered.contains(call.id.as_str()));
+                return open.cloned().collect();
+            }
+            AgentMessage::User(_) | AgentMessage::BashExecution(_) => {}
+        }
+    }
+    Vec::new()
+}
+
+fn is_shown(answer: &AssistantMessage) -> bool {
+    answer.stop_reason != StopReason::Error
+        && answer.content.iter().any(|block| match block {
             AssistantContent::Text { text } => !text.trim().is_empty(),
             AssistantContent::ToolCall(_) => true,
             AssistantContent::Thinking { .. } => false,
-        }),
-    }
+        })
 }
 
 fn is_visible(message: &AgentMessage) -> bool {
@@ -115,6 +147,7 @@ mod tests {
 
     use super::*;
     use crate::message::Usage;
+    use crate::tree::SessionTree;
 
     fn user(text: &str) -> AgentMessage {
         AgentMessage::User(UserMessage {
@@ -153,10 +186,14 @@ mod tests {
         })
     }
 
+    fn seen(messages: Vec<AgentMessage>) -> Vec<AgentMessage> {
+        for_model(messages.into_iter().map(Arc::new)).iter().map(|message| (**message).clone()).collect()
+    }
+
     #[test]
     fn a_missing_result_says_that_the_call_was_cut_off_and_stands_at_its_place() {
         let calls = answer(StopReason::ToolUse, "", &["a", "b"]);
-        let paired = for_model(vec![user("go"), calls.clone(), result("b", "B"), user("more")]);
+        let paired = seen(vec![user("go"), calls.clone(), result("b", "B"), user("more")]);
         let AgentMessage::ToolResult(lost) = &paired[2] else { panic!("no result: {paired:?}") };
         assert_eq!((lost.tool_call_id.as_str(), lost.is_error), ("a", true));
         assert_eq!(paired, [user("go"), calls, paired[2].clone(), result("b", "B"), user("more")]);
@@ -165,7 +202,7 @@ mod tests {
     #[test]
     fn a_result_that_comes_late_moves_to_its_call() {
         let calls = answer(StopReason::ToolUse, "", &["a"]);
-        let paired = for_model(vec![calls.clone(), user("in between"), result("a", "A")]);
+        let paired = seen(vec![calls.clone(), user("in between"), result("a", "A")]);
         assert_eq!(paired, [calls, result("a", "A"), user("in between")]);
     }
 
@@ -173,7 +210,7 @@ mod tests {
     fn an_id_that_is_used_again_gets_its_own_result() {
         let calls = answer(StopReason::ToolUse, "", &["call_0"]);
         let all = [calls.clone(), result("call_0", "first"), calls, result("call_0", "second")];
-        assert_eq!(for_model(all.to_vec()), all);
+        assert_eq!(seen(all.to_vec()), all);
     }
 
     #[test]
@@ -185,21 +222,30 @@ mod tests {
             result("a", "A"),
             answer(StopReason::Stop, "", &[]),
         ];
-        assert_eq!(for_model(messages.to_vec()), [user("go")]);
+        assert_eq!(seen(messages.to_vec()), [user("go")]);
     }
 
     #[test]
     fn an_unfinished_answer_is_left_out_only_while_nothing_follows() {
         let half = answer(StopReason::Aborted, "half", &[]);
-        assert_eq!(for_model(vec![user("go"), half.clone()]), [user("go")]);
+        assert_eq!(seen(vec![user("go"), half.clone()]), [user("go")]);
         let all = [user("go"), half, user("go on")];
-        assert_eq!(for_model(all.to_vec()), all);
+        assert_eq!(seen(all.to_vec()), all);
     }
 
     #[test]
     fn the_calls_without_a_result_are_those_of_the_last_answer() {
-        let messages = [user("go"), answer(StopReason::ToolUse, "", &["a", "b"]), result("a", "A")];
-        assert_eq!(unanswered(&messages).iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["b"]);
-        assert!(unanswered(&[user("go")]).is_empty());
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
+        tree.append_message(user("go")).unwrap();
+        assert!(unanswered(tree.up()).is_empty());
+        for message in [
+            answer(StopReason::ToolUse, "", &["c"]),
+            answer(StopReason::ToolUse, "", &["a", "b"]),
+            result("a", "A"),
+        ] {
+            tree.append_message(message).unwrap();
+        }
+        assert_eq!(unanswered(tree.up()).iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 }

@@ -9,10 +9,17 @@ const BYTES_A_TOKEN: u64 = 3;
 const IMAGE: u64 = 1_600;
 /// What goes around a message.
 const FRAME: u64 = 8;
+/// What is said around a command of the user and its output.
+const COMMAND: u64 = 32;
 
 /// An upper estimate for a text.
 pub(crate) fn estimate_text(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(BYTES_A_TOKEN)
+    estimate_bytes(text.len() as u64)
+}
+
+/// An upper estimate for so many bytes of text.
+pub(crate) const fn estimate_bytes(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_A_TOKEN)
 }
 
 /// An upper estimate for a message.
@@ -29,7 +36,9 @@ pub(crate) fn estimate(message: &AgentMessage) -> u64 {
             AgentMessage::User(user) => content(&user.content),
             AgentMessage::ToolResult(result) => content(&result.content),
             AgentMessage::BashExecution(bash) if bash.exclude_from_context => 0,
-            AgentMessage::BashExecution(bash) => estimate_text(&bash.command) + estimate_text(&bash.output),
+            AgentMessage::BashExecution(bash) => {
+                COMMAND + estimate_text(&bash.command) + estimate_text(&bash.output)
+            }
             AgentMessage::Assistant(answer) => {
                 let tokens = answer.content.iter().map(|block| match block {
                     AssistantContent::Text { text } => estimate_text(text),
@@ -43,11 +52,6 @@ pub(crate) fn estimate(message: &AgentMessage) -> u64 {
                 tokens.sum()
             }
         }
-}
-
-/// An upper estimate for messages.
-pub(crate) fn estimate_all<'a>(messages: impl IntoIterator<Item = &'a AgentMessage>) -> u64 {
-    messages.into_iter().map(estimate).sum()
 }
 
 /// An upper estimate for what tools take in a request.

@@ -1,6 +1,7 @@
 //! A conversation as text, for the model that summarises it.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::message::{AgentMessage, AssistantContent, UserContent};
 
@@ -8,10 +9,10 @@ use crate::message::{AgentMessage, AssistantContent, UserContent};
 const BLOCK: usize = 4_000;
 
 /// The messages as text of at most about `limit` bytes; where it is longer, its middle is left out.
-pub(crate) fn transcript(messages: &[AgentMessage], limit: usize) -> String {
+pub(crate) fn transcript(messages: &[Arc<AgentMessage>], limit: usize) -> String {
     let mut text = String::new();
     for message in messages {
-        match message {
+        match &**message {
             AgentMessage::User(user) => block(&mut text, "User", &joined(&user.content)),
             AgentMessage::ToolResult(result) => {
                 let title = if result.is_error { "Failed" } else { "Result" };

@@ -259,7 +259,7 @@ async fn a_program_that_says_no_hello_is_no_extension() {
     let mut fixture = Fixture::new(&json!({}), &json!({}));
     fixture.config.program.program = "/no/such/program".into();
     let error = External::start(fixture.config.clone(), fixture.notify()).await.err().unwrap().to_string();
-    assert!(error.contains("it ended"), "{error}");
+    assert!(error.contains("cannot be started"), "{error}");
 }
 
 /// An extension that is linked in: it writes its name behind what it is asked about.

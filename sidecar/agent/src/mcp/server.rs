@@ -15,9 +15,10 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::calls::Calls;
 use super::elicitation::Handler;
 use super::{Elicit, McpError, McpServerConfig, McpTransport};
-use crate::process::{Group, Program, log_complaints};
+use crate::process::{Ending, Program, log_complaints};
 
 /// The most pages of tools that are asked for.
 const MAX_PAGES: usize = 1000;
@@ -27,6 +28,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 pub(super) struct Server {
     config: McpServerConfig,
     elicit: Arc<dyn Elicit>,
+    calls: Arc<Calls>,
     /// Held while connecting, so that calls at the same time connect once.
     client: Mutex<Option<Arc<Client>>>,
 }
@@ -45,7 +47,7 @@ impl Client {
 
 impl Server {
     pub(super) fn new(config: McpServerConfig, elicit: Arc<dyn Elicit>) -> Self {
-        Self { config, elicit, client: Mutex::new(None) }
+        Self { config, elicit, calls: Arc::default(), client: Mutex::new(None) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -84,9 +86,10 @@ impl Server {
             .await
             .unwrap_or_else(|_| Err(self.timed_out(self.config.start_timeout)))?;
         let after = self.config.call_timeout;
-        match timeout(after, client.service.call_tool(params)).await {
-            Ok(result) => result.map_err(|error| self.failed(error)),
-            Err(_) => Err(self.timed_out(after)),
+        let call = self.calls.begin();
+        tokio::select! {
+            result = client.service.call_tool(params) => result.map_err(|error| self.failed(error)),
+            () = call.timed_out(after) => Err(self.timed_out(after)),
         }
     }
 
@@ -120,7 +123,8 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<Client, McpError> {
-        let handler = Handler { server: self.config.name.clone(), elicit: self.elicit.clone() };
+        let (server, elicit) = (self.config.name.clone(), self.elicit.clone());
+        let handler = Handler { server, elicit, calls: Arc::clone(&self.calls) };
         match &self.config.transport {
             McpTransport::Stdio(program) => self.connect_to_program(program, handler).await,
             McpTransport::Http { url, headers } => {
@@ -143,14 +147,15 @@ impl Server {
     }
 
     async fn connect_to_program(&self, program: &Program, handler: Handler) -> Result<Client, McpError> {
-        let started = Group::start_with_input(program, Stdio::piped(), Stdio::piped()).await;
-        let (mut group, input) = started.map_err(|error| self.unreachable(&error))?;
-        let output = group.take_stdout().ok_or_else(|| self.unreachable(&"it has no output"))?;
-        if let Some(complaints) = group.take_stderr() {
+        let started = program.start(Ending::default(), [Stdio::piped(), Stdio::piped(), Stdio::piped()]);
+        let mut group = started.map_err(|error| self.unreachable(&error))?;
+        let input = group.stdin().ok_or_else(|| self.unreachable(&"it has no input"))?;
+        let output = group.stdout().ok_or_else(|| self.unreachable(&"it has no output"))?;
+        if let Some(complaints) = group.stderr() {
             tokio::spawn(log_complaints(self.config.name.clone(), complaints));
         }
         let service = handler.serve((output, input)).await.map_err(|error| self.unreachable(&error))?;
-        Ok(Client { service, _program: Some(group.end_with_program()) })
+        Ok(Client { service, _program: Some(group.attended()) })
     }
 
     fn unreachable(&self, reason: &dyn std::fmt::Display) -> McpError {

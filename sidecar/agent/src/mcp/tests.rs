@@ -339,7 +339,7 @@ async fn a_server_over_http_is_one_like_any_other() {
     let fixture = Fixture::new();
     let null = std::process::Stdio::null;
     let program = fixture.program(HTTP);
-    let _server = crate::process::Group::start(&program, null(), null()).await.unwrap();
+    let _server = program.start(crate::process::Ending::default(), [null(), null(), null()]).unwrap();
     let url = format!("http://127.0.0.1:{}/mcp", port(fixture.dir.path()).await);
     let headers = BTreeMap::from([("X-Key".to_owned(), "secret".to_owned())]);
     let config = McpServerConfig::new("test", McpTransport::Http { url, headers });
@@ -351,38 +351,4 @@ async fn a_server_over_http_is_one_like_any_other() {
     assert!(heard.iter().all(|message| message["key"] == "secret"));
     assert!(heard.iter().skip(1).all(|message| message["session"] == "one"));
     servers.close().await;
-}
-
-/// Not a test: the agent that the next test kills.
-#[tokio::test]
-#[ignore = "an_agent_that_is_killed_takes_its_servers_along starts it"]
-async fn agent_that_is_killed() {
-    let Ok(dir) = std::env::var("AGENT_TEST_DIR") else { return };
-    let program = Program::new("python3", Path::new(&dir), Environment::of_this_process(&[]));
-    let program = program.args(["-c", &format!("{SERVER}{STDIO}")]);
-    let config = McpServerConfig::new("test", McpTransport::Stdio(program));
-    let elicit: Arc<dyn Elicit> = Arc::new(DeclineAll);
-    let notify: Notify = Arc::new(|_| {});
-    let servers = McpServers::connect(vec![config], &elicit, &notify).await;
-    call(&servers, "wait", json!({})).await;
-}
-
-#[tokio::test]
-async fn an_agent_that_is_killed_takes_its_servers_along() {
-    let fixture = Fixture::new();
-    let mut agent = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "mcp::tests::agent_that_is_killed", "--ignored", "--nocapture"])
-        .env("AGENT_TEST_DIR", fixture.dir.path())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    until("the server was called", || {
-        fixture.heard().iter().any(|message| message["method"] == "tools/call")
-    })
-    .await;
-    assert!(fixture.pids().iter().all(|pid| runs(*pid)));
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-    fixture.assert_dead(2).await;
 }

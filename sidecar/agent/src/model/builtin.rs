@@ -1,4 +1,11 @@
 //! The models of the makers that everybody uses, with list prices. Configuration goes over it.
+//!
+//! Checked on 22 November 2026 against the makers' own pages: `platform.claude.com/docs/en/models/{model}/overview` (window,
+//! output, input and output; prices of the cache for five minutes) and `developers.openai.com/api/docs/models/{model}`. The
+//! windows of GPT-4.1 and its prices for cached input are those that the model's resellers name, which agree. What is
+//! retired is not here: Claude Sonnet 4 (15 June 2026) and Opus 4.1 (5 August 2026); Sonnet 4.5 follows on 30 November
+//! 2026. Models whose price depends on the length of the prompt (Claude Haiku 5.5, GPT-5.4 and later) have no row, since
+//! a row has one price.
 
 use super::price::Price;
 use super::registry::ModelInfo;
@@ -20,8 +27,8 @@ const ANTHROPIC: &[Row] = &[
     row("claude-opus-4-5", 200_000, 64_000, [5_000, 25_000, 500, 6_250], true),
     row("claude-sonnet-4-5", 200_000, 64_000, [3_000, 15_000, 300, 3_750], true),
     row("claude-haiku-4-5", 200_000, 64_000, [1_000, 5_000, 100, 1_250], true),
-    row("claude-opus-4-1", 200_000, 32_000, [15_000, 75_000, 1_500, 18_750], true),
-    row("claude-sonnet-4-0", 200_000, 64_000, [3_000, 15_000, 300, 3_750], true),
+    row("claude-opus-5", 1_000_000, 128_000, [5_000, 25_000, 500, 6_250], true),
+    row("claude-sonnet-5", 1_000_000, 128_000, [2_000, 10_000, 200, 2_500], true),
 ];
 
 // OpenAI does not charge for writing to its cache beyond reading.
@@ -49,4 +56,32 @@ pub(super) fn models(provider: &str) -> Vec<ModelInfo> {
         thinking: row.thinking,
     };
     rows.iter().map(model).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_follow_the_rules_of_their_makers() {
+        for row in ANTHROPIC {
+            let [input, output, read, write] = row.mills;
+            assert_eq!((output, read * 10, write * 4), (input * 5, input, input * 5), "{}", row.id);
+        }
+        for row in OPENAI {
+            let [input, output, read, write] = row.mills;
+            let cached = if row.id.starts_with("gpt-5") { 10 } else { 4 };
+            assert_eq!((read * cached, write), (input, input), "{}", row.id);
+            assert!(output > input && row.max_output < row.context_window, "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn what_is_retired_is_not_offered() {
+        let offered: Vec<String> = models("anthropic").into_iter().map(|model| model.id).collect();
+        assert!(
+            !offered.iter().any(|id| id == "claude-sonnet-4-0" || id == "claude-opus-4-1"),
+            "{offered:?}"
+        );
+    }
 }

@@ -5,6 +5,7 @@ pub mod genai;
 pub mod price;
 pub mod registry;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use futures_util::stream::BoxStream;
 use pilothouse_domain::value::ThinkingLevel;
 use serde_json::Value;
 
-use crate::message::{AgentMessage, AssistantMessage, Usage};
+use crate::message::{AssistantMessage, SharedMessages, Usage};
 
 /// Answers requests. One that is dropped, or whose stream is dropped, is cut off.
 #[async_trait]
@@ -24,7 +25,7 @@ pub trait LanguageModel: Send + Sync {
 /// An answer as it comes.
 pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 
-/// What a model is asked.
+/// What a model is asked. To clone it costs little, however long the conversation is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// The provider's name in the registry.
@@ -34,9 +35,9 @@ pub struct ModelRequest {
     /// The system prompt.
     pub system: String,
     /// The conversation, calls and results paired.
-    pub messages: Vec<AgentMessage>,
+    pub messages: SharedMessages,
     /// The tools that it may call.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Arc<[ToolSpec]>,
     /// How deeply it thinks.
     pub thinking: ThinkingLevel,
     /// The most tokens that it may write.
@@ -61,8 +62,17 @@ pub enum Delta {
     Text(String),
     /// More of its thoughts.
     Thinking(String),
-    /// A tool call is being written: its name, once it is known.
-    ToolCall(String),
+    /// The provider took the request and begins to answer.
+    Begun,
+    /// A tool call is being written.
+    ToolCall {
+        /// Its id, as far as it is known.
+        id: String,
+        /// Its name, once it is known.
+        name: String,
+        /// Bytes of its arguments so far.
+        bytes: u64,
+    },
     /// What it took so far, where the provider tells before the end: it is paid for even when the answer breaks off.
     Usage(Usage),
     /// The whole answer. Nothing comes after it.

@@ -1,166 +1,208 @@
-//! A program and whatever it starts.
+//! A program that was started, with everything that it started.
 
-use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::io::{self, PipeWriter, Write as _};
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::guard;
-use crate::workspace::Environment;
+use super::{Ending, guard, tree};
 
-/// Waits for a line before it becomes the program: the line comes when the guard knows of the group. An agent that dies
-/// before that leaves nothing.
-const LAUNCH: &str = r#"IFS= read -r _ || exit 125; exec "$@""#;
-/// The same for a program that is given no input.
-const LAUNCH_WITHOUT_INPUT: &str = r#"IFS= read -r _ || exit 125; exec "$@" </dev/null"#;
+/// How long dropping waits for the end of what it ends. A guard takes a few milliseconds.
+const DROP_LIMIT: Duration = Duration::from_secs(1);
 
-/// What to start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// What goes before it: a program that starts it as another user, say.
-    pub prefix: Vec<OsString>,
-    /// The file, or its name on the `PATH` of its environment.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// Where it runs.
-    pub cwd: PathBuf,
-    /// All that it has in its environment.
-    pub environment: Environment,
-}
-
-impl Program {
-    /// A program without arguments.
-    pub fn new(program: impl Into<OsString>, cwd: &Path, environment: Environment) -> Self {
-        Self {
-            prefix: Vec::new(),
-            program: program.into(),
-            args: Vec::new(),
-            cwd: cwd.to_owned(),
-            environment,
-        }
-    }
-
-    /// With something before it.
-    #[must_use]
-    pub fn prefix(mut self, prefix: &[OsString]) -> Self {
-        self.prefix = prefix.to_vec();
-        self
-    }
-
-    /// With more arguments.
-    #[must_use]
-    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-}
-
-/// A program that runs, and whatever it starts that stays in its process group. All of it is killed when this is
-/// dropped, and when this process dies.
+/// A program and whatever it starts. Dropped, all of it ends: at once, and is mostly gone when that returns, unless its
+/// [`Ending`](Ending) gives it time.
+///
+/// With a guard that is everything, and it ends when this process dies, too. Without one ([`Guard::GroupAlone`](super::Guard)) it is
+/// the process group.
 #[derive(Debug)]
 pub struct Group {
     child: Child,
+    reins: Reins,
+    /// Whether it ends at once when it is let go of.
+    at_once: bool,
+}
+
+/// What a [`Group`] can be told by others than the one who waits for it. Once it has ended, nothing of it does anything.
+#[derive(Debug, Clone)]
+pub struct Reins(Arc<Mutex<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    /// The guard's, or that of the program, which leads a group.
     id: Pid,
+    by: By,
+    ended: bool,
+}
+
+/// What it is ended by.
+#[derive(Debug)]
+enum By {
+    /// None: it was let go of.
+    Guard(Option<PipeWriter>),
+    Group,
 }
 
 impl Group {
-    /// Starts a program without input, that writes where it is told to.
-    pub async fn start(program: &Program, stdout: Stdio, stderr: Stdio) -> io::Result<Self> {
-        let (group, _stdin) = Self::launch(LAUNCH_WITHOUT_INPUT, program, stdout, stderr).await?;
-        Ok(group)
-    }
-
-    /// Starts a program that is spoken to: the other end of its input.
-    pub async fn start_with_input(
-        program: &Program,
-        stdout: Stdio,
-        stderr: Stdio,
-    ) -> io::Result<(Self, ChildStdin)> {
-        Self::launch(LAUNCH, program, stdout, stderr).await
-    }
-
-    async fn launch(
-        script: &str,
-        program: &Program,
-        stdout: Stdio,
-        stderr: Stdio,
-    ) -> io::Result<(Self, ChildStdin)> {
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", script, "launch"])
-            .args(&program.prefix)
-            .arg(&program.program)
-            .args(&program.args)
-            .env_clear()
-            .envs(program.environment.vars())
-            .current_dir(&program.cwd)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(stdout)
-            .stderr(stderr)
-            .kill_on_drop(true)
-            .spawn()?;
+    pub(super) fn new(child: Child, leash: Option<PipeWriter>, ending: Ending) -> io::Result<Self> {
         let id = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .ok_or_else(|| io::Error::other("a process without an id"))?;
-        let stdin = child.stdin.take();
-        let group = Self { child, id: Pid::from_raw(id) };
-        let mut stdin = stdin.ok_or_else(|| io::Error::other("a process without input"))?;
-        guard::watch(id)?;
-        stdin.write_all(b"\n").await?;
-        stdin.flush().await?;
-        Ok((group, stdin))
+        let by = leash.map_or(By::Group, |leash| By::Guard(Some(leash)));
+        let held = Held { id: Pid::from_raw(id), by, ended: false };
+        let reins = Reins(Arc::new(Mutex::new(held)));
+        Ok(Self { child, reins, at_once: ending.grace.is_zero() })
     }
 
-    /// The group's id, which is its first process's.
-    pub fn id(&self) -> i32 {
-        self.id.as_raw()
+    /// For whoever else may end or stop it.
+    pub fn reins(&self) -> Reins {
+        self.reins.clone()
     }
 
-    /// Waits until the program itself ends. What it started may go on.
-    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+    /// Its standard input, once, when that was asked for.
+    pub const fn stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
-    /// What the program writes, when that was asked for.
-    pub fn take_stdout(&mut self) -> Option<tokio::process::ChildStdout> {
+    /// Its standard output, once, when that was asked for.
+    pub const fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// What it complains about, when that was asked for.
-    pub fn take_stderr(&mut self) -> Option<tokio::process::ChildStderr> {
+    /// Its standard error, once, when that was asked for.
+    pub const fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// Ends what the program started when the program itself ends (it may hold its output open), and all of it when the
-    /// handle is dropped.
-    pub(crate) fn end_with_program(mut self) -> AbortOnDropHandle<()> {
+    /// Waits until the program has ended and, with a guard, nothing is left of what it started. May be cancelled.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait().await?;
+        self.reins.held().ended = true;
+        Ok(status)
+    }
+
+    /// Asks it to end, and kills what has not after `grace`. Nothing of it is left when this returns.
+    pub async fn end(mut self, grace: Duration) -> io::Result<ExitStatus> {
+        self.reins.terminate();
+        if let Ok(status) = timeout(grace, self.wait()).await {
+            return status;
+        }
+        self.reins.kill();
+        self.wait().await
+    }
+
+    /// Waits for its end; all of it ends when the handle is dropped.
+    pub(crate) fn attended(mut self) -> AbortOnDropHandle<()> {
         AbortOnDropHandle::new(tokio::spawn(async move {
-            _ = self.child.wait().await;
+            _ = self.wait().await;
         }))
-    }
-
-    /// Asks all of it to end.
-    pub fn terminate(&self) {
-        _ = killpg(self.id, Signal::SIGTERM);
-    }
-
-    /// Ends all of it.
-    pub fn kill(&self) {
-        _ = killpg(self.id, Signal::SIGKILL);
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.kill();
-        guard::forget(self.id.as_raw());
+        if self.reins.let_go() && self.at_once {
+            let deadline = Instant::now() + DROP_LIMIT;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+impl Reins {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all of it is gone, and somebody has seen it.
+    pub fn has_ended(&self) -> bool {
+        self.held().ended
+    }
+
+    /// Asks the program and its group to end.
+    pub fn terminate(&self) {
+        self.held().say(guard::TERMINATE, Signal::SIGTERM);
+    }
+
+    /// Ends all of it.
+    pub fn kill(&self) {
+        let mut held = self.held();
+        held.say(guard::KILL, Signal::SIGKILL);
+        held.wake();
+    }
+
+    /// Nobody listens to what is left once the program has ended: it need not [linger](Ending::linger).
+    pub fn hush(&self) {
+        let mut held = self.held();
+        if matches!(held.by, By::Guard(_)) {
+            held.say(guard::HUSH, Signal::SIGTERM);
+        }
+    }
+
+    /// Stops all of it where it is; the guard goes on.
+    pub fn pause(&self) {
+        let held = self.held();
+        if held.ended {
+            return;
+        }
+        if matches!(held.by, By::Group) {
+            _ = kill(held.id, Signal::SIGSTOP);
+        }
+        tree::stop_below(held.id);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        let held = self.held();
+        if !held.ended {
+            tree::go_on_below(held.id);
+            held.wake();
+        }
+    }
+}
+
+impl Reins {
+    /// Its handle is dropped. Answers whether there is a guard whose end is near.
+    fn let_go(&self) -> bool {
+        let mut held = self.held();
+        let had_ended = held.ended;
+        match &mut held.by {
+            // What was left in the group when its program ended ends here.
+            By::Group => _ = killpg(held.id, Signal::SIGKILL),
+            By::Guard(leash) => drop(leash.take()),
+        }
+        held.wake();
+        held.ended = true;
+        matches!(held.by, By::Guard(_)) && !had_ended
+    }
+}
+
+impl Held {
+    fn say(&mut self, order: u8, signal: Signal) {
+        if self.ended {
+            return;
+        }
+        match &mut self.by {
+            // A guard that is gone needs no order.
+            By::Guard(Some(leash)) => _ = leash.write_all(&[order]),
+            By::Guard(None) => {}
+            By::Group => _ = killpg(self.id, signal),
+        }
+    }
+
+    /// A guard that somebody has stopped does its work all the same.
+    fn wake(&self) {
+        if !self.ended {
+            _ = kill(self.id, Signal::SIGCONT);
+        }
     }
 }

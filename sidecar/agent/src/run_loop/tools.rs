@@ -118,7 +118,7 @@ impl RunLoop {
     /// The tool and the arguments that it gets, or what is wrong with the call.
     async fn prepared(&self, call: &ToolCall) -> Result<(ToolCall, SharedTool), String> {
         let tool = self.shared.tool(&call.name).ok_or_else(|| {
-            let known: Vec<String> = self.shared.specs().into_iter().map(|spec| spec.name).collect();
+            let known: Vec<&str> = self.shared.specs.iter().map(|spec| spec.name.as_str()).collect();
             format!("There is no tool `{}`. There are: {}.", call.name, known.join(", "))
         })?;
         self.validate(call, &tool)?;

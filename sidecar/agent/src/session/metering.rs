@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::SessionError;
 use super::state::{Events, State};
-use crate::conversation::estimate;
+use crate::conversation::{ContextTokens, View};
 use crate::event::SessionEvent;
 use crate::message::{AgentMessage, AssistantMessage, Usage};
 use crate::meter::Meters;
@@ -26,31 +26,35 @@ impl State {
     ) -> Result<(), SessionError> {
         let usage = answer.usage;
         self.append(AgentMessage::Assistant(answer), events)?;
-        self.pay(model, &usage, events);
+        self.pay(model, &usage, false, events);
         Ok(())
     }
 
-    /// A call that is no message was paid for.
+    /// A call that is no message was paid for; `estimated` when nobody told how much.
     pub(crate) fn append_usage(
         &mut self,
         model: &ModelInfo,
         usage: &Usage,
+        estimated: bool,
         events: &Events,
     ) -> Result<(), SessionError> {
-        let call = Call { provider: model.provider.clone(), model: model.id.clone(), usage: *usage };
+        let (provider, id) = (model.provider.clone(), model.id.clone());
+        let call = Call { provider, model: id, usage: *usage, estimated };
         self.tree.append_custom(USAGE, serde_json::to_value(call).unwrap_or_default())?;
-        self.pay(model, usage, events);
+        self.pay(model, usage, estimated, events);
         Ok(())
     }
 
-    fn pay(&mut self, model: &ModelInfo, usage: &Usage, events: &Events) {
+    fn pay(&mut self, model: &ModelInfo, usage: &Usage, estimated: bool, events: &Events) {
         let ModelInfo { provider, id, price, context_window, .. } = model;
         self.meters.add(provider, id, usage, price.as_ref());
+        let context_tokens = self.context_tokens().value();
         events.emit(SessionEvent::Usage {
             provider: provider.clone(),
             model: id.clone(),
             usage: *usage,
-            context_tokens: self.context_tokens().value(),
+            estimated,
+            context_tokens,
             context_window: *context_window,
         });
     }
@@ -64,64 +68,15 @@ impl State {
         Ok(())
     }
 
+    /// The conversation as it stands now.
+    pub(crate) fn view(&mut self) -> &View {
+        self.view.follow(&self.tree);
+        &self.view
+    }
+
     /// Tokens in the context: what the last answer's provider counted, and an estimate of what came after it.
-    pub(crate) fn context_tokens(&self) -> ContextTokens {
-        let mut after = 0;
-        for entry in self.tree.path().into_iter().rev() {
-            match &entry.kind {
-                EntryKind::Message { message: AgentMessage::Assistant(answer) }
-                    if answer.usage.total() > 0 =>
-                {
-                    return ContextTokens::Counted(answer.usage.total() + after);
-                }
-                EntryKind::Message { message } => after += estimate(message),
-                EntryKind::Compaction { .. } => {
-                    return ContextTokens::Estimated(self.tree.context().messages.iter().map(estimate).sum());
-                }
-                _ => {}
-            }
-        }
-        ContextTokens::Estimated(after)
-    }
-
-    /// How many messages are in the context.
-    pub(crate) fn messages(&self) -> usize {
-        let (mut count, mut kept) = (0, None);
-        for entry in self.tree.path().into_iter().rev() {
-            match &entry.kind {
-                EntryKind::Message { .. } => count += 1,
-                // The summary is a message, and what it kept stands before it.
-                EntryKind::Compaction { first_kept, .. } if kept.is_none() => {
-                    count += 1;
-                    match first_kept {
-                        Some(first) => kept = Some(*first),
-                        None => return count,
-                    }
-                }
-                _ => {}
-            }
-            if kept == Some(entry.id) {
-                return count;
-            }
-        }
-        count
-    }
-}
-
-/// How full the context is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContextTokens {
-    /// A provider counted it, up to the last answer. System prompt and tools are in it.
-    Counted(u64),
-    /// Nobody did. System prompt and tools are not in it.
-    Estimated(u64),
-}
-
-impl ContextTokens {
-    pub(crate) const fn value(self) -> u64 {
-        match self {
-            Self::Counted(tokens) | Self::Estimated(tokens) => tokens,
-        }
+    pub(crate) fn context_tokens(&mut self) -> ContextTokens {
+        self.view().tokens()
     }
 }
 
@@ -130,6 +85,9 @@ struct Call {
     provider: String,
     model: String,
     usage: Usage,
+    /// Whether it was reckoned, since nobody told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    estimated: bool,
 }
 
 /// What a session took: as it was written down last, and what came after that on any branch.
@@ -143,11 +101,12 @@ pub(super) fn meters(tree: &SessionTree, registry: &ModelRegistry) -> Meters {
     };
     for entry in tree.entries() {
         match &entry.kind {
-            EntryKind::Message { message: AgentMessage::Assistant(answer) }
-                if answer.usage != Usage::default() =>
-            {
-                add(&answer.provider, &answer.model, &answer.usage, &mut meters);
-            }
+            EntryKind::Message { message } => match &**message {
+                AgentMessage::Assistant(answer) if answer.usage != Usage::default() => {
+                    add(&answer.provider, &answer.model, &answer.usage, &mut meters);
+                }
+                _ => {}
+            },
             EntryKind::Custom { kind, data } if kind == USAGE => {
                 if let Some(call) = parsed::<Call>(data) {
                     add(&call.provider, &call.model, &call.usage, &mut meters);

@@ -12,7 +12,6 @@ mod shared;
 mod state;
 mod status;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
@@ -21,19 +20,18 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
-pub(crate) use self::metering::ContextTokens;
 pub(crate) use self::queues::From;
 pub(crate) use self::shared::{Shared, user_message, with_text};
 use self::state::{CompactionRequest, Events, Run, State};
 pub(crate) use self::state::{Prompt, now, result};
 pub use self::status::{AgentState, CompactionResult, Prompted, Queued, SessionError};
-use crate::conversation::for_model;
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::extension::CommandOutcome;
 use crate::message::AgentMessage;
 use crate::model::registry::ModelInfo;
 use crate::resources::command;
 use crate::run_loop::RunLoop;
+use crate::tree::TreeError;
 
 /// An agent with its conversation.
 #[derive(Clone)]
@@ -106,7 +104,8 @@ impl AgentSession {
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {
         let (run, due) = {
             let mut state = self.shared.state();
-            let last = for_model(state.tree.context().messages).pop();
+            let messages = state.view().for_model();
+            let last = messages.last().map(|message| &**message);
             let due = matches!(last, Some(AgentMessage::User(_) | AgentMessage::ToolResult(_)));
             if !due && !state.waits() {
                 return Err(SessionError::NothingToDo);
@@ -213,11 +212,12 @@ impl AgentSession {
         self.switch(Start::New { parent: parent.map(str::to_owned) })
     }
 
-    /// The conversation in another file; its id.
-    pub fn switch_session(&self, file: PathBuf) -> Result<String, SessionError> {
-        if self.shared.state().tree.file() == file {
-            return Ok(self.shared.state().tree.id().to_owned());
+    /// Another conversation of the same folder, with its model and its thinking level; its id.
+    pub fn switch_session(&self, session_id: &str) -> Result<String, SessionError> {
+        if self.shared.state().tree.id() == session_id {
+            return Ok(session_id.to_owned());
         }
+        let file = state::file_of(&self.shared.config.sessions, session_id)?;
         self.switch(Start::File(file))
     }
 
@@ -269,7 +269,8 @@ impl AgentSession {
 
     /// Where it stands.
     pub fn state(&self) -> AgentState {
-        let state = self.shared.state();
+        let mut state = self.shared.state();
+        let (messages, context_tokens) = (state.view().messages(), state.context_tokens().value());
         AgentState {
             session_id: state.tree.id().to_owned(),
             file: state.tree.file().to_owned(),
@@ -277,8 +278,8 @@ impl AgentSession {
             running: state.run.is_some(),
             model: state.model.clone(),
             thinking: state.thinking,
-            messages: state.messages(),
-            context_tokens: state.context_tokens().value(),
+            messages,
+            context_tokens,
             steering: state.steering.len(),
             follow_up: state.follow_up.len(),
             meters: state.meters.clone(),
@@ -286,8 +287,20 @@ impl AgentSession {
     }
 
     /// What its context consists of now.
-    pub fn messages(&self) -> Vec<AgentMessage> {
+    pub fn messages(&self) -> Vec<Arc<AgentMessage>> {
         self.shared.state().tree.context().messages
+    }
+
+    /// Waits until the disk has the conversation as it is now: what was said so far outlives a power loss then. It keeps
+    /// neither the loop nor the runtime from working.
+    pub async fn sync(&self) -> Result<(), SessionError> {
+        let unsynced = self.shared.state().tree.unsynced()?;
+        let Some(unsynced) = unsynced else { return Ok(()) };
+        let file = self.state().file;
+        tokio::task::spawn_blocking(|| unsynced.sync()).await.unwrap_or_else(|error| {
+            Err(TreeError::Io { path: file, source: std::io::Error::other(error) })
+        })?;
+        Ok(())
     }
 
     /// Aborts, and lets nothing begin any more.

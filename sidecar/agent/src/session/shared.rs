@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{Events, State};
 use super::{SessionConfig, SessionError};
+use crate::conversation::estimate_tools;
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::message::{AgentMessage, UserContent, UserMessage};
 use crate::model::ToolSpec;
@@ -19,6 +20,10 @@ pub(crate) struct Shared {
     pub(crate) system: String,
     resources: Arc<Resources>,
     tools: Vec<SharedTool>,
+    /// The tools as models get to see them.
+    pub(crate) specs: Arc<[ToolSpec]>,
+    /// An estimate of what they take in a request.
+    pub(crate) tools_tokens: u64,
     pub(super) state: Mutex<State>,
     /// Told when the session is closed: commands of the user end then.
     pub(super) closing: CancellationToken,
@@ -30,10 +35,13 @@ impl Shared {
         let extensions = &config.extensions;
         let resources = with_more(&config.resources, &extensions.resources());
         let tools = distinct(config.tools.iter().cloned().chain(extensions.tools()));
+        let specs: Arc<[ToolSpec]> = tools.iter().map(|tool| tool.spec().clone()).collect();
+        let tools_tokens = estimate_tools(&specs);
         let sections = [config.system_prompt.clone(), resources.skills_section()];
         let system = sections.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
         let closing = CancellationToken::new();
-        Self { system, resources, tools, config, events, state: Mutex::new(state), closing }
+        let state = Mutex::new(state);
+        Self { system, resources, tools, specs, tools_tokens, config, events, state, closing }
     }
 
     /// The text that the agent gets when it is told this (S1 6.3).
@@ -51,10 +59,6 @@ impl Shared {
 
     pub(crate) fn tool(&self, name: &str) -> Option<SharedTool> {
         self.tools.iter().find(|tool| tool.spec().name == name).map(Arc::clone)
-    }
-
-    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().map(|tool| tool.spec().clone()).collect()
     }
 
     /// Ends a run and tells of it, unless something came that it goes on with: then there is no outcome yet. Both is

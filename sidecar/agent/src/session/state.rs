@@ -1,18 +1,20 @@
 //! What a session holds between its steps: the tree, what waits, and what it took.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
+use rust_decimal::Decimal;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::metering::meters;
 use super::{CompactionResult, Queued, SessionError, Start};
-use crate::conversation::{LOST, unanswered};
+use crate::conversation::{LOST, View, unanswered};
 use crate::event::SessionEvent;
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, UserContent};
 use crate::meter::Meters;
@@ -50,11 +52,15 @@ pub(crate) type Schema = Option<Arc<jsonschema::Validator>>;
 
 pub(crate) struct State {
     pub(crate) tree: SessionTree,
+    /// The conversation at its leaf.
+    pub(super) view: View,
     pub(crate) model: ModelInfo,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) steering: VecDeque<Queued>,
     pub(crate) follow_up: VecDeque<Queued>,
     pub(crate) meters: Meters,
+    /// The worst case of calls that are under way beside the conversation.
+    pub(crate) reserved: Decimal,
     pub(crate) run: Option<Run>,
     pub(crate) compactions: Vec<CompactionRequest>,
     /// Commands that ended while the agent worked: they go into the conversation between its turns.
@@ -84,10 +90,12 @@ impl State {
         let mut state = Self {
             meters: meters(&tree, registry),
             tree,
+            view: View::default(),
             model: chosen,
             thinking: context.thinking.unwrap_or(thinking),
             steering: VecDeque::new(),
             follow_up: VecDeque::new(),
+            reserved: Decimal::ZERO,
             run: None,
             compactions: Vec::new(),
             bash: VecDeque::new(),
@@ -113,7 +121,7 @@ impl State {
     ) -> Result<(), SessionError> {
         let model = self.model.name();
         let next = Self::new(tree, registry, Some(&model), self.thinking, events)?;
-        self.tree = next.tree;
+        (self.tree, self.view) = (next.tree, next.view);
         self.model = next.model;
         self.thinking = next.thinking;
         self.meters = next.meters;
@@ -189,7 +197,7 @@ impl State {
 
     /// Gives every call of the last answer a result, so that they are paired in the tree, too (ruling 40).
     pub(crate) fn repair(&mut self, events: &Events) -> Result<(), SessionError> {
-        for call in unanswered(&self.tree.context().messages) {
+        for call in unanswered(self.tree.up()) {
             self.append(AgentMessage::ToolResult(result(&call, LOST, true)), events)?;
         }
         Ok(())
@@ -226,6 +234,14 @@ pub(crate) struct Prompt {
 /// An entry's id.
 pub(super) fn entry(id: &str) -> Result<EntryId, SessionError> {
     EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
+}
+
+/// The file of a session in a folder of sessions. What is no id names none, wherever it would lead.
+pub(super) fn file_of(dir: &Path, session_id: &str) -> Result<PathBuf, SessionError> {
+    let unknown = || SessionError::Session(session_id.to_owned());
+    let id = Uuid::parse_str(session_id).map_err(|_| unknown())?;
+    let file = dir.join(format!("{id}.jsonl"));
+    if file.is_file() { Ok(file) } else { Err(unknown()) }
 }
 
 /// Opens or creates the tree of a session.

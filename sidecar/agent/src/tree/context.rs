@@ -1,5 +1,7 @@
 //! What a model gets to see of a branch.
 
+use std::sync::Arc;
+
 use pilothouse_domain::value::ThinkingLevel;
 
 use super::entry::{Entry, EntryKind};
@@ -16,7 +18,7 @@ pub const SUMMARY_END: &str = "\n</summary>";
 pub struct Context {
     /// What was said since the last compaction, after its summary. Commands that the user kept out (`!!`) are in it:
     /// whoever sends it to a model leaves them out.
-    pub messages: Vec<AgentMessage>,
+    pub messages: Vec<Arc<AgentMessage>>,
     /// Provider and id of the model that answers; none when none was ever chosen.
     pub model: Option<(String, String)>,
     /// How deeply it thinks; none when that was never said.
@@ -34,32 +36,48 @@ impl Context {
                     context.model = Some((provider.clone(), model_id.clone()));
                 }
                 EntryKind::ThinkingLevelChange { thinking_level } => context.thinking = Some(*thinking_level),
-                EntryKind::Message { message: AgentMessage::Assistant(answer) } => {
-                    answered_by = Some((answer.provider.clone(), answer.model.clone()));
+                EntryKind::Message { message } => {
+                    if let AgentMessage::Assistant(answer) = &**message {
+                        answered_by = Some((answer.provider.clone(), answer.model.clone()));
+                    }
                 }
                 _ => {}
             }
         }
         context.model = context.model.or(answered_by);
+        let beginning = Beginning::of(path);
+        context.messages.extend(beginning.summary.map(Arc::new));
+        let kept = path.iter().skip(beginning.from);
+        context.messages.extend(kept.filter_map(|entry| match &entry.kind {
+            EntryKind::Message { message } => Some(Arc::clone(message)),
+            _ => None,
+        }));
+        context
+    }
+}
 
+/// Where the context of a path begins.
+pub(crate) struct Beginning {
+    /// The summary of what came before, if there is one.
+    pub(crate) summary: Option<AgentMessage>,
+    /// The index in the path of the first entry that is in the context as it is.
+    pub(crate) from: usize,
+    /// The index of the compaction; nothing before it was counted as the context is now.
+    pub(crate) compacted_at: usize,
+}
+
+impl Beginning {
+    /// That of a path from a root.
+    pub(crate) fn of(path: &[&Entry]) -> Self {
         let last_compaction = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
             EntryKind::Compaction { summary, first_kept, .. } => Some((at, *entry, summary, *first_kept)),
             _ => None,
         });
-        let from = match last_compaction {
-            None => 0,
-            Some((at, entry, summary, first_kept)) => {
-                context.messages.push(summary_message(entry, summary));
-                first_kept
-                    .and_then(|first| path[..at].iter().position(|entry| entry.id == first))
-                    .unwrap_or(at)
-            }
+        let Some((at, entry, summary, first_kept)) = last_compaction else {
+            return Self { summary: None, from: 0, compacted_at: 0 };
         };
-        context.messages.extend(path[from..].iter().filter_map(|entry| match &entry.kind {
-            EntryKind::Message { message } => Some(message.clone()),
-            _ => None,
-        }));
-        context
+        let from = first_kept.and_then(|first| path[..at].iter().position(|entry| entry.id == first));
+        Self { summary: Some(summary_message(entry, summary)), from: from.unwrap_or(at), compacted_at: at }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
@@ -77,8 +78,9 @@ pub struct Entry {
 pub enum EntryKind {
     /// A message is complete (S1 9).
     Message {
-        /// The message.
-        message: AgentMessage,
+        /// The message; contexts and requests share it.
+        #[serde(with = "shared")]
+        message: Arc<AgentMessage>,
     },
     /// Another model answers from here on.
     ModelChange {
@@ -147,6 +149,28 @@ impl EntryKind {
             | Self::ThinkingLevelChange { .. }
             | Self::Custom { .. } => None,
         }
+    }
+}
+
+/// A message that is shared is written and read as it is.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::message::AgentMessage;
+
+    pub(super) fn serialize<S: Serializer>(
+        message: &Arc<AgentMessage>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        AgentMessage::serialize(message, serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<AgentMessage>, D::Error> {
+        AgentMessage::deserialize(deserializer).map(Arc::new)
     }
 }
 

@@ -4,7 +4,9 @@
 //! can go on from any point of it without losing what came after that point. The *leaf* is where it goes on; it is the
 //! last entry of the file, unless that is a branch, which says where the leaf is, or a label, which stands beside the
 //! conversation. Everything is in the file when an `append_…` returns, with one write a line, so a process that dies
-//! at any moment loses at most the line that it was writing.
+//! at any moment loses at most the line that it was writing. A power loss is another matter: it may take away what the
+//! disk does not have yet. To wait for the disk with each line would cost a turn several times its own time, so whoever
+//! promises somebody that something is kept waits for it then ([`SessionTree::unsynced`]).
 
 mod context;
 mod entry;
@@ -16,14 +18,17 @@ mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use pilothouse_domain::value::ThinkingLevel;
 use serde_json::Value;
 use uuid::Uuid;
 
+pub(crate) use self::context::Beginning;
 pub use self::context::{Context, SUMMARY_BEGIN, SUMMARY_END};
 pub use self::entry::{Entry, EntryId, EntryKind, FORMAT_VERSION, Header};
 pub use self::error::TreeError;
+pub use self::file::Unsynced;
 use self::file::{Loaded, SessionFile};
 pub use self::list::{SessionSummary, sessions};
 use crate::message::AgentMessage;
@@ -114,6 +119,11 @@ impl SessionTree {
         self.file.path()
     }
 
+    /// What was written and a power loss could still take away; none, when there is nothing.
+    pub fn unsynced(&self) -> Result<Option<Unsynced>, TreeError> {
+        self.file.unsynced()
+    }
+
     /// How many bytes were cut off at the end when it was opened.
     pub fn torn(&self) -> usize {
         self.torn
@@ -121,7 +131,7 @@ impl SessionTree {
 
     /// A message is complete.
     pub fn append_message(&mut self, message: AgentMessage) -> Result<EntryId, TreeError> {
-        self.append(EntryKind::Message { message })
+        self.append(EntryKind::Message { message: Arc::new(message) })
     }
 
     /// Another model answers from here on.
@@ -222,13 +232,21 @@ impl SessionTree {
     }
 
     fn path_to(&self, end: Option<EntryId>) -> Vec<&Entry> {
-        // Parents come before their children in the file, so this ends.
-        let up = std::iter::successors(end.and_then(|id| self.entry(id)), |entry| {
-            entry.parent_id.and_then(|id| self.entry(id))
-        });
-        let mut path: Vec<_> = up.collect();
+        let mut path: Vec<_> = self.up_from(end).collect();
         path.reverse();
         path
+    }
+
+    /// The entries from the leaf to a root.
+    pub fn up(&self) -> impl Iterator<Item = &Entry> {
+        self.up_from(self.leaf)
+    }
+
+    fn up_from(&self, end: Option<EntryId>) -> impl Iterator<Item = &Entry> {
+        // Parents come before their children in the file, so this ends.
+        std::iter::successors(end.and_then(|id| self.entry(id)), |entry| {
+            entry.parent_id.and_then(|id| self.entry(id))
+        })
     }
 
     /// What a model gets to see, and which model and how deeply it thinks.
@@ -252,7 +270,7 @@ impl SessionTree {
 
     /// What was kept last under this kind on the way to the leaf.
     pub fn latest_custom(&self, kind: &str) -> Option<&Value> {
-        self.path().into_iter().rev().find_map(|entry| match &entry.kind {
+        self.up().find_map(|entry| match &entry.kind {
             EntryKind::Custom { kind: of, data } if of == kind => Some(data),
             _ => None,
         })

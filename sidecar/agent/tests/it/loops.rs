@@ -257,7 +257,8 @@ async fn after_the_most_tries_it_fails_and_the_failure_is_kept_but_no_model_sees
     let mut open = Stage::new(model.clone(), Vec::new()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Failed("overloaded".into()));
     assert!(open.told().contains(&SessionEvent::AutoRetryEnd { success: false, attempts: 3 }));
-    let AgentMessage::Assistant(last) = open.session.messages().pop().unwrap() else { panic!("no failure") };
+    let last = open.session.messages().pop().unwrap();
+    let AgentMessage::Assistant(last) = &*last else { panic!("no failure") };
     assert_eq!((last.stop_reason, last.error.as_deref()), (StopReason::Error, Some("overloaded")));
     // It goes on from there without being told anything.
     assert_eq!(within(open.session.resume()).await.unwrap(), AgentOutcome::Completed);

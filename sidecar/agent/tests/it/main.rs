@@ -3,8 +3,10 @@
 // Clippy knows test functions, but not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod api;
 mod compaction;
 mod extensions;
+mod guard;
 mod killed;
 mod loops;
 mod models;
@@ -12,4 +14,5 @@ mod money;
 mod resume;
 mod storm;
 mod support;
+mod told;
 mod tools;

@@ -13,6 +13,7 @@ use pilothouse_agent::message::{
 use pilothouse_agent::model::genai::GenaiModel;
 use pilothouse_agent::model::registry::Api;
 use pilothouse_agent::model::{Delta, LanguageModel, ModelError, ModelRequest, ToolSpec};
+use pilothouse_agent::session::Start;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
 use pilothouse_model_server::{Failure, ModelServer, Script, Step, Stop, Tokens};
@@ -70,8 +71,8 @@ fn request(model: &str, messages: Vec<AgentMessage>) -> ModelRequest {
         provider: "test".into(),
         model: model.into(),
         system: "You are a test.".into(),
-        messages,
-        tools: vec![ToolSpec { name: "read".into(), description: "Reads.".into(), input_schema }],
+        messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
+        tools: [ToolSpec { name: "read".into(), description: "Reads.".into(), input_schema }].into(),
         thinking: ThinkingLevel::Off,
         max_output_tokens: 4_000,
     }
@@ -116,6 +117,52 @@ async fn text_calls_and_usage_come_as_they_were_said() {
 }
 
 #[tokio::test]
+async fn what_is_said_between_two_calls_keeps_its_place_on_the_way_in_and_back() {
+    for api in APIS {
+        let step = Step::text("I look at a.").and_tool("read", json!({ "path": "a" })).and_says_before(
+            "Now at b.",
+            "read",
+            json!({ "path": "b" }),
+        );
+        let line = Line::new(api, [step, Step::text("done")]).await;
+        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        let order: Vec<String> = answer
+            .content
+            .iter()
+            .map(|block| match block {
+                AssistantContent::Text { text } => text.clone(),
+                AssistantContent::ToolCall(call) => call.arguments["path"].to_string(),
+                AssistantContent::Thinking { .. } => "a thought".into(),
+            })
+            .collect();
+        assert_eq!(order, ["I look at a.", "\"a\"", "Now at b.", "\"b\""], "{api:?}");
+        let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+        let seen = || vec![UserContent::Text { text: "seen".into() }];
+        let mut messages = vec![user("go"), AgentMessage::Assistant(answer)];
+        messages.extend(ids.iter().map(|id| result(id, seen(), false)));
+        line.ask(request("small", messages)).await.unwrap();
+        let body = line.body();
+        let kinds = |items: &Value, field: &str| -> Vec<String> {
+            let kinds = items.as_array().unwrap().iter();
+            kinds.map(|item| item[field].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        match api {
+            Api::AnthropicMessages => {
+                let blocks = kinds(&body["messages"][1]["content"], "type");
+                assert_eq!(blocks, ["text", "tool_use", "text", "tool_use"], "{body:#}");
+            }
+            Api::OpenaiResponses => {
+                let items = kinds(&body["input"], "type");
+                let at = items.iter().position(|kind| kind == "function_call").unwrap();
+                assert_eq!(items[at - 1..at + 3], ["message", "function_call", "message", "function_call"]);
+            }
+            // It has one place for text and one for calls.
+            Api::OpenaiChat => {}
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_anthropic_writes_to_its_cache_is_counted_and_the_conversation_is_marked_for_it() {
     let tokens = Tokens { input: 5, output: 2, cache_read: 100, cache_write: 50 };
     let line = Line::new(Api::AnthropicMessages, [Step::text("hi").taking(tokens)]).await;
@@ -149,6 +196,26 @@ async fn results_and_images_go_back_so_that_the_provider_takes_them() {
         assert!(body.contains("no such file"));
         assert!(api != Api::AnthropicMessages || body.contains("\"is_error\":true"), "{body}");
     }
+}
+
+#[tokio::test]
+async fn all_results_of_an_answer_go_back_as_one_message_where_the_protocol_has_one() {
+    let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
+    let line = Line::new(Api::AnthropicMessages, [step, Step::text("done")]).await;
+    let mut messages = vec![user("go")];
+    let (_, answer) = line.ask(request("small", messages.clone())).await.unwrap();
+    let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+    messages.push(AgentMessage::Assistant(answer));
+    messages.extend(ids.iter().map(|id| result(id, vec![UserContent::Text { text: id.clone() }], false)));
+    line.ask(request("small", messages)).await.unwrap();
+    let body = line.body();
+    let roles: Vec<&Value> =
+        body["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "user"], "{body:#}");
+    let blocks = body["messages"][2]["content"].as_array().unwrap();
+    let of: Vec<_> = blocks.iter().map(|block| (&block["type"], &block["tool_use_id"])).collect();
+    let kind = json!("tool_result");
+    assert_eq!(of, [(&kind, &json!(ids[0])), (&kind, &json!(ids[1]))], "{body:#}");
 }
 
 #[tokio::test]
@@ -381,6 +448,51 @@ async fn what_a_provider_counted_before_its_answer_broke_off_is_paid_for() {
     within(open.session.abort()).await;
     within(run).await.unwrap();
     assert_eq!(open.session.state().meters.total().usage.input, 3_000);
+}
+
+#[tokio::test]
+async fn what_nobody_told_of_an_answer_that_broke_off_is_reckoned_and_said_to_be() {
+    for api in [Api::OpenaiChat, Api::OpenaiResponses] {
+        let tokens = Tokens { input: 1_000, output: 5, ..Tokens::default() };
+        let cut = Failure::Cut { pieces: 3, mid_event: false };
+        let steps = [
+            // What is refused is not paid for.
+            Step::text("a longer answer in several pieces")
+                .taking(tokens)
+                .failing([Failure::Overloaded, cut]),
+            Step::text("half of another answer, and more of it").waiting_inside("never"),
+        ];
+        let server = ModelServer::start(Script::of(steps)).await.unwrap();
+        let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
+        let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+        let stage = Stage::with_registry(model, Vec::new(), registry);
+        let mut open = stage.open();
+        let prompt = "go on, if".repeat(100);
+        assert_eq!(open.prompt(&prompt).await, AgentOutcome::Completed, "{api:?}");
+        let reckoned = |told: Vec<SessionEvent>| -> Vec<Usage> {
+            let usage = |event| match event {
+                SessionEvent::Usage { usage, estimated: true, .. } => Some(usage),
+                _ => None,
+            };
+            told.into_iter().filter_map(usage).collect()
+        };
+        let [broken] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
+        // Eight hundred bytes of prompt, and the 33 characters of the answer, at three bytes a token.
+        assert!(broken.input >= 800 / 3 && broken.output == 11, "{api:?}: {broken:?}");
+        assert_eq!(open.session.state().meters.total().usage.input, 1_000 + broken.input, "{api:?}");
+
+        let run = open.begin("again");
+        within(async { while !matches!(open.events.recv().await, Some(SessionEvent::TextDelta(_))) {} })
+            .await;
+        within(open.session.abort()).await;
+        within(run).await.unwrap();
+        let [aborted] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
+        assert!(aborted.input > 1_000 && aborted.output > 0, "{api:?}: {aborted:?}");
+        let (file, meters) = (file(&open.session), open.session.state().meters);
+        drop(open);
+        let open = Open::start(stage.config.clone(), Start::File(file));
+        assert_eq!(open.session.state().meters, meters, "{api:?}: the tree has it too");
+    }
 }
 
 #[tokio::test]

@@ -156,7 +156,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
                 drop(open);
                 open = Open::start(stage.config.clone(), Start::File(file));
                 for queued in waiting {
-                    let text = texts(&[queued.message])[0].trim_start_matches("user: ").to_owned();
+                    let text = texts(&[queued.message.into()])[0].trim_start_matches("user: ").to_owned();
                     match queued.queue {
                         Queue::Steering => open.session.steer(&text, PromptOptions::default()).unwrap(),
                         Queue::FollowUp => open.session.follow_up(&text, PromptOptions::default()).unwrap(),

@@ -79,7 +79,11 @@ impl LanguageModel for Scripted {
         let reply = self.replies.lock().unwrap().pop_front().or_else(|| self.otherwise.clone());
         let delta = |text: &str| Ok(Delta::Text(text.to_owned()));
         Ok(match reply.expect("the script is over") {
-            Reply::Say(answer) => stream::iter([delta(&answer.text()), Ok(Delta::Done(answer))]).boxed(),
+            Reply::Say(answer) => {
+                let thoughts: Vec<_> = answer.content.iter().filter_map(thought).collect();
+                let said = [delta(&answer.text()), Ok(Delta::Done(answer))];
+                stream::iter(thoughts.into_iter().map(Ok).chain(said)).boxed()
+            }
             Reply::Fail(error) => return Err(error),
             Reply::Hang(text) => stream::iter([delta(text)]).chain(stream::pending()).boxed(),
             Reply::Break(text) => stream::iter([delta(text)]).boxed(),
@@ -87,15 +91,22 @@ impl LanguageModel for Scripted {
     }
 }
 
+fn thought(block: &AssistantContent) -> Option<Delta> {
+    match block {
+        AssistantContent::Thinking { thinking, .. } => Some(Delta::Thinking(thinking.clone())),
+        AssistantContent::Text { .. } | AssistantContent::ToolCall(_) => None,
+    }
+}
+
 /// What every provider demands: each call has exactly one result, directly after it.
-pub(crate) fn check_pairing(messages: &[AgentMessage]) {
+pub(crate) fn check_pairing(messages: &[Arc<AgentMessage>]) {
     let mut at = 0;
     while at < messages.len() {
-        match &messages[at] {
+        match &*messages[at] {
             AgentMessage::Assistant(answer) => {
                 for call in answer.tool_calls() {
                     at += 1;
-                    match messages.get(at) {
+                    match messages.get(at).map(|message| &**message) {
                         Some(AgentMessage::ToolResult(result)) if result.tool_call_id == call.id => {}
                         other => panic!("the call {} has {other:?} after it in {messages:#?}", call.id),
                     }
@@ -110,7 +121,10 @@ pub(crate) fn check_pairing(messages: &[AgentMessage]) {
         }
     }
     assert!(
-        matches!(messages.last(), Some(AgentMessage::User(_) | AgentMessage::ToolResult(_))),
+        matches!(
+            messages.last().map(|message| &**message),
+            Some(AgentMessage::User(_) | AgentMessage::ToolResult(_))
+        ),
         "{messages:#?}"
     );
 }
@@ -133,6 +147,12 @@ fn answer(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantM
 
 pub(crate) fn say(text: &str) -> Reply {
     Reply::Say(answer(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
+}
+
+/// Thinks, and then says something.
+pub(crate) fn thinking(thought: &str, text: &str) -> Reply {
+    let thought = AssistantContent::Thinking { thinking: thought.into(), signature: None };
+    Reply::Say(answer(vec![thought, AssistantContent::Text { text: text.into() }], StopReason::Stop))
 }
 
 pub(crate) fn say_taking(text: &str, usage: Usage) -> Reply {
@@ -334,7 +354,7 @@ impl Open {
 }
 
 /// Each message in a few words: `user: …`, `assistant: …`, `call id`, `result id: …`.
-pub(crate) fn texts(messages: &[AgentMessage]) -> Vec<String> {
+pub(crate) fn texts(messages: &[Arc<AgentMessage>]) -> Vec<String> {
     let joined = |content: &[UserContent]| {
         let parts = content.iter().map(|block| match block {
             UserContent::Text { text } => text.clone(),
@@ -344,7 +364,7 @@ pub(crate) fn texts(messages: &[AgentMessage]) -> Vec<String> {
     };
     let mut all = Vec::new();
     for message in messages {
-        match message {
+        match &**message {
             AgentMessage::User(user) => all.push(format!("user: {}", joined(&user.content))),
             AgentMessage::Assistant(answer) => {
                 if !answer.text().is_empty() {

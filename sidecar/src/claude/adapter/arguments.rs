@@ -45,7 +45,7 @@ pub(super) fn of(start: &Start<'_>) -> Vec<String> {
     let mut add = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     add("--model", (*model).to_owned());
     add("--permission-mode", beginning_mode(config, options).name().to_owned());
-    add("--append-system-prompt", prompt::system(config));
+    add("--append-system-prompt", prompt::system(config, conversation.earlier.as_ref()));
     if conversation.begun {
         add("--resume", conversation.id.clone());
     } else {
@@ -96,6 +96,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::super::usage::Totals;
+    use super::super::account::Account;
     use super::super::tests::config;
     use super::*;
 
@@ -104,7 +105,13 @@ mod tests {
         let mut config = config(json!({}));
         config.allowed_tools = vec!["Read".into(), "Bash(git *)".into()];
         let options = AdapterOptions::read(&options).unwrap();
-        let conversation = Conversation { id: "c".into(), begun, totals: Totals::new() };
+        let conversation = Conversation {
+            id: "c".into(),
+            begun,
+            totals: Totals::new(),
+            account: Account::default(),
+            earlier: None,
+        };
         let allowance = Some("1.5".parse().unwrap());
         let own_tools = json!({ "command": "tools" });
         of(&Start {

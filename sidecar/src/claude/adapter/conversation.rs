@@ -1,13 +1,15 @@
 //! What is remembered of a conversation over runs, in the session's folder: its id and what it cost.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::super::usage::Totals;
+use super::account::Account;
 
 /// A conversation of the binary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +23,31 @@ pub(super) struct Conversation {
     /// What it cost so far, by model (ruling 31).
     #[serde(default)]
     pub totals: Totals,
+    /// What is known of it without the binary.
+    #[serde(default)]
+    pub account: Account,
+    /// What is known of those before it, which the binary has lost: what it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Account>,
+}
+
+impl Conversation {
+    /// A new one.
+    fn new() -> Self {
+        Self {
+            id: Uuid::new_v4().to_string(),
+            begun: false,
+            totals: Totals::new(),
+            account: Account::default(),
+            earlier: None,
+        }
+    }
+
+    /// A new one that goes on from what is known of this one. What it costs is counted from zero, by a meter of its own.
+    pub(super) fn renewed(&self) -> Self {
+        let earlier = self.earlier.clone().unwrap_or_default().followed_by(&self.account);
+        Self { earlier: Some(earlier).filter(|earlier| !earlier.is_empty()), ..Self::new() }
+    }
 }
 
 /// Where it is kept.
@@ -42,11 +69,12 @@ impl ConversationFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
         };
-        let conversation = last.filter(|last| resume && last.begun).unwrap_or_else(|| Conversation {
-            id: Uuid::new_v4().to_string(),
-            begun: false,
-            totals: Totals::new(),
-        });
+        let conversation = match last.filter(|_| resume) {
+            Some(last) if last.begun => last,
+            // The binary may know its id already, and then refuses to begin it.
+            Some(last) => last.renewed(),
+            None => Conversation::new(),
+        };
         let file = Self { path, conversation };
         file.save()?;
         Ok(file)
@@ -67,7 +95,7 @@ impl ConversationFile {
     /// Replaces the file, whole or not at all; it survives a crash of the machine.
     fn save(&self) -> io::Result<()> {
         let fresh = self.path.with_extension("json.new");
-        let mut file = File::create(&fresh)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(&serde_json::to_vec(&self.conversation)?)?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)
@@ -91,6 +119,25 @@ mod tests {
         let fresh = ConversationFile::open(&home, false).unwrap();
         assert_ne!(fresh.conversation().id, first);
         assert!(fresh.conversation().totals.is_empty());
+    }
+
+    #[test]
+    fn what_is_known_of_a_lost_conversation_is_kept_until_it_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = ConversationFile::open(dir.path(), true).unwrap();
+        file.update(|conversation| {
+            conversation.begun = true;
+            conversation.account.told("do a");
+        })
+        .unwrap();
+        file.update(|conversation| *conversation = conversation.renewed()).unwrap();
+        // Killed before the binary took up a prompt of it, and lost once more.
+        let mut file = ConversationFile::open(dir.path(), true).unwrap();
+        assert!(!file.conversation().begun && file.conversation().totals.is_empty());
+        file.update(|conversation| conversation.account.told("then b")).unwrap();
+        let known = file.conversation().renewed().earlier.unwrap().to_text();
+        assert!(known.find("do a").unwrap() < known.find("then b").unwrap(), "{known}");
+        assert_eq!(ConversationFile::open(dir.path(), false).unwrap().conversation().earlier, None);
     }
 
     #[test]

@@ -105,6 +105,9 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     match started {
         Ok(mut driver) => {
+            if let Some(words) = &words {
+                driver.told(words)?;
+            }
             reply.done().await?;
             driver.tell_settings().await?;
             if let Some(words) = words {
@@ -304,11 +307,12 @@ impl Driver {
 
     /// Whether nobody in the agent can begin anything (ruling 15).
     pub(super) fn is_still(&self) -> bool {
-        if self.process.is_none() || self.out_of_quota {
+        if self.process.is_none() {
             return true;
         }
-        // A message that was written is about to be taken up.
-        let main = self.translator.main_loop_is_open()
+        // A main loop without a plan that pays for it has stopped, also within its turn. A message that was written is about
+        // to be taken up.
+        let main = (self.translator.main_loop_is_open() && !self.out_of_quota)
             || (self.translator.turn_id().is_none() && self.messages.any_written());
         self.compacting.is_none() && self.gate.is_still(main, self.translator.open_subagents())
     }

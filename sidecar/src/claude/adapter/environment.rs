@@ -77,6 +77,9 @@ pub(super) fn chosen(
         chosen.entry(CONFIG_DIRECTORY.into()).or_insert_with(|| own.into());
     }
     chosen.insert("DISABLE_AUTOUPDATER".into(), "1".into());
+    // It writes its conversation down before it says that it has a message or that a turn is over, not a moment later: killed
+    // then, it can take up all that was acknowledged.
+    chosen.insert("CLAUDE_CODE_EAGER_FLUSH".into(), "1".into());
     if config.context_policy == ContextPolicy::Handoff {
         // Ruling 35: the work is handed over; the agent does not compact by itself.
         chosen.insert("DISABLE_AUTO_COMPACT".into(), "1".into());

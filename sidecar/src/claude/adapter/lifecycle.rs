@@ -21,19 +21,46 @@ use super::environment;
 use super::gate::Gate;
 use super::messages;
 use super::process::{Ended, Output, Process};
+use super::renewal::is_lost;
 use crate::adapter::{AdapterError, Refusal};
 
 /// How long the binary may take to begin.
 const BEGIN_LIMIT: Duration = Duration::from_mins(1);
-/// The most characters of its last words.
+/// The most characters of its last words that are told.
 const MOST_WORDS: usize = 1000;
 
+/// How a process began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// It can be spoken to.
+    Ready,
+    /// It does not have the conversation that it was to take up, and has ended.
+    ConversationLost,
+}
+
 impl Driver {
-    /// Starts the binary, if it does not run, and waits until it can be spoken to.
+    /// Starts the binary, if it does not run, and waits until it can be spoken to. A conversation that it does not have any
+    /// more is begun anew.
     pub(super) async fn start_process(&mut self) -> Result<(), AdapterError> {
         if self.process.is_some() {
             return Ok(());
         }
+        if self.try_to_start().await? == Beginning::ConversationLost {
+            self.begin_anew().await?;
+            if self.try_to_start().await? == Beginning::ConversationLost {
+                // It was not asked to take one up.
+                let message = "Claude Code looks for a conversation that it was not asked for".to_owned();
+                return Err(AdapterError::Agent(message));
+            }
+        }
+        if let Some(level) = self.thinking {
+            let fields = json!({ "max_thinking_tokens": thinking_tokens(level) });
+            self.ask("set_max_thinking_tokens", fields, Asked::Other).await;
+        }
+        Ok(())
+    }
+
+    async fn try_to_start(&mut self) -> Result<Beginning, AdapterError> {
         let own_tools = self.serve_own_tools()?;
         let arguments = arguments::of(&Start {
             own_tools,
@@ -52,25 +79,15 @@ impl Driver {
         info!(binary = %self.binary.display(), resumes = self.file.conversation().begun, "the agent is started");
         self.process = Some(process);
         self.gate.forget();
-        let hooks = json!({ "hooks": Gate::hooks() });
-        let initialize = self.channel.ask("initialize", hooks, Asked::Initialize);
-        self.write(&initialize).await;
+        self.ask("initialize", json!({ "hooks": Gate::hooks() }), Asked::Initialize).await;
         // What it counts from: a process that takes a conversation up may begin at zero.
-        let usage = self.channel.ask("get_usage", json!({}), Asked::Usage);
-        self.write(&usage).await;
+        self.ask("get_usage", json!({}), Asked::Usage).await;
         if let Ok(begun) = timeout(BEGIN_LIMIT, self.until_begun()).await {
-            begun?;
-        } else {
-            self.end_process().await;
-            let message = format!("Claude Code did not begin within {} seconds", BEGIN_LIMIT.as_secs());
-            return Err(AdapterError::Agent(message));
+            return begun;
         }
-        if let Some(level) = self.thinking {
-            let fields = json!({ "max_thinking_tokens": thinking_tokens(level) });
-            let line = self.channel.ask("set_max_thinking_tokens", fields, Asked::Other);
-            self.write(&line).await;
-        }
-        Ok(())
+        self.end_process().await;
+        let message = format!("Claude Code did not begin within {} seconds", BEGIN_LIMIT.as_secs());
+        Err(AdapterError::Agent(message))
     }
 
     /// The server of the sidecar's own tools; it outlives the agent's processes.
@@ -97,7 +114,7 @@ impl Driver {
             .map_err(|e| AdapterError::Agent(format!("{} cannot be made: {e}", Path::new(folder).display())))
     }
 
-    async fn until_begun(&mut self) -> Result<(), AdapterError> {
+    async fn until_begun(&mut self) -> Result<Beginning, AdapterError> {
         while self.channel.waits_for(|asked| matches!(asked, Asked::Initialize | Asked::Usage)) {
             let output = match &mut self.process {
                 Some(process) => process.next().await,
@@ -122,21 +139,27 @@ impl Driver {
                     self.translator.process_begins(usage.get("session").unwrap_or(&serde_json::Value::Null));
                 }
                 Some(_) => {}
+                None if matches!(&output, Output::Line(line) if is_lost(line)) => {
+                    self.end_process().await;
+                    return Ok(Beginning::ConversationLost);
+                }
                 None => self.backlog.push_back(output),
             }
         }
-        Ok(())
+        Ok(Beginning::Ready)
     }
 
     /// What its process may spend: what is left of the run's allowance. Each process counts for itself.
-    fn left(&self) -> Option<Usd> {
+    pub(super) fn left(&self) -> Option<Usd> {
         let spent = self.translator.totals().map(cost).unwrap_or_default().excess_over(self.spent_before);
         self.allowance.map(|allowance| allowance.excess_over(spent))
     }
 
-    /// Ends the process. Nothing of it is left when this returns.
+    /// Ends the process. Nothing of it is left when this returns, and nobody waits for its answers: what it was asked and did
+    /// not answer is refused.
     pub(super) async fn end_process(&mut self) -> Option<Ended> {
         self.backlog.clear();
+        self.channel.abandon();
         self.gate.forget();
         self.permissions.forget();
         self.postponed.clear();
@@ -150,11 +173,6 @@ impl Driver {
     pub(super) async fn process_ended(&mut self) -> Result<(), AdapterError> {
         self.tell_withheld().await?;
         let ended = self.end_process().await;
-        for asked in self.channel.abandon() {
-            if let Asked::SetModel(_, reply) | Asked::SetThinking(_, reply) = asked {
-                reply.refuse(Refusal::no_agent()).await?;
-            }
-        }
         if let Some(reply) = self.compacting.take() {
             reply.refuse(Refusal::invalid("the agent's process ended while it compacted")).await?;
         }

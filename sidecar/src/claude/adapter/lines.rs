@@ -10,6 +10,7 @@ use super::arguments;
 use super::channel::{self, Asked};
 use super::commands::refuse_interrupted;
 use super::driver::Driver;
+use super::renewal::is_lost;
 use super::gate::Mode;
 use super::permissions::{Policy, Verdict};
 use super::process::Output;
@@ -42,6 +43,9 @@ impl Driver {
             Some("system") if text(&line, "subtype") == Some("init") => self.init(&line).await?,
             _ => {}
         }
+        if self.file.conversation().begun && self.translator.turn_id().is_none() && is_lost(&line) {
+            return self.conversation_lost().await;
+        }
         // What a subagent's call that was under way brings belongs to before the pause, and is told after it (ruling 15).
         let late = text(&line, "type") == Some("assistant") && text(&line, "parent_tool_use_id").is_some();
         if late && self.gate.mode() == Mode::Paused && self.pausing.is_empty() {
@@ -71,7 +75,9 @@ impl Driver {
     async fn signal(&mut self, signal: Signal) -> Result<(), AdapterError> {
         match signal {
             Signal::Message { uuid, state: MessageState::Started | MessageState::Completed } => {
-                if let Some((_, reply)) = self.messages.started(&uuid) {
+                if let Some((message, reply)) = self.messages.started(&uuid) {
+                    // Before it is acknowledged: from then on nobody says it again.
+                    self.told(&message.content)?;
                     reply.injected().await?;
                 }
             }
@@ -93,12 +99,13 @@ impl Driver {
                 self.out_of_quota = true;
             }
             Signal::Compacted(why) => {
-                if why.is_none() {
-                    self.nearly_full = None;
-                }
+                // Without a reply that waits it was a prompt that was refused, and nothing was compacted.
                 if let Some(reply) = self.compacting.take() {
                     match why {
-                        None => reply.done().await?,
+                        None => {
+                            self.nearly_full = None;
+                            reply.done().await?;
+                        }
                         Some(why) => reply.refuse(Refusal::invalid(why)).await?,
                     }
                 }

@@ -8,9 +8,10 @@
 //! | [`gate`] | the hooks by which it asks before it goes on: pause and interrupt |
 //! | [`permissions`] | what it needs its owner for |
 //! | [`messages`] | messages on their way to it |
-//! | [`conversation`] | what is remembered over runs |
-//! | [`driver`], [`commands`], [`lines`], [`lifecycle`], [`turn_end`] | all of it together |
+//! | [`conversation`], [`account`] | what is remembered over runs |
+//! | [`driver`], [`commands`], [`lines`], [`lifecycle`], [`renewal`], [`turn_end`] | all of it together |
 
+mod account;
 mod arguments;
 mod binary;
 mod channel;
@@ -26,6 +27,7 @@ mod options;
 mod permissions;
 mod process;
 mod prompt;
+mod renewal;
 mod servers;
 #[cfg(test)]
 mod tests;

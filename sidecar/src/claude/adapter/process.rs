@@ -11,15 +11,14 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
-use crate::keeper;
-use crate::process::{Group, Processes, guard};
+use crate::process::{Ending, Group, Processes};
 
-/// How long the keeper may take to end everything: longer than it does.
-const END_LIMIT: Duration = Duration::from_secs(10);
+/// How long the binary may take to end by itself: it writes its conversation down.
+const GRACE: Duration = Duration::from_secs(2);
 /// How much of what it wrote to its standard error is kept, in bytes.
 const LAST_WORDS: usize = 4096;
 /// Lines that wait to be read by the adapter: enough for a burst, and a bound where the spool is slow.
@@ -34,18 +33,18 @@ pub(super) enum Output {
     Noise(String),
 }
 
-/// A running binary. Dropped, its keeper sees the end of its input and ends it with all that it started.
+/// A running binary. Dropped, it is asked to end, and is killed soon after with all that it started.
 #[derive(Debug)]
 pub(super) struct Process {
     group: Group,
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<Output>,
     last_words: Arc<Mutex<Vec<u8>>>,
-    readers: Vec<JoinHandle<()>>,
+    readers: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Process {
-    /// Starts `binary` below a keeper.
+    /// Starts `binary`.
     pub(super) fn start(
         processes: &Processes,
         binary: &Path,
@@ -53,11 +52,9 @@ impl Process {
         folder: &Path,
         environment: &BTreeMap<OsString, OsString>,
     ) -> std::io::Result<Self> {
-        let mut guarded = processes.command(guard::program()?)?;
+        let mut guarded = processes.command_ending(binary, Ending { grace: GRACE, ..Ending::default() })?;
         guarded
             .command()
-            .arg(keeper::VERB)
-            .arg(binary)
             .args(arguments)
             .current_dir(folder)
             .env_clear()
@@ -71,10 +68,11 @@ impl Process {
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
         if let Some(stdout) = group.stdout() {
-            readers.push(tokio::spawn(read_lines(stdout, tell)));
+            readers.push(AbortOnDropHandle::new(tokio::spawn(read_lines(stdout, tell))));
         }
         if let Some(stderr) = group.stderr() {
-            readers.push(tokio::spawn(read_last_words(stderr, Arc::clone(&last_words))));
+            let reading = read_last_words(stderr, Arc::clone(&last_words));
+            readers.push(AbortOnDropHandle::new(tokio::spawn(reading)));
         }
         Ok(Self { group, stdin, lines, last_words, readers })
     }
@@ -100,34 +98,27 @@ impl Process {
     }
 
     /// Ends it. Nothing of it is left when this returns.
-    pub(super) async fn end(mut self) -> Ended {
-        self.stdin = None;
-        self.lines.close();
-        let status = timeout(END_LIMIT, self.group.wait()).await.ok().and_then(Result::ok);
-        if status.is_none() {
-            warn!("the keeper of the agent did not end in time");
+    pub(super) async fn end(self) -> Ended {
+        let Self { group, stdin, lines, last_words, readers } = self;
+        drop((stdin, lines));
+        let status = group.end(GRACE).await;
+        if let Err(error) = &status {
+            warn!(%error, "how the agent ended is not known");
         }
         // Its error output ends with it.
-        for reader in std::mem::take(&mut self.readers) {
+        for reader in readers {
             let _ = timeout(Duration::from_secs(1), reader).await;
         }
-        Ended { status, last_words: self.last_words() }
+        Ended { status: status.ok(), last_words: said(&last_words) }
     }
 
-    fn last_words(&self) -> Option<String> {
-        let kept = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
-        let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        for reader in &self.readers {
-            reader.abort();
-        }
-    }
+fn said(last_words: &Mutex<Vec<u8>>) -> Option<String> {
+    let kept = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = String::from_utf8_lossy(&kept);
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// How it ended.

@@ -2,16 +2,19 @@
 
 use pilothouse_wire::command::AgentSessionConfig;
 
+use super::account::Account;
 use super::environment::{API_KEY, API_URL, SESSION};
 use crate::own_tools::SERVER_NAME;
 
-/// What is appended to the binary's own system prompt: the session's own, then what any agent of a session needs to know.
-pub(super) fn system(config: &AgentSessionConfig) -> String {
+/// What is appended to the binary's own system prompt: the session's own, then what any agent of a session needs to know, then
+/// what is left of an earlier conversation that was lost.
+pub(super) fn system(config: &AgentSessionConfig, earlier: Option<&Account>) -> String {
     let mut parts = Vec::new();
     if !config.composed_system_prompt.trim().is_empty() {
         parts.push(config.composed_system_prompt.clone());
     }
     parts.push(agent_api());
+    parts.extend(earlier.map(Account::to_text));
     parts.join("\n\n")
 }
 
@@ -52,7 +55,7 @@ mod tests {
     fn the_system_prompt_has_the_sessions_own_words_first() {
         let mut config = config(json!({}));
         config.composed_system_prompt = "Be brief.".into();
-        let prompt = system(&config);
+        let prompt = system(&config, None);
         assert!(prompt.starts_with("Be brief.\n\n"));
         assert!(
             prompt.contains("$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output"),

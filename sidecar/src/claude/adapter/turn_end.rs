@@ -19,12 +19,13 @@ impl Driver {
     /// Tells events, and does what they call for.
     pub(super) async fn emit(&mut self, events: Vec<RawEvent>) -> Result<(), AdapterError> {
         let mut told = Vec::with_capacity(events.len());
-        let mut spent = false;
+        let (mut spent, mut heard) = (false, false);
         for event in events {
             match &event {
                 RawEvent::TurnStarted { .. } => self.said.clear(),
                 RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } => {
                     self.hear(&text.text());
+                    heard = true;
                 }
                 RawEvent::UsageUpdate(_) => spent = true,
                 RawEvent::SessionEnd(_) => self.over = true,
@@ -53,11 +54,15 @@ impl Driver {
             }
             told.push(event);
         }
-        if spent {
+        if spent || heard {
             let totals = self.translator.totals().cloned();
+            let said = heard.then(|| self.events.redacted(&self.said));
             self.remember(|conversation| {
                 if let Some(totals) = totals {
                     conversation.totals = totals;
+                }
+                if let Some(said) = said {
+                    conversation.account.said(&said);
                 }
             })?;
         }
@@ -70,6 +75,12 @@ impl Driver {
         self.file
             .update(change)
             .map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))
+    }
+
+    /// The agent is told something that it has to know for as long as the conversation lasts.
+    pub(super) fn told(&mut self, message: &str) -> Result<(), AdapterError> {
+        let message = self.events.redacted(message);
+        self.remember(|conversation| conversation.account.told(&message))
     }
 
     fn hear(&mut self, words: &str) {

@@ -298,6 +298,18 @@ impl Fake {
                 );
                 return None;
             }
+            "escape" => {
+                let command = format!("{}; sleep 600", crate::guards::ESCAPE);
+                if rest == "terminal" {
+                    self.ask("terminal/create", json!({"command": "/bin/sh", "args": ["-c", command]}));
+                } else {
+                    let mut shell = std::process::Command::new("/bin/sh");
+                    // It ends with the agent, or before this test is over.
+                    let _running = shell.args(["-c", &command]).spawn().unwrap();
+                }
+                self.until_cancelled();
+                return Some("cancelled");
+            }
             "limit" => return Some("max_turn_requests"),
             other => Self::say(&format!("unknown direction {other}")),
         }

@@ -57,7 +57,7 @@ impl Stage {
     }
 
     /// A sidecar whose fake agent begins with `prompt`.
-    async fn playing(can: &str, prompt: &str) -> Self {
+    pub(crate) async fn playing(can: &str, prompt: &str) -> Self {
         let stage = Self::empty().await;
         stage.begin(fake(can), false, Some(prompt), |_| {});
         stage

@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 struct Fake {
     gateway: Gateway,
-    _folders: Folders,
+    folders: Folders,
     _sidecar: Sidecar,
 }
 
@@ -41,7 +41,7 @@ async fn of_program(program: &str) -> Fake {
     std::fs::write(&path, program).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let sidecar = folders.start_with(&[("PILOTHOUSE_CLAUDE", path.to_str().unwrap().to_owned())]);
-    Fake { gateway, _folders: folders, _sidecar: sidecar }
+    Fake { gateway, folders, _sidecar: sidecar }
 }
 
 /// A sidecar whose binary says these lines to each message.
@@ -92,6 +92,42 @@ async fn a_binary_that_cannot_start_is_told_with_its_last_words() {
     assert!(refused.body["message"].as_str().unwrap().contains("no usable licence"), "{}", refused.body);
 }
 
+/// Has no conversation to take up, and says so as the real one does; it ends after each turn. What it was started with stands
+/// in `started`, a line each time.
+const FORGETFUL: &str = r#"
+open("started", "a").write(json.dumps(sys.argv) + "\n")
+if "--resume" in sys.argv:
+    id = sys.argv[sys.argv.index("--resume") + 1]
+    say({"type": "result", "subtype": "error_during_execution", "is_error": True, "num_turns": 0, "session_id": id,
+         "modelUsage": {}, "total_cost_usd": 0, "errors": ["No conversation found with session ID: " + id]})
+    sys.exit(1)
+"#;
+
+#[tokio::test]
+async fn a_lost_conversation_is_begun_anew_and_the_message_that_waited_is_delivered() {
+    let steps = json!([[init(), replay(), says("I did a."), success()]]);
+    let steps = serde_json::to_string(&steps.to_string()).unwrap();
+    let program = PROGRAM
+        .replace("STEPS", &steps)
+        .replace("for line in sys.stdin:", &format!("{FORGETFUL}for line in sys.stdin:"));
+    let fake = of_program(&format!("{program}        sys.exit(0)\n")).await;
+    let mut begin = begin(json!({}));
+    let Command::Begin(given) = &mut begin else { panic!() };
+    given.config.working_directory = fake.folders.work().to_str().unwrap().into();
+    fake.gateway.send(begin);
+    fake.gateway.sees("turn_completed").await;
+    let id = fake.gateway.send(message("then b", MessagePriority::Queued));
+    fake.gateway.acknowledged(id, "injected").await;
+    fake.gateway.sees_nth("turn_completed", 2).await;
+    let story = fake.gateway.story();
+    assert!(story.contains(&"notice conversation_lost".to_owned()), "{story:#?}");
+    assert!(!story.iter().any(|line| line.starts_with("session_end")), "{story:#?}");
+    let started = std::fs::read_to_string(fake.folders.work().join("started")).unwrap();
+    let anew: Vec<String> = serde_json::from_str(started.lines().last().unwrap()).unwrap();
+    assert!(anew.contains(&"--session-id".to_owned()), "{anew:?}");
+    assert!(anew.iter().any(|word| word.contains("write a poem") && word.contains("I did a.")), "{anew:?}");
+}
+
 #[tokio::test]
 async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
     let rejected = json!({ "type": "rate_limit_event", "session_id": "s",
@@ -117,7 +153,7 @@ async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
 #[tokio::test]
 async fn a_used_up_plan_can_be_interrupted_too() {
     let rejected =
-        json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected" } });
+        json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected", "rateLimitType": "five_hour" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
     let fake = playing(json!([

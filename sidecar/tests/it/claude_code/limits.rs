@@ -47,6 +47,38 @@ async fn an_overloaded_provider_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_used_up_plan_holds_the_turn_with_the_time_of_its_reset_however_often_it_is_tried() {
+    let used_up = || Failure::QuotaExceeded { resets_in: Some(3600) };
+    let steps = [bash("echo one"), Step::text("two").failing([used_up(), used_up()])];
+    let Some(agent) = Agent::on_a_plan(steps).await else { return };
+    let begun = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    for time in 1..=2 {
+        agent.gateway.sees_nth("quota_exceeded", time).await;
+        let pause = agent.gateway.send(pilothouse_wire::Command::Pause {});
+        agent.gateway.acknowledged(pause, "done").await;
+        assert!(agent.events("turn_completed").is_empty() && agent.events("session_end").is_empty());
+        let resume = agent.gateway.send(pilothouse_wire::Command::Resume {});
+        agent.gateway.acknowledged(resume, "done").await;
+    }
+    agent.gateway.sees("assistant_message text two").await;
+    agent.gateway.sees("turn_completed").await;
+    assert_eq!(agent.events("turn_started").len(), 1);
+    for told in agent.events("quota_exceeded") {
+        let reset: pilothouse_domain::Timestamp = serde_json::from_value(told["resetAt"].clone()).unwrap();
+        assert!((begun + 3500..begun + 4000).contains(&reset.as_secs()), "{told}");
+        assert!(told["message"].as_str().unwrap().contains("session limit"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_limits_for_a_moment_is_no_used_up_plan() {
+    let limited = Failure::RateLimited { retry_after: Some(3600), retry_after_date: None };
+    let Some(agent) = Agent::on_a_plan([Step::text("never").failing([limited])]).await else { return };
+    agent.gateway.until("an end", |_| agent.events("session_end").pop()).await;
+    assert!(agent.events("quota_exceeded").is_empty());
+}
+
+#[tokio::test]
 async fn a_key_that_is_refused_ends_the_conversation_in_an_error() {
     let refused = Failure::Status { status: 403, body: None, headers: std::collections::BTreeMap::new() };
     let Some(agent) = Agent::says([Step::text("never").failing([refused])]).await else { return };

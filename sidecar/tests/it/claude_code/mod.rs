@@ -44,17 +44,30 @@ pub(crate) struct Agent {
     pub(crate) model: ModelServer,
     pub(crate) sidecar: Sidecar,
     binary: PathBuf,
+    /// The variable that it is logged in by.
+    with: &'static str,
 }
 
 impl Agent {
     /// A sidecar that waits for `begin`. None: there is no Claude Code.
     async fn idle(script: Script) -> Option<Self> {
+        Self::logged_in(script, "ANTHROPIC_API_KEY").await
+    }
+
+    /// One that is paid for by a plan, not by the call.
+    async fn on_a_plan(steps: impl IntoIterator<Item = Step>) -> Option<Self> {
+        let agent = Self::logged_in(Script::of(steps), "CLAUDE_CODE_OAUTH_TOKEN").await?;
+        agent.begin(|_| {});
+        Some(agent)
+    }
+
+    async fn logged_in(script: Script, with: &'static str) -> Option<Self> {
         let binary = binary()?;
         let model = ModelServer::start(script).await.unwrap();
         let gateway = Gateway::start().await;
         let folders = Folders::of_adapter(&gateway, "claude");
-        let sidecar = folders.start_with(&environment(&model, &binary, &folders));
-        Some(Self { gateway, folders, model, sidecar, binary })
+        let sidecar = folders.start_with(&environment(&model, &binary, &folders, with));
+        Some(Self { gateway, folders, model, sidecar, binary, with })
     }
 
     /// One whose model says these things.
@@ -101,7 +114,7 @@ impl Agent {
         let gateway = Gateway::of_session(&self.gateway).await;
         self.folders.next_run(&gateway);
         self.gateway = gateway;
-        let next = self.folders.start_with(&environment(&self.model, &self.binary, &self.folders));
+        let next = self.folders.start_with(&environment(&self.model, &self.binary, &self.folders, self.with));
         std::mem::replace(&mut self.sidecar, next).ended().await;
         let prompt = prompt.map(str::to_owned);
         self.begin(|begin| (begin.resume_conversation, begin.prompt) = (true, prompt));
@@ -139,13 +152,18 @@ impl Agent {
 }
 
 /// The home is an empty folder: what a person's own profile does with a shell is not tried here.
-fn environment(model: &ModelServer, binary: &Path, folders: &Folders) -> [(&'static str, String); 5] {
+fn environment(
+    model: &ModelServer,
+    binary: &Path,
+    folders: &Folders,
+    with: &'static str,
+) -> [(&'static str, String); 5] {
     let home = folders.root().join("person");
     std::fs::create_dir_all(&home).unwrap();
     [
         ("HOME", home.to_str().unwrap().to_owned()),
         ("ANTHROPIC_BASE_URL", model.base_url()),
-        ("ANTHROPIC_API_KEY", KEY.to_owned()),
+        (with, KEY.to_owned()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ("PILOTHOUSE_CLAUDE", binary.to_str().unwrap().to_owned()),
     ]

@@ -40,44 +40,88 @@ async fn killed_in_a_tool_it_resumes_with_calls_and_results_paired() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_between_turns_is_started_again_by_the_next_message() {
-    let Some(agent) = Agent::says([Step::text("one"), Step::text("two")]).await else { return };
+async fn a_process_that_ends_right_after_a_turn_is_started_again_by_the_next_message() {
+    let Some(agent) = Agent::says([Step::text("the word is heron"), Step::text("two")]).await else { return };
     agent.gateway.sees("turn_completed").await;
-    // The binary writes its conversation down a little later; what it had not is lost with it.
-    agent
-        .gateway
-        .until("what it wrote down", |_| wrote_down(agent.folders.root(), "one").then_some(()))
-        .await;
+    // It writes its conversation down before it says that the turn is over.
+    processes_end(&agent).await;
+    agent.gateway.send(message("again", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let second = agent.prompts()[1]["messages"].to_string();
+    assert!(second.contains("do the work") && second.contains("the word is heron"), "{second}");
+    assert!(!agent.story().contains(&"notice conversation_lost".to_owned()));
+}
+
+#[tokio::test]
+async fn a_conversation_that_was_lost_is_begun_anew_with_what_is_known_of_it() {
+    let took = Tokens { input: 1000, output: 1000, ..Tokens::default() };
+    let words = ["the word is heron", "the word is kestrel", "three"].map(|words| Step::text(words).taking(took));
+    let Some(mut agent) = Agent::with(words, |begin| begin.allowance_usd = Some("10".into())).await else {
+        return;
+    };
+    agent.gateway.sees("turn_completed").await;
+    let first_meter = agent.events("usage_update").last().unwrap()["meterId"].clone();
+    processes_end(&agent).await;
+    assert_eq!(forgotten(agent.folders.root()), 1, "the binary wrote one conversation down");
+    let id = agent.gateway.send(message("use British spelling", MessagePriority::Queued));
+    agent.gateway.acknowledged(id, "injected").await;
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let story = agent.story();
+    assert!(story.iter().any(|line| line.starts_with("notice conversation_lost")), "{story:#?}");
+    assert!(agent.events("session_end").is_empty(), "{story:#?}");
+    let prompts = agent.prompts();
+    let (system, messages) = (prompts[1]["system"].to_string(), prompts[1]["messages"].to_string());
+    assert!(system.contains("do the work") && system.contains("the word is heron"), "{system}");
+    assert!(messages.contains("use British spelling") && !messages.contains("heron"), "{messages}");
+    // A conversation of its own has a meter of its own: both count (ruling 31).
+    let usage = agent.events("usage_update");
+    let (mut meters, last) = (Vec::new(), usage.last().unwrap());
+    for update in &usage {
+        if !meters.contains(&update["meterId"]) {
+            meters.push(update["meterId"].clone());
+        }
+    }
+    assert_eq!(meters, [first_meter, last["meterId"].clone()], "{usage:#?}");
+    assert!(agent.events("turn_started").windows(2).all(|two| two[0]["turnId"] != two[1]["turnId"]));
+    // The next run knows it all, when it is lost once more.
+    agent.gateway.sees("turn_completed").await;
+    agent.sidecar.signal(nix::sys::signal::Signal::SIGSTOP);
+    assert!(forgotten(agent.folders.root()) > 0);
+    agent.killed_and_resumed(Some("go on")).await;
+    agent.gateway.sees("turn_completed").await;
+    let system = agent.prompts()[2]["system"].to_string();
+    let at = |what: &str| system.find(what).unwrap_or_else(|| panic!("{what}: {system}"));
+    assert!(at("do the work") < at("use British spelling") && at("use British spelling") < at("kestrel"));
+}
+
+/// Ends the agent's processes at once.
+async fn processes_end(agent: &Agent) {
     let claude = processes_in(&agent.work());
     assert!(!claude.is_empty());
     for process in claude {
         let _ =
             nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), nix::sys::signal::Signal::SIGKILL);
     }
-    agent
-        .gateway
-        .until("a process that is gone", |_| processes_in(&agent.work()).is_empty().then_some(()))
-        .await;
-    agent.gateway.send(message("again", MessagePriority::Queued));
-    agent.gateway.sees_nth("turn_completed", 2).await;
-    assert!(agent.prompts()[1].to_string().contains("do the work"));
+    let gone = |_: &crate::gateway::Gateway| processes_in(&agent.work()).is_empty().then_some(());
+    agent.gateway.until("a process that is gone", gone).await;
 }
 
-/// Whether a conversation below a folder has an answer of the model.
-fn wrote_down(folder: &std::path::Path, answer: &str) -> bool {
-    std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            return wrote_down(&path, answer);
-        }
-        let is_answer =
-            |line: &str| line.contains("\"assistant\"") && line.contains(&format!("\"text\":\"{answer}\""));
-        path.extension().is_some_and(|end| end == "jsonl")
-            && std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_answer))
-    })
+/// Removes what the binary wrote down of its conversations below a folder: how many they were.
+fn forgotten(folder: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                return forgotten(&path);
+            }
+            let is_conversation = path.extension().is_some_and(|end| end == "jsonl");
+            usize::from(is_conversation && std::fs::remove_file(path).is_ok())
+        })
+        .sum()
 }
 
-/// The agent's processes: those that work in a folder. The keeper and its guard end with them.
+/// The agent's processes: those that work in a folder. Their guard ends with them.
 fn processes_in(folder: &std::path::Path) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

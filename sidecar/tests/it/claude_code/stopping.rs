@@ -112,6 +112,42 @@ async fn an_interrupt_of_what_is_paused_calls_no_model() {
 }
 
 #[tokio::test]
+async fn an_interrupt_stops_background_subagents_and_their_reports_begin_nothing() {
+    let task = serde_json::json!({ "description": "Look", "prompt": "look around", "run_in_background": true,
+        "subagent_type": "general-purpose" });
+    let conversation = |when: &str, steps: Vec<Step>| pilothouse_model_server::Conversation {
+        when: Some(when.into()),
+        steps,
+        ..pilothouse_model_server::Conversation::default()
+    };
+    let conversations = vec![
+        conversation(
+            "do the work",
+            vec![Step::tool("Task", task), Step::text("it looks"), Step::text("after")],
+        ),
+        conversation("look around", vec![Step::text("never said").waiting("never")]),
+    ];
+    let Some(agent) = Agent::idle(Script { conversations, ..Script::default() }).await else { return };
+    agent.begin(|_| {});
+    // Its result may come before the interrupt or after it: the turn ends in the same way.
+    agent.gateway.sees("assistant_message text it looks").await;
+    agent.asked(3).await;
+    let interrupt = agent.gateway.send(Command::Interrupt {});
+    agent.gateway.acknowledged(interrupt, "done").await;
+    agent.gateway.sees("subagent_ended").await;
+    // The report of its end is refused: the binary says so, and begins nothing.
+    agent.gateway.sees("notice informational").await;
+    let story = agent.story();
+    assert_eq!(story.iter().filter(|line| *line == "notice interrupted").count(), 1, "{story:#?}");
+    assert!(agent.events("turn_completed").is_empty(), "{story:#?}");
+    agent.gateway.send(message("go on", MessagePriority::Queued));
+    agent.gateway.sees("turn_completed").await;
+    let new = new_after(&agent.gateway, "interrupt_ack done");
+    assert_eq!(new.len(), 2, "a turn and its answer, the owner's: {:#?}", agent.gateway.story());
+    assert!(agent.prompts().last().unwrap()["messages"].to_string().contains("go on"));
+}
+
+#[tokio::test]
 async fn a_process_that_is_killed_in_a_turn_is_one_clear_end_and_leaves_nothing_behind() {
     let Some(agent) = Agent::idle(Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");

@@ -228,4 +228,8 @@ impl Witness for Logs {
         logs.extend(self.functions.all_logs(session).await);
         logs
     }
+
+    async fn failures(&self) -> Option<String> {
+        Some(self.functions.all_logs("\"level\":\"ERROR\"").await.join("\n"))
+    }
 }

@@ -5,7 +5,7 @@ use pilothouse_domain::composition::{
     Composition, HANDOFF_INSTRUCTION, SkillPart, TemplatePart, compose, compose_what_fits,
     consolidation_prompt,
 };
-use pilothouse_domain::value::{McpToolDefinition, ServerUri, SkillSubAgentDefinition};
+use pilothouse_domain::value::{ContextPolicy, McpToolDefinition, ServerUri, SkillSubAgentDefinition};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -31,19 +31,30 @@ fn places(composition: &Composition, parts: &[&str]) {
 }
 
 #[test]
-fn every_prompt_ends_with_the_handoff_instruction() {
-    let bare = compose(None, &[], &[]);
+fn every_prompt_ends_with_the_handoff_instruction_where_work_is_handed_over() {
+    let bare = compose(None, &[], &[], ContextPolicy::Handoff);
     assert_eq!(bare.system_prompt, HANDOFF_INSTRUCTION);
     assert!(bare.allowed_tools.is_empty() && bare.custom_tools.is_empty() && bare.sub_agents.is_empty());
     let template = TemplatePart { system_prompt: Some("  "), ..TemplatePart::default() };
-    assert_eq!(compose(Some(template), &[], &[]).system_prompt, HANDOFF_INSTRUCTION);
+    assert_eq!(compose(Some(template), &[], &[], ContextPolicy::Handoff).system_prompt, HANDOFF_INSTRUCTION);
+}
+
+#[test]
+fn an_agent_whose_conversation_is_compacted_is_not_told_to_hand_over() {
+    let template = TemplatePart { system_prompt: Some("You are careful."), ..TemplatePart::default() };
+    let skills = [skill(1, "first", "Do A.", &[], &[])];
+    let composed = compose(Some(template), &skills, &[], ContextPolicy::Compact);
+    places(&composed, &["You are careful.", "# Skill: first", "Do A."]);
+    assert!(!composed.system_prompt.contains("handoff_document"), "{}", composed.system_prompt);
+    let handing_over = compose(Some(template), &skills, &[], ContextPolicy::Handoff);
+    assert_eq!(handing_over.system_prompt, format!("{}\n\n{HANDOFF_INSTRUCTION}", composed.system_prompt));
 }
 
 #[test]
 fn the_template_comes_first_then_the_skills_in_order() {
     let template = TemplatePart { system_prompt: Some("You are careful."), ..TemplatePart::default() };
     let skills = [skill(2, "second", "Do B.", &[], &[]), skill(1, "first", "", &[], &[])];
-    let composed = compose(Some(template), &skills, &[]);
+    let composed = compose(Some(template), &skills, &[], ContextPolicy::Handoff);
     places(
         &composed,
         &["You are careful.", "# Skill: second", "Do B.", "# Skill: first", HANDOFF_INSTRUCTION],
@@ -63,7 +74,8 @@ fn of_two_with_the_same_name_the_first_wins() {
     let allowed = ["Read".to_owned(), "build".to_owned()];
     let template =
         TemplatePart { allowed_tools: &allowed, custom_tools: &of_template, ..TemplatePart::default() };
-    let composed = compose(Some(template), &skills, &["Read".to_owned(), "Bash".to_owned()]);
+    let composed =
+        compose(Some(template), &skills, &["Read".to_owned(), "Bash".to_owned()], ContextPolicy::Handoff);
     let tools: Vec<_> =
         composed.custom_tools.iter().map(|t| (t.name.as_str(), t.server_uri.as_str())).collect();
     assert_eq!(
@@ -77,7 +89,7 @@ fn of_two_with_the_same_name_the_first_wins() {
 #[test]
 fn where_nobody_names_tools_the_adapter_keeps_its_own() {
     let tools = [tool("search")];
-    let composed = compose(None, &[skill(1, "s", "", &tools, &[])], &[]);
+    let composed = compose(None, &[skill(1, "s", "", &tools, &[])], &[], ContextPolicy::Handoff);
     assert!(composed.allowed_tools.is_empty());
     assert_eq!(composed.custom_tools, tools);
 }
@@ -91,14 +103,14 @@ fn what_does_not_fit_is_left_out_and_named() {
         skill(3, "third", &large, &[], &[]),
         skill(4, "fourth", "small", &[], &[]),
     ];
-    let (composed, left_out) = compose_what_fits(None, &skills, &[]);
+    let (composed, left_out) = compose_what_fits(None, &skills, &[], ContextPolicy::Handoff);
     assert_eq!(left_out, [skills[2]]);
     assert!(composed.bytes() <= Composition::MAX_BYTES + 1024);
     assert!(composed.system_prompt.contains("The skill third could not be loaded"));
     places(&composed, &["# Skill: first", "# Skill: second", "# Skill: fourth"]);
-    let (composed, left_out) = compose_what_fits(None, &skills[..2], &[]);
+    let (composed, left_out) = compose_what_fits(None, &skills[..2], &[], ContextPolicy::Handoff);
     assert!(left_out.is_empty());
-    assert_eq!(composed, compose(None, &skills[..2], &[]));
+    assert_eq!(composed, compose(None, &skills[..2], &[], ContextPolicy::Handoff));
 }
 
 /// Whatever a skill holds, its consolidation fits a command.
@@ -111,7 +123,7 @@ fn a_full_skill_fits_a_command() {
     }
     let prompt = consolidation_prompt(&scene.skill, scene.skill.active_pills());
     let template = TemplatePart { system_prompt: Some(&prompt), ..TemplatePart::default() };
-    assert!(compose(Some(template), &[], &[]).bytes() <= Composition::MAX_BYTES);
+    assert!(compose(Some(template), &[], &[], ContextPolicy::Handoff).bytes() <= Composition::MAX_BYTES);
 }
 
 #[test]
@@ -143,7 +155,7 @@ proptest! {
         let parts: Vec<_> = of_skills.iter().map(|tools| skill(1, "s", "", tools, &[])).collect();
         let session: Vec<_> = session.iter().map(|n| format!("t{n}")).collect();
         let template = TemplatePart { custom_tools: &of_template, ..TemplatePart::default() };
-        let composed = compose(Some(template), &parts, &session);
+        let composed = compose(Some(template), &parts, &session, ContextPolicy::Handoff);
         let all: Vec<_> = of_template.iter().chain(of_skills.iter().flatten()).collect();
         for tool in &composed.custom_tools {
             prop_assert_eq!(Some(tool), all.iter().find(|t| t.name == tool.name).copied());

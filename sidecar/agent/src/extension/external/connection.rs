@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Notify;
 use super::protocol::{FromProgram, Hello, PROTOCOL, Request, ToProgram};
-use crate::process::{Group, Program, log_complaints};
+use crate::process::{Ending, Program, log_complaints};
 
 /// The longest line that a program may write.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
@@ -64,14 +64,15 @@ struct Waiting {
 
 impl Connection {
     /// Starts a program; the receiver gets its hello.
-    pub(super) async fn open(
+    pub(super) fn open(
         name: &str,
         program: &Program,
         notify: Notify,
     ) -> io::Result<(Self, oneshot::Receiver<Hello>)> {
-        let (mut group, input) = Group::start_with_input(program, Stdio::piped(), Stdio::piped()).await?;
-        let output = group.take_stdout().ok_or_else(|| io::Error::other("a process without output"))?;
-        let complaints = group.take_stderr();
+        let mut group = program.start(Ending::default(), [Stdio::piped(), Stdio::piped(), Stdio::piped()])?;
+        let input = group.stdin().ok_or_else(|| io::Error::other("a process without input"))?;
+        let output = group.stdout().ok_or_else(|| io::Error::other("a process without output"))?;
+        let complaints = group.stderr();
         let (lines, waiting_lines) = mpsc::channel(MAX_WAITING);
         let (hello, said) = oneshot::channel();
         let shared = Arc::new(Shared {
@@ -81,7 +82,7 @@ impl Connection {
             alive: Mutex::new(Some(Alive {
                 lines,
                 waiting: HashMap::new(),
-                _program: group.end_with_program(),
+                _program: group.attended(),
             })),
         });
         tokio::spawn(write(input, waiting_lines));
@@ -148,6 +149,13 @@ impl Connection {
     /// Tells a person.
     pub(super) fn notice(&self, text: &str) {
         self.shared.notice(text);
+    }
+}
+
+impl Drop for Connection {
+    /// Nobody can ask it any more: it ends. Whoever reads from it would keep it alive.
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -94,7 +94,7 @@ impl External {
     /// Starts a program and waits for its hello. What of that cannot be used is left out with a notice.
     pub async fn start(config: ExternalConfig, notify: Notify) -> Result<Self, ExternalError> {
         let (name, cwd) = (config.name.clone(), config.program.cwd.clone());
-        let opened = Connection::open(&name, &config.program, notify.clone()).await;
+        let opened = Connection::open(&name, &config.program, notify.clone());
         let (connection, hello) =
             opened.map_err(|source| ExternalError::Start { name: name.clone(), source })?;
         let said = connection.greet(&cwd, hello, config.start_timeout).await;

@@ -2,56 +2,43 @@
 //! them.
 
 mod answer;
+mod connections;
 mod failure;
 mod frames;
+mod layout;
 mod request;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{Stream, StreamExt, stream};
-use genai::Client;
-use genai::chat::{ChatStream, ChatStreamEvent};
+use genai::chat::{ChatStream, ChatStreamEvent, ToolCall};
 
+pub use self::connections::Connections;
 use self::frames::Frames;
 use super::registry::{ModelRegistry, ProviderConfig};
 use super::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream};
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(15);
 /// How long a provider may be silent, before its answer begins and in it.
 const SILENCE: Duration = Duration::from_mins(5);
 
-/// Speaks to the providers of a registry. Building one does nothing yet: the client is made with the first request.
+/// Speaks to the providers of a registry.
 pub struct GenaiModel {
     registry: Arc<ModelRegistry>,
-    client: OnceLock<Client>,
+    connections: Connections,
 }
 
 impl GenaiModel {
-    /// For these providers.
-    pub const fn new(registry: Arc<ModelRegistry>) -> Self {
-        Self { registry, client: OnceLock::new() }
+    /// For these providers, over connections of its own.
+    pub fn new(registry: Arc<ModelRegistry>) -> Self {
+        Self::over(Connections::default(), registry)
     }
 
-    fn client(&self) -> Result<&Client, ModelError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let built = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .tcp_nodelay(true)
-            .pool_max_idle_per_host(2)
-            // A key must not follow wherever somebody sends it.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| failure::rejected(format!("the HTTP client cannot be made: {error}")))?;
-        let client = Client::builder().with_reqwest(built).build();
-        let client =
-            client.map_err(|error| failure::rejected(format!("the HTTP client cannot be made: {error}")))?;
-        Ok(self.client.get_or_init(|| client))
+    /// For these providers, over these connections.
+    pub const fn over(connections: Connections, registry: Arc<ModelRegistry>) -> Self {
+        Self { registry, connections }
     }
 }
 
@@ -74,7 +61,8 @@ impl LanguageModel for GenaiModel {
         let options = request::options(&provider, &request, thinks, &frames);
         let (provider_name, model) = (request.provider.clone(), request.model.clone());
         let chat = request::chat(provider.api, request);
-        let opened = self.client()?.exec_chat_stream(target, chat, Some(&options)).await;
+        let client = self.connections.client().await?;
+        let opened = client.exec_chat_stream(target, chat, Some(&options)).await;
         let response = opened.map_err(|error| failure::of(&error, &provider, &frames))?;
         let reading = Reading {
             chat: response.stream,
@@ -108,7 +96,11 @@ impl Reading {
             let delta = reading.next().await;
             reading.over = !matches!(
                 delta,
-                Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) | Delta::Usage(_))
+                Ok(Delta::Begun
+                    | Delta::Text(_)
+                    | Delta::Thinking(_)
+                    | Delta::ToolCall { .. }
+                    | Delta::Usage(_))
             );
             Some((delta, reading))
         })
@@ -118,7 +110,11 @@ impl Reading {
         loop {
             let event = match self.pending.pop_front() {
                 Some(event) => event,
-                None => self.chat.next().await,
+                None => tokio::select! {
+                    biased;
+                    event = self.chat.next() => event,
+                    () = self.frames.first() => return Ok(Delta::Begun),
+                },
             };
             if let Some(usage) = self.frames.begun() {
                 self.pending.push_back(event);
@@ -129,13 +125,22 @@ impl Reading {
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
             };
             match event {
+                // The crate says this before there is a connection.
                 ChatStreamEvent::Start
                 | ChatStreamEvent::Heartbeat
                 | ChatStreamEvent::ThoughtSignatureChunk(_) => {}
                 ChatStreamEvent::Chunk(chunk) if chunk.content.is_empty() => {}
-                ChatStreamEvent::Chunk(chunk) => return Ok(Delta::Text(chunk.content)),
+                ChatStreamEvent::Chunk(chunk) => {
+                    self.frames.text(&chunk.content);
+                    return Ok(Delta::Text(chunk.content));
+                }
                 ChatStreamEvent::ReasoningChunk(chunk) => return Ok(Delta::Thinking(chunk.content)),
-                ChatStreamEvent::ToolCallChunk(chunk) => return Ok(Delta::ToolCall(chunk.tool_call.fn_name)),
+                ChatStreamEvent::ToolCallChunk(chunk) => {
+                    self.frames.call(&chunk.tool_call.call_id);
+                    let ToolCall { call_id: id, fn_name: name, fn_arguments, .. } = chunk.tool_call;
+                    let bytes = fn_arguments.as_str().map_or(0, str::len) as u64;
+                    return Ok(Delta::ToolCall { id, name, bytes });
+                }
                 ChatStreamEvent::End(end) => {
                     let (provider, model) = std::mem::take(&mut self.name);
                     let answer = answer::complete(end, self.provider.api, &self.frames, provider, model)?;

@@ -112,13 +112,17 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
             chat = chat.with_system(request.system);
         }
     }
-    let mut conversation = request.messages.into_iter().peekable();
+    let mut conversation = request.messages.iter().map(|message| &**message).peekable();
     while let Some(message) = conversation.next() {
         match message {
-            AgentMessage::User(user) => messages.push(ChatMessage::user(parts(user.content))),
+            AgentMessage::User(user) => messages.push(ChatMessage::user(parts(&user.content))),
             AgentMessage::Assistant(answer) => {
                 let same = answer.provider == request.provider && answer.model == request.model;
-                messages.push(ChatMessage::assistant(assistant(answer, api, same)));
+                let parts = assistant(answer, api, same);
+                let pieces = if api == Api::OpenaiResponses { apart(parts) } else { vec![parts] };
+                messages.extend(
+                    pieces.into_iter().map(|p| ChatMessage::assistant(MessageContent::from_parts(p))),
+                );
             }
             AgentMessage::ToolResult(result) => {
                 // All results of an answer go together (S1 3.3).
@@ -128,7 +132,7 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
                 {
                     results.push(result);
                 }
-                messages.extend(tool_results(results, anthropic));
+                messages.extend(tool_results(&results, anthropic));
             }
             // The session gives it as a user's message.
             AgentMessage::BashExecution(_) => {}
@@ -140,7 +144,7 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
     }
     chat.messages = messages;
     if !request.tools.is_empty() {
-        chat = chat.with_tools(request.tools.into_iter().map(tool));
+        chat = chat.with_tools(request.tools.iter().cloned().map(tool));
     }
     chat
 }
@@ -153,21 +157,23 @@ fn tool(spec: ToolSpec) -> Tool {
     Tool::new(spec.name).with_description(spec.description).with_schema(spec.input_schema)
 }
 
-fn parts(content: Vec<UserContent>) -> MessageContent {
-    let part = |block| match block {
-        UserContent::Text { text } => ContentPart::from_text(text),
-        UserContent::Image { mime_type, data } => ContentPart::from_binary_base64(mime_type, data, None),
+fn parts<'a>(content: impl IntoIterator<Item = &'a UserContent>) -> MessageContent {
+    let part = |block: &UserContent| match block {
+        UserContent::Text { text } => ContentPart::from_text(text.as_str()),
+        UserContent::Image { mime_type, data } => {
+            ContentPart::from_binary_base64(mime_type.as_str(), data.as_str(), None)
+        }
     };
     MessageContent::from_parts(content.into_iter().map(part).collect::<Vec<_>>())
 }
 
 /// Thoughts go back only to the model that had them: to others their signatures mean nothing.
-fn assistant(answer: AssistantMessage, api: Api, same: bool) -> MessageContent {
+fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart> {
     let mut parts = Vec::with_capacity(answer.content.len());
-    for block in answer.content {
+    for block in &answer.content {
         match block {
             AssistantContent::Text { text } if text.is_empty() => {}
-            AssistantContent::Text { text } => parts.push(ContentPart::from_text(text)),
+            AssistantContent::Text { text } => parts.push(ContentPart::from_text(text.as_str())),
             AssistantContent::Thinking { thinking, signature: Some(signature) } if same => {
                 match (api, signature.strip_prefix(REDACTED)) {
                     (Api::AnthropicMessages, Some(data)) => {
@@ -175,46 +181,62 @@ fn assistant(answer: AssistantMessage, api: Api, same: bool) -> MessageContent {
                         parts.push(ContentPart::Custom(CustomPart { model_iden: None, data }));
                     }
                     (Api::AnthropicMessages, None) => {
-                        parts.push(ContentPart::ThoughtSignature(signature));
-                        parts.push(ContentPart::ReasoningContent(thinking));
+                        parts.push(ContentPart::ThoughtSignature(signature.clone()));
+                        parts.push(ContentPart::ReasoningContent(thinking.clone()));
                     }
-                    (Api::OpenaiResponses, _) => parts.push(ContentPart::ThoughtSignature(signature)),
+                    (Api::OpenaiResponses, _) => parts.push(ContentPart::ThoughtSignature(signature.clone())),
                     (Api::OpenaiChat, _) => {}
                 }
             }
             AssistantContent::Thinking { .. } => {}
             AssistantContent::ToolCall(call) => parts.push(ContentPart::ToolCall(Call {
-                call_id: call.id,
-                fn_name: call.name,
-                fn_arguments: object(call.arguments),
+                call_id: call.id.clone(),
+                fn_name: call.name.clone(),
+                fn_arguments: object(&call.arguments),
                 thought_signatures: None,
             })),
         }
     }
-    MessageContent::from_parts(parts)
+    parts
+}
+
+/// One message for each thought and what came of it: the crate puts the thoughts of a message before the rest of it.
+fn apart(parts: Vec<ContentPart>) -> Vec<Vec<ContentPart>> {
+    let mut pieces: Vec<Vec<ContentPart>> = vec![Vec::with_capacity(parts.len())];
+    for part in parts {
+        let is_thought = |part: &ContentPart| matches!(part, ContentPart::ThoughtSignature(_));
+        if is_thought(&part) && pieces.last().is_some_and(|piece| piece.iter().any(|part| !is_thought(part)))
+        {
+            pieces.push(Vec::new());
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(part);
+        }
+    }
+    pieces
 }
 
 /// Providers take only objects back, whatever their model wrote.
-fn object(arguments: Value) -> Value {
+fn object(arguments: &Value) -> Value {
     match arguments {
-        Value::Object(_) => arguments,
+        Value::Object(_) => arguments.clone(),
         Value::Null => json!({}),
         other => json!({ "invalid": other }),
     }
 }
 
-fn tool_results(results: Vec<ToolResultMessage>, anthropic: bool) -> Vec<ChatMessage> {
+fn tool_results(results: &[&ToolResultMessage], anthropic: bool) -> Vec<ChatMessage> {
     if anthropic {
-        let blocks: Vec<ContentPart> = results.into_iter().map(anthropic_result).collect();
+        let blocks: Vec<ContentPart> = results.iter().map(|result| anthropic_result(result)).collect();
         return vec![ChatMessage::tool(MessageContent::from_parts(blocks))];
     }
     let mut images = Vec::new();
     let mut responses = Vec::with_capacity(results.len());
     for result in results {
         let mut texts = Vec::new();
-        for block in result.content {
+        for block in &result.content {
             match block {
-                UserContent::Text { text } => texts.push(text),
+                UserContent::Text { text } => texts.push(text.clone()),
                 image @ UserContent::Image { .. } => {
                     texts.push(format!("(an image; it follows as image {})", images.len() + 1));
                     images.push(image);
@@ -223,28 +245,27 @@ fn tool_results(results: Vec<ToolResultMessage>, anthropic: bool) -> Vec<ChatMes
         }
         let text = texts.join("\n");
         let text = if result.is_error { format!("Error: {text}") } else { text };
-        responses.push(ContentPart::ToolResponse(ToolResponse::new(result.tool_call_id, text)));
+        responses.push(ContentPart::ToolResponse(ToolResponse::new(result.tool_call_id.as_str(), text)));
     }
     let mut messages = vec![ChatMessage::tool(MessageContent::from_parts(responses))];
     if !images.is_empty() {
         // Results hold text only there: what tools show comes after them.
-        images.insert(0, UserContent::Text { text: "The images of the results above:".into() });
-        messages.push(ChatMessage::user(parts(images)));
+        let title = UserContent::Text { text: "The images of the results above:".into() };
+        messages.push(ChatMessage::user(parts(std::iter::once(&title).chain(images))));
     }
     messages
 }
 
 /// A result as Anthropic has it, with its images and whether it failed.
-fn anthropic_result(result: ToolResultMessage) -> ContentPart {
-    let block = |block: UserContent| match block {
+fn anthropic_result(result: &ToolResultMessage) -> ContentPart {
+    let block = |block: &UserContent| match block {
         UserContent::Text { text } => json!({ "type": "text", "text": text }),
         UserContent::Image { mime_type, data } => json!({
             "type": "image", "source": { "type": "base64", "media_type": mime_type, "data": data },
         }),
     };
     let is_empty = |block: &UserContent| matches!(block, UserContent::Text { text } if text.is_empty());
-    let content: Vec<Value> =
-        result.content.into_iter().filter(|block| !is_empty(block)).map(block).collect();
+    let content: Vec<Value> = result.content.iter().filter(|block| !is_empty(block)).map(block).collect();
     let data = json!({
         "type": "tool_result", "tool_use_id": result.tool_call_id, "content": content, "is_error": result.is_error,
     });

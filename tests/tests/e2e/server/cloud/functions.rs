@@ -61,12 +61,12 @@ impl Functions {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The ends of all logs that name a session.
-    pub(super) async fn all_logs(&self, session: &str) -> Vec<String> {
+    /// The ends of all logs, of lines that have this in them.
+    pub(super) async fn all_logs(&self, part: &str) -> Vec<String> {
         let mut logs = Vec::new();
         let of_http = cloud_functions().into_iter().map(|function| function.name);
         for name in of_http.chain(EVENT_FUNCTIONS.iter().map(|function| function.name)) {
-            let log = self.log_of(name, session).await;
+            let log = self.log_of(name, part).await;
             if !log.is_empty() {
                 logs.push(format!("{name}:\n{}", tail(&log)));
             }

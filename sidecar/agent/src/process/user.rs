@@ -1,17 +1,16 @@
-//! Who the processes of agents run as.
+//! Who the programs of an agent run as.
 
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::str::FromStr;
 
 use nix::unistd::{Gid, Uid, chown, geteuid};
 
-/// The variable by which an image names the user of its agents: `uid:gid:home`.
-pub const VARIABLE: &str = "PILOTHOUSE_AGENT_USER";
-
-/// A user of this machine who is not the sidecar's own.
+/// A user of this machine who is not this process's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentUser {
     uid: Uid,
@@ -25,9 +24,9 @@ pub struct AgentUser {
 pub struct InvalidUser;
 
 impl AgentUser {
-    /// The user that the environment names, when this process is one that can change to them.
-    pub fn named(variable: Option<String>) -> Result<Option<Self>, InvalidUser> {
-        variable.filter(|_| geteuid().is_root()).map(|named| named.parse()).transpose()
+    /// The user that is named, when this process is one that can change to them.
+    pub fn named(name: Option<String>) -> Result<Option<Self>, InvalidUser> {
+        name.filter(|_| geteuid().is_root()).map(|name| name.parse()).transpose()
     }
 
     /// Their id.
@@ -53,6 +52,24 @@ impl AgentUser {
         }
         Ok(chown(path, Some(self.uid), Some(self.gid))?)
     }
+
+    /// A command runs as them, and neither it nor anything else that this process starts can gain what it lacks.
+    pub(super) fn take_on(&self, command: &mut Command) -> io::Result<()> {
+        // Further groups of this process are dropped with its user.
+        command.uid(self.uid.as_raw()).gid(self.gid.as_raw());
+        no_new_privileges()
+    }
+}
+
+/// Nothing can be gained by `sudo` or a file's own user.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn no_new_privileges() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_no_new_privs()?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn no_new_privileges() -> io::Result<()> {
+    Ok(())
 }
 
 impl fmt::Display for AgentUser {

@@ -1,0 +1,61 @@
+//! What an index names, and what is asked for by it: indexes hold keys alone, and may lag behind the table.
+
+use std::collections::HashMap;
+
+use super::attributes::{self, Attributes};
+use crate::table::{Index, Item, Key, Position, Query, TableError};
+
+/// The keys of items that an index names, each once, and the places in the index's order. An item that moves within the
+/// index while that is read may be named at both of its places, and `DynamoDB` takes no key twice.
+pub(super) fn asked_for(
+    index: Option<Index>,
+    named: &[Attributes],
+) -> Result<(Vec<Attributes>, Vec<(Key, Position)>), TableError> {
+    let mut keys = HashMap::with_capacity(named.len());
+    let mut places = Vec::with_capacity(named.len());
+    for place in named {
+        let at = attributes::position(index, place.clone())?;
+        let key = Key { partition: at.partition.clone(), sort: at.sort.clone() };
+        keys.insert(key.clone(), attributes::key_of(place)?);
+        places.push((key, at));
+    }
+    Ok((keys.into_values().collect(), places))
+}
+
+/// Whether an item still stands where an index says.
+pub(super) fn is_listed(query: &Query, item: &Item, at: &Position) -> bool {
+    let place = match query.index {
+        Some(Index::Listing) => &item.listing,
+        Some(Index::Due) => &item.due,
+        None => return true,
+    };
+    place.as_ref().is_some_and(|place| {
+        place.partition == query.partition && Some(&place.sort) == at.index_sort.as_ref()
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+
+    use super::*;
+
+    fn place(sort: &str, listed_at: &str) -> Attributes {
+        [("pk", "S#1"), ("sk", sort), ("l1p", "V#1"), ("l1s", listed_at)]
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())))
+            .collect()
+    }
+
+    #[test]
+    fn an_item_that_is_named_at_two_places_is_asked_for_once() {
+        let named = [place("a", "1"), place("b", "2"), place("a", "3")];
+        let (keys, places) = asked_for(Some(Index::Listing), &named).unwrap();
+        let mut sorts: Vec<_> = keys.iter().map(|key| key["sk"].as_s().unwrap().as_str()).collect();
+        sorts.sort_unstable();
+        assert_eq!(sorts, ["a", "b"]);
+        let order: Vec<_> = places.iter().map(|(key, at)| (&*key.sort, at.index_sort.as_deref())).collect();
+        assert_eq!(order, [("a", Some("1")), ("b", Some("2")), ("a", Some("3"))]);
+    }
+}

@@ -1,0 +1,17 @@
+//! The guard as a program of its own, for hosts that have no verb for it: `pilothouse-guard guard … -- <program> …`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use pilothouse_agent::process::guard;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match arguments.as_slice() {
+        [verb, rest @ ..] if verb == guard::VERB => guard::run(rest),
+        _ => {
+            eprintln!("usage: pilothouse-guard {} [options] -- <program> [arguments]", guard::VERB);
+            ExitCode::from(2)
+        }
+    }
+}

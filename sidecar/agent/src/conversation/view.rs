@@ -1,0 +1,204 @@
+//! A conversation as it stands at the leaf of its tree: kept up as the tree grows, so that a turn costs what it adds and
+//! not what was said before.
+
+use std::sync::Arc;
+
+use super::estimate;
+use super::pairing::Paired;
+use crate::message::{AgentMessage, SharedMessages};
+use crate::tree::{Beginning, Entry, EntryId, EntryKind, SessionTree};
+
+/// What is known of a conversation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct View {
+    /// The entry up to which it is known.
+    leaf: Option<EntryId>,
+    paired: Paired,
+    messages: usize,
+    /// What the provider of the last answer counted, up to and with that answer.
+    counted: Option<u64>,
+    /// An estimate of what came after it.
+    after: u64,
+    /// An estimate of everything.
+    estimated: u64,
+}
+
+impl View {
+    /// Takes in what the tree has more; everything anew where it is not just more: after a compaction, or on another
+    /// branch.
+    pub(crate) fn follow(&mut self, tree: &SessionTree) {
+        let leaf = tree.leaf();
+        if self.leaf == leaf {
+            return;
+        }
+        let mut new: Vec<&Entry> = Vec::new();
+        for entry in tree.up() {
+            if Some(entry.id) == self.leaf {
+                new.iter().rev().for_each(|entry| self.take(entry, true));
+                self.leaf = leaf;
+                return;
+            }
+            if let EntryKind::Compaction { .. } = entry.kind {
+                break;
+            }
+            new.push(entry);
+        }
+        *self = Self::of(tree);
+    }
+
+    /// From the beginning.
+    fn of(tree: &SessionTree) -> Self {
+        let path = tree.path();
+        let beginning = Beginning::of(&path);
+        let mut view = Self { leaf: tree.leaf(), ..Self::default() };
+        if let Some(summary) = beginning.summary {
+            view.add(&Arc::new(summary));
+        }
+        for (at, entry) in path.iter().enumerate().skip(beginning.from) {
+            // What was counted before a compaction had more before it.
+            view.take(entry, at >= beginning.compacted_at);
+        }
+        view
+    }
+
+    fn take(&mut self, entry: &Entry, counts: bool) {
+        let EntryKind::Message { message } = &entry.kind else { return };
+        self.add(message);
+        if let AgentMessage::Assistant(answer) = &**message
+            && counts
+            && answer.usage.total() > 0
+        {
+            (self.counted, self.after) = (Some(answer.usage.total()), 0);
+        }
+    }
+
+    fn add(&mut self, message: &Arc<AgentMessage>) {
+        self.messages += 1;
+        let tokens = estimate(message);
+        self.after += tokens;
+        self.estimated += tokens;
+        self.paired.push(message);
+    }
+
+    /// The messages as a model gets them.
+    pub(crate) fn for_model(&self) -> SharedMessages {
+        self.paired.messages()
+    }
+
+    /// How many messages are in the context.
+    pub(crate) const fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// Tokens in the context.
+    pub(crate) const fn tokens(&self) -> ContextTokens {
+        match self.counted {
+            Some(tokens) => ContextTokens::Counted(tokens + self.after),
+            None => ContextTokens::Estimated(self.estimated),
+        }
+    }
+}
+
+/// How full the context is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContextTokens {
+    /// A provider counted it, up to the last answer. System prompt and tools are in it.
+    Counted(u64),
+    /// Nobody did. System prompt and tools are not in it.
+    Estimated(u64),
+}
+
+impl ContextTokens {
+    pub(crate) const fn value(self) -> u64 {
+        match self {
+            Self::Counted(tokens) | Self::Estimated(tokens) => tokens,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_domain::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage, UserContent};
+    use crate::session::{result, user_message};
+
+    /// What the numbers of a sequence do to a tree; the same sequence does the same.
+    fn grow(tree: &mut SessionTree, step: u64) {
+        let ids: Vec<EntryId> = tree.path().iter().map(|entry| entry.id).collect();
+        let some = ids.get((step / 16) as usize % ids.len().max(1)).copied();
+        match step % 16 {
+            0..5 => drop(tree.append_message(user_message(&format!("say {step}"), Vec::new())).unwrap()),
+            5..9 => {
+                let call =
+                    ToolCall { id: format!("call_{}", step % 3), name: "t".into(), arguments: json!({}) };
+                let mut content = vec![AssistantContent::Text { text: format!("answer {step}") }];
+                content.extend((step % 2 == 0).then(|| AssistantContent::ToolCall(call.clone())));
+                let stop_reason = match step % 7 {
+                    0 => StopReason::Aborted,
+                    1 => StopReason::Error,
+                    _ => StopReason::ToolUse,
+                };
+                let usage = Usage { input: step % 5 * 100, ..Usage::default() };
+                let answer = AssistantMessage {
+                    content,
+                    provider: "p".into(),
+                    model: "m".into(),
+                    usage,
+                    stop_reason,
+                    error: None,
+                    timestamp: Timestamp::from_millis(0),
+                };
+                tree.append_message(AgentMessage::Assistant(answer)).unwrap();
+                if step % 3 > 0 {
+                    tree.append_message(AgentMessage::ToolResult(result(&call, "it did", false))).unwrap();
+                }
+            }
+            9..12 => drop(tree.append_custom("note", json!(step)).unwrap()),
+            12 => drop(tree.append_compaction("what was", some, 7).unwrap()),
+            13 => drop(tree.append_compaction("all of it", None, 7).unwrap()),
+            14 => match some {
+                Some(entry) => tree.branch(entry).unwrap(),
+                None => tree.reset_leaf().unwrap(),
+            },
+            _ => tree.reset_leaf().unwrap(),
+        }
+    }
+
+    #[test]
+    fn it_is_the_same_whether_it_grew_with_the_tree_or_is_made_from_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
+        let (mut view, mut seed) = (View::default(), 41_u64);
+        for _ in 0..600 {
+            for _ in 0..=seed % 3 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                grow(&mut tree, seed >> 33);
+            }
+            view.follow(&tree);
+            let anew = View::of(&tree);
+            assert_eq!(view.for_model(), super::super::for_model(tree.context().messages));
+            assert_eq!(view.for_model(), anew.for_model());
+            assert_eq!((view.messages(), view.tokens()), (anew.messages(), anew.tokens()));
+            assert_eq!(view.messages(), tree.context().messages.len());
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_shared_with_the_tree_and_not_copied_for_each_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
+        let mut view = View::default();
+        let text = UserContent::Text { text: "a long text".repeat(100) };
+        tree.append_message(user_message("first", vec![text])).unwrap();
+        view.follow(&tree);
+        let before = view.for_model();
+        tree.append_message(user_message("second", Vec::new())).unwrap();
+        view.follow(&tree);
+        let EntryKind::Message { message } = &tree.entries()[0].kind else { panic!("no message") };
+        assert!(Arc::ptr_eq(&before[0], message) && Arc::ptr_eq(&view.for_model()[0], message));
+        assert_eq!((before.len(), view.for_model().len()), (1, 2), "a request does not grow");
+    }
+}

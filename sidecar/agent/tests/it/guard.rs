@@ -1,0 +1,329 @@
+//! Whatever an agent's programs start ends with them and with the agent, also what left their process group and session.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pilothouse_agent::bash::{BashConfig, BashEnd, BashOutcome, BashRunner};
+use pilothouse_agent::extension::external::{External, ExternalConfig, Notify};
+use pilothouse_agent::mcp::{DeclineAll, Elicit, McpServerConfig, McpServers, McpTransport};
+use pilothouse_agent::process::{Ending, Guard, Program};
+use pilothouse_agent::workspace::Environment;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Starts two processes that are deaf to being asked and write their ids to `pids`: one in a session of its own, and one that has
+/// lost its parent besides.
+const ESCAPES: &str = r#"
+escaped='echo $$ >>pids; trap "" TERM HUP INT; while :; do sleep 600; done'
+setsid sh -c "$escaped" </dev/null >/dev/null 2>&1 &
+(setsid sh -c "$escaped" </dev/null >/dev/null 2>&1 &)
+while [ "$(cat pids 2>/dev/null | wc -l)" -lt 2 ]; do sleep 0.01; done
+"#;
+
+fn guard() -> Guard {
+    Guard::at(env!("CARGO_BIN_EXE_pilothouse-guard").into())
+}
+
+fn runner(dir: &Path) -> BashRunner {
+    let config = BashConfig::new(dir, Environment::of_this_process(&[]), dir.join("outputs"));
+    BashRunner::new(BashConfig { guard: guard(), ..config })
+}
+
+async fn run(dir: &Path, command: &str, timeout: Option<Duration>) -> BashOutcome {
+    let (progress, _) = mpsc::unbounded_channel();
+    runner(dir).run(command, timeout, &CancellationToken::new(), &progress).await.unwrap()
+}
+
+fn program(dir: &Path, program: &str, script: &str) -> Program {
+    let program = Program::new(program, dir, Environment::of_this_process(&[]));
+    program.args(["-c", script]).guarded_by(&guard())
+}
+
+/// Whether a process runs: one that is dead and that nobody asked for does not.
+fn runs(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never came: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn written(dir: &Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(dir.join("pids")).unwrap_or_default();
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.parse().ok()).collect()
+}
+
+/// Those that escaped, once there are two that run.
+async fn escaped(dir: &Path) -> Vec<i32> {
+    until("both have escaped", || written(dir).len() >= 2).await;
+    written(dir)
+}
+
+async fn gone(pids: Vec<i32>) {
+    assert_eq!(pids.len(), 2);
+    for pid in pids {
+        until("it is dead", || !runs(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_another_session_is_gone_when_the_command_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = run(dir.path(), &format!("{ESCAPES} echo done; exit 3"), None).await;
+    assert_eq!((outcome.output.as_str(), outcome.end), ("done", BashEnd::Exited(3)));
+    let left: Vec<_> = escaped(dir.path()).await.into_iter().filter(|pid| runs(*pid)).collect();
+    assert!(left.is_empty(), "{left:?} run on after the call");
+}
+
+#[tokio::test]
+async fn what_left_its_group_ends_with_a_command_that_takes_too_long() {
+    let dir = tempfile::tempdir().unwrap();
+    // Long enough for it to have started all of them.
+    let limit = Duration::from_secs(3);
+    let outcome = run(dir.path(), &format!("{ESCAPES} echo on; sleep 600"), Some(limit)).await;
+    assert_eq!((outcome.output.as_str(), outcome.end), ("on", BashEnd::TimedOut(limit)));
+    let left: Vec<_> = escaped(dir.path()).await.into_iter().filter(|pid| runs(*pid)).collect();
+    assert!(left.is_empty(), "{left:?} run on after the call");
+}
+
+#[tokio::test]
+async fn what_left_its_group_ends_with_a_command_that_is_cut_off_or_dropped() {
+    for dropped in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (progress, _) = mpsc::unbounded_channel();
+        let (runner, cancelled) = (runner(dir.path()), CancellationToken::new());
+        let command = format!("{ESCAPES} sleep 600");
+        let running = runner.run(&command, None, &cancelled, &progress);
+        let pids = if dropped {
+            tokio::select! {
+                _ = running => panic!("it runs for minutes"),
+                pids = escaped(dir.path()) => pids,
+            }
+        } else {
+            let cutting = async {
+                let pids = escaped(dir.path()).await;
+                assert!(pids.iter().all(|pid| runs(*pid)));
+                cancelled.cancel();
+                pids
+            };
+            let (outcome, pids) = tokio::join!(running, cutting);
+            assert_eq!(outcome.unwrap().end, BashEnd::Cancelled);
+            assert!(!pids.iter().any(|pid| runs(*pid)), "something runs on after the call");
+            pids
+        };
+        gone(pids).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_ends_its_own_guard_ends_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = run(dir.path(), &format!("{ESCAPES} kill $PPID; sleep 600"), None).await;
+    assert_eq!(outcome.end, BashEnd::Signalled(9));
+    gone(escaped(dir.path()).await).await;
+}
+
+#[tokio::test]
+async fn a_signal_to_a_commands_own_group_does_not_reach_its_guard() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = run(dir.path(), &format!("{ESCAPES} kill -KILL 0"), None).await;
+    assert_eq!(outcome.end, BashEnd::Signalled(9));
+    gone(escaped(dir.path()).await).await;
+}
+
+#[tokio::test]
+async fn a_guard_that_was_stopped_does_its_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = format!("{ESCAPES} kill -STOP $PPID; touch stopped; sleep 600");
+    let (progress, _) = mpsc::unbounded_channel();
+    let (runner, cancelled) = (runner(dir.path()), CancellationToken::new());
+    let cutting = async {
+        until("the guard is stopped", || dir.path().join("stopped").exists()).await;
+        cancelled.cancel();
+    };
+    let (outcome, ()) = tokio::join!(runner.run(&command, None, &cancelled, &progress), cutting);
+    assert_eq!(outcome.unwrap().end, BashEnd::Cancelled);
+    gone(escaped(dir.path()).await).await;
+}
+
+#[tokio::test]
+async fn a_command_ends_as_it_did_and_what_follows_it_closely_is_heard() {
+    let dir = tempfile::tempdir().unwrap();
+    for (command, end) in [
+        ("exit 7", BashEnd::Exited(7)),
+        ("exit 137", BashEnd::Exited(137)),
+        ("kill -9 $$", BashEnd::Signalled(9)),
+        ("kill -TERM $$", BashEnd::Signalled(15)),
+        ("ulimit -c 0; kill -SEGV $$", BashEnd::Signalled(11)),
+    ] {
+        assert_eq!(run(dir.path(), command, None).await.end, end, "{command}");
+    }
+    let closely = run(dir.path(), "echo heard > >(sleep 0.05; cat)", None).await;
+    assert_eq!(closely.output, "heard", "the shell does not wait for what it writes to");
+    let piped = run(dir.path(), "yes | head -n 1", None).await;
+    assert_eq!(piped.output, "y", "a pipe that is not read any more ends who writes to it");
+    let silent = run(dir.path(), "read -r line; test -z \"$line\"", None).await;
+    assert_eq!(silent.text(), "(no output)", "there is no input, and it waits for none");
+}
+
+/// Signals and input are as any program finds them, whatever the guard does with its own.
+#[tokio::test]
+async fn a_program_finds_its_signals_and_streams_as_without_a_guard() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = "grep -E 'Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd";
+    let guarded = run(dir.path(), look, None).await;
+    let unguarded = BashConfig { guard: Guard::GroupAlone, ..runner(dir.path()).config().clone() };
+    let (progress, _) = mpsc::unbounded_channel();
+    let cancelled = CancellationToken::new();
+    let alone = BashRunner::new(unguarded).run(look, None, &cancelled, &progress).await.unwrap();
+    assert_eq!(guarded.output, alone.output);
+
+    let mut echo = program(dir.path(), "sh", "read -r line; echo \"got $line\"; exec >&-; read -r never");
+    echo.environment = Environment::of_this_process(&[]);
+    let mut group =
+        echo.start(Ending::default(), [Stdio::piped(), Stdio::piped(), Stdio::inherit()]).unwrap();
+    let (mut input, output) = (group.stdin().unwrap(), group.stdout().unwrap());
+    tokio::io::AsyncWriteExt::write_all(&mut input, b"a word\n").await.unwrap();
+    let mut lines = BufReader::new(output).lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("got a word"));
+    assert_eq!(lines.next_line().await.unwrap(), None, "it closed its output, and nobody else holds it");
+    drop(input);
+    assert_eq!(group.wait().await.unwrap().code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_program_that_has_grace_may_end_by_itself_when_it_is_let_go_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("trap 'echo bye >bye; exit' TERM; {ESCAPES} echo on; while :; do sleep 0.01; done");
+    let ending = Ending { grace: Duration::from_secs(30), ..Ending::default() };
+    let streams = [Stdio::null(), Stdio::piped(), Stdio::inherit()];
+    let mut group = program(dir.path(), "sh", &script).start(ending, streams).unwrap();
+    let mut lines = BufReader::new(group.stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("on"));
+    drop(group);
+    until("it says good-bye", || dir.path().join("bye").exists()).await;
+    gone(escaped(dir.path()).await).await;
+}
+
+#[tokio::test]
+async fn what_is_paused_with_its_tools_goes_on_and_ends_while_it_is_paused() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{ESCAPES} echo on; while :; do sleep 600; done");
+    let streams = [Stdio::null(), Stdio::piped(), Stdio::inherit()];
+    let mut group = program(dir.path(), "sh", &script).start(Ending::default(), streams).unwrap();
+    let mut lines = BufReader::new(group.stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("on"));
+    let pids = escaped(dir.path()).await;
+    let state = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+    };
+    let reins = group.reins();
+    reins.pause();
+    for pid in &pids {
+        until("it is stopped", || state(*pid) == 'T').await;
+    }
+    reins.resume();
+    for pid in &pids {
+        until("it goes on", || state(*pid) != 'T').await;
+    }
+    reins.pause();
+    reins.kill();
+    group.wait().await.unwrap();
+    assert!(reins.has_ended() && !pids.iter().any(|pid| runs(*pid)), "nothing is left");
+}
+
+const FOLDER: &str = "PILOTHOUSE_TEST_GUARD_FOLDER";
+const USER: &str = "PILOTHOUSE_TEST_GUARD_USER";
+
+/// An MCP server and an extension, as small as they can be, that start what escapes: they stand for those that people run.
+const SERVER: &str = r#"
+import json, subprocess, sys
+subprocess.run(["sh", "-c", sys.argv[1]])
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("type") == "hello":
+        print(json.dumps({"type": "hello", "protocol": 1, "subscribe": []}), flush=True)
+    if message.get("method") == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    if message.get("method") == "tools/list":
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}}), flush=True)
+"#;
+
+fn server(dir: &Path) -> Program {
+    program(dir, "python3", SERVER).args([ESCAPES])
+}
+
+async fn connect(dir: &Path) -> McpServers {
+    let config = McpServerConfig::new("test", McpTransport::Stdio(server(dir)));
+    let elicit: Arc<dyn Elicit> = Arc::new(DeclineAll);
+    let notify: Notify = Arc::new(|told| eprintln!("{told}"));
+    McpServers::connect(vec![config], &elicit, &notify).await
+}
+
+async fn extend(dir: &Path) -> External {
+    External::start(ExternalConfig::new("test", server(dir)), Arc::new(|_| {})).await.unwrap()
+}
+
+/// The agent that the next test kills: this test itself, started again by the other one.
+#[tokio::test]
+async fn host() {
+    let (Some(folder), Ok(user)) = (std::env::var_os(FOLDER).map(PathBuf::from), std::env::var(USER)) else {
+        return;
+    };
+    let _kept: (Option<McpServers>, Option<External>) = match user.as_str() {
+        "bash" => {
+            run(&folder, &format!("{ESCAPES} sleep 600"), None).await;
+            (None, None)
+        }
+        "mcp" => (Some(connect(&folder).await), None),
+        "extension" => (None, Some(extend(&folder).await)),
+        other => panic!("{other} uses no guard"),
+    };
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn whatever_an_agent_started_ends_when_the_agent_is_killed() {
+    for user in ["bash", "mcp", "extension"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut host = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "guard::host", "--nocapture"])
+            .env(FOLDER, dir.path())
+            .env(USER, user)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pids = escaped(dir.path()).await;
+        assert!(pids.iter().all(|pid| runs(*pid)), "{user}");
+        host.kill().unwrap();
+        host.wait().unwrap();
+        gone(pids).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_or_an_extension_started_ends_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let servers = connect(dir.path()).await;
+    let pids = escaped(dir.path()).await;
+    servers.close().await;
+    drop(servers);
+    gone(pids).await;
+
+    let dir = tempfile::tempdir().unwrap();
+    let extension = extend(dir.path()).await;
+    let pids = escaped(dir.path()).await;
+    drop(extension);
+    gone(pids).await;
+}
