@@ -84,6 +84,6 @@ impl Adapter for Acp {
     }
 
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
-        begin::drive(context).await
+        Box::pin(begin::drive(context)).await
     }
 }
