@@ -509,8 +509,7 @@ fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
     let [synthetic, result] = refused(words);
     let mut translator = translator();
     translator.line(&says("a"));
-    let used_up =
-        rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
+    let used_up = rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
         "overageStatus": "rejected", "overageDisabledReason": "out_of_credits", "isUsingOverage": false}));
     assert_eq!(names(&translator.line(&used_up)), ["notice"]);
     // Somebody lets it go on too early: the same is told again, though the runtime does not repeat its rate limit.
@@ -525,9 +524,7 @@ fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
         assert_eq!(stopped.signals, [Signal::OutOfQuota]);
         assert!(translator.turn_id().is_some());
     }
-    translator.line(&rejected(
-        json!({"status": "allowed", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour"}),
-    ));
+    translator.line(&rejected(json!({"status": "allowed", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour"})));
     translator.line(&says("b"));
     assert_eq!(names(&translator.line(&success())), ["turn_completed"]);
     translator.line(&says("c"));

@@ -119,8 +119,7 @@ async fn the_verb_takes_on_a_user_and_tells_of_what_it_cannot_run() {
     let (code, said) = run(&["--", "/no/such/program"]).await;
     assert!(code == Some(127) && said.starts_with("/no/such/program cannot be run"), "{said}");
     assert_eq!(run(&["--user", "0:0:/root", "--", "id"]).await.0, Some(126), "nobody becomes root");
-    let (code, said) =
-        run(&["--user", "10002:10002:/home/agent", "--", "/bin/sh", "-c", "id -u; id -G"]).await;
+    let (code, said) = run(&["--user", "10002:10002:/home/agent", "--", "/bin/sh", "-c", "id -u; id -G"]).await;
     if nix::unistd::geteuid().is_root() {
         assert_eq!((code, said.as_str()), (Some(0), "10002\n10002"));
     } else {

@@ -152,7 +152,8 @@ async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
 
 #[tokio::test]
 async fn a_used_up_plan_can_be_interrupted_too() {
-    let rejected = json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected", "rateLimitType": "five_hour" } });
+    let rejected =
+        json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected", "rateLimitType": "five_hour" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
     let fake = playing(json!([

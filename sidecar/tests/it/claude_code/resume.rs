@@ -55,8 +55,7 @@ async fn a_process_that_ends_right_after_a_turn_is_started_again_by_the_next_mes
 #[tokio::test]
 async fn a_conversation_that_was_lost_is_begun_anew_with_what_is_known_of_it() {
     let took = Tokens { input: 1000, output: 1000, ..Tokens::default() };
-    let words =
-        ["the word is heron", "the word is kestrel", "three"].map(|words| Step::text(words).taking(took));
+    let words = ["the word is heron", "the word is kestrel", "three"].map(|words| Step::text(words).taking(took));
     let Some(mut agent) = Agent::with(words, |begin| begin.allowance_usd = Some("10".into())).await else {
         return;
     };
