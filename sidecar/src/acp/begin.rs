@@ -40,21 +40,21 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         let memory = Memory::open(Path::new(&of_run.session_home)).map_err(|e| not_kept(&e))?;
         let earlier = if resume_conversation { memory.load() } else { Ok(None) };
         let starter = Starter::prepare(&of_run, events.clone(), processes.clone(), &own_tools, launch)?;
-        let started = starter.start(&config, earlier.map_err(|e| not_kept(&e))?).await?;
-        memory.save(&started.conversation).map_err(|e| not_kept(&e))?;
-        Ok((files, starter, memory, started))
+        let standing = starter.start(&config, earlier.map_err(|e| not_kept(&e))?).await?;
+        memory.save(&standing.conversation).map_err(|e| not_kept(&e))?;
+        Ok((files, starter, memory, standing))
     };
     // Told to stop before it began: what was started dies with the future.
-    let Some(started) = while_commands_wait(&mut commands, &mut aside, starting).await else { return Ok(()) };
-    let (files, starter, memory, started) = match started {
-        Ok(started) => started,
+    let Some(outcome) = while_commands_wait(&mut commands, &mut aside, starting).await else { return Ok(()) };
+    let (files, starter, memory, standing) = match outcome {
+        Ok(began) => began,
         Err(why) => {
             reply.refuse(Refusal::invalid(String::clone(&why))).await?;
             return Err(AdapterError::Agent(why));
         }
     };
     reply.done().await?;
-    let Started { agent, advertised, conversation, translator, notices } = started;
+    let Started { agent, advertised, conversation, translator, notices } = standing;
     let folder = starter.folder().clone();
     let mut driver = Driver {
         run,

@@ -67,8 +67,8 @@ impl Driver {
             return Ok(());
         }
         let Some(compaction) = self.compaction.take() else { return Ok(()) };
-        if let Some(usage) = answer.as_ref().ok().and_then(|answer| answer.get("usage")) {
-            let events = self.translator.meter.turn(usage);
+        if let Ok(answer) = &answer {
+            let events = self.translator.meter.turn(answer);
             self.tell(events).await?;
         }
         let why = match &answer {

@@ -111,10 +111,11 @@ impl Driver {
 
     /// What the agent did with a message.
     pub(super) async fn steered(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
-        let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
         if answer.as_ref().is_err_and(session::is_gone) {
+            // The end of its output follows.
             return Ok(());
         }
+        let Some(waiting) = self.messages.steering.remove(&number) else { return Ok(()) };
         let taken = answer
             .as_ref()
             .is_ok_and(|answer| matches!(text(answer, "outcome"), Some("injected" | "startedNewTurn")));
@@ -157,6 +158,18 @@ impl Driver {
                     return self.begin_turn(vec![words], Some((message, reply))).await;
                 }
                 Waiting::Own(words) => return self.begin_turn(vec![words], None).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent is gone: what was on its way into the turn is refused. It may have been read, so it is not sent again by itself
+    /// (ruling 30).
+    pub(super) async fn refuse_steering(&mut self) -> Result<(), Break> {
+        for (number, waiting) in std::mem::take(&mut self.messages.steering) {
+            if let Waiting::Message(_, reply) = waiting {
+                let turn = self.messages.was_interrupted(number);
+                reply.refuse(turn.map_or_else(Refusal::no_agent, Refusal::turn_over)).await?;
             }
         }
         Ok(())

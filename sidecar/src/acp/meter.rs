@@ -97,12 +97,18 @@ impl Meter {
         self.tell()
     }
 
-    /// A turn took these tokens: `usage` of the answer to a prompt.
-    pub(super) fn turn(&mut self, usage: &Value) -> Vec<RawEvent> {
+    /// Takes what a turn took, from the answer to its prompt: `usage`, or the quota where an agent has only that.
+    pub(super) fn turn(&mut self, answer: &Value) -> Vec<RawEvent> {
+        let quota = || answer.get("_meta")?.get("quota")?.get("token_count");
+        let Some(usage) = answer.get("usage").filter(|usage| usage.is_object()).or_else(quota) else {
+            return Vec::new();
+        };
         let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
         let tokens = TokenUsage {
-            input_tokens: count("inputTokens"),
-            output_tokens: count("outputTokens").saturating_add(count("thoughtTokens")),
+            input_tokens: count("inputTokens").max(count("input_tokens")),
+            output_tokens: count("outputTokens")
+                .max(count("output_tokens"))
+                .saturating_add(count("thoughtTokens")),
             cache_read_tokens: count("cachedReadTokens"),
             cache_write_tokens: count("cachedWriteTokens"),
         };
@@ -213,7 +219,7 @@ mod tests {
         assert_eq!(told(&meter.update(&cost(0.1, 5))), ["a 0.1 0"]);
         meter.model("b");
         assert_eq!(told(&meter.update(&cost(0.25, 6))), ["b 0.15 0"]);
-        assert_eq!(told(&meter.turn(&json!({"inputTokens": 3, "outputTokens": 4}))), ["b 0.15 7"]);
+        assert_eq!(told(&meter.turn(&json!({"usage": {"inputTokens": 3, "outputTokens": 4}}))), ["b 0.15 7"]);
         // Another process that counts from nothing.
         let mut meter = Meter::new("s", meter.totals().clone(), "b", 80);
         assert_eq!(told(&meter.update(&cost(0.05, 6))), ["b 0.2 7"]);
@@ -229,6 +235,15 @@ mod tests {
         assert_eq!(told(&meter.update(&window(801))), ["a 0 0", "near 80.10"]);
         assert_eq!(told(&meter.update(&window(900))), ["a 0 0"]);
         assert_eq!(meter.percent(), Some(90));
+    }
+
+    #[test]
+    fn tokens_are_counted_wherever_an_agent_tells_them_and_once() {
+        let mut meter = Meter::new("s", Totals::default(), "a", 80);
+        let quota = json!({"quota": {"token_count": {"input_tokens": 5, "output_tokens": 2}}});
+        assert_eq!(told(&meter.turn(&json!({"stopReason": "end_turn", "_meta": quota}))), ["a 0 7"]);
+        assert_eq!(told(&meter.turn(&json!({"usage": {"inputTokens": 1}, "_meta": quota}))), ["a 0 8"]);
+        assert!(meter.turn(&json!({"stopReason": "cancelled"})).is_empty());
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! | [`turns`], [`messages`], [`stopping`] | prompts, what goes into them and after them, and breaking them off |
 //! | [`choices`], [`settings`], [`adjusting`], [`compaction`] | model, thinking level, mode; summaries |
 //! | [`abilities`] | what can be asked of this agent |
-//! | [`translator`] | `session/update` as raw events, without I/O and without a clock |
+//! | [`translator`], [`announcements`] | `session/update` as raw events, without I/O and without a clock |
 //! | [`permissions`], [`elicitation`], [`requests`] | what the agent asks its owner |
 //! | [`files`], [`terminals`] | what the agent asks the sidecar to do, inside the working directory |
 //!
@@ -21,6 +21,7 @@
 mod abilities;
 mod adjusting;
 mod agents;
+mod announcements;
 mod begin;
 mod blocks;
 mod calls;
@@ -83,6 +84,6 @@ impl Adapter for Acp {
     }
 
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
-        begin::drive(context).await
+        Box::pin(begin::drive(context)).await
     }
 }

@@ -53,7 +53,7 @@ fn play() -> (Translator, Vec<RawEvent>) {
                 if id == prompts.last().copied() {
                     events.extend(translator.end_turn("over"));
                 }
-                events.extend(translator.meter.turn(&message["result"]["usage"]));
+                events.extend(translator.meter.turn(&message["result"]));
             }
             (Some("out"), None) if message["result"]["modes"].is_object() => {
                 translator.settings.opened(&message["result"]);

@@ -100,6 +100,7 @@ impl Driver {
     /// The agent is gone: what it was doing is over.
     async fn broken_off(&mut self) -> Result<(), Break> {
         self.interrupted().await?;
+        self.refuse_steering().await?;
         if let Some(compaction) = self.compaction.take() {
             compaction.broken_off("the agent ended while it compacted").await?;
         }

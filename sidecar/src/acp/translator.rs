@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use pilothouse_domain::value::SessionTaskStatus;
 use pilothouse_domain::{SubAgentId, TurnId};
 use pilothouse_wire::event::{AssistantContent, RawEvent, RawTask};
 use serde_json::Value;
 
+use super::announcements;
 use super::blocks::{Blocks, Kind};
 use super::calls::{Calls, Printed};
-use super::json::{list, notice_name, one_line, text};
+use super::json::text;
 use super::meter::Meter;
 use super::settings::Settings;
 use super::subagents::Subagents;
@@ -31,17 +31,17 @@ pub(super) enum Listening {
 #[derive(Debug)]
 pub(super) struct Translator {
     session: String,
-    model: String,
+    pub(super) model: String,
     pub(super) listening: Listening,
     turn: Option<TurnId>,
     blocks: Blocks,
     of_subagents: BTreeMap<SubAgentId, Blocks>,
     pub(super) calls: Calls,
     subagents: Subagents,
-    tasks: Vec<RawTask>,
+    pub(super) tasks: Vec<RawTask>,
     pub(super) meter: Meter,
     pub(super) settings: Settings,
-    unknown: HashSet<String>,
+    pub(super) unknown: HashSet<String>,
 }
 
 impl Translator {
@@ -169,8 +169,8 @@ impl Translator {
                 events.extend(self.subagents.update(update));
                 events
             }
-            "notice" if !replayed => vec![said_of_itself("agent_notice", update)],
-            "compaction_update" if !replayed => vec![said_of_itself("compaction", update)],
+            "notice" if !replayed => vec![announcements::said_of_itself("agent_notice", update)],
+            "compaction_update" if !replayed => vec![announcements::said_of_itself("compaction", update)],
             // The past; what the owner said, repeated; a title; words between its subagents.
             "subagent_update"
             | "notice"
@@ -256,53 +256,6 @@ impl Translator {
         events
     }
 
-    fn plan(&mut self, update: &Value, replayed: bool) -> Vec<RawEvent> {
-        let tasks: Vec<RawTask> =
-            list(update, "entries").iter().enumerate().map(|(at, entry)| task(at, entry)).collect();
-        if tasks == self.tasks {
-            return Vec::new();
-        }
-        self.tasks.clone_from(&tasks);
-        if replayed { Vec::new() } else { vec![RawEvent::TaskList { tasks }] }
-    }
-
-    fn options(&mut self, update: &Value) -> Vec<RawEvent> {
-        let before = self.settings_told();
-        let mode = self.settings.mode.as_ref().map(|mode| mode.current.clone());
-        self.settings.options(update);
-        self.meter.model(self.settings.model_id(&self.model));
-        let mut events = Vec::new();
-        let now = self.settings.mode.as_ref().map(|mode| mode.current.clone());
-        if let Some(now) = now.filter(|now| Some(now) != mode.as_ref()) {
-            events.push(mode_changed(&now));
-        }
-        if self.settings_told() != before && self.listening != Listening::Replay {
-            events.push(self.settings_told());
-        }
-        events
-    }
-
-    fn mode(&mut self, update: &Value) -> Vec<RawEvent> {
-        let Some(id) = text(update, "currentModeId") else { return Vec::new() };
-        if self.settings.mode_is(id) && self.listening != Listening::Replay {
-            vec![mode_changed(id)]
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// Told once a kind.
-    fn unknown(&mut self, kind: &str, update: &Value) -> Vec<RawEvent> {
-        if self.unknown.len() > 100 || !self.unknown.insert(kind.to_owned()) {
-            return Vec::new();
-        }
-        vec![RawEvent::Notice {
-            name: notice_name("unknown", kind),
-            summary: format!("the agent said something unknown: {}", one_line(kind)),
-            detail: Some(update.clone()),
-        }]
-    }
-
     /// Messages carry the turn that they belong to; a handoff document in one is told after it.
     fn stamp(&self, events: &mut Vec<RawEvent>) {
         for mut event in std::mem::take(events) {
@@ -329,31 +282,4 @@ fn message(content: AssistantContent) -> RawEvent {
 
 fn by(id: &SubAgentId, content: AssistantContent) -> RawEvent {
     RawEvent::SubagentMessage { subagent_id: id.clone(), content }
-}
-
-fn task(at: usize, entry: &Value) -> RawTask {
-    let status = match text(entry, "status") {
-        Some("in_progress") => SessionTaskStatus::InProgress,
-        Some("completed") => SessionTaskStatus::Completed,
-        _ => SessionTaskStatus::Pending,
-    };
-    let subject = text(entry, "content").unwrap_or_default().to_owned();
-    RawTask { id: (at + 1).to_string(), subject, status, active_form: None }
-}
-
-fn mode_changed(mode: &str) -> RawEvent {
-    RawEvent::Notice {
-        name: "mode_changed".into(),
-        summary: format!("the agent works in the mode {}", one_line(mode)),
-        detail: None,
-    }
-}
-
-fn said_of_itself(name: &str, update: &Value) -> RawEvent {
-    let words = ["message", "title", "text", "status"].iter().find_map(|key| text(update, key));
-    RawEvent::Notice {
-        name: name.to_owned(),
-        summary: one_line(words.unwrap_or("the agent told of itself")),
-        detail: Some(update.clone()),
-    }
 }

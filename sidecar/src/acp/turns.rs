@@ -96,9 +96,7 @@ impl Driver {
 
     async fn stopped(&mut self, answer: &Value) -> Result<(), Break> {
         let mut events = self.close("the turn ended without its result");
-        if let Some(usage) = answer.get("usage") {
-            events.extend(self.translator.meter.turn(usage));
-        }
+        events.extend(self.translator.meter.turn(answer));
         self.tell(events).await?;
         let reason = text(answer, "stopReason").unwrap_or("end_turn");
         if reason == "cancelled" {

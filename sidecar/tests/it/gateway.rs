@@ -232,8 +232,18 @@ impl Gateway {
     }
 
     /// Waits until `done` finds what it looks for in the state of this gateway.
-    pub(crate) async fn until<T>(&self, what: &str, mut done: impl FnMut(&Self) -> Option<T>) -> T {
-        let waited = tokio::time::timeout(DEADLINE, async {
+    pub(crate) async fn until<T>(&self, what: &str, done: impl FnMut(&Self) -> Option<T>) -> T {
+        self.until_within(DEADLINE, what, done).await
+    }
+
+    /// The same with another deadline, for programs of others that are slow to start.
+    pub(crate) async fn until_within<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut done: impl FnMut(&Self) -> Option<T>,
+    ) -> T {
+        let waited = tokio::time::timeout(limit, async {
             loop {
                 let changed = self.changed.notified();
                 tokio::pin!(changed);

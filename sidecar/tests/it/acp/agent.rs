@@ -163,6 +163,8 @@ impl Fake {
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": params["value"],
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
             Some("session/cancel") => self.cancelled = true,
+            // It takes the words, and never says so.
+            Some("_session/steering") if self.can("silent") => {}
             Some("_session/steering") => {
                 Self::say(&format!("steered: {}", params["prompt"][0]["text"].as_str().unwrap()));
                 answer(json!({"outcome": "injected"}));
@@ -211,28 +213,6 @@ impl Fake {
                 Self::call("c2", "in_progress");
                 self.until_cancelled();
                 return Some("cancelled");
-            }
-            // It listens, and goes on whatever it hears.
-            "stubborn" => loop {
-                let message = self.read().unwrap_or_else(|| exit(0));
-                self.take(&message);
-            },
-            "servers" => Self::say(&self.servers.clone()),
-            "/compact" if rest == "slowly" => {
-                self.until_cancelled();
-                return Some("cancelled");
-            }
-            "/compact" => {
-                Self::say("Summarised: ");
-                Self::say(rest);
-                Self::update(&json!({"sessionUpdate": "usage_update", "used": 5, "size": 100}));
-            }
-            // Answers, and is gone.
-            "leave" => {
-                Self::say("bye");
-                let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});
-                Self::write(&answer);
-                exit(5);
             }
             "work" => {
                 Self::say("working");
@@ -309,6 +289,37 @@ impl Fake {
                 return Some("cancelled");
             }
             "limit" => return Some("max_turn_requests"),
+            _ => return self.play_ends(direction, id),
+        }
+        Some("end_turn")
+    }
+
+    /// Directions about what ends it, or begins it anew.
+    fn play_ends(&mut self, direction: &str, id: &Value) -> Option<&'static str> {
+        let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
+        match word {
+            // It listens, and goes on whatever it hears.
+            "stubborn" => loop {
+                let message = self.read().unwrap_or_else(|| exit(0));
+                self.take(&message);
+            },
+            "servers" => Self::say(&self.servers.clone()),
+            "/compact" if rest == "slowly" => {
+                self.until_cancelled();
+                return Some("cancelled");
+            }
+            "/compact" => {
+                Self::say("Summarised: ");
+                Self::say(rest);
+                Self::update(&json!({"sessionUpdate": "usage_update", "used": 5, "size": 100}));
+            }
+            // Answers, and is gone.
+            "leave" => {
+                Self::say("bye");
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});
+                Self::write(&answer);
+                exit(5);
+            }
             other => Self::say(&format!("unknown direction {other}")),
         }
         Some("end_turn")

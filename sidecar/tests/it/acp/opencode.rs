@@ -53,6 +53,15 @@ fn script() -> Script {
     script
 }
 
+/// Waits until it has started, which takes it long on a machine that is busy.
+async fn connected(stage: &Stage) -> Value {
+    let limit = 3 * crate::gateway::DEADLINE;
+    let told = |gateway: &crate::gateway::Gateway| {
+        gateway.delivered().into_iter().find(|e| e.body["name"] == "agent_connected").map(|e| e.body)
+    };
+    stage.gateway.until_within(limit, "a start", told).await
+}
+
 #[tokio::test]
 async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process() {
     let Some(program) = program() else { return };
@@ -60,7 +69,7 @@ async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process(
     let stage = Stage::empty().await;
     let agent = options(&program, &model, &stage);
     stage.begin(agent.clone(), false, None, |_| {});
-    stage.gateway.sees("notice agent_connected").await;
+    connected(&stage).await;
     stage.gateway.send(message("the word of the day is heliotrope", MessagePriority::Queued));
     // It would run commands at once by itself; it is started so that it asks.
     let asked = stage.event("question_asked").await;
@@ -88,8 +97,7 @@ async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process(
 
     let stage = stage.next_run().await;
     stage.begin(agent, true, None, |_| {});
-    let connected = stage.event("notice agent_connected").await;
-    assert_eq!(connected["detail"]["conversationTakenUp"], true);
+    assert_eq!(connected(&stage).await["detail"]["conversationTakenUp"], true);
     stage.gateway.send(message("which word?", MessagePriority::Queued));
     stage.gateway.sees("turn_completed").await;
     let story = stage.told();

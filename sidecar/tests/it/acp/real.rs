@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pilothouse_domain::value::{Answer, MessagePriority};
-use pilothouse_model_server::{ModelServer, Script, Step, fixture};
+use pilothouse_model_server::{ModelServer, Request, Script, Step, fixture};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
@@ -29,6 +29,19 @@ fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
     json!({ "agent": "claude-code-acp", "command": program, "env": {
         "HOME": home, "ANTHROPIC_BASE_URL": model.base_url(), "ANTHROPIC_API_KEY": "sk-ant-scripted-model",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" } })
+}
+
+/// A script for the conversation alone: some versions also ask for a title, without tools.
+fn script(steps: impl IntoIterator<Item = Step>) -> Script {
+    let mut script = Script::of(steps);
+    script.conversations[0].offers = Some("Bash".into());
+    script.otherwise = Some(Step::text("A title"));
+    script
+}
+
+/// What the model was asked of the conversation.
+fn prompts(model: &ModelServer) -> Vec<Request> {
+    model.prompts().into_iter().filter(|request| request.step.is_some()).collect()
 }
 
 fn bash(command: &str) -> Step {
@@ -66,7 +79,7 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
         Step::text("I go on after that."),
         Step::text("I remember."),
     ];
-    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let model = ModelServer::start(script(steps)).await.unwrap();
     let stage = Stage::empty().await;
     let agent = options(&program, &model, &stage);
     stage.begin(agent.clone(), false, Some("the word of the day is heliotrope"), |_| {});
@@ -102,7 +115,7 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
         !story.iter().any(|s| s.contains("something long") || s.starts_with("tool_result")),
         "{story:#?}"
     );
-    let last = model.prompts().last().unwrap().text();
+    let last = prompts(&model).last().unwrap().text();
     assert!(last.contains("heliotrope"), "the model hears of the earlier run");
 }
 
@@ -113,10 +126,10 @@ async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives
         Step::text("The first half of a long sentence, and its second half.").waiting_inside("half"),
         Step::text("unused"),
     ];
-    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let model = ModelServer::start(script(steps)).await.unwrap();
     let stage = Stage::empty().await;
     stage.begin(options(&program, &model, &stage), false, Some("speak"), |_| {});
-    model.wait_for(1).await;
+    model.wait_until(|requests| requests.iter().any(|request| request.step.is_some())).await;
     let pause = stage.gateway.send(Command::Pause {});
     stage.gateway.acknowledged(pause, "done").await;
     let told = stage.told().len();
@@ -130,7 +143,7 @@ async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives
     stage.gateway.sees("turn_completed").await;
     let story = stage.told();
     assert!(story.iter().any(|s| s.ends_with("and its second half.")), "{story:#?}");
-    assert_eq!(model.prompts().len(), 1, "the call that was under way was not made again");
+    assert_eq!(prompts(&model).len(), 1, "the call that was under way was not made again");
 }
 
 #[tokio::test]
@@ -138,7 +151,7 @@ async fn the_real_agent_is_steered_within_its_turn_where_it_advertises_a_way() {
     let Some(program) = program() else { return };
     let wait = "until [ -e go ]; do sleep 0.1; done";
     let steps = [Step { text: Some("I work.".into()), ..bash(wait) }, Step::text("I was steered.")];
-    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let model = ModelServer::start(script(steps)).await.unwrap();
     let stage = Stage::empty().await;
     stage.begin(options(&program, &model, &stage), false, Some("work"), |begin| {
         begin.config.allowed_tools = vec!["Bash".into()];
@@ -156,7 +169,7 @@ async fn the_real_agent_is_steered_within_its_turn_where_it_advertises_a_way() {
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 1, "{story:#?}");
     assert!(story.iter().any(|s| s == "assistant_message text I was steered."), "{story:#?}");
     assert!(
-        model.prompts().last().unwrap().text().contains("rather quickly"),
+        prompts(&model).last().unwrap().text().contains("rather quickly"),
         "the model reads it in this turn"
     );
 }

@@ -63,6 +63,20 @@ async fn a_killed_agent_that_cannot_take_its_conversation_up_begins_anew_with_a_
 }
 
 #[tokio::test]
+async fn a_message_on_its_way_into_a_turn_whose_agent_is_killed_is_refused_and_not_sent_again() {
+    let stage = Stage::empty().await;
+    stage.begin(impatient("load,steer,silent"), false, Some("stubborn"), |_| {});
+    stage.gateway.sees("turn_started").await;
+    let steering = stage.gateway.send(message("say faster", MessagePriority::Immediate));
+    stage.gateway.acknowledged(steering, "injecting").await;
+    interrupted_in_vain(&stage).await;
+    stage.gateway.acknowledged(steering, "turn-over").await;
+    stage.gateway.send(message("say again", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    assert!(!stage.told().iter().any(|s| s.contains("faster")), "{:#?}", stage.told());
+}
+
+#[tokio::test]
 async fn an_agent_that_ends_between_turns_is_started_again_by_the_next_message() {
     let stage = Stage::playing("load", "leave").await;
     stage.gateway.sees("turn_completed").await;

@@ -72,7 +72,7 @@ fn what_an_agent_can_do_may_be_told_again_once_it_is_known() {
         .told(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
         .then_events(&[])
         .then_status(S::Idle)
-        .refuses("not-capable", |s| s.adjust(&[compact()]))
+        .refuses("not-supported", |s| s.adjust(&[compact()]))
         .told(AgentFact::SidecarReady(crate::scene::can_all()))
         .when(|s| s.adjust(&[compact()]))
         .then_events(&["AdjustmentRequested"]);

@@ -1,0 +1,88 @@
+//! What the agent announces of itself beside its work: its plan, its settings, and what nobody knows.
+
+use pilothouse_domain::value::SessionTaskStatus;
+use pilothouse_wire::event::{RawEvent, RawTask};
+use serde_json::Value;
+
+use super::json::{list, notice_name, one_line, text};
+use super::translator::{Listening, Translator};
+
+impl Translator {
+    /// The plan is the task list, told when it changed.
+    pub(super) fn plan(&mut self, update: &Value, replayed: bool) -> Vec<RawEvent> {
+        let tasks: Vec<RawTask> =
+            list(update, "entries").iter().enumerate().map(|(at, entry)| task(at, entry)).collect();
+        if tasks == self.tasks {
+            return Vec::new();
+        }
+        self.tasks.clone_from(&tasks);
+        if replayed { Vec::new() } else { vec![RawEvent::TaskList { tasks }] }
+    }
+
+    /// What the agent can be set to, or is.
+    pub(super) fn options(&mut self, update: &Value) -> Vec<RawEvent> {
+        let before = self.settings_told();
+        let mode = self.settings.mode.as_ref().map(|mode| mode.current.clone());
+        self.settings.options(update);
+        self.meter.model(self.settings.model_id(&self.model));
+        let mut events = Vec::new();
+        let now = self.settings.mode.as_ref().map(|mode| mode.current.clone());
+        if let Some(now) = now.filter(|now| Some(now) != mode.as_ref()) {
+            events.push(mode_changed(&now));
+        }
+        if self.settings_told() != before && self.listening != Listening::Replay {
+            events.push(self.settings_told());
+        }
+        events
+    }
+
+    /// The mode is another.
+    pub(super) fn mode(&mut self, update: &Value) -> Vec<RawEvent> {
+        let Some(id) = text(update, "currentModeId") else { return Vec::new() };
+        if self.settings.mode_is(id) && self.listening != Listening::Replay {
+            vec![mode_changed(id)]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Told once a kind.
+    pub(super) fn unknown(&mut self, kind: &str, update: &Value) -> Vec<RawEvent> {
+        if self.unknown.len() > 100 || !self.unknown.insert(kind.to_owned()) {
+            return Vec::new();
+        }
+        vec![RawEvent::Notice {
+            name: notice_name("unknown", kind),
+            summary: format!("the agent said something unknown: {}", one_line(kind)),
+            detail: Some(update.clone()),
+        }]
+    }
+}
+
+fn task(at: usize, entry: &Value) -> RawTask {
+    let status = match text(entry, "status") {
+        Some("in_progress") => SessionTaskStatus::InProgress,
+        Some("completed") => SessionTaskStatus::Completed,
+        _ => SessionTaskStatus::Pending,
+    };
+    let subject = text(entry, "content").unwrap_or_default().to_owned();
+    RawTask { id: (at + 1).to_string(), subject, status, active_form: None }
+}
+
+fn mode_changed(mode: &str) -> RawEvent {
+    RawEvent::Notice {
+        name: "mode_changed".into(),
+        summary: format!("the agent works in the mode {}", one_line(mode)),
+        detail: None,
+    }
+}
+
+/// A notice of the agent's own.
+pub(super) fn said_of_itself(name: &str, update: &Value) -> RawEvent {
+    let words = ["message", "title", "text", "status"].iter().find_map(|key| text(update, key));
+    RawEvent::Notice {
+        name: name.to_owned(),
+        summary: one_line(words.unwrap_or("the agent told of itself")),
+        detail: Some(update.clone()),
+    }
+}
