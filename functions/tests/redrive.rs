@@ -4,133 +4,49 @@
 // Helpers of tests speak by panicking, as the tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use axum::body::Body;
 use http::{Request, StatusCode};
 use pilothouse_broker::Outgoing;
-use pilothouse_broker::embedded::{self, EmbeddedBroker};
-use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::queue::SessionMessageQueue;
-use pilothouse_domain::session::{NewSession, SessionSettings};
-use pilothouse_domain::value::SessionBudget;
-use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, DomainEvent, EnvelopeId, IdSource as _, RunId, Timestamp, UserId,
-};
-use pilothouse_functions::app::{Fleet, FreshIds};
-use pilothouse_functions::edge::Keyring;
+use pilothouse_domain::journal::JournalEntry;
+use pilothouse_domain::{AgentSessionId, DomainEvent, RunId, UserId};
+use pilothouse_functions::app::Fleet;
 use pilothouse_functions::edge::auth::VerifiedOwner;
-use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_functions::{App, Parts, intake, queues};
-use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
-use pilothouse_sqlite::{Clock, Database, system_clock};
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::commit::LoadedConversation;
-use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_stage::{Ground, TestClock, new_session, sealed, with_run};
+use pilothouse_store::layout;
 use pilothouse_store::table::{Condition, Item, Key, Table as _, Write};
-use pilothouse_store::{Commit, Store, layout};
-use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
-use pilothouse_wire::launch::{Entrance, LaunchRequest};
-use pilothouse_wire::{Envelope, RootSecret, Signed};
+use pilothouse_wire::launch::Entrance;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tower::ServiceExt as _;
-
-/// Runs nothing.
-struct NoRuntime;
-
-#[async_trait]
-impl AgentRuntime for NoRuntime {
-    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
-        Ok(())
-    }
-    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
-        Ok(())
-    }
-    async fn state(&self, _: RunId) -> ProcessState {
-        ProcessState::Unknown
-    }
-    fn capabilities(&self) -> RuntimeCapabilities {
-        RuntimeCapabilities { durable_workspace: false, placement: "nowhere".to_owned() }
-    }
-}
-
-struct NoWakes;
-
-#[async_trait]
-impl Wake for NoWakes {
-    async fn grown(&mut self) -> bool {
-        false
-    }
-}
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(Self)
-    }
-}
 
 struct Stage {
     app: App,
-    table: SqliteTable,
-    ahead: Arc<AtomicI64>,
+    clock: TestClock,
     session: AgentSessionId,
     run: RunId,
-    _folder: TempDir,
+    ground: Ground,
 }
 
 impl Stage {
     /// A session with a run that has said nothing yet.
     async fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        let ahead = Arc::new(AtomicI64::new(0));
-        let (system, offset) = (system_clock(), Arc::clone(&ahead));
-        let clock: Clock =
-            Arc::new(move || Timestamp::from_millis(system().as_millis() + offset.load(Ordering::SeqCst)));
-        let db = Database::open(folder.path().join("db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await.unwrap();
-        queues::create(&broker).await.unwrap();
-        let table = SqliteTable::new(db, Arc::clone(&clock));
+        let clock = TestClock::system();
+        let ground = Ground::open(clock.shown()).await;
         let operators = [UserId::parse("operator").unwrap()].into_iter().collect();
         let app = App::new(Parts {
-            store: Store::new(Arc::new(table.clone())),
-            blobs: Arc::new(FileBlobs::open(folder.path().join("blobs")).unwrap()),
-            broker: Arc::new(broker),
-            runtime: Arc::new(NoRuntime),
-            keyring: Keyring::new("issuer", "audience", HashMap::new()),
-            secret: RootSecret::new("test", vec![7; 32]).unwrap(),
-            deadlines: Deadlines::default(),
-            clock,
-            wakes: Arc::new(NoWakes),
             fleet: Some(Fleet { entrance: Entrance::gateway("http://127.0.0.1:1"), vendor: None, operators }),
-            outside: pilothouse_functions::outside::Outside::default(),
+            ..ground.parts()
         });
-        let (session, run) = create(&app).await;
-        Self { app, table, ahead, session, run, _folder: folder }
+        let owner = UserId::parse("somebody").unwrap();
+        let (session, run) = with_run(&app, new_session(&owner, "10")).await;
+        Self { app, clock, session, run, ground }
     }
 
     /// Puts an event of the run on the events queue.
     async fn send(&self, sequence: u64, body: Value) {
-        let message_id = EnvelopeId::new(FreshIds.fresh());
-        let envelope = Envelope {
-            protocol_version: PROTOCOL_VERSION,
-            session_id: self.session,
-            run_id: self.run,
-            message_id,
-            sequence: Some(sequence),
-            time: self.app.now(),
-            traceparent: None,
-            body,
-        };
-        let key = self.app.secret.envelope_key(self.run);
-        let signed = Signed::seal(&envelope, "test", Signer::Sidecar, &key).unwrap();
-        let body = serde_json::to_string(&signed).unwrap();
-        let message = Outgoing::new(self.session.to_string(), format!("{message_id}:1"), body);
+        let message = sealed(&self.app, self.session, self.run, Some(sequence), body);
         assert!(self.app.broker.send(&queues::events(), vec![message]).await.unwrap().failed.is_empty());
     }
 
@@ -143,7 +59,7 @@ impl Stage {
             if depth.visible + depth.in_flight == 0 {
                 return;
             }
-            self.ahead.fetch_add(31_000, Ordering::SeqCst);
+            self.clock.pass(Duration::from_secs(31));
         }
         panic!("the queue is not empty");
     }
@@ -158,11 +74,11 @@ impl Stage {
         let (kind, body) = ("subagent".to_owned(), "{}".to_owned());
         let item =
             Item { key: self.helper(), kind, version: 0, listing: None, due: None, expires_at: None, body };
-        self.table.transact(vec![Write::Put(item, Condition::Always)]).await.unwrap();
+        self.ground.table.transact(vec![Write::Put(item, Condition::Always)]).await.unwrap();
     }
 
     async fn repair(&self) {
-        self.table.transact(vec![Write::Delete(self.helper(), Condition::Always)]).await.unwrap();
+        self.ground.table.transact(vec![Write::Delete(self.helper(), Condition::Always)]).await.unwrap();
     }
 
     async fn spent(&self) -> String {
@@ -194,32 +110,6 @@ impl Stage {
         assert_eq!(status, StatusCode::OK, "{body}");
         body
     }
-}
-
-async fn create(app: &App) -> (AgentSessionId, RunId) {
-    let mut ids = FreshIds;
-    let id = AgentSessionId::new(ids.fresh());
-    let mut cx = app.occasion(&mut ids);
-    let new = NewSession {
-        id,
-        owner_id: UserId::parse("somebody").unwrap(),
-        template_id: None,
-        name: None,
-        working_directory: "/w".to_owned().try_into().unwrap(),
-        objective: "Do it".to_owned().try_into().unwrap(),
-        model_id: "m".to_owned().try_into().unwrap(),
-        budget: SessionBudget::new("10".parse().unwrap(), 80).unwrap(),
-        auto_continue: None,
-        settings: SessionSettings::default(),
-    };
-    let (mut session, mut events) = AgentSession::create(new, &cx);
-    let (run, minted) = session.mint_run(&mut cx).unwrap();
-    events.extend(minted);
-    let mut loaded = LoadedConversation::new(Conversation::new(session, SessionMessageQueue::default()));
-    let mut commit = Commit::new();
-    app.record(&mut commit, &mut loaded, Cause::Clock, events).unwrap();
-    app.store.commit(commit).await.unwrap();
-    (id, run)
 }
 
 fn usage(total: &str, subagent: Option<&str>) -> Value {

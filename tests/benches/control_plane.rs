@@ -16,37 +16,25 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{Broker, MAX_BATCH, Outgoing};
 use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys};
 use pilothouse_cli::server::{Options, SIDECAR, Server};
-use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::queue::SessionMessageQueue;
-use pilothouse_domain::session::{AgentSession, NewSession, SessionSettings};
-use pilothouse_domain::text::{ModelId, Objective, WorkingDirectory};
-use pilothouse_domain::value::{Capabilities, SessionBudget};
-use pilothouse_domain::{
-    AgentSessionId, Deadlines, EnvelopeId, IdSource, Occasion, RunId, Timestamp, UserId,
-};
+use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::{AgentSessionId, IdSource, Occasion, RunId, UserId};
 use pilothouse_functions::app::FreshIds;
 use pilothouse_functions::edge::Keyring;
-use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_functions::{App, Parts, intake, queues};
-use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
-use pilothouse_sqlite::{Database, system_clock};
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::sqlite::{self, SqliteTable};
-use pilothouse_store::{Commit, LoadedConversation, Store};
-use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
+use pilothouse_sqlite::system_clock;
+use pilothouse_stage::{Ground, NoRuntime, new_session, sealed, with_run};
+use pilothouse_store::Commit;
+use pilothouse_store::sqlite::SqliteTable;
 use pilothouse_wire::event::{AssistantContent, RawEvent};
-use pilothouse_wire::launch::LaunchRequest;
-use pilothouse_wire::{Envelope, RootSecret, Signed};
 
 const SERVE: &str = "PILOTHOUSE_BENCH_SERVE";
 
@@ -402,101 +390,28 @@ struct Bench {
     app: App,
     table: SqliteTable,
     broker: EmbeddedBroker,
-    secret: RootSecret,
     keys: LocalKeys,
-    _data: tempfile::TempDir,
-}
-
-/// Stands in for what runs sidecars: it runs none.
-struct NoRuntime;
-
-#[async_trait]
-impl AgentRuntime for NoRuntime {
-    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
-        Ok(())
-    }
-    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
-        Ok(())
-    }
-    async fn state(&self, _: RunId) -> ProcessState {
-        ProcessState::Unknown
-    }
-    fn capabilities(&self) -> RuntimeCapabilities {
-        RuntimeCapabilities { durable_workspace: true, placement: "bench".to_owned() }
-    }
-}
-
-struct NoWakes;
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(Self)
-    }
-}
-
-#[async_trait]
-impl Wake for NoWakes {
-    async fn grown(&mut self) -> bool {
-        false
-    }
+    _ground: Ground,
 }
 
 impl Bench {
     async fn open() -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let path: PathBuf = data.path().join("bench.db");
-        let db = Database::open(path, &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let table = SqliteTable::new(db.clone(), system_clock());
-        let broker = EmbeddedBroker::open(db, system_clock()).await.unwrap();
-        queues::create(&broker).await.unwrap();
-        let secret = RootSecret::new("bench", vec![1; 32]).unwrap();
-        let keys = LocalKeys::open_or_create(data.path()).unwrap();
+        let ground = Ground::open(system_clock()).await;
+        let keys = LocalKeys::open_or_create(ground.folder()).unwrap();
+        let public = HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]);
         let app = App::new(Parts {
-            store: Store::new(Arc::new(table.clone())),
-            blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
-            broker: Arc::new(broker.clone()),
-            runtime: Arc::new(NoRuntime),
-            keyring: Keyring::new(
-                ISSUER,
-                AUDIENCE,
-                HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
-            ),
-            secret: secret.clone(),
-            deadlines: Deadlines::default(),
-            clock: system_clock(),
-            wakes: Arc::new(NoWakes),
-            fleet: None,
-            outside: pilothouse_functions::outside::Outside::default(),
+            runtime: Arc::new(NoRuntime::durable("bench")),
+            keyring: Keyring::new(ISSUER, AUDIENCE, public),
+            ..ground.parts()
         });
-        Self { app, table, broker, secret, keys, _data: data }
+        let (table, broker) = (ground.table.clone(), ground.broker.clone());
+        Self { app, table, broker, keys, _ground: ground }
     }
 
     /// A session whose sidecar is ready.
     async fn running_session(&self) -> (AgentSessionId, RunId) {
-        let mut ids = FreshIds;
-        let id = AgentSessionId::new(ids.fresh());
-        let owner = UserId::parse(format!("owner-{id}")).unwrap();
-        let mut cx = self.app.occasion(&mut ids);
-        let new = NewSession {
-            id,
-            owner_id: owner,
-            template_id: None,
-            name: None,
-            working_directory: WorkingDirectory::parse("/tmp").unwrap(),
-            objective: Objective::parse("bench").unwrap(),
-            model_id: ModelId::parse("bench").unwrap(),
-            budget: SessionBudget::new("1000".parse().unwrap(), 80).unwrap(),
-            auto_continue: None,
-            settings: SessionSettings::default(),
-        };
-        let (mut session, mut events) = AgentSession::create(new, &cx);
-        let (run, minted) = session.mint_run(&mut cx).unwrap();
-        events.extend(minted);
-        let mut loaded = LoadedConversation::new(Conversation::new(session, SessionMessageQueue::default()));
-        let mut commit = Commit::new();
-        let cause = pilothouse_domain::journal::Cause::Clock;
-        self.app.record(&mut commit, &mut loaded, cause, events).unwrap();
-        self.app.store.commit(commit).await.unwrap();
+        let owner = UserId::parse(format!("owner-{}", FreshIds.fresh())).unwrap();
+        let (id, run) = with_run(&self.app, new_session(&owner, "1000")).await;
         let ready = RawEvent::SidecarReady {
             sidecar_version: "bench".to_owned(),
             adapter: "bench".to_owned(),
@@ -508,20 +423,7 @@ impl Bench {
     }
 
     fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> Outgoing {
-        let envelope = Envelope {
-            protocol_version: PROTOCOL_VERSION,
-            session_id: session,
-            run_id: run,
-            message_id: EnvelopeId::new(FreshIds.fresh()),
-            sequence: Some(sequence),
-            time: Timestamp::from_millis(0),
-            traceparent: None,
-            body,
-        };
-        let signed =
-            Signed::seal(&envelope, "bench", Signer::Sidecar, &self.secret.envelope_key(run)).unwrap();
-        let body = serde_json::to_string(&signed).unwrap();
-        Outgoing::new(session.to_string(), format!("{}:1", envelope.message_id), body)
+        sealed(&self.app, session, run, Some(sequence), body)
     }
 
     async fn send(&self, session: AgentSessionId, run: RunId, from: u64, count: u64) {

@@ -4,6 +4,7 @@
 //! - [`WorkerProcess`]: a real `pilothouse worker` for it, elsewhere
 //! - [`Api`], [`Reply`]: requests as any program would send them, with whatever is wrong with them
 //! - [`Session`]: a session over the API, and waiting for what must become of it
+//! - [`Description`]: a deployment on a local cloud, and tokens for it
 //! - [`witness`]: what was logged, when something fails
 //! - [`processes`]: the sidecars that are alive, known by the locks that they hold
 //!
@@ -13,6 +14,7 @@
 #![allow(clippy::return_self_not_must_use)]
 
 mod api;
+mod deployment;
 pub mod processes;
 pub mod programs;
 mod server;
@@ -21,6 +23,7 @@ pub mod witness;
 mod worker;
 
 pub use api::{Api, Reply};
+pub use deployment::Description;
 pub use server::ServerProcess;
 pub use session::{PATIENCE, Session};
 pub use worker::WorkerProcess;

@@ -2,6 +2,7 @@
 
 use pilothouse_domain::webhook::Reach;
 use pilothouse_functions::catalogue::needs::{Access, AssumedRole, Needs};
+use pilothouse_runtime::ecs::EcsSettings;
 
 /// What the environment says. What a function does not need may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,24 +49,7 @@ pub enum RuntimeKind {
     /// Workers, on machines of their own.
     Workers,
     /// Tasks of ECS.
-    Ecs(Box<Ecs>),
-}
-
-/// Where tasks of ECS run, and as what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ecs {
-    /// The cluster.
-    pub cluster: String,
-    /// The task definition.
-    pub task_definition: String,
-    /// The subnets of the tasks.
-    pub subnets: Vec<String>,
-    /// Their security groups.
-    pub security_groups: Vec<String>,
-    /// Whether they have public addresses.
-    pub public_addresses: bool,
-    /// Whether sessions' folders outlive them.
-    pub durable_workspace: bool,
+    Ecs(Box<EcsSettings>),
 }
 
 /// The environment is not complete. Lists everything that is wrong with it.
@@ -162,8 +146,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         }
     }
 
-    fn ecs(&mut self, starts_processes: bool) -> Ecs {
-        Ecs {
+    fn ecs(&mut self, starts_processes: bool) -> EcsSettings {
+        EcsSettings {
             cluster: self.text("PILOTHOUSE_ECS_CLUSTER", starts_processes).unwrap_or_default(),
             task_definition: self
                 .text("PILOTHOUSE_ECS_TASK_DEFINITION", starts_processes)

@@ -1,67 +1,19 @@
 //! An app with a clock that is set by hand, and who asks it.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use async_trait::async_trait;
 use axum::body::Body;
 use http::Request;
-use pilothouse_broker::embedded::{self, EmbeddedBroker};
-use pilothouse_domain::{AgentSessionId, AgentTemplateId, Deadlines, DomainEvent, RunId, Timestamp, UserId};
-use pilothouse_functions::edge::Keyring;
+use pilothouse_domain::{AgentTemplateId, DomainEvent, UserId};
 use pilothouse_functions::edge::auth::VerifiedOwner;
-use pilothouse_functions::stream::{Wake, Wakes};
-use pilothouse_functions::{App, Parts, clock, queues};
-use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
-use pilothouse_sqlite::{Clock, Database};
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::sqlite::{self, SqliteTable};
-use pilothouse_store::{OwnedRef, Store};
-use pilothouse_wire::RootSecret;
-use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_functions::{App, clock};
+use pilothouse_stage::{Ground, TestClock};
+use pilothouse_store::OwnedRef;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tower::ServiceExt as _;
-
-/// Runs nothing.
-struct NoRuntime;
-
-#[async_trait]
-impl AgentRuntime for NoRuntime {
-    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
-        Ok(())
-    }
-    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
-        Ok(())
-    }
-    async fn state(&self, _: RunId) -> ProcessState {
-        ProcessState::Unknown
-    }
-    fn capabilities(&self) -> RuntimeCapabilities {
-        RuntimeCapabilities { durable_workspace: false, placement: "nowhere".to_owned() }
-    }
-}
-
-struct NoWakes;
-
-#[async_trait]
-impl Wake for NoWakes {
-    async fn grown(&mut self) -> bool {
-        false
-    }
-}
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(Self)
-    }
-}
 
 pub(crate) struct Stage {
     pub(crate) app: App,
-    now: Arc<AtomicI64>,
-    _folder: TempDir,
+    clock: TestClock,
+    _ground: Ground,
 }
 
 /// An answer.
@@ -100,31 +52,14 @@ impl Reply {
 
 impl Stage {
     pub(crate) async fn at(now: &str) -> Self {
-        let folder = TempDir::new().unwrap();
-        let set = Arc::new(AtomicI64::new(now.parse::<Timestamp>().unwrap().as_millis()));
-        let shown = Arc::clone(&set);
-        let clock: Clock = Arc::new(move || Timestamp::from_millis(shown.load(Ordering::SeqCst)));
-        let db = Database::open(folder.path().join("db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await.unwrap();
-        queues::create(&broker).await.unwrap();
-        let app = App::new(Parts {
-            store: Store::new(Arc::new(SqliteTable::new(db, Arc::clone(&clock)))),
-            blobs: Arc::new(FileBlobs::open(folder.path().join("blobs")).unwrap()),
-            broker: Arc::new(broker),
-            runtime: Arc::new(NoRuntime),
-            keyring: Keyring::new("issuer", "audience", HashMap::new()),
-            secret: RootSecret::new("test", vec![7; 32]).unwrap(),
-            deadlines: Deadlines::default(),
-            clock,
-            wakes: Arc::new(NoWakes),
-            fleet: None,
-            outside: pilothouse_functions::outside::Outside::default(),
-        });
-        Self { app, now: set, _folder: folder }
+        let clock = TestClock::at(now.parse().unwrap());
+        let ground = Ground::open(clock.shown()).await;
+        let app = App::new(ground.parts());
+        Self { app, clock, _ground: ground }
     }
 
     pub(crate) fn set(&self, now: &str) {
-        self.now.store(now.parse::<Timestamp>().unwrap().as_millis(), Ordering::SeqCst);
+        self.clock.set(now.parse().unwrap());
     }
 
     /// The clock looks.

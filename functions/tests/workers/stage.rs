@@ -1,8 +1,7 @@
 //! The control plane on its embedded engines, as far as workers need it, reached through its router.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,49 +9,21 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::Request;
 use pilothouse_broker::Broker as _;
-use pilothouse_broker::embedded::{self, EmbeddedBroker};
-use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::queue::SessionMessageQueue;
-use pilothouse_domain::session::{NewSession, SessionSettings};
-use pilothouse_domain::value::SessionBudget;
-use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, EventId, IdSource as _, RunId, Timestamp, UserId,
-};
+use pilothouse_broker::embedded::EmbeddedBroker;
+use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 use pilothouse_functions::app::{Fleet, FreshIds};
-use pilothouse_functions::edge::Keyring;
 use pilothouse_functions::edge::auth::VerifiedOwner;
-use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_functions::workers::{CloudRuntime, Dispatch};
 use pilothouse_functions::{App, Parts, catalogue, queues};
 use pilothouse_runtime::{CredentialVendor, VendError};
-use pilothouse_sqlite::{Database, system_clock};
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::commit::LoadedConversation;
-use pilothouse_store::sqlite::{self, SqliteTable};
-use pilothouse_store::{Commit, Store, WorkerKey};
+use pilothouse_stage::{Ground, TestClock, keep, new_session, with_run};
+use pilothouse_store::WorkerKey;
 use pilothouse_wire::RootSecret;
 use pilothouse_wire::gateway::RunCredentials;
 use pilothouse_wire::launch::{Entrance, LaunchRequest};
 use pilothouse_wire::worker::{Order, QueueCredentials};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tower::ServiceExt as _;
-
-struct NoWakes;
-
-#[async_trait]
-impl Wake for NoWakes {
-    async fn grown(&mut self) -> bool {
-        false
-    }
-}
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(Self)
-    }
-}
 
 /// Credentials that say what they are for.
 struct Vendor;
@@ -98,8 +69,8 @@ pub(crate) struct Stage {
     pub(crate) broker: EmbeddedBroker,
     pub(crate) secret: RootSecret,
     router: Router,
-    ahead: Arc<AtomicI64>,
-    _folder: TempDir,
+    clock: TestClock,
+    _ground: Ground,
 }
 
 /// An answer.
@@ -120,75 +91,39 @@ impl Stage {
     }
 
     async fn with(vendor: Option<Arc<dyn CredentialVendor>>) -> Self {
-        let folder = TempDir::new().unwrap();
-        let ahead = Arc::new(AtomicI64::new(0));
-        let (system, offset) = (system_clock(), Arc::clone(&ahead));
-        let clock: pilothouse_sqlite::Clock =
-            Arc::new(move || Timestamp::from_millis(system().as_millis() + offset.load(Ordering::SeqCst)));
-        let db = Database::open(folder.path().join("db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await.unwrap();
-        queues::create(&broker).await.unwrap();
-        let store = Store::new(Arc::new(SqliteTable::new(db, Arc::clone(&clock))));
-        let secret = RootSecret::new("test", vec![7; 32]).unwrap();
-        let deadlines = Deadlines::default();
+        let clock = TestClock::system();
+        let ground = Ground::open(clock.shown()).await;
+        let (broker, parts) = (ground.broker.clone(), ground.parts());
+        let secret = parts.secret.clone();
         let dispatch = Dispatch::new(
-            store.clone(),
+            parts.store.clone(),
             Arc::new(broker.clone()),
             secret.clone(),
-            &deadlines,
-            Arc::clone(&clock),
+            &parts.deadlines,
+            clock.shown(),
         );
         let runtime = CloudRuntime::new(dispatch);
         let entrance = Entrance { sqs: vendor.is_some(), ..Entrance::gateway("http://control.plane") };
         let operators = [UserId::parse("operator").unwrap()].into();
         let app = App::new(Parts {
-            store,
-            blobs: Arc::new(FileBlobs::open(folder.path().join("blobs")).unwrap()),
-            broker: Arc::new(broker.clone()),
             runtime: Arc::new(runtime.clone()),
-            keyring: Keyring::new("issuer", "audience", HashMap::new()),
-            secret: secret.clone(),
-            deadlines,
-            clock,
-            wakes: Arc::new(NoWakes),
             fleet: Some(Fleet { entrance, vendor, operators }),
-            outside: pilothouse_functions::outside::Outside::default(),
+            ..parts
         });
         let functions = catalogue::http_functions();
         let router = catalogue::router_of(app.clone(), &functions);
-        Self { app, runtime, broker, secret, router, ahead, _folder: folder }
+        Self { app, runtime, broker, secret, router, clock, _ground: ground }
     }
 
     /// Lets time pass.
     pub(crate) fn pass(&self, time: Duration) {
-        self.ahead.fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
+        self.clock.pass(time);
     }
 
     /// A new session of `owner` with its first run.
     pub(crate) async fn session(&self, owner: &str) -> LaunchRequest {
-        let mut ids = FreshIds;
-        let id = AgentSessionId::new(ids.fresh());
-        let mut cx = self.app.occasion(&mut ids);
-        let new = NewSession {
-            id,
-            owner_id: UserId::parse(owner).unwrap(),
-            template_id: None,
-            name: None,
-            working_directory: serde_json::from_value(json!("/tmp")).unwrap(),
-            objective: serde_json::from_value(json!("test")).unwrap(),
-            model_id: serde_json::from_value(json!("model")).unwrap(),
-            budget: SessionBudget::new("5".parse().unwrap(), 80).unwrap(),
-            auto_continue: None,
-            settings: SessionSettings::default(),
-        };
-        let (mut session, mut events) = AgentSession::create(new, &cx);
-        let (run, minted) = session.mint_run(&mut cx).unwrap();
-        events.extend(minted);
-        self.commit(
-            LoadedConversation::new(Conversation::new(session, SessionMessageQueue::default())),
-            events,
-        )
-        .await;
+        let new = new_session(&UserId::parse(owner).unwrap(), "5");
+        let (id, run) = with_run(&self.app, new).await;
         LaunchRequest {
             session_id: id,
             run_id: run,
@@ -206,17 +141,7 @@ impl Stage {
         let mut ids = FreshIds;
         let mut cx = self.app.occasion(&mut ids);
         let events = loaded.conversation.run_ended(request.run_id, true, None, &mut cx).unwrap();
-        self.commit(loaded, events).await;
-    }
-
-    async fn commit(&self, mut loaded: LoadedConversation, events: pilothouse_domain::Events) {
-        let id = EventId::new(FreshIds.fresh());
-        let session = &mut loaded.conversation.session;
-        let entry = JournalEntry::record(session, id, self.app.now(), Cause::Clock, events, Vec::new());
-        let mut commit = Commit::new();
-        commit.conversation(&loaded, &Deadlines::default()).unwrap();
-        commit.entry(&entry, None).unwrap();
-        self.app.store.commit(commit).await.unwrap();
+        keep(&self.app, loaded, events).await;
     }
 
     /// A new session of `owner` whose run is launched.

@@ -127,3 +127,6 @@ const fn why(reason: CompactionReason) -> &'static str {
         CompactionReason::Manual => "it was asked for",
     }
 }
+
+#[cfg(test)]
+mod tests;

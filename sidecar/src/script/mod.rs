@@ -69,3 +69,6 @@ impl Adapter for Script {
         player::play(context, self.faults).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,27 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{
     Broker, DeadLetter, Depth, MAX_BATCH, Outgoing, QueueError, QueueName, QueueOptions, Receipt, Received,
     SendOutcome,
 };
 use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys};
-use pilothouse_domain::{
-    AgentSessionId, CommandId, Deadlines, EnvelopeId, IdSource, RunId, Timestamp, UserId,
-};
-use pilothouse_functions::app::FreshIds;
+use pilothouse_domain::{AgentSessionId, CommandId, RunId, UserId};
 use pilothouse_functions::edge::Keyring;
-use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_functions::{App, Parts, intake, queues, reactions};
-use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
-use pilothouse_sqlite::{Database, system_clock};
+use pilothouse_runtime::ProcessState;
+use pilothouse_sqlite::system_clock;
+use pilothouse_stage::{Ground, NoRuntime, sealed};
 use pilothouse_store::Store;
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::sqlite::{self, SqliteTable};
-use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
-use pilothouse_wire::launch::LaunchRequest;
-use pilothouse_wire::{Envelope, RootSecret, Signed};
+use pilothouse_store::sqlite::SqliteTable;
+use pilothouse_wire::Envelope;
 use serde_json::{Value, json};
 
 use crate::Cost;
@@ -97,38 +91,8 @@ impl Broker for Counted {
     }
 }
 
-/// Stands in for what runs sidecars: it runs none.
-struct NoRuntime;
-
-#[async_trait]
-impl AgentRuntime for NoRuntime {
-    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
-        Ok(())
-    }
-    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
-        Ok(())
-    }
-    async fn state(&self, _: RunId) -> ProcessState {
-        ProcessState::Alive
-    }
-    fn capabilities(&self) -> RuntimeCapabilities {
-        RuntimeCapabilities { durable_workspace: true, placement: "bench".to_owned() }
-    }
-}
-
-struct NoWakes;
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(Self)
-    }
-}
-
-#[async_trait]
-impl Wake for NoWakes {
-    async fn grown(&mut self) -> bool {
-        false
-    }
+fn keyring(keys: &LocalKeys) -> Keyring {
+    Keyring::new(ISSUER, AUDIENCE, HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]))
 }
 
 /// The control plane, an owner, and the sidecar of one session.
@@ -137,44 +101,30 @@ pub(crate) struct World {
     table: SqliteTable,
     billed: Billed,
     broker: Counted,
-    secret: RootSecret,
     token: String,
     relayed: AtomicU64,
     said: AtomicU64,
-    _data: tempfile::TempDir,
+    _ground: Ground,
 }
 
 impl World {
     pub(crate) async fn open() -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let db = Database::open(data.path().join("bench.db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let table = SqliteTable::new(db.clone(), system_clock());
+        let ground = Ground::open(system_clock()).await;
+        let table = ground.table.clone();
         let billed = Billed::new(Arc::new(table.clone()));
-        let inner = EmbeddedBroker::open(db, system_clock()).await.unwrap();
+        let inner = ground.broker.clone();
         let broker = Counted { inner, messages: Arc::default(), triggering: Arc::default() };
-        queues::create(&broker).await.unwrap();
-        let secret = RootSecret::new("bench", vec![1; 32]).unwrap();
-        let keys = LocalKeys::open_or_create(data.path()).unwrap();
+        let keys = LocalKeys::open_or_create(ground.folder()).unwrap();
         let app = App::new(Parts {
             store: Store::new(Arc::new(billed.clone())),
-            blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
             broker: Arc::new(broker.clone()),
-            runtime: Arc::new(NoRuntime),
-            keyring: Keyring::new(
-                ISSUER,
-                AUDIENCE,
-                HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
-            ),
-            secret: secret.clone(),
-            deadlines: Deadlines::default(),
-            clock: system_clock(),
-            wakes: Arc::new(NoWakes),
-            fleet: None,
-            outside: pilothouse_functions::outside::Outside::default(),
+            runtime: Arc::new(NoRuntime { state: ProcessState::Alive, ..NoRuntime::durable("bench") }),
+            keyring: keyring(&keys),
+            ..ground.parts()
         });
         let token = keys.mint(&UserId::parse("bench").unwrap(), Duration::from_mins(10)).unwrap();
         let (relayed, said) = (AtomicU64::new(0), AtomicU64::new(0));
-        let world = Self { app, table, billed, broker, secret, token, relayed, said, _data: data };
+        let world = Self { app, table, billed, broker, token, relayed, said, _ground: ground };
         // Sessions start at once: waiting in line is another story.
         world.call("PATCH", "/api/agents/pool", r#"{"maxConcurrentSessions":500}"#).await;
         world
@@ -286,20 +236,8 @@ impl World {
     }
 
     fn sealed(&self, session: AgentSessionId, run: RunId, body: &Value) -> Outgoing {
-        let envelope = Envelope {
-            protocol_version: PROTOCOL_VERSION,
-            session_id: session,
-            run_id: run,
-            message_id: EnvelopeId::new(FreshIds.fresh()),
-            sequence: Some(self.said.fetch_add(1, Ordering::Relaxed) + 1),
-            time: Timestamp::from_millis(0),
-            traceparent: None,
-            body,
-        };
-        let key = self.secret.envelope_key(run);
-        let signed = Signed::seal(&envelope, "bench", Signer::Sidecar, &key).unwrap();
-        let id = format!("{}:1", envelope.message_id);
-        Outgoing::new(session.to_string(), id, serde_json::to_string(&signed).unwrap())
+        let sequence = self.said.fetch_add(1, Ordering::Relaxed) + 1;
+        sealed(&self.app, session, run, Some(sequence), body)
     }
 
     /// Takes the next command from the queue of the run and says that it is received and done.

@@ -1,10 +1,9 @@
 //! The deployment that is tried: where it is, who its root is, and its API.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_cli::keys::{LocalKeys, Trust};
-use pilothouse_domain::UserId;
+use pilothouse_tests::Description;
 use pilothouse_wire::gateway::RunCredentials;
 use reqwest::Method;
 use serde_json::Value;
@@ -39,21 +38,15 @@ pub(crate) struct Deployment {
     /// Whether sidecars are tasks of ECS.
     pub(crate) on_ecs: bool,
     api_url: String,
-    keys: PathBuf,
-    trust: Trust,
+    description: Description,
 }
 
 impl Deployment {
     /// The one that the file describes. Panics when it stands on a cloud that lets everybody do everything.
     pub(crate) async fn open() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let file = std::env::var_os(VARIABLE).map_or_else(|| root.join(USUAL), PathBuf::from);
-        let text = std::fs::read(&file)
-            .unwrap_or_else(|error| panic!("{}: {error}; deploy first, or set {VARIABLE}", file.display()));
-        let values: Value = serde_json::from_slice(&text).unwrap();
-        let value = |name: &str| {
-            values[name].as_str().unwrap_or_else(|| panic!("{} has no {name}", file.display())).to_owned()
-        };
+        let file = std::env::var_os(VARIABLE).map_or_else(|| USUAL.into(), PathBuf::from);
+        let description = Description::read(file);
+        let value = |name: &str| description.value(name).to_owned();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
         let endpoint = value("Endpoint");
         assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint} is no local cloud");
@@ -81,10 +74,9 @@ impl Deployment {
             stream_endpoint: value("StreamEndpoint"),
             on_ecs: value("Runtime") == "ecs",
             api_url: value("ApiUrl"),
-            keys: value("Keys").into(),
-            trust: Trust { issuer: value("Issuer"), audience: value("Audience") },
             endpoint,
             sidecar_role,
+            description,
         }
     }
 
@@ -123,9 +115,7 @@ impl Deployment {
 
     /// A token that speaks for an owner.
     pub(crate) fn token(&self, owner: &str) -> String {
-        let keys = LocalKeys::open(&self.keys).unwrap().unwrap();
-        let owner = UserId::parse(owner.to_owned()).unwrap();
-        keys.mint_for(&self.trust, &owner, Duration::from_hours(1)).unwrap()
+        self.description.token(owner)
     }
 
     /// A request to the API, with any bearer token. The status, and the body where it is JSON.

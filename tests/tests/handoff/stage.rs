@@ -1,38 +1,27 @@
 //! The functions on embedded engines, with agents that are played: each works, spends, and hands over, as its place in the
 //! chain says. Whatever fails is delivered again; after a death everything is.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use pilothouse_broker::embedded::{self, EmbeddedBroker};
 use pilothouse_broker::{MAX_BATCH, Outgoing, Receipt, Received};
-use pilothouse_cli::keys::{AUDIENCE, ISSUER};
 use pilothouse_domain::conversation::{Conversation, NewMessage};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::queue::SessionMessageQueue;
-use pilothouse_domain::session::{AgentSession, NewSession, RunPhase, SessionSettings};
-use pilothouse_domain::text::{MessageContent, ModelId, Objective, WorkingDirectory};
-use pilothouse_domain::value::{Capabilities, MessagePriority, MessageSource, SessionBudget};
-use pilothouse_domain::{
-    AgentSessionId, Deadlines, EnvelopeId, IdSource as _, MessageId, RunId, SessionChain, Timestamp, UserId,
-};
+use pilothouse_domain::session::{AgentSession, RunPhase};
+use pilothouse_domain::text::MessageContent;
+use pilothouse_domain::value::{Capabilities, MessagePriority, MessageSource};
+use pilothouse_domain::{AgentSessionId, MessageId, RunId, SessionChain, UserId};
 use pilothouse_functions::app::FreshIds;
-use pilothouse_functions::edge::Keyring;
-use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_functions::workers::Ends;
 use pilothouse_functions::{App, Parts, intake, queues, reactions};
-use pilothouse_runtime::{
-    AgentRuntime, LaunchError, ProcessState, RunEvents as _, RuntimeCapabilities, StopError, StopMode,
-};
-use pilothouse_sqlite::{Database, system_clock};
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_runtime::RunEvents as _;
+use pilothouse_sqlite::system_clock;
+use pilothouse_stage::{Ground, NoRuntime, new_session, sealed};
 use pilothouse_store::{Commit, LoadedConversation, Store};
-use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
-use pilothouse_wire::launch::{LaunchRequest, RunExit};
-use pilothouse_wire::{Envelope, RawEvent, RootSecret, Signed};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::launch::RunExit;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -49,29 +38,18 @@ pub(crate) struct Stage {
     /// Events that the intake failed at.
     failed: Mutex<Vec<Received>>,
     deaths: usize,
-    _data: tempfile::TempDir,
+    _ground: Ground,
 }
 
 impl Stage {
     pub(crate) async fn open(tells: Vec<Vec<Value>>) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let db =
-            Database::open(data.path().join("pilothouse.db"), &[sqlite::SCHEMA, embedded::SCHEMA]).unwrap();
-        let broker = EmbeddedBroker::open(db.clone(), system_clock()).await.unwrap();
-        queues::create(&broker).await.unwrap();
-        let table = Dying::new(SqliteTable::new(db, system_clock()));
+        let ground = Ground::open(system_clock()).await;
+        let table = Dying::new(ground.table.clone());
         let app = App::new(Parts {
             store: Store::new(Arc::new(table.clone())),
-            blobs: Arc::new(FileBlobs::open(data.path().join("blobs")).unwrap()),
-            broker: Arc::new(broker),
-            runtime: Arc::new(Nowhere),
-            keyring: Keyring::new(ISSUER, AUDIENCE, HashMap::new()),
-            secret: RootSecret::new("k", vec![1; 32]).unwrap(),
-            deadlines: Deadlines::default(),
-            clock: system_clock(),
-            wakes: Arc::new(NoWakes),
-            fleet: None,
-            outside: pilothouse_functions::outside::Outside::default(),
+            // Runs are played.
+            runtime: Arc::new(NoRuntime::durable("here")),
+            ..ground.parts()
         });
         let owner = UserId::parse("owner").unwrap();
         Self {
@@ -82,27 +60,15 @@ impl Stage {
             reacted: HashSet::new(),
             failed: Mutex::default(),
             deaths: 0,
-            _data: data,
+            _ground: ground,
         }
     }
 
     /// A session that is being launched, with the only slot, and with these messages in its queue.
     pub(crate) async fn start(&self, cap: &str, messages: &[(u128, MessagePriority)]) -> AgentSessionId {
-        let mut ids = FreshIds;
-        let id = AgentSessionId::new(ids.fresh());
+        let new = new_session(&self.owner, cap);
+        let (id, mut ids) = (new.id, FreshIds);
         let mut cx = self.app.occasion(&mut ids);
-        let new = NewSession {
-            id,
-            owner_id: self.owner.clone(),
-            template_id: None,
-            name: None,
-            working_directory: WorkingDirectory::parse("/tmp").unwrap(),
-            objective: Objective::parse("whatever happens").unwrap(),
-            model_id: ModelId::parse("m").unwrap(),
-            budget: SessionBudget::new(cap.parse().unwrap(), 80).unwrap(),
-            auto_continue: None,
-            settings: SessionSettings::default(),
-        };
         let mut pool = self.app.store.pool(&self.owner).await.unwrap();
         pool.value.configure(1).unwrap();
         let (mut session, mut events) = AgentSession::create(new, &cx);
@@ -247,20 +213,7 @@ impl Stage {
     }
 
     fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> Outgoing {
-        let envelope = Envelope {
-            protocol_version: PROTOCOL_VERSION,
-            session_id: session,
-            run_id: run,
-            message_id: EnvelopeId::new(FreshIds.fresh()),
-            sequence: Some(sequence),
-            time: Timestamp::from_millis(0),
-            traceparent: None,
-            body,
-        };
-        let key = self.app.secret.envelope_key(run);
-        let signed = Signed::seal(&envelope, "k", Signer::Sidecar, &key).unwrap();
-        let id = format!("{}:1", envelope.message_id);
-        Outgoing::new(session.to_string(), id, serde_json::to_string(&signed).unwrap())
+        sealed(&self.app, session, run, Some(sequence), body)
     }
 
     /// The sessions of the owner by creation; none while the process is gone.
@@ -318,38 +271,4 @@ pub(crate) fn document(words: &str) -> Value {
 
 pub(crate) fn ends() -> Value {
     json!({ "type": "session_end", "isError": false, "reason": "success" })
-}
-
-/// It runs nothing: runs are played.
-struct Nowhere;
-
-#[async_trait]
-impl AgentRuntime for Nowhere {
-    async fn launch(&self, _: LaunchRequest) -> Result<(), LaunchError> {
-        Ok(())
-    }
-    async fn stop(&self, _: AgentSessionId, _: RunId, _: StopMode) -> Result<(), StopError> {
-        Ok(())
-    }
-    async fn state(&self, _: RunId) -> ProcessState {
-        ProcessState::Unknown
-    }
-    fn capabilities(&self) -> RuntimeCapabilities {
-        RuntimeCapabilities { durable_workspace: true, placement: "here".to_owned() }
-    }
-}
-
-struct NoWakes;
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(Self)
-    }
-}
-
-#[async_trait]
-impl Wake for NoWakes {
-    async fn grown(&mut self) -> bool {
-        false
-    }
 }

@@ -6,7 +6,7 @@ use pilothouse_broker::Broker;
 use pilothouse_domain::{Deadlines, UserId};
 use pilothouse_functions::app::Fleet;
 use pilothouse_functions::workers::{CloudRuntime, Dispatch};
-use pilothouse_runtime::ecs::{EcsRuntime, EcsSettings};
+use pilothouse_runtime::ecs::EcsRuntime;
 use pilothouse_runtime::vendor::{StsSettings, StsVendor};
 use pilothouse_runtime::{AgentRuntime, CredentialVendor};
 use pilothouse_store::{Clock, Store};
@@ -42,16 +42,9 @@ pub(super) fn runtime(
             Arc::clone(clock),
         ))),
         RuntimeKind::Ecs(ecs) => {
-            let told = EcsSettings {
-                cluster: ecs.cluster.clone(),
-                task_definition: ecs.task_definition.clone(),
-                subnets: ecs.subnets.clone(),
-                security_groups: ecs.security_groups.clone(),
-                public_addresses: ecs.public_addresses,
-                durable_workspace: ecs.durable_workspace,
-                url: settings.api_url.clone().unwrap_or_default(),
-            };
-            Arc::new(EcsRuntime::new(aws_sdk_ecs::Client::new(&clients.shared), told, secret.clone()))
+            let url = settings.api_url.clone().unwrap_or_default();
+            let client = aws_sdk_ecs::Client::new(&clients.shared);
+            Arc::new(EcsRuntime::new(client, (**ecs).clone(), url, secret.clone()))
         }
     }
 }

@@ -7,43 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use pilothouse_bootstrap::Dispatch;
 use pilothouse_bootstrap::dispatch::{Ground, Named};
-use pilothouse_broker::EmbeddedBroker;
-use pilothouse_broker::embedded;
-use pilothouse_domain::{AgentSessionId, Deadlines};
 use pilothouse_functions::edge::Keyring;
 use pilothouse_functions::stream::authorize::{Authorizer, KeySource, KeySourceError};
-use pilothouse_functions::stream::{Wake, Wakes};
 use pilothouse_functions::workers::{CloudRuntime, Dispatch as Assignment};
-use pilothouse_functions::{App, Parts, queues};
-use pilothouse_sqlite::Database;
-use pilothouse_store::blob::FileBlobs;
-use pilothouse_store::sqlite::{self, SqliteTable};
-use pilothouse_store::{Store, system_clock};
-use pilothouse_wire::RootSecret;
+use pilothouse_functions::{App, Parts};
+use pilothouse_store::system_clock;
 use serde_json::Value;
 
 pub(crate) struct Stage {
     pub(crate) app: App,
-    pub(crate) table: SqliteTable,
+    pub(crate) ground: pilothouse_stage::Ground,
     /// Makes the next look at the clock panic.
     pub(crate) broken_clock: Arc<AtomicBool>,
-    _folder: tempfile::TempDir,
-}
-
-struct NoWakes;
-struct NoWake;
-
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(NoWake)
-    }
-}
-
-#[async_trait]
-impl Wake for NoWake {
-    async fn grown(&mut self) -> bool {
-        false
-    }
 }
 
 /// An issuer that is away.
@@ -58,7 +33,6 @@ impl KeySource for Away {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let system = system_clock();
         let broken_clock = Arc::new(AtomicBool::new(false));
         let fails = Arc::clone(&broken_clock);
@@ -66,30 +40,22 @@ impl Stage {
             assert!(!fails.swap(false, Ordering::SeqCst), "the clock is broken");
             system()
         });
-        let schemas = [sqlite::SCHEMA, embedded::SCHEMA];
-        let db = Database::open(folder.path().join("db"), &schemas).unwrap();
-        let table = SqliteTable::new(db.clone(), system_clock());
-        let engine = EmbeddedBroker::open(db, system_clock()).await.unwrap();
-        queues::create(&engine).await.unwrap();
-        let (state, broker) = (Store::new(Arc::new(table.clone())), Arc::new(engine));
-        let secret = RootSecret::new("1", vec![7; RootSecret::MIN_BYTES]).unwrap();
-        let deadlines = Deadlines::default();
-        let assignment =
-            Assignment::new(state.clone(), broker.clone(), secret.clone(), &deadlines, system_clock());
+        let ground = pilothouse_stage::Ground::open(system_clock()).await;
+        let parts = ground.parts();
+        let assignment = Assignment::new(
+            parts.store.clone(),
+            Arc::clone(&parts.broker),
+            parts.secret.clone(),
+            &parts.deadlines,
+            system_clock(),
+        );
         let app = App::new(Parts {
-            store: state,
-            blobs: Arc::new(FileBlobs::open(folder.path().join("blobs")).unwrap()),
-            broker,
             runtime: Arc::new(CloudRuntime::new(assignment)),
             keyring: Keyring::new("", "", HashMap::new()),
-            secret,
-            deadlines,
             clock,
-            wakes: Arc::new(NoWakes),
-            fleet: None,
-            outside: pilothouse_functions::outside::Outside::default(),
+            ..parts
         });
-        Self { app, table, broken_clock, _folder: folder }
+        Self { app, broken_clock, ground }
     }
 
     /// The function of this name, as it is deployed.

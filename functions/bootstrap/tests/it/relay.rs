@@ -43,7 +43,7 @@ async fn entries(stage: &Stage) -> Vec<Item> {
     event["body"] = r#"{"objective":"Do it","workingDirectory":"/w","budgetCapUsd":"1"}"#.into();
     let started = answer(&stage.function("sessions-start"), &event).await;
     assert_eq!(started["statusCode"], 201, "{started}");
-    stage.table.feed(0, 100).await.unwrap().into_iter().map(|(_, item)| item).collect()
+    stage.ground.table.feed(0, 100).await.unwrap().into_iter().map(|(_, item)| item).collect()
 }
 
 /// A message of the reactions queue for an entry that is there.

@@ -114,7 +114,7 @@ impl Cloud {
 
     /// Relays what was written since the last time, and reacts to all of it.
     async fn go_on(&mut self) {
-        let written = self.stage.table.feed(0, 1000).await.unwrap().into_iter().skip(self.relayed);
+        let written = self.stage.ground.table.feed(0, 1000).await.unwrap().into_iter().skip(self.relayed);
         let records: Vec<_> = written.enumerate().map(|(n, (_, item))| record(n, image(&item))).collect();
         self.relayed += records.len();
         let relayed = self.invoke("relay", &json!({ "Records": records })).await;

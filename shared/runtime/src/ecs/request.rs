@@ -18,10 +18,10 @@ impl EcsRuntime {
         run: RunId,
         token: &GatewayToken,
     ) -> RunTaskFluentBuilder {
-        let EcsSettings { cluster, task_definition, url, .. } = &self.settings;
+        let EcsSettings { cluster, task_definition, .. } = &self.settings;
         let (session_id, run_id) = (session.to_string(), run.to_string());
         let variables = [
-            ("PILOTHOUSE_URL", url.as_str()),
+            ("PILOTHOUSE_URL", self.url.as_str()),
             ("PILOTHOUSE_SESSION_ID", &session_id),
             ("PILOTHOUSE_RUN_ID", &run_id),
             ("PILOTHOUSE_TOKEN", token.as_str()),

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_DESCRIBED: usize = 100;
 
 /// Where tasks run, and as what.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EcsSettings {
     /// The cluster, by name or ARN.
     pub cluster: String,
@@ -36,8 +36,6 @@ pub struct EcsSettings {
     pub public_addresses: bool,
     /// Whether sessions' folders are on a volume that outlives tasks (ruling 23).
     pub durable_workspace: bool,
-    /// Base address of the control plane, as sidecars reach it.
-    pub url: String,
 }
 
 /// Runs sidecars as tasks of one cluster.
@@ -45,6 +43,8 @@ pub struct EcsSettings {
 pub struct EcsRuntime {
     pub(super) client: Client,
     pub(super) settings: EcsSettings,
+    /// Base address of the control plane, as sidecars reach it.
+    pub(super) url: String,
     secret: RootSecret,
 }
 
@@ -66,10 +66,11 @@ pub enum EcsError {
 }
 
 impl EcsRuntime {
-    /// Runs what `settings` say with tokens derived from `secret`. The client brings region, credentials and a dated
+    /// Runs what `settings` say with tokens derived from `secret`; `url` is the base address of the control plane, as
+    /// sidecars reach it. The client brings region, credentials and a dated
     /// behavior version.
-    pub const fn new(client: Client, settings: EcsSettings, secret: RootSecret) -> Self {
-        Self { client, settings, secret }
+    pub const fn new(client: Client, settings: EcsSettings, url: String, secret: RootSecret) -> Self {
+        Self { client, settings, url, secret }
     }
 
     /// The tasks of a run that ECS wants in this state.

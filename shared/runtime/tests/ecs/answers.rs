@@ -26,7 +26,10 @@ fn answering(answers: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
         .http_client(replay.clone())
         .build();
     let client = aws_sdk_ecs::Client::from_conf(config);
-    (EcsRuntime::new(client, settings("c", "p-sidecar"), secret()), replay)
+    (
+        EcsRuntime::new(client, settings("c", "p-sidecar"), "https://pilothouse.example".into(), secret()),
+        replay,
+    )
 }
 
 /// The operations that were asked for, with what was asked.

@@ -58,8 +58,7 @@ async fn a_task_is_started_found_and_stopped() {
     let mut settings = settings(&cluster, &cluster);
     settings.subnets.clear();
     // Nothing answers there: the sidecar asks for its launch until it is stopped.
-    settings.url = "http://127.0.0.1:1".into();
-    let runtime = EcsRuntime::new(client.clone(), settings, secret());
+    let runtime = EcsRuntime::new(client.clone(), settings, "http://127.0.0.1:1".into(), secret());
 
     let request = launch();
     assert_eq!(runtime.state(request.run_id).await, ProcessState::Unknown);

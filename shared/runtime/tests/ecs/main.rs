@@ -24,7 +24,6 @@ fn settings(cluster: &str, task_definition: &str) -> EcsSettings {
         security_groups: vec!["sg-1".into()],
         public_addresses: false,
         durable_workspace: false,
-        url: "https://pilothouse.example".into(),
     }
 }
 

@@ -12,7 +12,6 @@ mod shared;
 mod state;
 mod status;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
@@ -213,11 +212,12 @@ impl AgentSession {
         self.switch(Start::New { parent: parent.map(str::to_owned) })
     }
 
-    /// The conversation in another file; its id.
-    pub fn switch_session(&self, file: PathBuf) -> Result<String, SessionError> {
-        if self.shared.state().tree.file() == file {
-            return Ok(self.shared.state().tree.id().to_owned());
+    /// Another conversation of the same folder, with its model and its thinking level; its id.
+    pub fn switch_session(&self, session_id: &str) -> Result<String, SessionError> {
+        if self.shared.state().tree.id() == session_id {
+            return Ok(session_id.to_owned());
         }
+        let file = state::file_of(&self.shared.config.sessions, session_id)?;
         self.switch(Start::File(file))
     }
 

@@ -1,7 +1,7 @@
 //! What a session holds between its steps: the tree, what waits, and what it took.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use pilothouse_domain::value::ThinkingLevel;
 use rust_decimal::Decimal;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::metering::meters;
 use super::{CompactionResult, Queued, SessionError, Start};
@@ -233,6 +234,14 @@ pub(crate) struct Prompt {
 /// An entry's id.
 pub(super) fn entry(id: &str) -> Result<EntryId, SessionError> {
     EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
+}
+
+/// The file of a session in a folder of sessions. What is no id names none, wherever it would lead.
+pub(super) fn file_of(dir: &Path, session_id: &str) -> Result<PathBuf, SessionError> {
+    let unknown = || SessionError::Session(session_id.to_owned());
+    let id = Uuid::parse_str(session_id).map_err(|_| unknown())?;
+    let file = dir.join(format!("{id}.jsonl"));
+    if file.is_file() { Ok(file) } else { Err(unknown()) }
 }
 
 /// Opens or creates the tree of a session.

@@ -35,6 +35,9 @@ pub enum SessionError {
     /// The session's file could not be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// It names no session of the folder.
+    #[error("there is no session `{0}`")]
+    Session(String),
     /// It names no entry.
     #[error("`{0}` is no entry")]
     Entry(String),

@@ -176,6 +176,11 @@ async fn a_users_command_goes_into_the_conversation_and_one_that_is_kept_out_doe
     let hidden = within(open.session.execute_bash("!!echo secret")).await.unwrap();
     assert!(hidden.exclude_from_context);
     assert!(matches!(open.session.execute_bash("no mark").await, Err(SessionError::Bash(_))));
+    let kept: Vec<_> =
+        lines(&file(&open.session)).into_iter().filter(|line| line["type"] == "message").collect();
+    assert_eq!(kept.len(), 2, "both are recorded at once");
+    assert!(kept.iter().all(|line| line["message"]["role"] == "bashExecution"), "{kept:#?}");
+    assert_eq!(kept[1]["message"]["excludeFromContext"], true);
     let told = open.told();
     assert!(
         told.iter()

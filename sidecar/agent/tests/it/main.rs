@@ -3,6 +3,7 @@
 // Clippy knows test functions, but not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod api;
 mod compaction;
 mod extensions;
 mod guard;
@@ -13,4 +14,5 @@ mod money;
 mod resume;
 mod storm;
 mod support;
+mod told;
 mod tools;

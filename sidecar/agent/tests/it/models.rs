@@ -199,6 +199,26 @@ async fn results_and_images_go_back_so_that_the_provider_takes_them() {
 }
 
 #[tokio::test]
+async fn all_results_of_an_answer_go_back_as_one_message_where_the_protocol_has_one() {
+    let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
+    let line = Line::new(Api::AnthropicMessages, [step, Step::text("done")]).await;
+    let mut messages = vec![user("go")];
+    let (_, answer) = line.ask(request("small", messages.clone())).await.unwrap();
+    let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+    messages.push(AgentMessage::Assistant(answer));
+    messages.extend(ids.iter().map(|id| result(id, vec![UserContent::Text { text: id.clone() }], false)));
+    line.ask(request("small", messages)).await.unwrap();
+    let body = line.body();
+    let roles: Vec<&Value> =
+        body["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "user"], "{body:#}");
+    let blocks = body["messages"][2]["content"].as_array().unwrap();
+    let of: Vec<_> = blocks.iter().map(|block| (&block["type"], &block["tool_use_id"])).collect();
+    let kind = json!("tool_result");
+    assert_eq!(of, [(&kind, &json!(ids[0])), (&kind, &json!(ids[1]))], "{body:#}");
+}
+
+#[tokio::test]
 async fn thoughts_go_back_with_their_signature_to_the_model_that_had_them_only() {
     let steps = || {
         let thought = Step { signature: Some("c2lnbmF0dXJl".into()), ..Step::tool("read", json!({})) };

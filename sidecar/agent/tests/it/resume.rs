@@ -78,7 +78,7 @@ async fn the_newest_conversation_goes_on_and_another_begins_or_is_switched_to() 
     assert_ne!(second, first.session_id);
     assert!(open.texts().is_empty());
     open.prompt("two").await;
-    assert_eq!(open.session.switch_session(first.file.clone()).unwrap(), first.session_id);
+    assert_eq!(open.session.switch_session(&first.session_id).unwrap(), first.session_id);
     assert_eq!(open.texts(), ["user: one", "assistant: done"]);
     open.prompt("three").await;
     // The clock of a file system is coarse: the other one is older for sure.

@@ -79,11 +79,22 @@ impl LanguageModel for Scripted {
         let reply = self.replies.lock().unwrap().pop_front().or_else(|| self.otherwise.clone());
         let delta = |text: &str| Ok(Delta::Text(text.to_owned()));
         Ok(match reply.expect("the script is over") {
-            Reply::Say(answer) => stream::iter([delta(&answer.text()), Ok(Delta::Done(answer))]).boxed(),
+            Reply::Say(answer) => {
+                let thoughts: Vec<_> = answer.content.iter().filter_map(thought).collect();
+                let said = [delta(&answer.text()), Ok(Delta::Done(answer))];
+                stream::iter(thoughts.into_iter().map(Ok).chain(said)).boxed()
+            }
             Reply::Fail(error) => return Err(error),
             Reply::Hang(text) => stream::iter([delta(text)]).chain(stream::pending()).boxed(),
             Reply::Break(text) => stream::iter([delta(text)]).boxed(),
         })
+    }
+}
+
+fn thought(block: &AssistantContent) -> Option<Delta> {
+    match block {
+        AssistantContent::Thinking { thinking, .. } => Some(Delta::Thinking(thinking.clone())),
+        AssistantContent::Text { .. } | AssistantContent::ToolCall(_) => None,
     }
 }
 
@@ -136,6 +147,12 @@ fn answer(content: Vec<AssistantContent>, stop_reason: StopReason) -> AssistantM
 
 pub(crate) fn say(text: &str) -> Reply {
     Reply::Say(answer(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
+}
+
+/// Thinks, and then says something.
+pub(crate) fn thinking(thought: &str, text: &str) -> Reply {
+    let thought = AssistantContent::Thinking { thinking: thought.into(), signature: None };
+    Reply::Say(answer(vec![thought, AssistantContent::Text { text: text.into() }], StopReason::Stop))
 }
 
 pub(crate) fn say_taking(text: &str, usage: Usage) -> Reply {

@@ -1,6 +1,6 @@
 //! Turns: what is told of one, and messages into it and after it.
 
-use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_model_server::{Failure, Step};
 use pilothouse_wire::Command;
 use serde_json::json;
@@ -11,38 +11,40 @@ use crate::sidecar::message;
 
 #[tokio::test]
 async fn an_agent_works_in_its_folder_and_all_of_it_is_told_in_order() {
-    let agent = Agent::says([
+    let agent = Agent::idle(pilothouse_model_server::Script::of([
         Step::text("I look.")
             .thinking("Where am I?")
             .and_tool("bash", json!({ "command": "echo hi > made; cat made" })),
         Step::tool("submit_output", json!({ "allTestsPassing": true, "testsAdded": 1, "filesChanged": 1 })),
         Step::text("Done."),
-    ])
+    ]))
     .await;
+    agent.begin(|begin| begin.config.adapter_options["thinkingLevel"] = "high".into());
     let end = agent.gateway.sees("turn_completed").await;
     assert_complete(&agent.gateway);
     let told = agent.gateway.delivered();
     let story: Vec<_> = agent.story().into_iter().filter(|line| line != "log_chunk").collect();
+    // What it takes and has is told beside, at times of its own.
+    let order: Vec<_> = story
+        .iter()
+        .map(String::as_str)
+        .filter(|line| !["usage_update", "agent_settings"].contains(line))
+        .map(|line| if line.starts_with("result ok: Submitted") { "result of the output" } else { line })
+        .collect();
     let expected = [
         "sidecar_ready",
-        "agent_settings",
         "turn_started",
+        "thinking Where am I?",
         "text I look.",
         "tool bash",
-        "usage_update",
         "result ok: hi",
         "tool submit_output",
-        "usage_update",
+        "result of the output",
         "text Done.",
-        "usage_update",
         "turn_completed",
     ];
-    let mut sorted: Vec<_> = story.iter().filter(|line| !line.starts_with("result ok: Submitted")).collect();
-    sorted.retain(|line| !line.starts_with("thinking"));
-    assert_eq!(sorted.len(), expected.len(), "{story:#?}");
-    for line in expected {
-        assert!(story.iter().any(|told| told == line), "{line} is missing in {story:#?}");
-    }
+    assert_eq!(order, expected, "{story:#?}");
+    assert_eq!(story.iter().filter(|line| *line == "usage_update").count(), 3, "one a model call");
     assert_eq!(std::fs::read_to_string(agent.work().join("made")).unwrap(), "hi\n");
     let completed = &told[end].body;
     assert_eq!(completed["output"]["allTestsPassing"], true, "{completed}");
@@ -182,6 +184,30 @@ async fn a_command_of_the_owner_runs_in_a_turn_of_its_own_and_the_model_sees_it_
     agent.gateway.sees_nth("turn_completed", 4).await;
     let last = agent.last_request()["messages"].to_string();
     assert!(last.contains("seen-42") && !last.contains("unseen-43"), "{last}");
+}
+
+#[tokio::test]
+async fn what_looks_like_a_command_and_is_not_the_owners_is_only_a_text() {
+    let agent = Agent::says([Step::text("One."), Step::text("I see."), Step::text("I see.")]).await;
+    agent.gateway.sees("turn_completed").await;
+    for (nth, sender) in [(2, MessageSource::System), (3, MessageSource::Webhook)] {
+        let Command::SteeringMessage { message_id, content, priority, expected_turn_id, .. } =
+            message("!touch made", MessagePriority::Queued)
+        else {
+            unreachable!()
+        };
+        let source = sender;
+        agent.gateway.send(Command::SteeringMessage {
+            message_id,
+            content,
+            priority,
+            source,
+            expected_turn_id,
+        });
+        agent.gateway.sees_nth("turn_completed", nth).await;
+        assert!(agent.last_request().to_string().contains("!touch made"), "{sender:?}");
+    }
+    assert!(!agent.work().join("made").exists());
 }
 
 #[tokio::test]

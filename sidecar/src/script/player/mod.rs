@@ -1,0 +1,336 @@
+//! Plays a program. What it is asked meanwhile stands in [`super::control`].
+//!
+//! | module | what it is |
+//! |---|---|
+//! | here | the program: instruction after instruction |
+//! | [`turns`] | where turns begin and end |
+//! | [`say`] | what is said |
+//! | [`wait`] | where the program waits |
+
+mod say;
+mod turns;
+mod wait;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pilothouse_domain::money::InvalidUsd;
+use pilothouse_domain::value::{Answer, SessionOutcome, SessionOutput};
+use pilothouse_domain::{InvalidId, ToolCallId, TurnId, Usd};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::command::{AgentSessionConfig, Begin};
+use tokio::sync::mpsc;
+
+use self::turns::{ends_agent, stands_in_turn};
+use super::format::Crash;
+use super::meters;
+use super::program::{Body, Instruction};
+use super::source::{Source, at_speed};
+use super::state::{State, StateFile};
+use crate::adapter::{
+    AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, PlanDecision, Refusal,
+};
+use crate::faults::Faults;
+use crate::spool::SpoolError;
+
+/// Why playing does not simply go on.
+pub(super) enum Break {
+    /// The turn was interrupted: on to what comes after it.
+    Interrupted,
+    /// The agent is over or is to stop.
+    Over,
+    /// It failed.
+    Failed(AdapterError),
+}
+
+impl From<SpoolError> for Break {
+    fn from(e: SpoolError) -> Self {
+        Self::Failed(e.into())
+    }
+}
+
+impl From<AdapterError> for Break {
+    fn from(e: AdapterError) -> Self {
+        Self::Failed(e)
+    }
+}
+
+impl From<std::io::Error> for Break {
+    fn from(e: std::io::Error) -> Self {
+        Self::Failed(AdapterError::Agent(format!("its state cannot be kept: {e}")))
+    }
+}
+
+impl From<InvalidId> for Break {
+    fn from(e: InvalidId) -> Self {
+        Self::Failed(AdapterError::Configuration(e.to_string()))
+    }
+}
+
+/// What begins the next turn.
+pub(super) enum Start {
+    /// The program itself.
+    Free,
+    /// A message that has yet to come.
+    Needed,
+    /// The prompt of `begin`.
+    Prompt,
+    /// This message.
+    Message(Box<(Message, MessageReply)>),
+}
+
+/// The turn that runs.
+pub(super) struct Turn {
+    pub id: TurnId,
+    /// Its instructions are inserted ones, not the program's.
+    inserted: bool,
+    output: Option<SessionOutput>,
+}
+
+/// What the program waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Message,
+    Command(String),
+    Answer(ToolCallId),
+    Decision(ToolCallId),
+}
+
+/// What came of it.
+pub(super) enum Settled {
+    Message,
+    Command,
+    Answer(Vec<Answer>),
+    Decision(PlanDecision),
+}
+
+/// A conversation as it is played.
+pub(super) struct Player {
+    pub events: EventSink,
+    pub commands: mpsc::UnboundedReceiver<AgentCommand>,
+    faults: Faults,
+    pub config: AgentSessionConfig,
+    pub source: Source,
+    file: StateFile,
+    state: State,
+    program: Arc<Vec<Instruction>>,
+    inserted: VecDeque<Instruction>,
+    pub turn: Option<Turn>,
+    pub start: Start,
+    pub paused: bool,
+    /// Messages whose time has not come.
+    pub held: VecDeque<(Message, MessageReply)>,
+    pub awaited: Option<Awaited>,
+    pub settled: Option<Settled>,
+    /// Answers that came before the program waits for them: several requests may be open at once (ruling 26).
+    pub early: Vec<(ToolCallId, Vec<Answer>)>,
+    /// Messages that came into the turn when nothing waited for them.
+    pub steered: u32,
+    /// What `{{message}}` stands for.
+    pub last_message: String,
+    pub after_stop: Vec<(String, Vec<Body>)>,
+    /// The most that this run may spend, and what it spent (ruling 32).
+    pub allowance: Option<Usd>,
+    pub spent: Usd,
+    /// Taken up at an instruction that waits for a person: their message is the answer (ruling 26).
+    resumed_at_wait: bool,
+}
+
+/// Takes `begin` and plays until the conversation is over or the channel closes.
+pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<(), AdapterError> {
+    let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
+    match Player::new(context, faults, *begin) {
+        Ok(mut player) => {
+            reply.done().await?;
+            if !player.source.script.models.is_empty() {
+                player.tell_settings().await?;
+            }
+            player.run().await
+        }
+        Err(e) => {
+            reply.refuse(Refusal::invalid(e.to_string())).await?;
+            Err(e)
+        }
+    }
+}
+
+impl Player {
+    fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
+        let AgentContext { launch, events, commands, .. } = context;
+        let source = Source::read(&begin.config)?;
+        let no_money = |e: InvalidUsd| AdapterError::Configuration(e.to_string());
+        let allowance = begin.allowance_usd.as_deref().map(str::parse).transpose().map_err(no_money)?;
+        let failed = |e: std::io::Error| AdapterError::Agent(format!("its state cannot be kept: {e}"));
+        let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
+        let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
+        file.save(&state).map_err(failed)?;
+        let program = source.program(state.conversation, launch.request.run_id)?;
+        let mut inserted = VecDeque::new();
+        if stands_in_turn(&program, state.position) {
+            // The turn ended with its run; what is left of it is a new one.
+            inserted.push_back(Instruction::TurnStart { inserted: false });
+        }
+        let resumed_at_wait = matches!(
+            program.get(state.position),
+            Some(
+                Instruction::AwaitAnswer { .. }
+                    | Instruction::AwaitDecision { .. }
+                    | Instruction::Plan { .. }
+            )
+        ) && !inserted.is_empty();
+        Ok(Self {
+            events,
+            commands,
+            faults,
+            config: begin.config,
+            source,
+            file,
+            state,
+            program: Arc::new(program),
+            inserted,
+            turn: None,
+            start: if begin.prompt.is_some() { Start::Prompt } else { Start::Needed },
+            paused: false,
+            held: VecDeque::new(),
+            awaited: None,
+            settled: None,
+            early: Vec::new(),
+            steered: 0,
+            last_message: begin.prompt.unwrap_or_default(),
+            after_stop: Vec::new(),
+            allowance,
+            spent: Usd::ZERO,
+            resumed_at_wait,
+        })
+    }
+
+    async fn run(&mut self) -> Result<(), AdapterError> {
+        loop {
+            match self.next().await {
+                // The handler of an interrupt has put everything where it belongs.
+                Ok(()) | Err(Break::Interrupted) => {}
+                Err(Break::Over) => return Ok(()),
+                Err(Break::Failed(e)) => return Err(e),
+            }
+        }
+    }
+
+    /// One instruction, or one command that is waited for.
+    async fn next(&mut self) -> Result<(), Break> {
+        if !self.waits_next() {
+            self.take_commands().await?;
+        }
+        let over = self.state.position >= self.program.len();
+        if self.turn.is_none() {
+            let idle = match self.start {
+                Start::Needed => true,
+                Start::Free => over && self.inserted.is_empty(),
+                Start::Prompt | Start::Message(..) => false,
+            };
+            if idle {
+                match self.next_held().await? {
+                    Some(held) => self.start = Start::Message(Box::new(held)),
+                    None => return self.command().await,
+                }
+            }
+        }
+        if let Some(instruction) = self.inserted.pop_front() {
+            return self.perform(&instruction).await;
+        }
+        if over {
+            if self.turn.is_some() {
+                // A program that leaves its turn open; only a command can end it.
+                return self.command().await;
+            }
+            self.insert_reaction()?;
+            return Ok(());
+        }
+        let program = Arc::clone(&self.program);
+        let instruction = &program[self.state.position];
+        if ends_agent(instruction) {
+            self.advance(self.state.position + 1)?;
+            return self.perform(instruction).await;
+        }
+        self.perform(instruction).await?;
+        self.advance(self.state.position + 1)
+    }
+
+    fn advance(&mut self, position: usize) -> Result<(), Break> {
+        self.state.position = position;
+        Ok(self.file.save(&self.state)?)
+    }
+
+    async fn perform(&mut self, instruction: &Instruction) -> Result<(), Break> {
+        match instruction {
+            Instruction::Emit(body, delivery) => self.emit(body.clone(), *delivery).await?,
+            Instruction::EmitSwapped(first, second) => {
+                let turn = self.turn_id();
+                let first = self.outgoing(first.clone(), turn.as_ref())?;
+                let second = self.outgoing(second.clone(), turn.as_ref())?;
+                self.events.spool().append_swapped(first, second).await?;
+            }
+            Instruction::EmitAll(events) => self.emit_all(events).await?,
+            Instruction::TurnStart { inserted } => {
+                self.state.turns += 1;
+                let id = TurnId::parse(format!("turn-{}-{}", self.state.conversation, self.state.turns))?;
+                self.file.save(&self.state)?;
+                self.begin_turn(id, *inserted).await?;
+            }
+            Instruction::Output(output) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.output = Some(output.clone());
+                }
+            }
+            Instruction::TurnEnd => {
+                if let Some(Turn { id: turn_id, output, .. }) = self.turn.take() {
+                    self.events
+                        .emit(RawEvent::TurnCompleted { turn_id, output, outcome: SessionOutcome::Completed })
+                        .await?;
+                }
+            }
+            Instruction::Usage(usage, subagent) => {
+                let model = self.source.script.model.as_deref().unwrap_or(&self.config.model_id);
+                let warn_at = self.config.context_warn_at_percent;
+                self.spent += usage.cost_usd;
+                let events = meters::count(&mut self.state, usage, subagent.clone(), model, warn_at)?;
+                // The total is kept before it is told: told again it is the same, forgotten it would go down.
+                self.file.save(&self.state)?;
+                self.events.emit_all(events).await?;
+            }
+            Instruction::Price(needed) => self.price(*needed).await?,
+            Instruction::Wait(time) => self.sleep(at_speed(*time, self.source.speed)).await?,
+            Instruction::AwaitMessage { earlier } => self.await_message(*earlier).await?,
+            Instruction::AwaitCommand(name) => {
+                self.until_settled(Awaited::Command(name.clone())).await?;
+            }
+            Instruction::AwaitAnswer { call, result } => self.await_answer(call, *result).await?,
+            Instruction::AwaitDecision { call, result } => {
+                if !std::mem::take(&mut self.resumed_at_wait) {
+                    self.await_decision(call, *result).await?;
+                }
+            }
+            Instruction::Plan { call, texts } => self.show_plan(call, texts).await?,
+            Instruction::Silence(time) => self.faults.silence(*time),
+            Instruction::Crash(how) => crash(*how)?,
+            Instruction::Ignore(command, how) => self.faults.ignore(command, *how),
+            Instruction::AfterStop(command, bodies) => {
+                self.after_stop.push((command.clone(), bodies.clone()));
+            }
+            Instruction::End(end) => {
+                self.events.emit(RawEvent::SessionEnd(end.clone())).await?;
+                return Err(Break::Over);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn crash(how: Crash) -> Result<(), std::io::Error> {
+    match how {
+        Crash::Exit(code) => std::process::exit(code),
+        Crash::Kill => Ok(kill(Pid::this(), Signal::SIGKILL)?),
+    }
+}

@@ -1,0 +1,96 @@
+//! Where turns begin and end: in the program, and as they are played.
+
+use pilothouse_domain::TurnId;
+use pilothouse_wire::RawEvent;
+
+use super::{Break, Player, Start, Turn};
+use crate::adapter::Refusal;
+use crate::script::program::{Body, Instruction};
+
+impl Player {
+    pub(super) async fn begin_turn(&mut self, id: TurnId, inserted: bool) -> Result<(), Break> {
+        let message = match std::mem::replace(&mut self.start, Start::Free) {
+            Start::Message(message) => Some(*message),
+            Start::Prompt => None,
+            Start::Free | Start::Needed => self.next_held().await?,
+        };
+        self.turn = Some(Turn { id: id.clone(), inserted, output: None });
+        self.steered = 0;
+        let Some((message, mut reply)) = message else {
+            return Ok(self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id: None }).await?);
+        };
+        reply.injecting().await?;
+        self.last_message = message.content;
+        self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id: Some(message.id) }).await?;
+        Ok(reply.injected().await?)
+    }
+
+    pub(super) fn insert_reaction(&mut self) -> Result<(), Break> {
+        self.state.inserted += 1;
+        let prefix = format!("{}-m{}", self.state.conversation, self.state.inserted);
+        self.inserted.push_back(Instruction::TurnStart { inserted: true });
+        self.inserted.extend(self.source.reaction(&prefix)?);
+        self.inserted.push_back(Instruction::TurnEnd);
+        Ok(self.file.save(&self.state)?)
+    }
+
+    /// The turn is over without `turn_completed`: what is left of it will not be played, and the next one is begun
+    /// by a message. Answers its id.
+    pub(in super::super) fn drop_turn(&mut self) -> Result<Option<TurnId>, Break> {
+        let Some(turn) = self.turn.take() else { return Ok(None) };
+        self.inserted.clear();
+        (self.awaited, self.settled, self.start) = (None, None, Start::Needed);
+        if !turn.inserted {
+            let rest = self.program.iter().skip(self.state.position);
+            let left = rest.take_while(|i| !ends_turn(i)).count() + 1;
+            self.advance((self.state.position + left).min(self.program.len()))?;
+        }
+        Ok(Some(turn.id))
+    }
+
+    pub(in super::super) fn turn_id(&self) -> Option<TurnId> {
+        self.turn.as_ref().map(|turn| turn.id.clone())
+    }
+
+    /// Why it cannot go back to before a turn: it never began it.
+    pub(in super::super) fn has_no_turn(&self, turn: &str) -> Option<Refusal> {
+        let begun = |n| format!("turn-{}-{n}", self.state.conversation) == turn;
+        let known = (1..=self.state.turns).any(begun) && self.turn.is_none();
+        (!known).then(|| Refusal::invalid(format!("this conversation cannot go back to before {turn}")))
+    }
+}
+
+pub(super) fn changes_turn(event: &RawEvent) -> bool {
+    matches!(event, RawEvent::TurnStarted { .. } | RawEvent::TurnCompleted { .. } | RawEvent::SessionEnd(_))
+}
+
+/// The events that an instruction is.
+fn events_of(instruction: &Instruction) -> &[RawEvent] {
+    match instruction {
+        Instruction::EmitAll(events) => events,
+        Instruction::Emit(Body::Event(event), _) => std::slice::from_ref(event),
+        _ => &[],
+    }
+}
+
+fn starts_turn(instruction: &Instruction) -> bool {
+    matches!(instruction, Instruction::TurnStart { .. })
+        || events_of(instruction).iter().any(|event| matches!(event, RawEvent::TurnStarted { .. }))
+}
+
+fn ends_turn(instruction: &Instruction) -> bool {
+    matches!(instruction, Instruction::TurnEnd)
+        || events_of(instruction).iter().any(|event| matches!(event, RawEvent::TurnCompleted { .. }))
+}
+
+/// Whether nothing can be noted after it.
+pub(super) fn ends_agent(instruction: &Instruction) -> bool {
+    matches!(instruction, Instruction::Crash(_) | Instruction::End(_))
+        || events_of(instruction).iter().any(|event| matches!(event, RawEvent::SessionEnd(_)))
+}
+
+/// Whether `position` stands between a turn's start and its end.
+pub(super) fn stands_in_turn(program: &[Instruction], position: usize) -> bool {
+    let done = &program[..position.min(program.len())];
+    done.iter().rev().find(|i| starts_turn(i) || ends_turn(i)).is_some_and(|last| !ends_turn(last))
+}
