@@ -51,7 +51,11 @@ pub(super) struct Setup {
 pub(super) type Opened = (AgentSession, mpsc::UnboundedReceiver<SessionEvent>);
 
 impl Setup {
-    pub(super) fn new(context: &AgentContext, gate: Gate, connections: Connections) -> Result<Self, AdapterError> {
+    pub(super) fn new(
+        context: &AgentContext,
+        gate: Gate,
+        connections: Connections,
+    ) -> Result<Self, AdapterError> {
         let registry = models::registry(|name| std::env::var(name).ok(), &context.events)?;
         let thread = context.processes.user().map(AgentThread::start).transpose();
         let outputs = Path::new(&context.launch.session_home).join("outputs");

@@ -66,7 +66,7 @@ impl RunLoop {
         let plan = self.plan(instructions)?;
         let answer = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction).await?;
         let summary = self.paid(&answer, &plan.model)?;
-        Ok(self.apply(plan, summary)?)
+        Ok(self.apply(&plan, summary)?)
     }
 
     /// What is to be summarised now: each call of it has its result.
@@ -111,8 +111,8 @@ impl RunLoop {
     }
 
     /// Puts a summary in the place of what was planned. What was said since then stays as it is.
-    pub(crate) fn apply(&self, plan: Plan, summary: String) -> Result<CompactionResult, End> {
-        let Plan { tokens_before, first_kept, leaf, .. } = plan;
+    pub(crate) fn apply(&self, plan: &Plan, summary: String) -> Result<CompactionResult, End> {
+        let &Plan { tokens_before, first_kept, leaf, .. } = plan;
         let mut state = self.shared.state();
         let since = || {
             let mut newest = state.tree.up().take_while(|entry| Some(entry.id) != leaf);

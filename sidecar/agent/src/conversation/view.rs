@@ -135,7 +135,7 @@ mod tests {
                 let call =
                     ToolCall { id: format!("call_{}", step % 3), name: "t".into(), arguments: json!({}) };
                 let mut content = vec![AssistantContent::Text { text: format!("answer {step}") }];
-                content.extend((step % 2 == 0).then(|| AssistantContent::ToolCall(call.clone())));
+                content.extend(step.is_multiple_of(2).then(|| AssistantContent::ToolCall(call.clone())));
                 let stop_reason = match step % 7 {
                     0 => StopReason::Aborted,
                     1 => StopReason::Error,
@@ -152,7 +152,7 @@ mod tests {
                     timestamp: Timestamp::from_millis(0),
                 };
                 tree.append_message(AgentMessage::Assistant(answer)).unwrap();
-                if step % 3 > 0 {
+                if !step.is_multiple_of(3) {
                     tree.append_message(AgentMessage::ToolResult(result(&call, "it did", false))).unwrap();
                 }
             }

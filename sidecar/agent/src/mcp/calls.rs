@@ -124,7 +124,7 @@ mod tests {
         let call = calls.begin();
         let begun = Instant::now();
         tokio::time::sleep(Duration::from_secs(4)).await;
-        let asked = calls.asking(tokio::time::sleep(Duration::from_secs(3_600)));
+        let asked = calls.asking(tokio::time::sleep(Duration::from_hours(1)));
         tokio::select! {
             () = call.timed_out(LIMIT) => panic!("it waits for the user"),
             answered = asked => assert_eq!(answered, Some(())),

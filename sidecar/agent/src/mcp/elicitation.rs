@@ -109,9 +109,9 @@ impl ClientHandler for Handler {
         // Nobody waits for the answer any more when the server took its question back, or its call is over.
         let answer = context.ct.run_until_cancelled(asking).await.flatten();
         Ok(match answer.unwrap_or(ElicitAnswer::Cancel) {
-            ElicitAnswer::Accept(content) => {
+            ElicitAnswer::Accept(filled) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
-                result.content = content;
+                result.content = filled;
                 result
             }
             ElicitAnswer::Decline => ElicitResult::new(ElicitationAction::Decline),

@@ -104,7 +104,7 @@ impl RunLoop {
         let Background { plan, task, .. } = background;
         let tokens_before = plan.tokens_before;
         let written = task.await.unwrap_or_else(|error| Err(End::Failed(error.to_string()).into()));
-        let result = written.and_then(|summary| Ok(self.apply(plan, summary)?));
+        let result = written.and_then(|summary| Ok(self.apply(&plan, summary)?));
         self.told_of_compaction(CompactionReason::Threshold, tokens_before, &result);
         result.is_ok()
     }

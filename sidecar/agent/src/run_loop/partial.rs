@@ -99,7 +99,9 @@ mod tests {
 
     fn of(deltas: &[Delta]) -> Partial {
         let mut partial = Partial::new(true);
-        deltas.iter().for_each(|delta| partial.take(delta));
+        for delta in deltas {
+            partial.take(delta);
+        }
         partial
     }
 

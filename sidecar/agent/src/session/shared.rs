@@ -41,7 +41,7 @@ impl Shared {
         let system = sections.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
         let closing = CancellationToken::new();
         let state = Mutex::new(state);
-        Self { system, resources, tools, specs, tools_tokens, config, events, state, closing }
+        Self { config, events, system, resources, tools, specs, tools_tokens, state, closing }
     }
 
     /// The text that the agent gets when it is told this (S1 6.3).

@@ -42,9 +42,8 @@ async fn make() -> Result<Client, ModelError> {
             .redirect(reqwest::redirect::Policy::none())
             .build()
     });
-    let failed = |error: &dyn std::error::Error| {
-        failure::rejected(format!("the HTTP client cannot be made: {error}"))
-    };
+    let failed =
+        |error: &dyn std::error::Error| failure::rejected(format!("the HTTP client cannot be made: {error}"));
     let http = made.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
     Client::builder().with_reqwest(http).build().map_err(|error| failed(&error))
 }

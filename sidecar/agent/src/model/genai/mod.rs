@@ -108,13 +108,14 @@ impl Reading {
 
     async fn next(&mut self) -> Result<Delta, ModelError> {
         loop {
-            let event = match self.pending.pop_front() {
-                Some(event) => event,
-                None => tokio::select! {
+            let event = if let Some(event) = self.pending.pop_front() {
+                event
+            } else {
+                tokio::select! {
                     biased;
                     event = self.chat.next() => event,
                     () = self.frames.first() => return Ok(Delta::Begun),
-                },
+                }
             };
             if let Some(usage) = self.frames.begun() {
                 self.pending.push_back(event);
