@@ -81,13 +81,13 @@ pub enum RawEvent {
     /// Step of the acknowledgement of `adjust`.
     AdjustAck(Ack),
 
-    /// The first event of a run: the sidecar is up and waits for `begin`.
+    /// The first event of a run: the sidecar is up and waits for `begin`. Told again when what its agent can do is known.
     SidecarReady {
         /// The sidecar's version.
         sidecar_version: String,
         /// The adapter that it runs.
         adapter: String,
-        /// What the adapter can do.
+        /// What the adapter can do; told again, what its agent can.
         capabilities: Capabilities,
     },
     /// Step of the acknowledgement of `begin`.

@@ -69,6 +69,8 @@ pub enum SessionEvent {
         model: String,
         /// What it took.
         usage: Usage,
+        /// Whether nobody told, and it was reckoned from what was sent and what came of an answer that broke off.
+        estimated: bool,
         /// Tokens in the context window now.
         context_tokens: u64,
         /// The most that the model takes.

@@ -49,7 +49,7 @@ pub struct ModelCall {
     pub max_output_tokens: u64,
     /// The most dollars that it can take, at list price (ruling 32). None: nobody knows the model's price.
     pub worst_case_usd: Option<Decimal>,
-    /// What this session's meters say it has spent so far, in dollars.
+    /// What this session's meters say it has spent so far, in dollars, and the worst case of what is under way beside it.
     pub spent_usd: Decimal,
 }
 
@@ -60,6 +60,9 @@ pub enum CallPurpose {
     Turn,
     /// A summary of it (S1 6.1).
     Compaction,
+    /// The same, while the conversation goes on. Its worst case has that of the next turn in it, so that it does not stand in
+    /// the turn's way. One that may not go now is better stopped than held: it is asked for again after the next turn.
+    BackgroundCompaction,
 }
 
 /// Lets everything pass.

@@ -9,10 +9,12 @@ use super::json::{advertised, text_at};
 /// nobody has to find it out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecondPrompt {
-    /// Takes it into the turn that runs, and answers the first prompt early.
+    /// Takes it into the turn that runs. Which prompt is answered when, and whether both are, is different with each.
     Joins,
     /// Breaks the first off for it.
     Replaces,
+    /// Refuses it.
+    Refuses,
     /// Not tried.
     Unknown,
 }
@@ -22,6 +24,7 @@ impl SecondPrompt {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Joins => "joins",
+            Self::Refuses => "refuses",
             Self::Replaces => "replaces",
             Self::Unknown => "unknown",
         }
@@ -48,27 +51,32 @@ pub(super) struct Profile {
     pub(super) command: &'static [&'static str],
     /// Beginnings of the names of variables that it is given from the sidecar's environment.
     pub(super) environment: &'static [&'static str],
+    /// Variables that make it ask before it acts, where it would act at once by itself. What is given for it goes above them.
+    pub(super) asking: &'static [(&'static str, &'static str)],
     /// What a second prompt does.
     pub(super) second_prompt: SecondPrompt,
     /// Where its instructions go.
     pub(super) instructions: Instructions,
 }
 
-/// Every agent that is known by name.
+/// Every agent that is known by name. `docs/adapters.md` says in which version each was tried.
 pub(super) const AGENTS: &[Profile] = &[
     Profile {
         name: "claude-code-acp",
         known_by: &["claude-agent-acp", "claude-code-acp"],
         command: &["claude-agent-acp"],
         environment: &["ANTHROPIC_", "CLAUDE_", "AWS_", "CLOUD_ML_REGION", "GOOGLE_", "DISABLE_"],
+        asking: &[],
+        // Within a tool; within a call of the model it follows.
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::AppendedByMeta,
     },
     Profile {
         name: "gemini",
         known_by: &["gemini"],
-        command: &["gemini", "--experimental-acp"],
+        command: &["gemini", "--acp"],
         environment: &["GEMINI_", "GOOGLE_"],
+        asking: &[],
         second_prompt: SecondPrompt::Replaces,
         instructions: Instructions::FirstPrompt,
     },
@@ -77,7 +85,8 @@ pub(super) const AGENTS: &[Profile] = &[
         known_by: &["codex"],
         command: &["codex-acp"],
         environment: &["OPENAI_", "CODEX_"],
-        second_prompt: SecondPrompt::Unknown,
+        asking: &[],
+        second_prompt: SecondPrompt::Joins,
         instructions: Instructions::FirstPrompt,
     },
     Profile {
@@ -85,7 +94,8 @@ pub(super) const AGENTS: &[Profile] = &[
         known_by: &["opencode"],
         command: &["opencode", "acp"],
         environment: &["OPENCODE_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OPENROUTER_"],
-        second_prompt: SecondPrompt::Unknown,
+        asking: &[("OPENCODE_PERMISSION", r#"{"bash":"ask","edit":"ask","webfetch":"ask"}"#)],
+        second_prompt: SecondPrompt::Joins,
         instructions: Instructions::FirstPrompt,
     },
     Profile {
@@ -93,7 +103,8 @@ pub(super) const AGENTS: &[Profile] = &[
         known_by: &["goose"],
         command: &["goose", "acp"],
         environment: &["GOOSE_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "OPENROUTER_"],
-        second_prompt: SecondPrompt::Unknown,
+        asking: &[("GOOSE_MODE", "approve")],
+        second_prompt: SecondPrompt::Refuses,
         instructions: Instructions::FirstPrompt,
     },
 ];
@@ -104,6 +115,7 @@ pub(super) const UNKNOWN: &Profile = &Profile {
     known_by: &[],
     command: &[],
     environment: &[],
+    asking: &[],
     second_prompt: SecondPrompt::Unknown,
     instructions: Instructions::FirstPrompt,
 };

@@ -135,10 +135,13 @@ impl Calls {
         };
         keep(
             &mut call.name,
-            text(update, "name").or_else(|| text_at(update, &["_meta", "claudeCode", "toolName"])),
+            text(update, "name")
+                .or_else(|| text_at(update, &["_meta", "claudeCode", "toolName"]))
+                .or_else(|| text_at(update, &["_meta", "goose", "toolCall", "toolName"])),
         );
         keep(&mut call.title, text(update, "title"));
-        keep(&mut call.kind, text(update, "kind"));
+        // `other` says nothing of the tool: a list that allowed it would allow everything.
+        keep(&mut call.kind, text(update, "kind").filter(|kind| *kind != "other"));
         if call.subagent.is_none() {
             call.subagent = subagent.cloned();
         }
@@ -278,6 +281,17 @@ mod tests {
         let update = json!({"toolCallId": "c", "title": "ls", "kind": "execute", "status": "failed",
             "content": [{"type": "content", "content": {"type": "text", "text": "no"}}]});
         assert_eq!(told(&calls.update(&update, None, &nothing)), [r#"execute {"title":"ls"}"#, "no true"]);
+    }
+
+    #[test]
+    fn a_tool_is_called_by_its_name_wherever_that_stands_and_never_other() {
+        let mut calls = Calls::default();
+        let update = json!({"toolCallId": "c", "kind": "other", "title": "shell · ls", "rawInput": {"command": "ls"},
+            "status": "in_progress", "_meta": {"goose": {"toolCall": {"toolName": "shell"}}}});
+        assert_eq!(told(&calls.update(&update, None, &nothing)), [r#"shell {"command":"ls"}"#]);
+        let update =
+            json!({"toolCallId": "d", "kind": "other", "title": "Look around", "status": "in_progress"});
+        assert_eq!(told(&calls.update(&update, None, &nothing)), [r#"Look around {"title":"Look around"}"#]);
     }
 
     #[test]

@@ -29,14 +29,14 @@ enum Kind {
 
 /// A form that waits for its owner.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Form {
+pub(crate) struct Form {
     fields: Vec<Field>,
 }
 
 impl Form {
     /// Reads an `elicitation/create` in form mode. `asked` is the input of the tool that asks, where a tool does: its
     /// questions are the ones that the owner was shown. Nothing when there is nothing to fill in.
-    pub(super) fn read(request: &Value, asked: Option<&Value>) -> Option<Self> {
+    pub(crate) fn read(request: &Value, asked: Option<&Value>) -> Option<Self> {
         let message = text(request, "message").unwrap_or_default();
         let properties = request.get("requestedSchema")?.get("properties")?.as_object()?;
         let companion = |key: &str| {
@@ -72,13 +72,13 @@ impl Form {
     }
 
     /// The questions that it asks.
-    pub(super) fn questions(&self) -> Vec<Question> {
+    pub(crate) fn questions(&self) -> Vec<Question> {
         self.fields.iter().map(|field| field.question.clone()).collect()
     }
 
     /// The response with these answers. An answer that does not fit its field declines the form: a server would refuse it,
     /// and nobody would know.
-    pub(super) fn answered(&self, answers: &[Answer]) -> Value {
+    pub(crate) fn answered(&self, answers: &[Answer]) -> Value {
         let mut content = Map::new();
         for (at, field) in self.fields.iter().enumerate() {
             let by_words = answers.iter().find(|answer| answer.question == field.question.question);

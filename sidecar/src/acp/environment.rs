@@ -7,7 +7,7 @@ use super::agents::Profile;
 /// Variables of the sidecar's own are never handed on, whatever a table says.
 const OWN: &str = "PILOTHOUSE_";
 
-/// The variables of `all` that the agent needs, with those that were given for it above them.
+/// What makes the agent ask, the variables of `all` that it needs above that, and those that were given for it above both.
 pub(super) fn of_agent(
     all: impl IntoIterator<Item = (String, String)>,
     profile: &Profile,
@@ -15,7 +15,8 @@ pub(super) fn of_agent(
 ) -> BTreeMap<String, String> {
     let needed = |name: &str| profile.environment.iter().any(|beginning| name.starts_with(beginning));
     let mut chosen: BTreeMap<String, String> =
-        all.into_iter().filter(|(name, _)| !name.starts_with(OWN) && needed(name)).collect();
+        profile.asking.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    chosen.extend(all.into_iter().filter(|(name, _)| !name.starts_with(OWN) && needed(name)));
     chosen.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
     chosen
 }
@@ -41,5 +42,20 @@ mod tests {
         assert_eq!(claude.keys().collect::<Vec<_>>(), ["ANTHROPIC_API_KEY", "EXTRA"]);
         assert_eq!(secrets(&claude).collect::<Vec<_>>(), ["of ANTHROPIC_API_KEY"]);
         assert!(of_agent(all(), UNKNOWN, &BTreeMap::new()).is_empty());
+    }
+
+    #[test]
+    fn an_agent_that_acts_at_once_by_itself_is_told_to_ask_unless_somebody_says_otherwise() {
+        let goose = named("goose").unwrap();
+        assert_eq!(of_agent([], goose, &BTreeMap::new())["GOOSE_MODE"], "approve");
+        let machine = [("GOOSE_MODE".to_owned(), "smart_approve".to_owned())];
+        assert_eq!(of_agent(machine, goose, &BTreeMap::new())["GOOSE_MODE"], "smart_approve");
+        let given = BTreeMap::from([("GOOSE_MODE".to_owned(), "auto".to_owned())]);
+        assert_eq!(of_agent([], goose, &given)["GOOSE_MODE"], "auto");
+        let opencode = of_agent([], named("opencode").unwrap(), &BTreeMap::new());
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&opencode["OPENCODE_PERMISSION"]).unwrap()["bash"]
+                == "ask"
+        );
     }
 }

@@ -82,22 +82,16 @@ impl Driver {
             return Ok(reply.refuse(Refusal::turn_over(expected)).await?);
         }
         self.messages.waiting.push_back(Waiting::Message(message, reply));
-        if self.paused {
-            return Ok(());
-        }
-        if self.turn.is_none() {
-            return self.next_turn().await;
-        }
-        self.steer_waiting().await
+        self.go_on_with_messages().await
     }
 
-    /// Gives what is immediate to the turn that runs, where the agent has a way for it.
-    pub(super) async fn steer_waiting(&mut self) -> Result<(), Break> {
+    /// Gives what is immediate to the turn that runs, where the agent has a way for it; without a turn, begins the next.
+    pub(super) async fn go_on_with_messages(&mut self) -> Result<(), Break> {
         if self.turn.is_none() {
             return self.next_turn().await;
         }
         let ending = self.turn.as_ref().is_some_and(super::turns::Turn::is_ending);
-        if self.agent.steering != Steering::Extension || ending || self.paused {
+        if self.advertised.steering != Steering::Extension || ending || self.paused {
             return Ok(());
         }
         while let Some(mut waiting) = self.messages.next_immediate() {
@@ -110,7 +104,7 @@ impl Driver {
             // When no turn runs any more, it is not to begin one that nobody knows of.
             parameters["_meta"] = json!({ "steering": { "idleBehavior": "promptRequired" } });
             self.messages.steering.insert(number, waiting);
-            self.connection.steer(number, parameters);
+            self.connection()?.steer(number, parameters);
         }
         Ok(())
     }
@@ -144,8 +138,15 @@ impl Driver {
         Ok(())
     }
 
-    /// Begins a turn with the next message, if one waits. One that was meant for an earlier turn is refused.
+    /// Between turns: compacts when that was asked for, else begins a turn with the next message, if one waits. One that was
+    /// meant for an earlier turn is refused.
     pub(super) async fn next_turn(&mut self) -> Result<(), Break> {
+        if self.turn.is_some() || self.compaction.is_some() || self.paused {
+            return Ok(());
+        }
+        if let Some((instructions, reply)) = self.compactions.pop_front() {
+            return self.compact(instructions, reply).await;
+        }
         while let Some(waiting) = self.messages.next() {
             match waiting {
                 Waiting::Message(Message { expected_turn: Some(turn), .. }, reply) => {

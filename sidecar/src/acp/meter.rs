@@ -37,13 +37,24 @@ pub(super) struct Meter {
     told: Option<u64>,
     warn_at_percent: u8,
     warned: bool,
+    /// Whether the agent ever said what its conversation costs.
+    has_cost: bool,
 }
 
 impl Meter {
     /// The meter of a conversation, with the totals that it goes on from.
     pub(super) fn new(conversation: &str, totals: Totals, model: &str, warn_at_percent: u8) -> Self {
-        let id = MeterId::parse(conversation).ok();
-        Self { id, model: model.to_owned(), totals, window: None, told: None, warn_at_percent, warned: false }
+        let has_cost = !totals.reported_usd.is_zero();
+        Self {
+            id: MeterId::parse(conversation).ok(),
+            model: model.to_owned(),
+            totals,
+            window: None,
+            told: None,
+            warn_at_percent,
+            warned: false,
+            has_cost,
+        }
     }
 
     /// The model that works from now on.
@@ -54,6 +65,16 @@ impl Meter {
     /// What is kept for a later run.
     pub(super) const fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// Whether the agent says what its conversation costs.
+    pub(super) const fn has_cost(&self) -> bool {
+        self.has_cost
+    }
+
+    /// Whether it says how full its window is.
+    pub(super) const fn has_window(&self) -> bool {
+        self.window.is_some()
     }
 
     /// Takes a `usage_update`: the window, and the conversation's cost so far when it is there.
@@ -68,6 +89,7 @@ impl Meter {
         let dollars = super::json::text_at(update, &["cost", "currency"])
             .is_none_or(|it| it.eq_ignore_ascii_case("usd"));
         let amount = update.get("cost").and_then(|cost| cost.get("amount")).filter(|_| dollars);
+        self.has_cost |= amount.is_some();
         let spent = amount.is_some_and(|amount| self.costs(usd(amount)));
         if !spent && !self.window_moved() {
             return Vec::new();

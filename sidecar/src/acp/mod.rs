@@ -6,22 +6,32 @@
 //! | [`options`] | which agent is started, from `adapterOptions` |
 //! | [`process`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
 //! | [`connection`] | JSON-RPC over its pipes, in the order in which things were said |
-//! | [`session`] | initialize, authenticate, new, resume, load, modes and models |
-//! | [`driver`] | the task: commands in, events out |
+//! | [`session`] | initialize, authenticate, new, resume, load |
+//! | [`start`], [`restart`], [`introduction`] | a process in its conversation, as often as it takes, and what it reads first |
+//! | [`begin`], [`driver`] | the task: commands in, events out |
+//! | [`turns`], [`messages`], [`stopping`] | prompts, what goes into them and after them, and breaking them off |
+//! | [`choices`], [`settings`], [`adjusting`], [`compaction`] | model, thinking level, mode; summaries |
+//! | [`abilities`] | what can be asked of this agent |
 //! | [`translator`] | `session/update` as raw events, without I/O and without a clock |
 //! | [`permissions`], [`elicitation`], [`requests`] | what the agent asks its owner |
 //! | [`files`], [`terminals`] | what the agent asks the sidecar to do, inside the working directory |
 //!
 //! `docs/adapters.md` says what it can do with which agent.
 
+mod abilities;
+mod adjusting;
 mod agents;
+mod begin;
 mod blocks;
 mod calls;
+mod choices;
+mod compaction;
 mod connection;
 mod driver;
 mod elicitation;
 mod environment;
 mod files;
+mod introduction;
 mod json;
 mod mcp;
 mod memory;
@@ -31,13 +41,18 @@ mod options;
 mod permissions;
 mod process;
 mod requests;
+mod restart;
 mod serving;
 mod session;
 mod settings;
+mod start;
+mod stopping;
 mod subagents;
 mod terminals;
 mod translator;
 mod turns;
+
+pub(crate) use elicitation::Form;
 
 #[cfg(test)]
 mod recorded;
@@ -62,27 +77,12 @@ impl Adapter for Acp {
         Self::NAME
     }
 
-    /// What the protocol offers. Told before any agent is started, so it cannot depend on the agent; what this agent offers
-    /// of it is told by the notice `agent_connected`, and what it does not is refused by name.
+    /// What can be asked of an agent at most: told before one is started. What this one can do is told when that is known.
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            // Only by a vendor's extension, and nobody knows yet whether the agent has one.
-            steer_mid_turn: false,
-            pause: true,
-            resume_conversation: true,
-            cost: true,
-            context_usage: true,
-            approvals: true,
-            questions: true,
-            plans: true,
-            subagents: true,
-            model_switch: true,
-            thinking_levels: true,
-            ..Capabilities::default()
-        }
+        abilities::AT_MOST
     }
 
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
-        driver::drive(context).await
+        begin::drive(context).await
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +13,11 @@ use super::agents::{AGENTS, Profile, UNKNOWN, named, recognised};
 pub(super) const CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
 /// The agent that it is the path of.
 const CLAUDE_NAME: &str = "claude-code-acp";
+
+/// Seconds that an agent may take to end a turn that is interrupted, and the most that it may be given: below the 60 of ruling
+/// 12.
+const CANCEL: u64 = 40;
+const MOST_CANCEL: u64 = 50;
 
 /// `adapterOptions` of a session.
 #[derive(Debug, Default, Deserialize)]
@@ -30,6 +36,8 @@ struct Options {
     mode: Option<String>,
     /// How it authenticates when it asks for that.
     auth_method: Option<String>,
+    /// How many seconds it may take to end a turn that is interrupted.
+    cancel_seconds: Option<u64>,
     /// For the session runner, which stands around every adapter.
     #[serde(rename = "deliverables")]
     _deliverables: Option<serde::de::IgnoredAny>,
@@ -50,6 +58,8 @@ pub(super) struct Launch {
     pub(super) mode: Option<String>,
     /// How it authenticates when it asks for that.
     pub(super) auth_method: Option<String>,
+    /// How long it may take to end a turn that is interrupted, before it is killed.
+    pub(super) cancel: Duration,
 }
 
 impl Launch {
@@ -60,7 +70,11 @@ impl Launch {
             given => Options::deserialize(given)
                 .map_err(|e| format!("the adapter options are not those of `acp`: {e}"))?,
         };
-        let Options { agent, command, args, env, mode, auth_method, .. } = options;
+        let Options { agent, command, args, env, mode, auth_method, cancel_seconds, .. } = options;
+        let cancel = cancel_seconds.unwrap_or(CANCEL);
+        if !(1..=MOST_CANCEL).contains(&cancel) {
+            return Err(format!("`cancelSeconds` is not between 1 and {MOST_CANCEL}"));
+        }
         let by_name = match &agent {
             Some(name) => {
                 Some(named(name).ok_or_else(|| format!("there is no agent `{name}`; {}", known()))?)
@@ -93,7 +107,15 @@ impl Launch {
         if program.trim().is_empty() {
             return Err("the command of the agent is empty".into());
         }
-        Ok(Self { profile, program, arguments, environment: env, mode, auth_method })
+        Ok(Self {
+            profile,
+            program,
+            arguments,
+            environment: env,
+            mode,
+            auth_method,
+            cancel: Duration::from_secs(cancel),
+        })
     }
 }
 
@@ -120,6 +142,7 @@ mod tests {
         assert!(Launch::read(&json!({"command": " "}), None).is_err());
         assert!(Launch::read(&json!({"agent": "nobody"}), None).unwrap_err().contains("nobody"));
         assert!(Launch::read(&json!({"comand": "x"}), None).is_err());
+        assert!(Launch::read(&json!({"agent": "goose", "cancelSeconds": 60}), None).is_err());
     }
 
     #[test]
@@ -127,7 +150,7 @@ mod tests {
         let launch = Launch::read(&json!({"command": "gemini"}), None).unwrap();
         assert_eq!(
             (launch.program.as_str(), launch.arguments.as_slice()),
-            ("gemini", ["--experimental-acp".to_owned()].as_slice())
+            ("gemini", ["--acp".to_owned()].as_slice())
         );
         let launch =
             Launch::read(&json!({"agent": "goose", "command": "/opt/goose", "args": ["acp", "-v"]}), None)

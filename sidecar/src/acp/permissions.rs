@@ -15,6 +15,8 @@ pub(super) fn by_policy<'a>(
     options: &'a [PermissionOption],
 ) -> Option<&'a PermissionOption> {
     let listed = |name: &str| allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name));
+    // `other` is every tool that is of no other kind: to list it would be to allow anything.
+    let kind = kind.filter(|kind| *kind != "other");
     (listed(tool) || kind.is_some_and(listed)).then(|| allowing(options)).flatten()
 }
 
@@ -84,6 +86,7 @@ mod tests {
         assert_eq!(id(by_policy(&allowed, "View", Some("read"), &options())), Some("once"));
         assert_eq!(id(by_policy(&allowed, "Edit", Some("edit"), &options())), None);
         assert_eq!(id(by_policy(&[], "Bash", None, &options())), None);
+        assert_eq!(id(by_policy(&["other".to_owned()], "shell", Some("other"), &options())), None);
     }
 
     #[test]

@@ -12,11 +12,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::driver::{Break, Driver, kind_of};
+use super::driver::{Break, Driver};
 use super::elicitation::Form;
 use super::json::text;
 use super::permissions::{allowing, by_policy, question};
 use super::requests::{Waiting, refuse, respond, selected};
+use crate::adapter::{PlanDecision, Refusal, Reply};
 use crate::process::in_process::AgentThread;
 
 /// The tool that shows a plan, by the name that the control plane knows it by (S0 8.3).
@@ -152,7 +153,7 @@ impl Driver {
         // The tools of Pilothouse itself need nobody's leave.
         let own = tool.starts_with(OWN_TOOLS).then(|| allowing(&options)).flatten();
         if let Some(option) =
-            own.or_else(|| by_policy(&self.config.allowed_tools, tool, kind_of(call), &options))
+            own.or_else(|| by_policy(&self.config.allowed_tools, tool, text(call, "kind"), &options))
         {
             respond(responder, selected(Some(option)));
             return Ok(());
@@ -182,7 +183,7 @@ impl Driver {
             Some(Ok(id)) if !self.requests.waits(&id) => id,
             _ => {
                 self.asked += 1;
-                let id = format!("form-{}-{}", self.launch.request.run_id, self.asked);
+                let id = format!("form-{}-{}", self.run, self.asked);
                 ToolCallId::parse(id).map_err(|e| Break::agent(e.to_string()))?
             }
         };
@@ -192,6 +193,21 @@ impl Driver {
             return Ok(());
         }
         Ok(self.events.emit(RawEvent::QuestionAsked { request_id: id, questions }).await?)
+    }
+
+    /// The owner's decision on a plan.
+    pub(super) async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), Break> {
+        let PlanDecision { request, approved, feedback } = decision;
+        if !self.requests.decide(&request, approved) {
+            return Ok(reply.refuse(Refusal::invalid("the agent does not wait for this")).await?);
+        }
+        reply.done().await?;
+        // The protocol's answer has no room for words: they follow as a message.
+        if let Some(feedback) = feedback.filter(|feedback| !approved && !feedback.trim().is_empty()) {
+            self.messages.add_own(format!("The plan was rejected; revise it. {feedback}"));
+            self.go_on_with_messages().await?;
+        }
+        Ok(())
     }
 }
 

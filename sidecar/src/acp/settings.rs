@@ -1,4 +1,5 @@
-//! What an agent can be set to: models, thinking levels and modes, from whichever of the protocol's three ways it offers.
+//! What an agent can be set to: models, thinking levels and modes, from whichever of the protocol's three ways it offers; and
+//! whether it can be told to summarise.
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use pilothouse_wire::event::RawEvent;
@@ -37,6 +38,8 @@ pub(super) struct Settings {
     pub(super) thinking: Option<Setting>,
     /// The mode: ask, plan, accept edits.
     pub(super) mode: Option<Setting>,
+    /// Whether it has a command that summarises the conversation.
+    pub(super) compacts: bool,
 }
 
 impl Settings {
@@ -93,6 +96,17 @@ impl Settings {
         }
     }
 
+    /// Takes an `available_commands_update`, which holds all of them.
+    pub(super) fn commands(&mut self, update: &Value) {
+        self.compacts =
+            list(update, "availableCommands").iter().any(|command| text(command, "name") == Some("compact"));
+    }
+
+    /// How deeply it thinks, where it says so.
+    pub(super) fn level(&self) -> Option<ThinkingLevel> {
+        self.thinking.as_ref().and_then(|setting| level(&setting.current))
+    }
+
     /// The model that works, as the agent calls it; `otherwise` when it does not say.
     pub(super) fn model_id<'a>(&'a self, otherwise: &'a str) -> &'a str {
         self.model.as_ref().map_or(otherwise, |model| &model.current)
@@ -102,7 +116,7 @@ impl Settings {
     pub(super) fn told(&self, otherwise: &str) -> RawEvent {
         RawEvent::AgentSettings {
             model_id: self.model_id(otherwise).to_owned(),
-            thinking_level: self.thinking.as_ref().and_then(|setting| level(&setting.current)),
+            thinking_level: self.level(),
             available_models: self.model.as_ref().map(|model| model.values.clone()).unwrap_or_default(),
         }
     }

@@ -13,6 +13,8 @@ use super::json::{text, text_at};
 pub(super) struct Subagents {
     /// By their session, or by the call that began them.
     open: BTreeMap<String, SubAgentId>,
+    /// Whether there ever was one.
+    any: bool,
 }
 
 impl Subagents {
@@ -56,6 +58,11 @@ impl Subagents {
         self.end(call, failed.then(|| "its call failed".to_owned()))
     }
 
+    /// Whether there ever was one.
+    pub(super) const fn any(&self) -> bool {
+        self.any
+    }
+
     /// Whether one is at work.
     pub(super) fn any_open(&self) -> bool {
         !self.open.is_empty()
@@ -72,6 +79,7 @@ impl Subagents {
     fn begin(&mut self, key: &str, call: Option<&str>, objective: &str) -> Option<RawEvent> {
         let subagent_id = SubAgentId::parse(key).ok()?;
         self.open.insert(key.to_owned(), subagent_id.clone());
+        self.any = true;
         Some(RawEvent::SubagentStarted {
             subagent_id,
             tool_call_id: call.and_then(|call| ToolCallId::parse(call).ok()),

@@ -22,6 +22,9 @@ const MOST: usize = 64;
 /// How long what a command wrote is read after it has ended: something that it left behind may hold its output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How long commands that were killed may take to go.
+const KILLED: Duration = Duration::from_secs(3);
+
 /// How a command ended; none while it runs.
 type Exit = watch::Receiver<Option<TerminalExitStatus>>;
 
@@ -172,11 +175,22 @@ impl Terminals {
         self.released.clear();
     }
 
-    /// Kills every command that runs.
-    pub(super) fn kill_all(&self) {
-        for terminal in self.running() {
-            terminal.reins.kill();
-        }
+    /// Kills every command that runs, and waits until they are gone.
+    pub(super) async fn kill_all(&self) {
+        let killed: Vec<Exit> = self
+            .running()
+            .map(|terminal| {
+                terminal.reins.kill();
+                terminal.exit.clone()
+            })
+            .collect();
+        let all_gone = async {
+            for mut exit in killed {
+                let _ = exit.wait_for(Option::is_some).await;
+            }
+        };
+        // What a stuck kernel call holds starts nothing.
+        let _ = tokio::time::timeout(KILLED, all_gone).await;
     }
 
     /// Stops every command that runs where it is.

@@ -23,8 +23,8 @@ pub(super) enum Listening {
     Live,
     /// The agent repeats a conversation that was taken up: none of it is news.
     Replay,
-    /// A turn was broken off: what still comes of it is no part of any turn (ruling 15). Usage counts.
-    AfterInterrupt,
+    /// Words and calls that are no part of any turn: of one that was broken off (ruling 15), or of a compaction. Usage counts.
+    Aside,
 }
 
 /// Translates the updates of one conversation.
@@ -88,6 +88,11 @@ impl Translator {
         self.subagents.any_open()
     }
 
+    /// Whether the agent ever told of a subagent.
+    pub(super) const fn has_subagents(&self) -> bool {
+        self.subagents.any()
+    }
+
     /// Ends the subagents of a turn that was broken off.
     pub(super) fn end_subagents(&mut self, why: &str) -> Vec<RawEvent> {
         self.subagents.end_all(why)
@@ -98,8 +103,7 @@ impl Translator {
         self.settings.told(&self.model)
     }
 
-    /// Something waits to be told that only time completes: a call whose input may still be streamed, or words outside any
-    /// turn.
+    /// A call waits to be told that only time completes: its input may still be streamed.
     pub(super) fn waits(&self) -> bool {
         self.listening == Listening::Live && self.calls.any_untold()
     }
@@ -142,7 +146,7 @@ impl Translator {
         if let "agent_message_chunk" | "agent_thought_chunk" | "tool_call" | "tool_call_update" = kind {
             return match self.listening {
                 Listening::Live => self.work(kind, update, printed),
-                Listening::Replay | Listening::AfterInterrupt => Vec::new(),
+                Listening::Replay | Listening::Aside => Vec::new(),
             };
         }
         let replayed = self.listening == Listening::Replay;
@@ -153,6 +157,10 @@ impl Translator {
                 events
             }
             "plan" => self.plan(update, replayed),
+            "available_commands_update" => {
+                self.settings.commands(update);
+                Vec::new()
+            }
             "config_option_update" => self.options(update),
             "current_mode_update" => self.mode(update),
             // A subagent that is at work shows the world; one of the past only is repeated.
@@ -163,12 +171,11 @@ impl Translator {
             }
             "notice" if !replayed => vec![said_of_itself("agent_notice", update)],
             "compaction_update" if !replayed => vec![said_of_itself("compaction", update)],
-            // The past; what the owner said, repeated; what the agent could be asked; a title; words between its subagents.
+            // The past; what the owner said, repeated; a title; words between its subagents.
             "subagent_update"
             | "notice"
             | "compaction_update"
             | "user_message_chunk"
-            | "available_commands_update"
             | "session_info_update"
             | "session_message"
             | "session_message_chunk"

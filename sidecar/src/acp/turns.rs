@@ -1,23 +1,19 @@
 //! Turns: a prompt is one, from its sending to its answer and the end of its subagents.
 
-use std::time::Duration;
-
 use agent_client_protocol::Error;
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::{Adjustment, SessionOutcome};
+use pilothouse_domain::value::SessionOutcome;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::SessionEnd;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::driver::{Break, Driver, Which, set};
+use super::driver::{Break, Driver};
 use super::json::text;
 use super::session::{self, notice};
 use super::translator::Listening;
-use crate::adapter::{Message, MessageReply, Refusal, Reply};
+use crate::adapter::{Message, MessageReply, Reply};
 
-/// How long an agent may take to end a turn that is broken off; below the 60 s of ruling 12.
-const CANCEL: Duration = Duration::from_secs(40);
 /// Percent of the context window at which a turn that ended at a limit of tokens ended because the window is full.
 const FULL: u64 = 97;
 
@@ -26,33 +22,34 @@ pub(super) struct Turn {
     pub(super) id: TurnId,
     /// The prompt whose answer ends it.
     pub(super) number: u64,
-    /// Who wants it to end.
-    interrupt: Option<(Reply, Instant)>,
+    /// Who wants it to end, and until when the agent may take.
+    pub(super) interrupt: Option<(Reply, Instant)>,
     /// The prompt is answered; only subagents keep the turn open (ruling 18).
     answered: Option<SessionOutcome>,
 }
 
 impl Turn {
-    /// When the agent has had its time to end a turn that is broken off.
-    pub(super) fn gives_up_at(&self) -> Option<Instant> {
-        self.interrupt.as_ref().map(|(_, at)| *at)
+    /// Whether its prompt is answered.
+    pub(super) const fn is_answered(&self) -> bool {
+        self.answered.is_some()
     }
 
-    /// Whether it is being broken off.
+    /// Whether it is to end, or is being waited for: nobody is asked for it any more.
     pub(super) const fn is_ending(&self) -> bool {
         self.interrupt.is_some() || self.answered.is_some()
     }
 }
 
 impl Driver {
-    /// Begins a turn with these words, for this message.
+    /// Begins a turn with these words, for this message. An agent that is not running is started for it.
     pub(super) async fn begin_turn(
         &mut self,
         mut texts: Vec<String>,
         message: Option<(Message, MessageReply)>,
     ) -> Result<(), Break> {
+        self.ensure_running().await?;
         self.turns += 1;
-        let id = TurnId::parse(format!("{}.{}", self.launch.request.run_id, self.turns));
+        let id = TurnId::parse(format!("{}.{}", self.run, self.turns));
         let id = id.map_err(|e| Break::agent(e.to_string()))?;
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let reply = match message {
@@ -63,12 +60,14 @@ impl Driver {
             None => None,
         };
         self.translator.begin_turn(id.clone());
-        self.turn = Some(Turn { id: id.clone(), number: self.turns, interrupt: None, answered: None });
+        self.prompts += 1;
+        let number = self.prompts;
+        self.turn = Some(Turn { id: id.clone(), number, interrupt: None, answered: None });
         self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?;
         if !self.introduction.is_empty() {
             texts.splice(0..0, std::mem::take(&mut self.introduction));
         }
-        self.connection.prompt(self.turns, session::prompt(&self.conversation.id, &texts));
+        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &texts));
         if !self.conversation.introduced {
             self.conversation.introduced = true;
             self.keep()?;
@@ -79,8 +78,11 @@ impl Driver {
         Ok(())
     }
 
-    /// The answer to a prompt: its turn is over.
+    /// The answer to a prompt: its turn, or the compaction that it was, is over.
     pub(super) async fn prompted(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
+        if self.compaction.as_ref().is_some_and(|compaction| compaction.number == number) {
+            return self.compacted(answer).await;
+        }
         if self.turn.as_ref().is_none_or(|turn| turn.number != number) {
             return Ok(());
         }
@@ -182,31 +184,13 @@ impl Driver {
         self.translator.end_turn(why)
     }
 
-    /// The owner wants the turn to end: whatever the agent waits for is answered with that.
-    pub(super) async fn interrupt(&mut self, reply: Reply) -> Result<(), Break> {
-        self.go_on();
-        let Some(turn) = &mut self.turn else { return Ok(reply.done().await?) };
-        if let Some((first, _)) = turn.interrupt.replace((reply, Instant::now() + CANCEL)) {
-            first.done().await?;
-        }
-        self.requests.cancel_all();
-        self.terminals.kill_all();
-        let answered = turn.answered.is_some();
-        self.connection.tell("session/cancel", json!({ "sessionId": self.conversation.id }));
-        if answered {
-            // Only subagents are left, and they are cancelled with the session.
-            return self.interrupted().await;
-        }
-        Ok(())
-    }
-
     /// The turn is over because its owner wanted so.
-    async fn interrupted(&mut self) -> Result<(), Break> {
+    pub(super) async fn interrupted(&mut self) -> Result<(), Break> {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let mut events = self.close("the turn was interrupted");
         events.extend(self.translator.end_subagents("the turn was interrupted"));
         self.tell(events).await?;
-        self.translator.listening = Listening::AfterInterrupt;
+        self.translator.listening = Listening::Aside;
         self.terminals.forget_released();
         let Some((reply, _)) = turn.interrupt else {
             // The agent broke it off itself. The control plane waits for an end of the turn.
@@ -222,13 +206,6 @@ impl Driver {
         Ok(reply.done().await?)
     }
 
-    /// The agent did not end its turn: it is killed, which ends it provably (ruling 15).
-    pub(super) async fn give_up(&mut self) -> Result<(), Break> {
-        self.process.kill().await;
-        self.interrupted().await?;
-        Err(Break::agent("it did not end its turn when it was told to, and was killed"))
-    }
-
     /// The agent is gone: what it left open is closed.
     pub(super) async fn abandon_turn(&mut self, why: &str) -> Result<(), Break> {
         let mut events = self.close(why);
@@ -240,40 +217,5 @@ impl Driver {
             reply.done().await?;
         }
         Ok(())
-    }
-
-    /// Changes how the agent works.
-    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), Break> {
-        let settings = &self.translator.settings;
-        let change = match adjustment {
-            Adjustment::SetModel { model_id } => Ok((Which::Model, model_id)),
-            Adjustment::CycleModel { direction } => match settings.beside(direction) {
-                Some(model) => Ok((Which::Model, model.to_owned())),
-                None => Err("this agent lets nobody choose its model".to_owned()),
-            },
-            Adjustment::SetThinkingLevel { level } => match settings.value_of(level) {
-                Some(value) => Ok((Which::Thinking, value.to_owned())),
-                None => Err(format!("this agent has no thinking level `{}`", level.name())),
-            },
-            Adjustment::Compact { .. } | Adjustment::Fork { .. } | Adjustment::SetAllowance { .. } => {
-                return Ok(reply.refuse(Refusal::not_supported("adjust")).await?);
-            }
-        };
-        if self.paused {
-            return Ok(reply.refuse(Refusal::invalid("the agent is paused")).await?);
-        }
-        let changed = match change {
-            Ok((which, value)) => {
-                set(&self.connection, &self.conversation.id, &mut self.translator, which, &value).await
-            }
-            Err(why) => Err(why),
-        };
-        if let Err(why) = changed {
-            return Ok(reply.refuse(Refusal::invalid(why)).await?);
-        }
-        let model = self.translator.settings.model_id(&self.config.model_id).to_owned();
-        self.translator.meter.model(&model);
-        self.events.emit(self.translator.settings_told()).await?;
-        Ok(reply.done().await?)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use pilothouse_agent::extension::external::{External, ExternalConfig, Notify};
 use pilothouse_agent::extension::{Extension, Extensions};
-use pilothouse_agent::mcp::{DeclineAll, Elicit, Endpoint, McpServerConfig, McpServers, McpTransport};
+use pilothouse_agent::mcp::{Elicit, Endpoint, McpServerConfig, McpServers, McpTransport};
 use pilothouse_agent::process::{Guard, Program};
 use pilothouse_agent::tool::SharedTool;
 use pilothouse_agent::workspace::Environment;
@@ -18,9 +18,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::elicit::AskOwner;
 use super::options::Options;
 use super::tell;
 use crate::adapter::EventSink;
+use crate::own_tools::Requests;
 
 /// An MCP server of `adapterOptions.mcpServers`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -75,6 +77,8 @@ pub(super) struct Launch<'a> {
     pub environment: Environment,
     pub guard: &'a Guard,
     pub events: &'a EventSink,
+    /// Where servers wait for what they ask the owner.
+    pub requests: &'a Requests,
 }
 
 /// What was added.
@@ -97,7 +101,7 @@ impl Additions {
     ) -> Result<Self, String> {
         let notify = notify(launch.events);
         let servers = servers(config, options, &launch, &notify);
-        let elicit: Arc<dyn Elicit> = Arc::new(DeclineAll);
+        let elicit: Arc<dyn Elicit> = Arc::new(AskOwner::new(launch.requests.clone(), launch.events.clone()));
         let starting = options.extensions.iter().map(|extension| {
             let program = launch.program(&extension.command, &extension.args, &extension.env);
             let mut external = ExternalConfig::new(&extension.name, program);

@@ -41,7 +41,10 @@ impl Driver {
         };
         self.drain().await?;
         match done {
-            Ok(()) => reply.done().await?,
+            Ok(()) => {
+                self.keep().await?;
+                reply.done().await?;
+            }
             Err(why) => reply.refuse(Refusal::invalid(why)).await?,
         }
         // Whether it may go on now, with another cap or a cheaper model.
@@ -56,7 +59,10 @@ impl Driver {
     ) -> Result<(), Break> {
         self.drain().await?;
         match result {
-            Ok(_) => reply.done().await?,
+            Ok(_) => {
+                self.keep().await?;
+                reply.done().await?;
+            }
             Err(error) => reply.refuse(Refusal::invalid(error.to_string())).await?,
         }
         self.settle_pause().await

@@ -20,6 +20,17 @@ impl Driver {
             ask.go();
             return Ok(());
         }
+        if let Ask::Model(call, _) = &ask
+            && call.purpose == CallPurpose::BackgroundCompaction
+        {
+            // It never waits: the agent, which goes on beside it, asks again after its next turn.
+            if self.paused || self.allowance.exceeded_by(call).is_some() {
+                ask.stop("Not now: the conversation is summarised later.");
+            } else {
+                ask.go();
+            }
+            return Ok(());
+        }
         if self.paused {
             self.asked = Some(ask);
             return self.settle_pause().await;

@@ -147,6 +147,13 @@ impl Driver {
         self.session.as_ref().ok_or_else(|| AdapterError::Agent("its conversation is closed".into()))
     }
 
+    /// Waits until the conversation so far outlives a power loss, as the spool does: before somebody is told that it has
+    /// something, or that a turn is over. The agent works meanwhile, as far as it may.
+    pub(super) async fn keep(&self) -> Result<(), AdapterError> {
+        let kept = self.session()?.sync().await;
+        kept.map_err(|error| AdapterError::Agent(format!("its conversation cannot be kept: {error}")))
+    }
+
     /// Drives it until it is over.
     pub(super) async fn run(&mut self, opening: Option<String>) -> Result<(), AdapterError> {
         let done = match self.begin(opening).await {

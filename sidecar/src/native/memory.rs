@@ -71,7 +71,9 @@ impl Memory {
         }
         self.kept.conversation = Some(file.to_owned());
         self.kept.warned = false;
-        self.save()
+        self.save()?;
+        // With the name of the conversation all of it would be lost: that the file is this one is waited for, too.
+        fs::File::open(&self.folder)?.sync_all()
     }
 
     /// A turn begins after this entry: its id, unlike that of any other turn of the session.

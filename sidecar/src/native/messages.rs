@@ -82,6 +82,7 @@ impl Driver {
     /// A message is in the conversation.
     pub(super) async fn injected(&mut self, tag: &str) -> Result<(), Break> {
         if let Some(at) = self.giving.iter().position(|given| given.tag == tag) {
+            self.keep().await?;
             self.giving.remove(at).reply.injected().await?;
         }
         Ok(())

@@ -11,6 +11,7 @@
 //! | [`asks`], [`did`] | what the agent asks before it goes on, and what it did |
 //! | [`commands`], [`adjust`] | what is asked of it |
 //! | [`messages`] | messages: held, given, refused |
+//! | [`elicit`] | what MCP servers ask the owner |
 //! | [`gate`] | the agent's questions to the driver: a governor, and a coat around each tool |
 //! | [`tell`], [`usage`], [`logs`] | from the agent's events to raw events |
 //! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`servers`] | what the agent is made of |
@@ -24,6 +25,7 @@ mod asks;
 mod commands;
 mod did;
 mod driver;
+mod elicit;
 mod gate;
 mod logs;
 mod memory;

@@ -155,6 +155,7 @@ impl Setup {
             environment: self.environment(),
             guard: self.processes.guard(),
             events: &self.events,
+            requests: &self.requests,
         };
         Additions::start(config, options, launch).await.map_err(AdapterError::Configuration)
     }

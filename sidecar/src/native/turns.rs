@@ -78,6 +78,7 @@ impl Driver {
         self.drain().await?;
         if std::mem::take(&mut self.executing) {
             // It is in the conversation, as a command.
+            self.keep().await?;
             for given in std::mem::take(&mut self.giving) {
                 given.reply.injected().await?;
             }
@@ -137,6 +138,7 @@ impl Driver {
         let Some(turn_id) = self.turn.take() else { return Ok(()) };
         self.setup.requests.close();
         self.refuse_given(&turn_id).await?;
+        self.keep().await?;
         let output = self.setup.submitted.take();
         Ok(self.events.emit(RawEvent::TurnCompleted { turn_id, output, outcome }).await?)
     }
@@ -146,6 +148,9 @@ impl Driver {
     }
 
     async fn end(&mut self, is_error: bool, reason: &str, message: Option<String>) -> Result<(), Break> {
+        if !is_error {
+            self.keep().await?;
+        }
         let output = self.setup.submitted.take();
         let end = SessionEnd { is_error, reason: reason.into(), message, output };
         self.events.emit(RawEvent::SessionEnd(end)).await?;

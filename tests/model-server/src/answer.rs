@@ -45,6 +45,8 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// The arguments, as text.
     pub(crate) arguments: String,
+    /// What is said before it, after what came before.
+    pub(crate) says: Option<String>,
 }
 
 impl Answer {
@@ -58,6 +60,7 @@ impl Answer {
                 None => format!("{id}{place}"),
             },
             name: tool.name.clone(),
+            says: tool.says.as_ref().map(|says| source.fill(says)).filter(|says| !says.is_empty()),
             arguments: match (&tool.raw_input, &tool.input) {
                 (Some(raw), _) => raw.clone(),
                 (None, Value::Null) => "{}".to_owned(),

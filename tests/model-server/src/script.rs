@@ -168,6 +168,13 @@ impl Step {
         self
     }
 
+    /// Says something, and calls one more tool.
+    #[must_use]
+    pub fn and_says_before(mut self, says: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
+        self.tools.push(Tool { name: name.into(), input, says: Some(says.into()), ..Tool::default() });
+        self
+    }
+
     /// Thinks first.
     #[must_use]
     pub fn thinking(mut self, thinking: impl Into<String>) -> Self {
@@ -218,6 +225,9 @@ pub struct Tool {
     /// Its arguments as they are sent, however broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<String>,
+    /// What is said after what came before, and before this call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub says: Option<String>,
     /// A name for the call, for `{{result:ID}}`. It becomes part of the call's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,

@@ -354,7 +354,7 @@ impl AgentSession {
     }
 
     /// The sidecar of the current run is up: the agent begins (ruling 7). A session that was cancelled meanwhile
-    /// has its run ended instead.
+    /// has its run ended instead. Told again, it is what this agent can do, of all that its adapter can.
     pub(crate) fn sidecar_ready(
         &mut self,
         capabilities: Capabilities,
@@ -363,6 +363,7 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         let Some(run) = &mut self.run else { return Ok(Vec::new()) };
         if run.phase != RunPhase::Launching {
+            run.capabilities = Some(capabilities);
             return Ok(Vec::new());
         }
         let command = CommandRef { command_id: cx.command_id(), run_id: run.id, attempt: 1 };

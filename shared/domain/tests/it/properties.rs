@@ -536,12 +536,13 @@ impl Life {
             Step::Owner(owner, n) => self.owner(owner, n),
             Step::Fact(fact, n) => {
                 let fact = self.fact(fact, n);
-                // Without a run nobody tells anything; what its sidecar tells first is that it is ready.
+                // Without a run nobody tells anything; what its sidecar tells first is that it is ready, and again, when what
+                // its agent can do is known.
                 let ready = matches!(fact, AgentFact::SidecarReady(_));
                 match before.run().map(|run| run.phase) {
-                    Some(RunPhase::Launching) if ready => self.tell(&fact, false),
-                    Some(RunPhase::Live | RunPhase::Ending { .. }) if !ready => self.tell(&fact, false),
-                    _ => {}
+                    Some(RunPhase::Launching) if !ready => {}
+                    Some(_) => self.tell(&fact, false),
+                    None => {}
                 }
             }
             Step::Late(fact, n) => {

@@ -14,7 +14,12 @@ const COMMAND: u64 = 32;
 
 /// An upper estimate for a text.
 pub(crate) fn estimate_text(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(BYTES_A_TOKEN)
+    estimate_bytes(text.len() as u64)
+}
+
+/// An upper estimate for so many bytes of text.
+pub(crate) const fn estimate_bytes(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_A_TOKEN)
 }
 
 /// An upper estimate for a message.

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, Implementation,
+    ElicitationCapability, FormElicitationCapability, Implementation,
 };
 use rmcp::service::{RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
 use serde_json::Value;
 
+use super::calls::Calls;
+
 /// Asks the user for a server.
 #[async_trait]
 pub trait Elicit: Send + Sync {
-    /// Waits for the answer.
+    /// Waits for the answer; dropped when nobody waits for it any more. The time that it takes is none of the call's.
     async fn elicit(&self, request: ElicitRequest) -> ElicitAnswer;
 
     /// Whether anybody can be asked. Servers are told.
@@ -73,13 +75,17 @@ impl Elicit for DeclineAll {
 pub(super) struct Handler {
     pub(super) server: String,
     pub(super) elicit: Arc<dyn Elicit>,
+    /// The calls that are under way there: only for them may the user be asked.
+    pub(super) calls: Arc<Calls>,
 }
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         if self.elicit.is_possible() {
-            capabilities.elicitation = Some(ElicitationCapability::new());
+            // Forms only: where a URL leads, nobody but the user's own browser is to see.
+            let form = FormElicitationCapability::default();
+            capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
         }
         ClientConfig::new(capabilities, Implementation::new("pilothouse-agent", env!("CARGO_PKG_VERSION")))
     }
@@ -87,7 +93,7 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let (message, kind) = match request {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -99,7 +105,10 @@ impl ClientHandler for Handler {
             _ => return Ok(ElicitResult::new(ElicitationAction::Decline)),
         };
         let request = ElicitRequest { server: self.server.clone(), message, kind };
-        Ok(match self.elicit.elicit(request).await {
+        let asking = self.calls.asking(self.elicit.elicit(request));
+        // Nobody waits for the answer any more when the server took its question back, or its call is over.
+        let answer = context.ct.run_until_cancelled(asking).await.flatten();
+        Ok(match answer.unwrap_or(ElicitAnswer::Cancel) {
             ElicitAnswer::Accept(content) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
                 result.content = content;

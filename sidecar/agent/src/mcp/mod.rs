@@ -5,6 +5,7 @@
 //! again by the next call of one of its tools; a call that was under way gets an error result, since nobody knows how much
 //! of it was done.
 
+mod calls;
 mod content;
 mod elicitation;
 mod names;
@@ -40,7 +41,7 @@ pub struct McpServerConfig {
     pub only: Option<BTreeSet<String>>,
     /// How long it may take until its tools are known.
     pub start_timeout: Duration,
-    /// How long a call may take.
+    /// How long a call may take, without the time that it waits for the user.
     pub call_timeout: Duration,
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::calls::Calls;
 use super::elicitation::Handler;
 use super::{Elicit, McpError, McpServerConfig, McpTransport};
 use crate::process::{Ending, Program, log_complaints};
@@ -27,6 +28,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 pub(super) struct Server {
     config: McpServerConfig,
     elicit: Arc<dyn Elicit>,
+    calls: Arc<Calls>,
     /// Held while connecting, so that calls at the same time connect once.
     client: Mutex<Option<Arc<Client>>>,
 }
@@ -45,7 +47,7 @@ impl Client {
 
 impl Server {
     pub(super) fn new(config: McpServerConfig, elicit: Arc<dyn Elicit>) -> Self {
-        Self { config, elicit, client: Mutex::new(None) }
+        Self { config, elicit, calls: Arc::default(), client: Mutex::new(None) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -84,9 +86,10 @@ impl Server {
             .await
             .unwrap_or_else(|_| Err(self.timed_out(self.config.start_timeout)))?;
         let after = self.config.call_timeout;
-        match timeout(after, client.service.call_tool(params)).await {
-            Ok(result) => result.map_err(|error| self.failed(error)),
-            Err(_) => Err(self.timed_out(after)),
+        let call = self.calls.begin();
+        tokio::select! {
+            result = client.service.call_tool(params) => result.map_err(|error| self.failed(error)),
+            () = call.timed_out(after) => Err(self.timed_out(after)),
         }
     }
 
@@ -120,7 +123,8 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<Client, McpError> {
-        let handler = Handler { server: self.config.name.clone(), elicit: self.elicit.clone() };
+        let (server, elicit) = (self.config.name.clone(), self.elicit.clone());
+        let handler = Handler { server, elicit, calls: Arc::clone(&self.calls) };
         match &self.config.transport {
             McpTransport::Stdio(program) => self.connect_to_program(program, handler).await,
             McpTransport::Http { url, headers } => {

@@ -62,8 +62,17 @@ pub enum Delta {
     Text(String),
     /// More of its thoughts.
     Thinking(String),
-    /// A tool call is being written: its name, once it is known.
-    ToolCall(String),
+    /// The provider took the request and begins to answer.
+    Begun,
+    /// A tool call is being written.
+    ToolCall {
+        /// Its id, as far as it is known.
+        id: String,
+        /// Its name, once it is known.
+        name: String,
+        /// Bytes of its arguments so far.
+        bytes: u64,
+    },
     /// What it took so far, where the provider tells before the end: it is paid for even when the answer breaks off.
     Usage(Usage),
     /// The whole answer. Nothing comes after it.

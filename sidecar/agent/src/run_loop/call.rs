@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
+use super::partial::Partial;
 use super::{End, RunLoop};
 use crate::conversation::{ContextTokens, estimate, estimate_text};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, ModelCall, Verdict};
-use crate::message::{AgentMessage, AssistantContent, AssistantMessage, StopReason, Usage};
+use crate::message::{AgentMessage, AssistantMessage, StopReason, Usage};
 use crate::model::registry::ModelInfo;
 use crate::model::{Delta, ModelError, ModelRequest};
 use crate::session::now;
@@ -28,14 +29,6 @@ impl std::convert::From<End> for NoAnswer {
     }
 }
 
-/// Where the text of an answer goes that is not complete yet.
-#[derive(Default)]
-struct Partial {
-    text: String,
-    usage: Usage,
-    tell: bool,
-}
-
 impl RunLoop {
     /// The next answer in the conversation. When it does not fit, the conversation is compacted, and it is asked once
     /// more (S1 6.1).
@@ -50,6 +43,9 @@ impl RunLoop {
             };
             if !self.compacts() {
                 return Err(End::Exhausted);
+            }
+            if self.finish_background().await? {
+                continue;
             }
             if compacted {
                 return Err(self.ended(&model, End::Failed(failed)));
@@ -114,7 +110,7 @@ impl RunLoop {
         let mut attempts = 0;
         loop {
             self.may_call(&request, model, purpose, input).await?;
-            let failed = match self.stream(request.clone(), model, purpose).await {
+            let failed = match self.stream(request.clone(), model, purpose, input).await {
                 Ok(answer) => {
                     self.retried(attempts, true);
                     return Ok(answer);
@@ -160,7 +156,7 @@ impl RunLoop {
     }
 
     /// Lets the answer be as long as the window still allows; the estimate of what the request reads.
-    fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
+    pub(crate) fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
         let input = match purpose {
             CallPurpose::Turn => match self.shared.state().context_tokens() {
                 // What a provider counted is nearer to the truth than an estimate of the same.
@@ -169,7 +165,7 @@ impl RunLoop {
                     tokens + estimate_text(&request.system) + self.shared.tools_tokens
                 }
             },
-            CallPurpose::Compaction => {
+            CallPurpose::Compaction | CallPurpose::BackgroundCompaction => {
                 let messages: u64 = request.messages.iter().map(|message| estimate(message)).sum();
                 estimate_text(&request.system) + messages
             }
@@ -189,80 +185,95 @@ impl RunLoop {
         input_tokens: u64,
     ) -> Result<(), End> {
         self.go_on()?;
+        match self.permitted(&self.priced(request, model, purpose, input_tokens)).await? {
+            Verdict::Stop(reason) => Err(End::Held(reason)),
+            Verdict::Go => self.go_on(),
+        }
+    }
+
+    /// A call with its price (ruling 32).
+    pub(crate) fn priced(
+        &self,
+        request: &ModelRequest,
+        model: &ModelInfo,
+        purpose: CallPurpose,
+        input_tokens: u64,
+    ) -> ModelCall {
         let max_output_tokens = request.max_output_tokens;
-        let call = ModelCall {
+        let state = self.shared.state();
+        ModelCall {
             provider: model.provider.clone(),
             model: model.id.clone(),
             purpose,
             input_tokens,
             max_output_tokens,
             worst_case_usd: model.price.map(|price| price.worst_case(input_tokens, max_output_tokens)),
-            spent_usd: self.shared.state().meters.total().cost_usd,
-        };
-        let verdict = self.cancel.run_until_cancelled(self.shared.config.governor.before_model(&call)).await;
-        match verdict {
-            None => Err(End::Aborted),
-            Some(Verdict::Stop(reason)) => Err(End::Held(reason)),
-            Some(Verdict::Go) => self.go_on(),
+            spent_usd: state.meters.total().cost_usd + state.reserved,
         }
     }
 
-    /// One try.
-    async fn stream(
+    /// What whoever governs says; an abort ends the wait.
+    pub(crate) async fn permitted(&self, call: &ModelCall) -> Result<Verdict, End> {
+        let asked = self.shared.config.governor.before_model(call);
+        self.cancel.run_until_cancelled(asked).await.ok_or(End::Aborted)
+    }
+
+    /// One try. What it took is counted, however it ends (ruling 32).
+    pub(crate) async fn stream(
         &self,
         request: ModelRequest,
         info: &ModelInfo,
         purpose: CallPurpose,
+        input: u64,
     ) -> Result<AssistantMessage, Failed> {
-        let (provider, model) = (request.provider.clone(), request.model.clone());
-        let mut partial = Partial { tell: purpose == CallPurpose::Turn, ..Partial::default() };
+        let mut partial = Partial::new(purpose == CallPurpose::Turn);
         let done = self.cancel.run_until_cancelled(self.deltas(request, &mut partial)).await;
         let events = &self.shared.events;
-        match done {
+        let failed = match done {
             Some(Ok(answer)) => return Ok(answer),
-            Some(Err(failed)) => {
-                // It was read all the same.
-                if partial.usage != Usage::default() {
-                    self.shared
-                        .state()
-                        .append_usage(info, &partial.usage, events)
-                        .map_err(|e| Failed::End(e.into()))?;
-                }
-                return Err(failed);
-            }
-            None => {}
-        }
-        // What it said until then was shown already: it is kept as it is.
-        if partial.tell && !(partial.text.trim().is_empty() && partial.usage == Usage::default()) {
-            let text = (!partial.text.is_empty()).then_some(AssistantContent::Text { text: partial.text });
-            let cut_off = AssistantMessage {
-                content: text.into_iter().collect(),
-                provider,
-                model,
-                usage: partial.usage,
-                stop_reason: StopReason::Aborted,
-                error: None,
-                timestamp: now(),
-            };
+            Some(Err(failed)) => failed,
+            None => Failed::Aborted,
+        };
+        let taken = partial.taken(input, matches!(failed, Failed::Aborted));
+        let mut state = self.shared.state();
+        // What it said until an abort was shown already: it is kept as it is. What failed is asked again from the beginning.
+        let kept = match failed {
+            Failed::Aborted => partial.cut_off(info, taken),
+            Failed::End(_) | Failed::Model(_) => None,
+        };
+        let counted = kept.as_ref().is_some_and(|answer| answer.usage != Usage::default());
+        let written = match kept {
+            Some(answer) if counted => state.append_answer(answer, info, events),
+            Some(answer) => state.append(AgentMessage::Assistant(answer), events).map(drop),
+            None => Ok(()),
+        };
+        let written = written.and_then(|()| match taken {
+            Some(taken) if !counted => state.append_usage(info, &taken.usage, taken.estimated, events),
+            _ => Ok(()),
+        });
+        match (failed, written) {
             // The run ends anyway, and a file that cannot be written is found by the next append.
-            let _ = self.shared.state().append_answer(cut_off, info, events);
+            (Failed::Aborted, _) => Err(Failed::Aborted),
+            (_, Err(error)) => Err(Failed::End(error.into())),
+            (failed, Ok(())) => Err(failed),
         }
-        Err(Failed::Aborted)
     }
 
     async fn deltas(&self, request: ModelRequest, partial: &mut Partial) -> Result<AssistantMessage, Failed> {
-        let events = &self.shared.events;
         let mut stream = self.shared.config.language_model.stream(request).await?;
         while let Some(delta) = stream.next().await {
-            match delta? {
+            let delta = match delta? {
                 Delta::Done(answer) => return Ok(answer),
-                Delta::Text(text) if partial.tell => {
-                    partial.text.push_str(&text);
-                    events.emit(SessionEvent::TextDelta(text));
-                }
-                Delta::Thinking(text) if partial.tell => events.emit(SessionEvent::ThinkingDelta(text)),
-                Delta::Usage(usage) => partial.usage = usage,
-                Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) => {}
+                delta => delta,
+            };
+            partial.take(&delta);
+            let told = match delta {
+                Delta::Text(text) => SessionEvent::TextDelta(text),
+                Delta::Thinking(text) => SessionEvent::ThinkingDelta(text),
+                _ => continue,
+            };
+            if partial.tell {
+                self.shared.events.emit(told);
             }
         }
         let message = "the model's answer ended before it was complete".into();
@@ -273,10 +284,21 @@ impl RunLoop {
 /// The least that an answer may take, however full the window is: with less, nothing useful can be said.
 const MIN_OUTPUT: u64 = 1_024;
 
-enum Failed {
+pub(crate) enum Failed {
     Aborted,
     End(End),
     Model(ModelError),
+}
+
+impl Failed {
+    /// When it is not tried again.
+    pub(crate) fn for_good(self) -> NoAnswer {
+        match self {
+            Self::Aborted => End::Aborted.into(),
+            Self::End(end) => end.into(),
+            Self::Model(error) => for_good(error),
+        }
+    }
 }
 
 impl std::convert::From<ModelError> for Failed {

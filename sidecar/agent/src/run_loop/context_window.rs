@@ -23,7 +23,7 @@ impl RunLoop {
         self.shared.config.context.policy == ContextPolicy::Compact
     }
 
-    /// What was asked for by hand; it runs between turns, and an error is the asker's.
+    /// What was asked for by hand; it runs between turns, after what is under way, and an error is the asker's.
     pub(super) async fn requested_compactions(&mut self) -> Result<(), End> {
         loop {
             let next = {
@@ -31,6 +31,7 @@ impl RunLoop {
                 if state.compactions.is_empty() { None } else { Some(state.compactions.remove(0)) }
             };
             let Some(request) = next else { return Ok(()) };
+            self.finish_background().await?;
             let compacted = self.compact(CompactionReason::Manual, request.instructions.as_deref()).await;
             let (reply, end) = match compacted {
                 Ok(result) => (Ok(result), None),
@@ -56,7 +57,16 @@ impl RunLoop {
         if !self.passes_threshold() {
             return Ok(ended);
         }
+        if self.compacts() && !ended {
+            // The agent goes on meanwhile (S1 6.1).
+            self.begin_background().await?;
+            return Ok(false);
+        }
         if self.compacts() {
+            self.finish_background().await?;
+            if !self.passes_threshold() {
+                return Ok(ended);
+            }
             // A summary that fails is tried again after the next turn; the conversation still fits.
             return match self.compact(CompactionReason::Threshold, None).await {
                 Ok(_) | Err(NoAnswer::Overflow(_) | NoAnswer::End(End::Failed(_))) => Ok(ended),
@@ -73,9 +83,18 @@ impl RunLoop {
     }
 
     fn passes_threshold(&self) -> bool {
+        self.is_fuller_than(u64::from(self.shared.config.context.threshold_percent))
+    }
+
+    /// Whether half of what was left at the threshold is used: then the next turn waits for the summary.
+    pub(super) fn is_pressing(&self) -> bool {
+        let threshold = u64::from(self.shared.config.context.threshold_percent).min(100);
+        self.is_fuller_than(threshold + (100 - threshold) / 2)
+    }
+
+    fn is_fuller_than(&self, percent: u64) -> bool {
         let mut state = self.shared.state();
-        let threshold = u64::from(self.shared.config.context.threshold_percent);
-        state.context_tokens().value().saturating_mul(100)
-            > state.model.context_window.saturating_mul(threshold)
+        let tokens = state.context_tokens().value();
+        tokens.saturating_mul(100) > state.model.context_window.saturating_mul(percent)
     }
 }

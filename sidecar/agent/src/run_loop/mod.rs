@@ -1,9 +1,11 @@
 //! The loop (S1 3): as long as there are follow-ups; in it, as long as the model calls tools or is steered; in it, one
 //! call of the model and its tools.
 
+mod background;
 mod call;
 mod context_window;
 mod hooks;
+mod partial;
 mod tools;
 
 use std::sync::Arc;
@@ -11,7 +13,8 @@ use std::sync::Arc;
 use pilothouse_domain::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::call::NoAnswer;
+use self::background::Background;
+pub(crate) use self::call::{Failed, NoAnswer};
 use self::context_window::Window;
 use self::tools::AfterTools;
 use crate::event::{AgentOutcome, SessionEvent};
@@ -63,6 +66,8 @@ pub(crate) struct RunLoop {
     pub(crate) cancel: CancellationToken,
     turns: u32,
     window: Window,
+    /// A summary that is being written while the conversation goes on.
+    background: Option<Background>,
     /// The system prompt of this run's turns.
     system: String,
     /// That of this turn.
@@ -72,7 +77,8 @@ pub(crate) struct RunLoop {
 impl RunLoop {
     pub(crate) fn new(shared: Arc<Shared>, cancel: CancellationToken) -> Self {
         let system = shared.system.clone();
-        Self { shared, cancel, turns: 0, window: Window::default(), turn_system: system.clone(), system }
+        let turn_system = system.clone();
+        Self { shared, cancel, turns: 0, window: Window::default(), background: None, turn_system, system }
     }
 
     /// Works until there is nothing to do any more, and tells of it. Without a prompt, the model is asked at once when
@@ -91,6 +97,9 @@ impl RunLoop {
                 Ok(()) => self.follow_ups(due).await,
                 Err(end) => Err(end),
             };
+            if worked.is_err() {
+                self.stop_background().await;
+            }
             let outcome = worked.map_or_else(AgentOutcome::from, |()| AgentOutcome::Completed);
             if let Some(outcome) = self.shared.end_run(outcome) {
                 return outcome;
@@ -122,6 +131,8 @@ impl RunLoop {
                 FollowUpMode::All => From::FollowUps,
             };
             if self.shared.state().inject(from, &self.shared.events)? == 0 {
+                // What comes while it is waited for is found at the end of the run.
+                self.finish_background().await?;
                 return Ok(());
             }
             due = true;
@@ -132,6 +143,7 @@ impl RunLoop {
     async fn turns(&mut self) -> Result<(), End> {
         loop {
             self.go_on()?;
+            self.take_background().await?;
             self.shared.state().inject(From::Steering, &self.shared.events)?;
             self.requested_compactions().await?;
             if self.shared.config.max_turns.is_some_and(|most| self.turns >= most) {

@@ -26,24 +26,26 @@ impl State {
     ) -> Result<(), SessionError> {
         let usage = answer.usage;
         self.append(AgentMessage::Assistant(answer), events)?;
-        self.pay(model, &usage, events);
+        self.pay(model, &usage, false, events);
         Ok(())
     }
 
-    /// A call that is no message was paid for.
+    /// A call that is no message was paid for; `estimated` when nobody told how much.
     pub(crate) fn append_usage(
         &mut self,
         model: &ModelInfo,
         usage: &Usage,
+        estimated: bool,
         events: &Events,
     ) -> Result<(), SessionError> {
-        let call = Call { provider: model.provider.clone(), model: model.id.clone(), usage: *usage };
+        let (provider, id) = (model.provider.clone(), model.id.clone());
+        let call = Call { provider, model: id, usage: *usage, estimated };
         self.tree.append_custom(USAGE, serde_json::to_value(call).unwrap_or_default())?;
-        self.pay(model, usage, events);
+        self.pay(model, usage, estimated, events);
         Ok(())
     }
 
-    fn pay(&mut self, model: &ModelInfo, usage: &Usage, events: &Events) {
+    fn pay(&mut self, model: &ModelInfo, usage: &Usage, estimated: bool, events: &Events) {
         let ModelInfo { provider, id, price, context_window, .. } = model;
         self.meters.add(provider, id, usage, price.as_ref());
         let context_tokens = self.context_tokens().value();
@@ -51,6 +53,7 @@ impl State {
             provider: provider.clone(),
             model: id.clone(),
             usage: *usage,
+            estimated,
             context_tokens,
             context_window: *context_window,
         });
@@ -82,6 +85,9 @@ struct Call {
     provider: String,
     model: String,
     usage: Usage,
+    /// Whether it was reckoned, since nobody told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    estimated: bool,
 }
 
 /// What a session took: as it was written down last, and what came after that on any branch.

@@ -31,6 +31,7 @@ use crate::message::AgentMessage;
 use crate::model::registry::ModelInfo;
 use crate::resources::command;
 use crate::run_loop::RunLoop;
+use crate::tree::TreeError;
 
 /// An agent with its conversation.
 #[derive(Clone)]
@@ -288,6 +289,18 @@ impl AgentSession {
     /// What its context consists of now.
     pub fn messages(&self) -> Vec<Arc<AgentMessage>> {
         self.shared.state().tree.context().messages
+    }
+
+    /// Waits until the disk has the conversation as it is now: what was said so far outlives a power loss then. It keeps
+    /// neither the loop nor the runtime from working.
+    pub async fn sync(&self) -> Result<(), SessionError> {
+        let unsynced = self.shared.state().tree.unsynced()?;
+        let Some(unsynced) = unsynced else { return Ok(()) };
+        let file = self.state().file;
+        tokio::task::spawn_blocking(|| unsynced.sync()).await.unwrap_or_else(|error| {
+            Err(TreeError::Io { path: file, source: std::io::Error::other(error) })
+        })?;
+        Ok(())
     }
 
     /// Aborts, and lets nothing begin any more.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
+use rust_decimal::Decimal;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -58,6 +59,8 @@ pub(crate) struct State {
     pub(crate) steering: VecDeque<Queued>,
     pub(crate) follow_up: VecDeque<Queued>,
     pub(crate) meters: Meters,
+    /// The worst case of calls that are under way beside the conversation.
+    pub(crate) reserved: Decimal,
     pub(crate) run: Option<Run>,
     pub(crate) compactions: Vec<CompactionRequest>,
     /// Commands that ended while the agent worked: they go into the conversation between its turns.
@@ -92,6 +95,7 @@ impl State {
             thinking: context.thinking.unwrap_or(thinking),
             steering: VecDeque::new(),
             follow_up: VecDeque::new(),
+            reserved: Decimal::ZERO,
             run: None,
             compactions: Vec::new(),
             bash: VecDeque::new(),

@@ -4,6 +4,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -17,6 +19,8 @@ pub(super) struct SessionFile {
     file: File,
     /// Bytes of whole lines.
     length: u64,
+    /// Bytes that a power loss does not take away any more; nothing is known of what was there when it was opened.
+    synced: Arc<AtomicU64>,
     /// An append failed half-way and could not be taken back.
     broken: bool,
 }
@@ -55,7 +59,7 @@ impl SessionFile {
                 fs::rename(&unfinished, &path).map_err(failed).map(|()| file)
             });
         let file = written.inspect_err(|_| _ = fs::remove_file(&unfinished))?;
-        Ok(Self { length: lines.len() as u64, path, file, broken: false })
+        Ok(Self { length: lines.len() as u64, path, file, synced: Arc::default(), broken: false })
     }
 
     /// Opens a file, and cuts off what is no whole line at its end.
@@ -79,7 +83,8 @@ impl SessionFile {
             file.set_len(bytes.len() as u64).map_err(failed)?;
         }
         let (header, entries) = parse(path, &bytes)?;
-        let mut file = Self { path: path.to_owned(), file, length: bytes.len() as u64, broken: false };
+        let length = bytes.len() as u64;
+        let mut file = Self { path: path.to_owned(), file, length, synced: Arc::default(), broken: false };
         let header = match header {
             Some(header) => header,
             None => file.replace_header()?,
@@ -103,6 +108,17 @@ impl SessionFile {
         self.write(&line)
     }
 
+    /// What a power loss could still take away; none, when there is nothing.
+    pub(super) fn unsynced(&self) -> Result<Option<Unsynced>, TreeError> {
+        if self.synced.load(Ordering::Acquire) >= self.length {
+            return Ok(None);
+        }
+        let failed = |source| TreeError::Io { path: self.path.clone(), source };
+        let file = self.file.try_clone().map_err(failed)?;
+        let synced = Arc::clone(&self.synced);
+        Ok(Some(Unsynced { path: self.path.clone(), file, length: self.length, synced }))
+    }
+
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -118,6 +134,32 @@ impl SessionFile {
             return Err(TreeError::Io { path: self.path.clone(), source });
         }
         self.length += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// Lines that are written, and that a power loss could still take away.
+#[derive(Debug)]
+pub struct Unsynced {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    synced: Arc<AtomicU64>,
+}
+
+impl Unsynced {
+    /// Waits for the disk: when this returns, they outlive a power loss. It blocks for as long as that takes.
+    pub fn sync(self) -> Result<(), TreeError> {
+        let Self { path, file, length, synced } = self;
+        let failed = |source| TreeError::Io { path: path.clone(), source };
+        file.sync_data().map_err(failed)?;
+        // The first time the name of the file, too: it may be new.
+        if synced.load(Ordering::Acquire) == 0
+            && let Some(folder) = path.parent()
+        {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        }
+        synced.fetch_max(length, Ordering::AcqRel);
         Ok(())
     }
 }

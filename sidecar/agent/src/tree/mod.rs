@@ -4,7 +4,9 @@
 //! can go on from any point of it without losing what came after that point. The *leaf* is where it goes on; it is the
 //! last entry of the file, unless that is a branch, which says where the leaf is, or a label, which stands beside the
 //! conversation. Everything is in the file when an `append_…` returns, with one write a line, so a process that dies
-//! at any moment loses at most the line that it was writing.
+//! at any moment loses at most the line that it was writing. A power loss is another matter: it may take away what the
+//! disk does not have yet. To wait for the disk with each line would cost a turn several times its own time, so whoever
+//! promises somebody that something is kept waits for it then ([`SessionTree::unsynced`]).
 
 mod context;
 mod entry;
@@ -26,6 +28,7 @@ pub(crate) use self::context::Beginning;
 pub use self::context::{Context, SUMMARY_BEGIN, SUMMARY_END};
 pub use self::entry::{Entry, EntryId, EntryKind, FORMAT_VERSION, Header};
 pub use self::error::TreeError;
+pub use self::file::Unsynced;
 use self::file::{Loaded, SessionFile};
 pub use self::list::{SessionSummary, sessions};
 use crate::message::AgentMessage;
@@ -114,6 +117,11 @@ impl SessionTree {
     /// The file.
     pub fn file(&self) -> &Path {
         self.file.path()
+    }
+
+    /// What was written and a power loss could still take away; none, when there is nothing.
+    pub fn unsynced(&self) -> Result<Option<Unsynced>, TreeError> {
+        self.file.unsynced()
     }
 
     /// How many bytes were cut off at the end when it was opened.

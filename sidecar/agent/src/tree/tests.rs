@@ -396,3 +396,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_power_loss_could_take_is_what_was_written_since_the_disk_was_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
+    tree.append_message(user("one")).unwrap();
+    let first = tree.unsynced().unwrap().unwrap();
+    tree.append_message(user("two")).unwrap();
+    first.sync().unwrap();
+    let second = tree.unsynced().unwrap().expect("what came while the disk worked is not there yet");
+    second.sync().unwrap();
+    assert!(tree.unsynced().unwrap().is_none(), "nothing is waited for twice");
+    let file = tree.file().to_owned();
+    drop(tree);
+    let tree = SessionTree::open(&file).unwrap();
+    assert!(tree.unsynced().unwrap().is_some(), "nobody knows whether the process before waited");
+}

@@ -1,14 +1,22 @@
 //! Summaries, and handing off instead (S1 6.1, ruling 35).
 
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
 use pilothouse_agent::event::{AgentOutcome, CompactionReason, SessionEvent};
+use pilothouse_agent::governor::{CallPurpose, Governor, ModelCall, Verdict};
+use pilothouse_agent::message::Usage;
+use pilothouse_agent::model::{LanguageModel, ModelError, ModelRequest, ModelStream};
 use pilothouse_agent::session::{SessionError, Start};
+use pilothouse_agent::tree::SessionTree;
 use pilothouse_domain::value::ContextPolicy;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::support::*;
 
 /// Nothing recent is kept unless a test says so, so that short conversations can be compacted.
-fn stage(model: std::sync::Arc<Scripted>) -> Stage {
+fn stage(model: Arc<Scripted>) -> Stage {
     let mut stage = Stage::new(model, vec![TestTool::echo()]);
     stage.config.context.keep_recent_tokens = 30;
     stage
@@ -68,10 +76,7 @@ async fn a_conversation_that_still_does_not_fit_fails() {
 async fn a_summary_that_fails_leaves_everything_as_it_was() {
     let model = Scripted::new([
         say("one"),
-        Reply::Fail(pilothouse_agent::model::ModelError::Rejected {
-            message: "no".into(),
-            status: Some(400),
-        }),
+        Reply::Fail(ModelError::Rejected { message: "no".into(), status: Some(400) }),
     ]);
     let open = stage(model.clone()).open();
     open.prompt("go").await;
@@ -191,4 +196,152 @@ async fn under_handoff_an_agent_that_goes_on_is_stopped_and_an_overflow_ends_it_
     let mut stage = Stage::new(model, Vec::new());
     stage.config.context.policy = ContextPolicy::Handoff;
     assert_eq!(stage.open().prompt("go").await, AgentOutcome::ContextExhausted);
+}
+/// A fake of the port to models for two calls at a time: the conversation is answered from a list, a summary when the test
+/// lets it.
+struct Both {
+    turns: Arc<Scripted>,
+    summaries: Arc<Scripted>,
+    /// How many summaries may be answered.
+    open: Semaphore,
+}
+
+#[async_trait]
+impl LanguageModel for Both {
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        if !request.system.starts_with("You summarise") {
+            return self.turns.stream(request).await;
+        }
+        let stream = self.summaries.stream(request).await;
+        self.open.acquire().await.unwrap().forget();
+        stream
+    }
+}
+
+fn both(turns: Vec<Reply>, summaries: Vec<Reply>) -> Arc<Both> {
+    let open = Semaphore::new(0);
+    Arc::new(Both { turns: Scripted::new(turns), summaries: Scripted::new(summaries), open })
+}
+
+fn echo(id: &'static str, usage: Usage) -> Reply {
+    call_taking(&[(id, "echo", json!({ "text": "some words ".repeat(20) }))], usage)
+}
+
+fn stage_of_both(model: &Arc<Both>) -> Stage {
+    let mut stage = Stage::new(Scripted::new([]), vec![TestTool::echo()]);
+    stage.config.language_model = model.clone();
+    stage.config.context.keep_recent_tokens = 30;
+    stage
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_while_its_conversation_is_summarised_and_what_it_did_meanwhile_stays() {
+    let model = both(
+        vec![
+            echo("a", usage(8_001, 0)),
+            echo("b", usage(8_050, 0)),
+            echo("c", usage(8_100, 0)),
+            say_taking("done", usage(300, 0)),
+        ],
+        vec![say_taking("the summary", usage(500, 50))],
+    );
+    let stage = stage_of_both(&model);
+    let mut open = stage.open();
+    let run = open.begin("go");
+    // Two more turns of the conversation, while the summary is not there.
+    model.summaries.wait_for(1).await;
+    model.turns.wait_for(3).await;
+    model.open.add_permits(1);
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
+    let told = open.told();
+    let begun = |event: &&SessionEvent| matches!(event, SessionEvent::CompactionStart { .. });
+    assert_eq!(told.iter().filter(begun).count(), 1, "it is not begun twice");
+    assert!(told.contains(&SessionEvent::CompactionEnd {
+        reason: CompactionReason::Threshold,
+        tokens_before: told_tokens(&told),
+        result: Ok("the summary".into()),
+    }));
+    let texts = open.texts();
+    assert!(texts[0].contains("the summary"), "{texts:#?}");
+    let calls: Vec<_> = texts.iter().filter(|text| text.starts_with("call")).collect();
+    assert_eq!(calls, ["call b", "call c"], "what was said after it began is not in the summary: {texts:#?}");
+    // The same from the file.
+    let file = file(&open.session);
+    drop(open);
+    let tree = SessionTree::open(&file).unwrap();
+    assert_eq!(crate::support::texts(&tree.context().messages), texts);
+}
+
+fn told_tokens(told: &[SessionEvent]) -> u64 {
+    let tokens = |event: &SessionEvent| match event {
+        SessionEvent::CompactionEnd { tokens_before, .. } => Some(*tokens_before),
+        _ => None,
+    };
+    told.iter().find_map(tokens).unwrap()
+}
+
+#[tokio::test]
+async fn an_abort_ends_a_summary_that_is_on_its_way_and_changes_nothing() {
+    let model = both(vec![echo("a", usage(8_001, 0)), Reply::Hang("…")], vec![say("never")]);
+    let mut open = stage_of_both(&model).open();
+    let run = open.begin("go");
+    model.summaries.wait_for(1).await;
+    model.turns.wait_for(2).await;
+    within(open.session.abort()).await;
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
+    let told = open.told();
+    let ended =
+        told.iter().position(|event| matches!(event, SessionEvent::CompactionEnd { result: Err(_), .. }));
+    let over = told.iter().position(|event| matches!(event, SessionEvent::AgentEnd { .. }));
+    assert!(ended.unwrap() < over.unwrap(), "nothing comes after the end: {told:#?}");
+    assert!(open.texts()[0].starts_with("user: go"), "{:?}", open.texts());
+}
+
+#[tokio::test]
+async fn where_the_window_gets_narrow_the_next_turn_waits_for_the_summary() {
+    let model = both(
+        vec![echo("a", usage(8_001, 0)), echo("b", usage(9_500, 0)), say("done")],
+        vec![say("the summary")],
+    );
+    let open = stage_of_both(&model).open();
+    let run = open.begin("go");
+    model.summaries.wait_for(1).await;
+    model.turns.wait_for(2).await;
+    model.open.add_permits(1);
+    assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
+    let last = model.turns.requests().pop().unwrap();
+    assert!(texts(&last.messages)[0].contains("the summary"), "{:?}", texts(&last.messages));
+}
+
+/// Does not let a summary begin beside the conversation.
+struct NotBeside(Mutex<Vec<ModelCall>>);
+
+#[async_trait]
+impl Governor for NotBeside {
+    async fn before_model(&self, call: &ModelCall) -> Verdict {
+        self.0.lock().unwrap().push(call.clone());
+        match call.purpose {
+            CallPurpose::BackgroundCompaction => Verdict::Stop("not now".into()),
+            CallPurpose::Turn | CallPurpose::Compaction => Verdict::Go,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_summary_that_may_not_begin_beside_the_turn_is_written_after_it() {
+    let model =
+        both(vec![echo("a", usage(8_001, 0)), say_taking("done", usage(8_100, 0))], vec![say("the summary")]);
+    model.open.add_permits(1);
+    let mut stage = stage_of_both(&model);
+    let governor = Arc::new(NotBeside(Mutex::default()));
+    stage.config.governor = governor.clone();
+    let open = stage.open();
+    assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
+    assert!(open.texts()[0].contains("the summary"), "{:?}", open.texts());
+    let asked = governor.0.lock().unwrap().clone();
+    let purposes: Vec<_> = asked.iter().map(|call| call.purpose).collect();
+    let beside = CallPurpose::BackgroundCompaction;
+    assert_eq!(purposes, [CallPurpose::Turn, beside, CallPurpose::Turn, CallPurpose::Compaction]);
+    let [_, beside, turn, _] = &asked[..] else { panic!("{asked:?}") };
+    assert!(beside.worst_case_usd > turn.worst_case_usd, "both are under way at once: {asked:?}");
 }

@@ -13,6 +13,7 @@ use pilothouse_agent::message::{
 use pilothouse_agent::model::genai::GenaiModel;
 use pilothouse_agent::model::registry::Api;
 use pilothouse_agent::model::{Delta, LanguageModel, ModelError, ModelRequest, ToolSpec};
+use pilothouse_agent::session::Start;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ThinkingLevel;
 use pilothouse_model_server::{Failure, ModelServer, Script, Step, Stop, Tokens};
@@ -112,6 +113,52 @@ async fn text_calls_and_usage_come_as_they_were_said() {
         assert_eq!(answer.usage, Usage { input: 70, output: 9, cache_read: 30, cache_write: 0 }, "{api:?}");
         assert_eq!((answer.provider.as_str(), answer.model.as_str()), ("test", "small"));
         assert_eq!(line.body()["model"], "small");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_between_two_calls_keeps_its_place_on_the_way_in_and_back() {
+    for api in APIS {
+        let step = Step::text("I look at a.").and_tool("read", json!({ "path": "a" })).and_says_before(
+            "Now at b.",
+            "read",
+            json!({ "path": "b" }),
+        );
+        let line = Line::new(api, [step, Step::text("done")]).await;
+        let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
+        let order: Vec<String> = answer
+            .content
+            .iter()
+            .map(|block| match block {
+                AssistantContent::Text { text } => text.clone(),
+                AssistantContent::ToolCall(call) => call.arguments["path"].to_string(),
+                AssistantContent::Thinking { .. } => "a thought".into(),
+            })
+            .collect();
+        assert_eq!(order, ["I look at a.", "\"a\"", "Now at b.", "\"b\""], "{api:?}");
+        let ids: Vec<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+        let seen = || vec![UserContent::Text { text: "seen".into() }];
+        let mut messages = vec![user("go"), AgentMessage::Assistant(answer)];
+        messages.extend(ids.iter().map(|id| result(id, seen(), false)));
+        line.ask(request("small", messages)).await.unwrap();
+        let body = line.body();
+        let kinds = |items: &Value, field: &str| -> Vec<String> {
+            let kinds = items.as_array().unwrap().iter();
+            kinds.map(|item| item[field].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        match api {
+            Api::AnthropicMessages => {
+                let blocks = kinds(&body["messages"][1]["content"], "type");
+                assert_eq!(blocks, ["text", "tool_use", "text", "tool_use"], "{body:#}");
+            }
+            Api::OpenaiResponses => {
+                let items = kinds(&body["input"], "type");
+                let at = items.iter().position(|kind| kind == "function_call").unwrap();
+                assert_eq!(items[at - 1..at + 3], ["message", "function_call", "message", "function_call"]);
+            }
+            // It has one place for text and one for calls.
+            Api::OpenaiChat => {}
+        }
     }
 }
 
@@ -401,6 +448,51 @@ async fn what_a_provider_counted_before_its_answer_broke_off_is_paid_for() {
     within(open.session.abort()).await;
     within(run).await.unwrap();
     assert_eq!(open.session.state().meters.total().usage.input, 3_000);
+}
+
+#[tokio::test]
+async fn what_nobody_told_of_an_answer_that_broke_off_is_reckoned_and_said_to_be() {
+    for api in [Api::OpenaiChat, Api::OpenaiResponses] {
+        let tokens = Tokens { input: 1_000, output: 5, ..Tokens::default() };
+        let cut = Failure::Cut { pieces: 3, mid_event: false };
+        let steps = [
+            // What is refused is not paid for.
+            Step::text("a longer answer in several pieces")
+                .taking(tokens)
+                .failing([Failure::Overloaded, cut]),
+            Step::text("half of another answer, and more of it").waiting_inside("never"),
+        ];
+        let server = ModelServer::start(Script::of(steps)).await.unwrap();
+        let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
+        let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
+        let stage = Stage::with_registry(model, Vec::new(), registry);
+        let mut open = stage.open();
+        let prompt = "go on, if".repeat(100);
+        assert_eq!(open.prompt(&prompt).await, AgentOutcome::Completed, "{api:?}");
+        let reckoned = |told: Vec<SessionEvent>| -> Vec<Usage> {
+            let usage = |event| match event {
+                SessionEvent::Usage { usage, estimated: true, .. } => Some(usage),
+                _ => None,
+            };
+            told.into_iter().filter_map(usage).collect()
+        };
+        let [broken] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
+        // Eight hundred bytes of prompt, and the 33 characters of the answer, at three bytes a token.
+        assert!(broken.input >= 800 / 3 && broken.output == 11, "{api:?}: {broken:?}");
+        assert_eq!(open.session.state().meters.total().usage.input, 1_000 + broken.input, "{api:?}");
+
+        let run = open.begin("again");
+        within(async { while !matches!(open.events.recv().await, Some(SessionEvent::TextDelta(_))) {} })
+            .await;
+        within(open.session.abort()).await;
+        within(run).await.unwrap();
+        let [aborted] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
+        assert!(aborted.input > 1_000 && aborted.output > 0, "{api:?}: {aborted:?}");
+        let (file, meters) = (file(&open.session), open.session.state().meters);
+        drop(open);
+        let open = Open::start(stage.config.clone(), Start::File(file));
+        assert_eq!(open.session.state().meters, meters, "{api:?}: the tree has it too");
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ struct Fake {
     cancelled: bool,
     can: String,
     introduced: String,
+    /// The names of the MCP servers that it was given.
+    servers: String,
 }
 
 #[test]
@@ -24,8 +26,14 @@ fn main() {
     // The test's name stands there already, without an end of its line.
     println!();
     let can = std::env::var("FAKE_CAN").unwrap_or_default();
-    let mut fake =
-        Fake { lines: std::io::stdin().lines(), asked: 0, cancelled: false, can, introduced: String::new() };
+    let mut fake = Fake {
+        lines: std::io::stdin().lines(),
+        asked: 0,
+        cancelled: false,
+        can,
+        introduced: String::new(),
+        servers: String::new(),
+    };
     while let Some(message) = fake.read() {
         fake.take(&message);
     }
@@ -107,6 +115,18 @@ impl Fake {
         outcome["optionId"].as_str().or(outcome["outcome"].as_str()).unwrap().to_owned()
     }
 
+    /// A conversation is opened.
+    fn open(&mut self, params: &Value) {
+        let servers = params["mcpServers"].as_array().unwrap().iter();
+        self.servers =
+            servers.map(|server| server["command"].as_str().unwrap_or("none")).collect::<Vec<_>>().join(" ");
+        if self.can("compact") {
+            Self::update(
+                &json!({"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "compact"}]}),
+            );
+        }
+    }
+
     fn take(&mut self, message: &Value) {
         let id = &message["id"];
         let answer = |result: Value| Self::write(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
@@ -125,11 +145,16 @@ impl Fake {
                     &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "Authentication required"}}),
                 );
             }
-            Some("session/new") => answer(json!({"sessionId": SESSION, "configOptions": [
+            Some("session/new") => {
+                self.open(params);
+                answer(json!({"sessionId": SESSION, "configOptions": [
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": "small",
-                 "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
+                 "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]}));
+            }
+            Some("session/load") if params["mcpServers"].to_string().contains("broken") => exit(4),
             Some("session/load") => {
                 assert_eq!(params["sessionId"], SESSION);
+                self.open(params);
                 Self::say("words of the past");
                 Self::call("old", "completed");
                 answer(json!({}));
@@ -186,6 +211,28 @@ impl Fake {
                 Self::call("c2", "in_progress");
                 self.until_cancelled();
                 return Some("cancelled");
+            }
+            // It listens, and goes on whatever it hears.
+            "stubborn" => loop {
+                let message = self.read().unwrap_or_else(|| exit(0));
+                self.take(&message);
+            },
+            "servers" => Self::say(&self.servers.clone()),
+            "/compact" if rest == "slowly" => {
+                self.until_cancelled();
+                return Some("cancelled");
+            }
+            "/compact" => {
+                Self::say("Summarised: ");
+                Self::say(rest);
+                Self::update(&json!({"sessionUpdate": "usage_update", "used": 5, "size": 100}));
+            }
+            // Answers, and is gone.
+            "leave" => {
+                Self::say("bye");
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});
+                Self::write(&answer);
+                exit(5);
             }
             "work" => {
                 Self::say("working");

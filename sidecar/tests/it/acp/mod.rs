@@ -1,9 +1,12 @@
-//! The `acp` adapter: the real program with a fake agent ([`agent`]), and with a real one where it is installed ([`real`]).
+//! The `acp` adapter: the real program with a fake agent ([`agent`]), and with real ones where they are
+//! installed ([`real`], [`opencode`]).
 
 mod agent;
 mod edges;
+mod opencode;
 mod owner;
 mod real;
+mod restart;
 
 use pilothouse_domain::CommandId;
 use pilothouse_wire::Command;
@@ -92,6 +95,12 @@ impl Stage {
             .any(|left_out| s.starts_with(left_out))
         });
         story
+    }
+
+    /// What was told last that the agent can do.
+    pub(crate) fn abilities(&self) -> Value {
+        let told = self.gateway.delivered();
+        told.iter().rfind(|e| e.kind() == "sidecar_ready").unwrap().body["capabilities"].clone()
     }
 
     /// The session's next run, on a gateway of its own.

@@ -132,3 +132,31 @@ async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives
     assert!(story.iter().any(|s| s.ends_with("and its second half.")), "{story:#?}");
     assert_eq!(model.prompts().len(), 1, "the call that was under way was not made again");
 }
+
+#[tokio::test]
+async fn the_real_agent_is_steered_within_its_turn_where_it_advertises_a_way() {
+    let Some(program) = program() else { return };
+    let wait = "until [ -e go ]; do sleep 0.1; done";
+    let steps = [Step { text: Some("I work.".into()), ..bash(wait) }, Step::text("I was steered.")];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let stage = Stage::empty().await;
+    stage.begin(options(&program, &model, &stage), false, Some("work"), |begin| {
+        begin.config.allowed_tools = vec!["Bash".into()];
+    });
+    stage.gateway.sees("assistant_message tool Bash").await;
+    if stage.abilities()["steerMidTurn"] != true {
+        println!("not tested: this version of claude-agent-acp advertises no way to steer");
+        return;
+    }
+    let id = stage.gateway.send(message("rather quickly", MessagePriority::Immediate));
+    stage.gateway.acknowledged(id, "injected").await;
+    std::fs::write(workspace(&stage.folders).join("go"), "").unwrap();
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 1, "{story:#?}");
+    assert!(story.iter().any(|s| s == "assistant_message text I was steered."), "{story:#?}");
+    assert!(
+        model.prompts().last().unwrap().text().contains("rather quickly"),
+        "the model reads it in this turn"
+    );
+}

@@ -1,25 +1,39 @@
 //! What a configuration adds: MCP servers and extensions, which are programs of their own.
 
+use pilothouse_domain::ToolCallId;
+use pilothouse_domain::value::Answer;
 use pilothouse_model_server::{Script, Step};
+use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::{Agent, bash};
 
-/// An MCP server with two tools, as small as one can be: it stands for those that people run.
+/// An MCP server with some tools, as small as one can be: it stands for those that people run. `ask` and `visit` want
+/// something of the user.
 const SERVER: &str = r#"
 import json, os, sys
+def say(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def elicited(params):
+    say({"id": "e1", "method": "elicitation/create", "params": params})
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == "e1": return json.dumps(message["result"], sort_keys=True)
+FORM = {"type": "object", "required": ["seats"], "properties": {
+    "seats": {"type": "integer", "title": "Seats", "description": "How many"}, "window": {"type": "boolean", "title": "Window"}}}
 def result(method, params):
     if method == "initialize":
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "instructions": "Greet first.",
                 "serverInfo": {"name": "greeter", "version": "1"}}
     if method == "tools/list":
-        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("greet", "shout")]}
-    return {"content": [{"type": "text", "text": "hello from " + os.getcwd() + " " + str("ANTHROPIC_API_KEY" in os.environ)}]}
+        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("greet", "shout", "ask", "visit")]}
+    text = "hello from " + os.getcwd() + " " + str("ANTHROPIC_API_KEY" in os.environ)
+    if params["name"] == "ask": text = elicited({"message": "Book a table", "requestedSchema": FORM})
+    if params["name"] == "visit": text = elicited({"mode": "url", "message": "Log in", "url": "https://login.invalid/", "elicitationId": "1"})
+    return {"content": [{"type": "text", "text": text}]}
 for line in sys.stdin:
     message = json.loads(line)
-    if "id" in message:
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result(message["method"], message.get("params"))}
-        print(json.dumps(answer), flush=True)
+    if "id" in message and "method" in message:
+        say({"id": message["id"], "result": result(message["method"], message.get("params"))})
 "#;
 
 /// An extension that lets nobody push, and has its own secret.
@@ -34,6 +48,75 @@ for line in sys.stdin:
         if "push" in json.dumps(message["arguments"]): answer["block"] = "Pushing is for people, says " + os.environ["MINE"]
         print(json.dumps(answer), flush=True)
 "#;
+
+/// An agent whose server asks, and the request once it is open.
+async fn asked(steps: Vec<Step>) -> (Agent, ToolCallId) {
+    let agent = Agent::idle(Script::of(steps)).await;
+    std::fs::write(agent.work().join("server.py"), SERVER).unwrap();
+    agent.begin(|begin| {
+        begin.config.adapter_options =
+            json!({ "mcpServers": { "mine": { "command": "python3", "args": ["server.py"] } } });
+    });
+    agent.gateway.sees("question_asked").await;
+    let told = agent.gateway.delivered();
+    let question = told.iter().find(|event| event.kind() == "question_asked").unwrap();
+    let questions = question.body["questions"].as_array().unwrap();
+    let words: Vec<_> = questions.iter().map(|question| question["question"].as_str().unwrap()).collect();
+    assert_eq!(words, ["Seats: How many", "Window"]);
+    assert_eq!(questions[0]["header"], "mine: Book a table", "whoever is asked knows who asks and why");
+    let request = question.body["requestId"].as_str().unwrap().parse().unwrap();
+    (agent, request)
+}
+
+fn answers(seats: &str) -> Vec<Answer> {
+    let answer = |question: &str, answer: &str| Answer { question: question.into(), answer: answer.into() };
+    vec![answer("Seats: How many", seats), answer("Window", "yes")]
+}
+
+#[tokio::test]
+async fn a_form_of_an_mcp_server_is_answered_by_the_owner_also_while_it_is_paused() {
+    let steps = vec![Step::tool("mcp__mine__ask", json!({})), Step::text("Booked.")];
+    let (agent, request_id) = asked(steps).await;
+    let pause = agent.gateway.send(Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
+    let answered = agent.gateway.send(Command::Answer { request_id, answers: answers("4") });
+    agent.gateway.acknowledged(answered, "done").await;
+    let resume = agent.gateway.send(Command::Resume {});
+    agent.gateway.acknowledged(resume, "done").await;
+    agent.gateway.sees("turn_completed").await;
+    let said = r#"result ok: {"action": "accept", "content": {"seats": 4, "window": true}}"#;
+    assert!(agent.story().iter().any(|line| line == said), "{:#?}", agent.story());
+}
+
+#[tokio::test]
+async fn what_does_not_fit_a_form_declines_it_and_an_interrupt_cancels_it() {
+    let ask = || Step::tool("mcp__mine__ask", json!({}));
+    let (agent, request_id) = asked(vec![ask(), ask(), Step::text("Never mind.")]).await;
+    let answered = agent.gateway.send(Command::Answer { request_id, answers: answers("a few") });
+    agent.gateway.acknowledged(answered, "done").await;
+    agent.gateway.sees_nth("question_asked", 2).await;
+    let declined = r#"result ok: {"action": "decline"}"#;
+    assert!(agent.story().iter().any(|line| line == declined), "{:#?}", agent.story());
+    let told = agent.gateway.delivered();
+    let second = told.iter().rfind(|event| event.kind() == "question_asked").unwrap();
+    let request_id = second.body["requestId"].as_str().unwrap().parse().unwrap();
+    let interrupt = agent.gateway.send(Command::Interrupt {});
+    agent.gateway.acknowledged(interrupt, "done").await;
+    let late = agent.gateway.send(Command::Answer { request_id, answers: answers("4") });
+    agent.gateway.acknowledged(late, "invalid").await;
+}
+
+#[tokio::test]
+async fn a_page_that_an_mcp_server_wants_opened_is_declined_and_the_owner_is_told_why() {
+    let options = json!({ "mcpServers": { "mine": { "command": "python3", "args": ["server.py"] } } });
+    let steps = vec![Step::tool("mcp__mine__visit", json!({})), Step::text("Not logged in.")];
+    let agent = run(options, |_, _| {}, steps).await;
+    let declined = r#"result ok: {"action": "decline"}"#;
+    assert!(agent.story().iter().any(|line| line == declined), "{:#?}", agent.story());
+    let told = agent.gateway.delivered();
+    let notice = told.iter().find(|event| event.body["name"] == "elicitation_declined").expect("it is told");
+    assert_eq!(notice.body["detail"]["url"], "https://login.invalid/");
+}
 
 async fn run(options: Value, change: impl FnOnce(&Agent, &mut Value), steps: Vec<Step>) -> Agent {
     let agent = Agent::idle(Script::of(steps)).await;

@@ -18,6 +18,9 @@ pub(crate) fn whole(answer: &Answer) -> Value {
         content.push(json!({ "type": "text", "text": text }));
     }
     for call in &answer.calls {
+        if let Some(says) = &call.says {
+            content.push(json!({ "type": "text", "text": says }));
+        }
         let input = serde_json::from_str::<Value>(&call.arguments).unwrap_or_else(|_| json!({}));
         content
             .push(json!({ "type": "tool_use", "id": id(answer, call), "name": call.name, "input": input }));
@@ -56,6 +59,10 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         events.extend(block(json!({ "type": "text", "text": "" }), deltas));
     }
     for call in &answer.calls {
+        if let Some(says) = &call.says {
+            let deltas = answer.pieces(says).into_iter().map(|piece| delta("text", &piece).piece()).collect();
+            events.extend(block(json!({ "type": "text", "text": "" }), deltas));
+        }
         let pieces =
             answer.pieces(&call.arguments).into_iter().map(|piece| delta("input_json", &piece).piece());
         let deltas = std::iter::once(delta("input_json", "")).chain(pieces).collect();

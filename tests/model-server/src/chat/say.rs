@@ -15,8 +15,14 @@ pub(crate) fn whole(answer: &Answer) -> Value {
     if let Some((thinking, _)) = &answer.thinking {
         message["reasoning_content"] = json!(thinking);
     }
-    if let Some(text) = &answer.text {
-        message[said_in(answer)] = json!(text);
+    let said: Vec<&str> = answer
+        .text
+        .iter()
+        .chain(answer.calls.iter().filter_map(|call| call.says.as_ref()))
+        .map(String::as_str)
+        .collect();
+    if !said.is_empty() {
+        message[said_in(answer)] = json!(said.concat());
     }
     if !answer.calls.is_empty() {
         let calls = answer.calls.iter().map(|call| {
@@ -62,6 +68,8 @@ pub(crate) fn events(answer: &Answer) -> Vec<Event> {
         events.extend(answer.pieces(text).into_iter().map(|piece| delta(json!({ field: piece })).piece()));
     }
     for (index, call) in answer.calls.iter().enumerate() {
+        let says = call.says.as_deref().map(|says| answer.pieces(says)).unwrap_or_default();
+        events.extend(says.into_iter().map(|piece| delta(json!({ "content": piece })).piece()));
         let part = |part: Value| delta(json!({ "tool_calls": [part] }));
         events.push(part(json!({
             "index": index, "id": format!("{CALL}{}", call.id), "type": "function",

@@ -156,12 +156,17 @@ fn parts(answer: &Answer) -> Vec<Part<'_>> {
         let refuses = answer.stop == Stop::Refusal;
         parts.push(Part::Message { id: format!("msg_{}", answer.id), text, refuses });
     }
-    parts.extend(answer.calls.iter().map(|call| Part::Call {
-        id: format!("fc_{}", call.id),
-        call_id: format!("{CALL}{}", call.id),
-        name: &call.name,
-        arguments: &call.arguments,
-    }));
+    for call in &answer.calls {
+        if let Some(text) = &call.says {
+            parts.push(Part::Message { id: format!("msg_{}", call.id), text, refuses: false });
+        }
+        parts.push(Part::Call {
+            id: format!("fc_{}", call.id),
+            call_id: format!("{CALL}{}", call.id),
+            name: &call.name,
+            arguments: &call.arguments,
+        });
+    }
     parts
 }
 

@@ -67,6 +67,18 @@ fn idle_that_can(can: Capabilities) -> Scene {
 }
 
 #[test]
+fn what_an_agent_can_do_may_be_told_again_once_it_is_known() {
+    idle_that_can(crate::scene::can_all())
+        .told(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
+        .then_events(&[])
+        .then_status(S::Idle)
+        .refuses("not-capable", |s| s.adjust(&[compact()]))
+        .told(AgentFact::SidecarReady(crate::scene::can_all()))
+        .when(|s| s.adjust(&[compact()]))
+        .then_events(&["AdjustmentRequested"]);
+}
+
+#[test]
 fn a_model_is_the_sessions_once_its_agent_has_it() {
     let scene = Scene::running()
         .when(|s| s.adjust(&[model("large")]))

@@ -23,7 +23,8 @@ pub(super) fn complete(
 ) -> Result<AssistantMessage, ModelError> {
     let reason = end.captured_stop_reason.ok_or_else(|| broken("the answer ended before it was complete"))?;
     let parts = end.captured_content.map(genai::chat::MessageContent::into_parts).unwrap_or_default();
-    let mut content = blocks(parts, api, end.captured_reasoning_content);
+    let content = blocks(parts, api, end.captured_reasoning_content);
+    let mut content = frames.layout().arrange(content);
     let refused = frames.refusal();
     let calls = content.iter().any(|block| matches!(block, AssistantContent::ToolCall(_)));
     let stop_reason = match reason {

@@ -5,6 +5,7 @@ mod answer;
 mod connections;
 mod failure;
 mod frames;
+mod layout;
 mod request;
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{Stream, StreamExt, stream};
-use genai::chat::{ChatStream, ChatStreamEvent};
+use genai::chat::{ChatStream, ChatStreamEvent, ToolCall};
 
 pub use self::connections::Connections;
 use self::frames::Frames;
@@ -95,7 +96,11 @@ impl Reading {
             let delta = reading.next().await;
             reading.over = !matches!(
                 delta,
-                Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall(_) | Delta::Usage(_))
+                Ok(Delta::Begun
+                    | Delta::Text(_)
+                    | Delta::Thinking(_)
+                    | Delta::ToolCall { .. }
+                    | Delta::Usage(_))
             );
             Some((delta, reading))
         })
@@ -105,7 +110,11 @@ impl Reading {
         loop {
             let event = match self.pending.pop_front() {
                 Some(event) => event,
-                None => self.chat.next().await,
+                None => tokio::select! {
+                    biased;
+                    event = self.chat.next() => event,
+                    () = self.frames.first() => return Ok(Delta::Begun),
+                },
             };
             if let Some(usage) = self.frames.begun() {
                 self.pending.push_back(event);
@@ -116,13 +125,22 @@ impl Reading {
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
             };
             match event {
+                // The crate says this before there is a connection.
                 ChatStreamEvent::Start
                 | ChatStreamEvent::Heartbeat
                 | ChatStreamEvent::ThoughtSignatureChunk(_) => {}
                 ChatStreamEvent::Chunk(chunk) if chunk.content.is_empty() => {}
-                ChatStreamEvent::Chunk(chunk) => return Ok(Delta::Text(chunk.content)),
+                ChatStreamEvent::Chunk(chunk) => {
+                    self.frames.text(&chunk.content);
+                    return Ok(Delta::Text(chunk.content));
+                }
                 ChatStreamEvent::ReasoningChunk(chunk) => return Ok(Delta::Thinking(chunk.content)),
-                ChatStreamEvent::ToolCallChunk(chunk) => return Ok(Delta::ToolCall(chunk.tool_call.fn_name)),
+                ChatStreamEvent::ToolCallChunk(chunk) => {
+                    self.frames.call(&chunk.tool_call.call_id);
+                    let ToolCall { call_id: id, fn_name: name, fn_arguments, .. } = chunk.tool_call;
+                    let bytes = fn_arguments.as_str().map_or(0, str::len) as u64;
+                    return Ok(Delta::ToolCall { id, name, bytes });
+                }
                 ChatStreamEvent::End(end) => {
                     let (provider, model) = std::mem::take(&mut self.name);
                     let answer = answer::complete(end, self.provider.api, &self.frames, provider, model)?;

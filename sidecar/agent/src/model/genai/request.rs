@@ -118,7 +118,11 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
             AgentMessage::User(user) => messages.push(ChatMessage::user(parts(&user.content))),
             AgentMessage::Assistant(answer) => {
                 let same = answer.provider == request.provider && answer.model == request.model;
-                messages.push(ChatMessage::assistant(assistant(answer, api, same)));
+                let parts = assistant(answer, api, same);
+                let pieces = if api == Api::OpenaiResponses { apart(parts) } else { vec![parts] };
+                messages.extend(
+                    pieces.into_iter().map(|p| ChatMessage::assistant(MessageContent::from_parts(p))),
+                );
             }
             AgentMessage::ToolResult(result) => {
                 // All results of an answer go together (S1 3.3).
@@ -164,7 +168,7 @@ fn parts<'a>(content: impl IntoIterator<Item = &'a UserContent>) -> MessageConte
 }
 
 /// Thoughts go back only to the model that had them: to others their signatures mean nothing.
-fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> MessageContent {
+fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart> {
     let mut parts = Vec::with_capacity(answer.content.len());
     for block in &answer.content {
         match block {
@@ -193,7 +197,23 @@ fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> MessageContent 
             })),
         }
     }
-    MessageContent::from_parts(parts)
+    parts
+}
+
+/// One message for each thought and what came of it: the crate puts the thoughts of a message before the rest of it.
+fn apart(parts: Vec<ContentPart>) -> Vec<Vec<ContentPart>> {
+    let mut pieces: Vec<Vec<ContentPart>> = vec![Vec::with_capacity(parts.len())];
+    for part in parts {
+        let is_thought = |part: &ContentPart| matches!(part, ContentPart::ThoughtSignature(_));
+        if is_thought(&part) && pieces.last().is_some_and(|piece| piece.iter().any(|part| !is_thought(part)))
+        {
+            pieces.push(Vec::new());
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(part);
+        }
+    }
+    pieces
 }
 
 /// Providers take only objects back, whatever their model wrote.

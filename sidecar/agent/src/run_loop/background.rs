@@ -1,0 +1,111 @@
+//! A summary that is written while the agent goes on (S1 6.1). What it covers is fixed when it begins; it takes its place
+//! between two turns, where no call waits for its result, and what was said meanwhile stays as it is.
+
+use std::sync::Arc;
+
+use rust_decimal::Decimal;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{End, Failed, NoAnswer, RunLoop};
+use crate::compaction::Plan;
+use crate::event::{CompactionReason, SessionEvent};
+use crate::governor::{CallPurpose, Verdict};
+use crate::session::Shared;
+
+/// A summary on its way.
+pub(super) struct Background {
+    plan: Plan,
+    cancel: CancellationToken,
+    task: AbortOnDropHandle<Result<String, NoAnswer>>,
+}
+
+/// Part of the budget that is set aside for a call that is under way.
+struct Reserved {
+    shared: Arc<Shared>,
+    usd: Decimal,
+}
+
+impl Reserved {
+    fn new(shared: &Arc<Shared>, usd: Decimal) -> Self {
+        shared.state().reserved += usd;
+        Self { shared: Arc::clone(shared), usd }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.shared.state().reserved -= self.usd;
+    }
+}
+
+impl RunLoop {
+    /// Begins a summary, unless one is on its way or whoever governs says no: then it is tried again after the next turn.
+    pub(super) async fn begin_background(&mut self) -> Result<(), End> {
+        if self.background.is_some() {
+            return Ok(());
+        }
+        let Ok(mut plan) = self.plan(None) else { return Ok(()) };
+        let purpose = CallPurpose::BackgroundCompaction;
+        let input = self.fit(&mut plan.request, &plan.model, purpose);
+        let mut call = self.priced(&plan.request, &plan.model, purpose, input);
+        let own = call.worst_case_usd.unwrap_or_default();
+        // Both are under way at the same time.
+        let turn = plan.model.price.map(|price| {
+            price.worst_case(plan.tokens_before, plan.model.max_output_tokens.min(plan.model.context_window))
+        });
+        call.worst_case_usd = call.worst_case_usd.map(|own| own + turn.unwrap_or_default());
+        match self.permitted(&call).await? {
+            Verdict::Go => self.go_on()?,
+            Verdict::Stop(_) => return Ok(()),
+        }
+        self.shared.events.emit(SessionEvent::CompactionStart { reason: CompactionReason::Threshold });
+        let cancel = self.cancel.child_token();
+        let writer = Self::new(Arc::clone(&self.shared), cancel.clone());
+        let reserved = Reserved::new(&self.shared, own);
+        let (request, model) = (plan.request.clone(), plan.model.clone());
+        let task = tokio::spawn(async move {
+            // One try: the next turn tries again, and a pause would only keep the budget.
+            let answer = writer.stream(request, &model, purpose, input).await;
+            let summary = answer.map_err(Failed::for_good).and_then(|answer| writer.paid(&answer, &model));
+            drop(reserved);
+            summary
+        });
+        self.background = Some(Background { plan, cancel, task: AbortOnDropHandle::new(task) });
+        Ok(())
+    }
+
+    /// Between two turns: takes a summary that is ready, and waits for it where the window gets narrow.
+    pub(super) async fn take_background(&mut self) -> Result<(), End> {
+        let ready = self.background.as_ref().is_some_and(|background| background.task.is_finished());
+        if ready || (self.background.is_some() && self.is_pressing()) {
+            self.finish_background().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the summary that is on its way, if there is one; whether it has taken its place. One that fails leaves the
+    /// conversation as it was.
+    pub(super) async fn finish_background(&mut self) -> Result<bool, End> {
+        let Some(background) = self.background.take() else { return Ok(false) };
+        let applied = self.place(background).await;
+        self.go_on()?;
+        Ok(applied)
+    }
+
+    /// The run ends: so does the summary. One that is ready is not lost.
+    pub(super) async fn stop_background(&mut self) {
+        let Some(background) = self.background.take() else { return };
+        background.cancel.cancel();
+        self.place(background).await;
+    }
+
+    async fn place(&self, background: Background) -> bool {
+        let Background { plan, task, .. } = background;
+        let tokens_before = plan.tokens_before;
+        let written = task.await.unwrap_or_else(|error| Err(End::Failed(error.to_string()).into()));
+        let result = written.and_then(|summary| Ok(self.apply(plan, summary)?));
+        self.told_of_compaction(CompactionReason::Threshold, tokens_before, &result);
+        result.is_ok()
+    }
+}

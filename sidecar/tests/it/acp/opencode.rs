@@ -1,0 +1,100 @@
+//! opencode, where it is installed; only its model is scripted, which it reaches as any OpenAI-compatible one.
+
+use std::path::{Path, PathBuf};
+
+use pilothouse_domain::value::{Answer, MessagePriority};
+use pilothouse_model_server::{ModelServer, Script, Step};
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, workspace};
+use crate::sidecar::message;
+
+/// The program, if `tests/agents` has installed it.
+fn program() -> Option<PathBuf> {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/opencode/opencode");
+    if !installed.exists() {
+        println!("not tested: opencode is not installed; `tests/agents` installs it");
+        return None;
+    }
+    Some(installed)
+}
+
+/// Options that start it with a home of its own and the scripted model. It looks for plug-ins and news of itself in the
+/// network; here it finds a proxy that is not there.
+fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
+    let home = stage.folders.root().join("agent-home");
+    std::fs::create_dir_all(&home).unwrap();
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible", "name": "Scripted",
+        "options": { "baseURL": model.openai_base_url(), "apiKey": "sk-scripted-model" },
+        "models": { "small": { "name": "Small", "tool_call": true, "limit": { "context": 100_000, "output": 8000 } } },
+    });
+    let config = json!({ "provider": { "scripted": provider }, "model": "scripted/small", "small_model": "scripted/small",
+        "autoupdate": false, "share": "disabled" });
+    json!({ "agent": "opencode", "command": program, "args": ["acp"], "env": {
+        "HOME": home, "OPENCODE_CONFIG_CONTENT": config.to_string(), "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_PURE": "1",
+        "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1" } })
+}
+
+/// What the model says, by what it hears: opencode also asks it for a title.
+fn script() -> Script {
+    let bash =
+        |command: &str| Step::tool("bash", json!({ "command": command, "description": "Run a command" }));
+    let to = |when: &str, step: Step| Step { when: Some(when.into()), repeat: true, ..step };
+    let mut script = Script::of([
+        to("heliotrope", bash("touch asked-for; echo fin''ished")),
+        to("finished", Step::text("It ran.")),
+        to("something long", bash("sleep 600")),
+        to("which word", Step::text("I remember.")),
+    ]);
+    script.otherwise = Some(Step::text("A title"));
+    script
+}
+
+#[tokio::test]
+async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process() {
+    let Some(program) = program() else { return };
+    let model = ModelServer::start(script()).await.unwrap();
+    let stage = Stage::empty().await;
+    let agent = options(&program, &model, &stage);
+    stage.begin(agent.clone(), false, None, |_| {});
+    stage.gateway.sees("notice agent_connected").await;
+    stage.gateway.send(message("the word of the day is heliotrope", MessagePriority::Queued));
+    // It would run commands at once by itself; it is started so that it asks.
+    let asked = stage.event("question_asked").await;
+    assert!(!workspace(&stage.folders).join("asked-for").exists());
+    let question = asked["questions"][0]["question"].as_str().unwrap().to_owned();
+    let answers = vec![Answer { question, answer: "Allow once".into() }];
+    let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
+    let id = stage.gateway.send(Command::Answer { request_id, answers });
+    stage.gateway.acknowledged(id, "done").await;
+    stage.gateway.sees("turn_completed").await;
+    assert!(workspace(&stage.folders).join("asked-for").exists());
+    assert!(stage.told().iter().any(|s| s == "assistant_message text It ran."), "{:#?}", stage.told());
+    let can = stage.abilities();
+    for (ability, has) in
+        [("hotReload", true), ("cost", true), ("steerMidTurn", false), ("compaction", false)]
+    {
+        assert_eq!(can[ability], has, "{ability}");
+    }
+
+    stage.gateway.send(message("something long", MessagePriority::Queued));
+    stage.gateway.sees_nth("question_asked", 2).await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    assert_eq!(stage.told().iter().filter(|s| s.starts_with("turn_completed")).count(), 1);
+
+    let stage = stage.next_run().await;
+    stage.begin(agent, true, None, |_| {});
+    let connected = stage.event("notice agent_connected").await;
+    assert_eq!(connected["detail"]["conversationTakenUp"], true);
+    stage.gateway.send(message("which word?", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(story.iter().any(|s| s == "assistant_message text I remember."), "{story:#?}");
+    assert!(!story.iter().any(|s| s.contains("It ran.")), "the past is not told again: {story:#?}");
+    let last = model.prompts().last().unwrap().text();
+    assert!(last.contains("heliotrope"), "the model hears of the earlier run");
+}

@@ -1,0 +1,187 @@
+//! A new process in the same conversation: after a kill, after an end between turns, for a new configuration; and compaction.
+
+use pilothouse_domain::CommandId;
+use pilothouse_domain::value::{Adjustment, McpToolDefinition, MessagePriority};
+use pilothouse_wire::Command;
+use serde_json::{Value, json};
+
+use super::{Stage, fake};
+use crate::sidecar::{config, message};
+
+/// Options of a fake agent that is not given long to end an interrupted turn.
+fn impatient(can: &str) -> Value {
+    let mut options = fake(can);
+    options["cancelSeconds"] = 1.into();
+    options
+}
+
+/// Whether each process of the agent took the conversation up.
+fn taken_up(stage: &Stage) -> Vec<bool> {
+    let told = stage.gateway.delivered();
+    let connected = told.iter().filter(|e| e.body["name"] == "agent_connected");
+    connected.map(|e| e.body["detail"]["conversationTakenUp"].as_bool().unwrap()).collect()
+}
+
+async fn interrupted_in_vain(stage: &Stage) {
+    stage.gateway.sees("turn_started").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    let story = stage.told();
+    let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
+    assert!(at("notice agent_killed") < at("interrupt_ack done"), "{story:#?}");
+    assert!(!story.iter().any(|s| s.starts_with("session_end")));
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_an_interrupt_is_killed_and_the_next_message_takes_its_conversation_up() {
+    let stage = Stage::empty().await;
+    stage.begin(impatient("load"), false, Some("stubborn"), |_| {});
+    interrupted_in_vain(&stage).await;
+    let id = stage.gateway.send(message("say again", MessagePriority::Queued));
+    stage.gateway.acknowledged(id, "injected").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(taken_up(&stage), [false, true]);
+    let story = stage.told();
+    assert!(story.iter().any(|s| s == "assistant_message text again"), "{story:#?}");
+    assert!(!story.iter().any(|s| s.contains("past")), "the past is not told again");
+}
+
+#[tokio::test]
+async fn a_killed_agent_that_cannot_take_its_conversation_up_begins_anew_with_a_notice_and_its_instructions()
+{
+    let stage = Stage::empty().await;
+    stage.begin(impatient(""), false, Some("stubborn"), |begin| {
+        begin.config.composed_system_prompt = "Be brief.".into();
+    });
+    interrupted_in_vain(&stage).await;
+    stage.gateway.send(message("introduction", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
+    assert!(at("notice agent_killed") < at("notice conversation_lost"), "{story:#?}");
+    assert!(story.iter().any(|s| s.ends_with("Be brief.")), "it is a new conversation: {story:#?}");
+}
+
+#[tokio::test]
+async fn an_agent_that_ends_between_turns_is_started_again_by_the_next_message() {
+    let stage = Stage::playing("load", "leave").await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("notice agent_ended").await;
+    stage.gateway.send(message("say again", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(taken_up(&stage), [false, true]);
+}
+
+fn reload(stage: &Stage, can: &str, prompt: &str, server: &str) -> CommandId {
+    let mut config = config(fake(can));
+    config.model_id = "default".into();
+    config.composed_system_prompt = prompt.into();
+    let tool = json!({"name": "t", "description": "d", "inputSchema": "{}", "serverUri": format!("stdio://{server}")});
+    config.custom_tools = vec![serde_json::from_value::<McpToolDefinition>(tool).unwrap()];
+    stage.gateway.send(Command::ReloadConfig { config: Box::new(config) })
+}
+
+#[tokio::test]
+async fn a_reload_is_a_new_process_in_the_same_conversation_with_the_new_servers_and_instructions() {
+    let stage = Stage::playing("load", "say before").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.abilities()["hotReload"], true);
+    let id = reload(&stage, "load", "Be brief.", "/opt/tools");
+    stage.gateway.acknowledged(id, "done").await;
+    assert_eq!(taken_up(&stage), [false, true]);
+    stage.gateway.send(message("servers", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert!(stage.told().iter().any(|s| s.contains("/opt/tools")), "{:#?}", stage.told());
+    stage.gateway.send(message("introduction", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 3).await;
+    assert!(stage.told().iter().any(|s| s.ends_with("Be brief.")), "{:#?}", stage.told());
+}
+
+#[tokio::test]
+async fn a_reload_that_cannot_be_is_refused_and_the_old_configuration_goes_on() {
+    // The agent has no way to take its conversation up.
+    let stage = Stage::playing("", "say before").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.abilities()["hotReload"], false);
+    let id = reload(&stage, "", "Be brief.", "/opt/tools");
+    stage.gateway.acknowledged(id, "not-supported").await;
+
+    // A turn runs.
+    let stage = Stage::playing("load", "hang").await;
+    stage.gateway.sees("assistant_message tool Bash").await;
+    let id = reload(&stage, "load", "", "/opt/tools");
+    stage.gateway.acknowledged(id, "invalid").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+
+    // It does not start with the new configuration; with the old one it does.
+    let id = reload(&stage, "load", "", "/opt/broken");
+    stage.gateway.acknowledged(id, "invalid").await;
+    stage.gateway.send(message("servers", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(!story.iter().any(|s| s.contains("/opt/broken") || s.starts_with("session_end")), "{story:#?}");
+    assert_eq!(taken_up(&stage), [false, true]);
+}
+
+fn compact(stage: &Stage, instructions: &str) -> CommandId {
+    let adjustment = Adjustment::Compact { instructions: Some(instructions.into()) };
+    stage.gateway.send(Command::Adjust { adjustment })
+}
+
+#[tokio::test]
+async fn a_compaction_is_the_agents_own_command_between_turns_and_no_turn() {
+    let stage = Stage::playing("compact", "ask").await;
+    stage.gateway.sees("question_asked").await;
+    assert_eq!(stage.abilities()["compaction"], true);
+    let id = compact(&stage, "the tests");
+    // It waits for the end of the turn, and messages wait for its end.
+    let said = stage.gateway.send(message("say after", MessagePriority::Queued));
+    stage.gateway.acknowledged(said, "received").await;
+    let answers = vec![pilothouse_domain::value::Answer {
+        question: "May the agent use Bash: touch x?".into(),
+        answer: "Yes".into(),
+    }];
+    stage.gateway.send(Command::Answer { request_id: "c1".parse().unwrap(), answers });
+    stage.gateway.acknowledged(id, "done").await;
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    let story = stage.told();
+    let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
+    assert!(at("turn_completed") < at("notice compacted") && at("notice compacted") < at("adjust_ack done"));
+    assert!(at("adjust_ack done") < at("message_ack injecting"), "{story:#?}");
+    assert_eq!(stage.event("notice compacted").await["summary"], "Summarised: the tests");
+    assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 2, "{story:#?}");
+    assert!(!story.iter().any(|s| s.starts_with("assistant_message text Summarised")), "{story:#?}");
+    assert!(story.iter().any(|s| s.starts_with("usage_update")), "what it took counts");
+}
+
+#[tokio::test]
+async fn a_compaction_is_refused_where_there_is_none_or_nothing_to_compact_and_can_be_interrupted() {
+    let stage = Stage::playing("", "say x").await;
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.abilities()["compaction"], false);
+    stage.gateway.acknowledged(compact(&stage, ""), "not-supported").await;
+
+    let stage = Stage::empty().await;
+    stage.begin(fake("compact"), false, None, |_| {});
+    stage.gateway.sees("notice agent_connected").await;
+    stage.gateway.acknowledged(compact(&stage, ""), "invalid").await;
+    stage.gateway.send(message("say x", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    let id = compact(&stage, "slowly");
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(id, "invalid").await;
+    stage.gateway.acknowledged(interrupt, "done").await;
+}
+
+#[tokio::test]
+async fn what_is_told_that_can_be_done_is_what_this_agent_can_do() {
+    let stage = Stage::playing("steer", "say x").await;
+    stage.gateway.sees("turn_completed").await;
+    let can = stage.abilities();
+    let yes = ["steerMidTurn", "pause", "approvals", "questions", "modelSwitch"];
+    let all = can.as_object().unwrap();
+    let told: Vec<_> = all.iter().filter(|(_, can)| **can == true).map(|(name, _)| name.as_str()).collect();
+    let expected: std::collections::BTreeSet<_> = yes.into();
+    assert_eq!(told.into_iter().collect::<std::collections::BTreeSet<_>>(), expected);
+}
