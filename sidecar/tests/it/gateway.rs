@@ -261,30 +261,37 @@ impl Gateway {
 
     /// Waits for the first event whose short form begins like this, and answers its position.
     pub(crate) async fn sees(&self, short: &str) -> usize {
-        self.until(short, |g| g.delivered().iter().position(|e| e.short().starts_with(short))).await
+        self.sees_nth(short, 1).await
     }
 
-    /// Waits for the nth such event, from 1.
+    /// Waits for the nth such event, from 1. Each event is looked at once, however many there are.
     pub(crate) async fn sees_nth(&self, short: &str, n: usize) -> usize {
+        let (mut looked, mut found) = (0, 0);
         self.until(short, |g| {
-            let found = g.delivered();
-            found
-                .iter()
-                .enumerate()
-                .filter(|(_, e)| e.short().starts_with(short))
-                .nth(n - 1)
-                .map(|(at, _)| at)
+            g.look(|inner| {
+                let new = inner.delivered.iter().enumerate().skip(looked);
+                for (at, event) in new {
+                    looked = at + 1;
+                    found += usize::from(event.short().starts_with(short));
+                    if found == n {
+                        return Some(at);
+                    }
+                }
+                None
+            })
         })
         .await
     }
 
     /// Waits for the acknowledgement of a command at this step.
     pub(crate) async fn acknowledged(&self, id: CommandId, step: &str) -> Delivered {
+        let id = id.to_string();
         self.until(&format!("{step} of {id}"), |g| {
-            g.delivered().into_iter().find(|e| {
-                e.body["commandId"] == id.to_string()
+            let answers = |e: &&Delivered| {
+                e.body["commandId"] == *id
                     && [&e.body["step"], &e.body["phase"], &e.body["code"]].iter().any(|s| **s == step)
-            })
+            };
+            g.look(|inner| inner.delivered.iter().find(answers).cloned())
         })
         .await
     }
