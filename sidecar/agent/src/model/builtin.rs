@@ -1,11 +1,13 @@
 //! The models of the makers that everybody uses, with list prices. Configuration goes over it.
 //!
-//! Checked on 22 November 2026 against the makers' own pages: `platform.claude.com/docs/en/models/{model}/overview` (window,
-//! output, input and output; prices of the cache for five minutes) and `developers.openai.com/api/docs/models/{model}`. The
-//! windows of GPT-4.1 and its prices for cached input are those that the model's resellers name, which agree. What is
-//! retired is not here: Claude Sonnet 4 (15 June 2026) and Opus 4.1 (5 August 2026); Sonnet 4.5 follows on 30 November
-//! 2026. Models whose price depends on the length of the prompt (Claude Haiku 5.5, GPT-5.4 and later) have no row, since
-//! a row has one price.
+//! Checked on 22 November 2026 against the makers' own pages for Claude Opus 4.5 and 5, Sonnet 4.5 and 5, Haiku 4.5, GPT-5.1
+//! and GPT-5 mini (`platform.claude.com/docs/en/models/{model}/overview`, `developers.openai.com/api/docs/models/{model}`; of
+//! Sonnet 4.5 and Haiku 4.5 without the prices of the cache, which follow the same rule). GPT-5 stands on pages of other
+//! models, GPT-4.1 on what its resellers name, which agree. What is retired is not here; Claude Opus 4.5 is promised until 24
+//! November 2026, Sonnet 4.5 until the 30th. Models whose price depends on the length of the prompt (Claude Haiku 5.5, GPT-5.4
+//! and later) have no row, since a row has one price.
+//!
+//! The first of a provider is the one that answers where none is asked for.
 
 use super::price::Price;
 use super::registry::ModelInfo;
@@ -24,11 +26,11 @@ const fn row(id: &'static str, context_window: u64, max_output: u64, mills: [i64
 }
 
 const ANTHROPIC: &[Row] = &[
+    row("claude-opus-5", 1_000_000, 128_000, [5_000, 25_000, 500, 6_250], true),
+    row("claude-sonnet-5", 1_000_000, 128_000, [2_000, 10_000, 200, 2_500], true),
     row("claude-opus-4-5", 200_000, 64_000, [5_000, 25_000, 500, 6_250], true),
     row("claude-sonnet-4-5", 200_000, 64_000, [3_000, 15_000, 300, 3_750], true),
     row("claude-haiku-4-5", 200_000, 64_000, [1_000, 5_000, 100, 1_250], true),
-    row("claude-opus-5", 1_000_000, 128_000, [5_000, 25_000, 500, 6_250], true),
-    row("claude-sonnet-5", 1_000_000, 128_000, [2_000, 10_000, 200, 2_500], true),
 ];
 
 // OpenAI does not charge for writing to its cache beyond reading.
