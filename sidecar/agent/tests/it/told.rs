@@ -205,7 +205,8 @@ async fn a_retry_is_told_with_its_pause_and_leaves_nothing_in_what_is_asked() {
 
 #[tokio::test]
 async fn a_summary_is_told_from_its_start_to_its_end_between_two_turns() {
-    let turn = call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(8_001, 0));
+    // So full that the next turn waits for it.
+    let turn = call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_500, 0));
     let model = Scripted::new([turn, say("the summary"), say("done")]);
     let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
     stage.config.context.keep_recent_tokens = 0;
