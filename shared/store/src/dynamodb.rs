@@ -26,6 +26,7 @@ use aws_sdk_dynamodb::types::{KeysAndAttributes, PutRequest, WriteRequest};
 use pilothouse_sqlite::Clock;
 
 use attributes::Attributes;
+use named::Named;
 
 use crate::limits;
 use crate::range::Bounds;
@@ -152,7 +153,7 @@ impl DynamoTable {
         let count = named.len();
         let mut seen = 0;
         for batch in named.chunks(FETCHED) {
-            let (keys, places) = named::asked_for(query.index, batch)?;
+            let Named { keys, places } = named::read(query.index, batch)?;
             let mut found = self.get_batch(keys).await?;
             for (key, at) in places {
                 seen += 1;

@@ -47,7 +47,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     // Told to stop before it began: what was started dies with the future.
     let Some(outcome) = while_commands_wait(&mut commands, &mut aside, starting).await else { return Ok(()) };
     let (files, starter, memory, standing) = match outcome {
-        Ok(began) => began,
+        Ok(parts) => parts,
         Err(why) => {
             reply.refuse(Refusal::invalid(String::clone(&why))).await?;
             return Err(AdapterError::Agent(why));

@@ -55,7 +55,7 @@ impl Stage {
             clock,
             ..parts
         });
-        Self { app, broken_clock, ground }
+        Self { app, ground, broken_clock }
     }
 
     /// The function of this name, as it is deployed.

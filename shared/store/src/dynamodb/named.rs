@@ -5,12 +5,17 @@ use std::collections::HashMap;
 use super::attributes::{self, Attributes};
 use crate::table::{Index, Item, Key, Position, Query, TableError};
 
-/// The keys of items that an index names, each once, and the places in the index's order. An item that moves within the
-/// index while that is read may be named at both of its places, and `DynamoDB` takes no key twice.
-pub(super) fn asked_for(
-    index: Option<Index>,
-    named: &[Attributes],
-) -> Result<(Vec<Attributes>, Vec<(Key, Position)>), TableError> {
+/// Items that an index names.
+pub(super) struct Named {
+    /// Their keys, each once. An item that moves within the index while that is read may be named at both of its places, and
+    /// `DynamoDB` takes no key twice.
+    pub keys: Vec<Attributes>,
+    /// Where they are named, in the index's order.
+    pub places: Vec<(Key, Position)>,
+}
+
+/// Reads what an index names.
+pub(super) fn read(index: Option<Index>, named: &[Attributes]) -> Result<Named, TableError> {
     let mut keys = HashMap::with_capacity(named.len());
     let mut places = Vec::with_capacity(named.len());
     for place in named {
@@ -19,7 +24,7 @@ pub(super) fn asked_for(
         keys.insert(key.clone(), attributes::key_of(place)?);
         places.push((key, at));
     }
-    Ok((keys.into_values().collect(), places))
+    Ok(Named { keys: keys.into_values().collect(), places })
 }
 
 /// Whether an item still stands where an index says.
@@ -51,7 +56,7 @@ mod tests {
     #[test]
     fn an_item_that_is_named_at_two_places_is_asked_for_once() {
         let named = [place("a", "1"), place("b", "2"), place("a", "3")];
-        let (keys, places) = asked_for(Some(Index::Listing), &named).unwrap();
+        let Named { keys, places } = read(Some(Index::Listing), &named).unwrap();
         let mut sorts: Vec<_> = keys.iter().map(|key| key["sk"].as_s().unwrap().as_str()).collect();
         sorts.sort_unstable();
         assert_eq!(sorts, ["a", "b"]);

@@ -201,8 +201,8 @@ async fn a_model_without_a_key_is_not_set_and_the_one_before_it_stays() {
     assert_eq!(changes.collect::<Vec<_>>(), ["test/large", "test/small", "test/large", "test/small"]);
     open.prompt("go").await;
     assert_eq!(model.requests()[0].provider, "test");
-    let changed = open.told().into_iter().any(|event| matches!(event, SessionEvent::ModelChange { .. }));
-    assert!(!changed);
+    let again = open.told().into_iter().any(|event| matches!(event, SessionEvent::ModelChange { .. }));
+    assert!(!again);
 }
 
 #[tokio::test]

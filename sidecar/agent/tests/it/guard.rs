@@ -134,12 +134,12 @@ async fn what_never_stays_the_same_process_ends_too() {
     let command = "sh relay.sh; while [ \"$(cat lives 2>/dev/null | wc -l)\" -lt 10 ]; do :; done";
     let outcome = run(dir.path(), command, None).await;
     assert_eq!(outcome.end, BashEnd::Exited(0));
-    let lived = lives();
+    let before = lives();
     // Twenty commands later it has had no further life.
     for _ in 0..20 {
         run(dir.path(), "true", None).await;
     }
-    assert_eq!(lives(), lived, "it goes on");
+    assert_eq!(lives(), before, "it goes on");
 }
 
 #[tokio::test]

@@ -159,8 +159,8 @@ async fn what_is_told_to_be_complete_is_in_the_file() {
 #[tokio::test]
 async fn a_bookmark_is_in_the_file_at_once_and_can_be_taken_away() {
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::new(model, Vec::new());
-    let open = stage.open();
+    let given = Stage::new(model, Vec::new());
+    let open = given.open();
     open.prompt("go").await;
     let state = open.session.state();
     let leaf = state.leaf.unwrap();

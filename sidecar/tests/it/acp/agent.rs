@@ -280,22 +280,24 @@ impl Fake {
                 let command = format!("{}; sleep 600", crate::guards::ESCAPE);
                 if rest == "terminal" {
                     self.ask("terminal/create", json!({"command": "/bin/sh", "args": ["-c", command]}));
+                    self.until_cancelled();
                 } else {
                     let mut shell = std::process::Command::new("/bin/sh");
+                    let mut running = shell.args(["-c", &command]).spawn().unwrap();
+                    self.until_cancelled();
                     // It ends with the agent, or before this test is over.
-                    let _running = shell.args(["-c", &command]).spawn().unwrap();
+                    running.try_wait().unwrap();
                 }
-                self.until_cancelled();
                 return Some("cancelled");
             }
             "limit" => return Some("max_turn_requests"),
-            _ => return self.play_ends(direction, id),
+            _ => return Some(self.play_ends(direction, id)),
         }
         Some("end_turn")
     }
 
     /// Directions about what ends it, or begins it anew.
-    fn play_ends(&mut self, direction: &str, id: &Value) -> Option<&'static str> {
+    fn play_ends(&mut self, direction: &str, id: &Value) -> &'static str {
         let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
         match word {
             // It listens, and goes on whatever it hears.
@@ -306,7 +308,7 @@ impl Fake {
             "servers" => Self::say(&self.servers.clone()),
             "/compact" if rest == "slowly" => {
                 self.until_cancelled();
-                return Some("cancelled");
+                return "cancelled";
             }
             "/compact" => {
                 Self::say("Summarised: ");
@@ -322,6 +324,6 @@ impl Fake {
             }
             other => Self::say(&format!("unknown direction {other}")),
         }
-        Some("end_turn")
+        "end_turn"
     }
 }
