@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// The variables of the server that a sidecar gets, if they are set.
-pub const CHOSEN: [&str; 17] = [
+pub const CHOSEN: [&str; 18] = [
     "PATH",
     "HOME",
     "LANG",
@@ -22,6 +22,7 @@ pub const CHOSEN: [&str; 17] = [
     "SSL_CERT_FILE",
     MODELS,
     CLAUDE,
+    ACP_CLAUDE,
 ];
 
 /// A file with further providers of models, for sidecars.
@@ -30,11 +31,14 @@ pub const MODELS: &str = "PILOTHOUSE_MODELS";
 /// Where Claude Code is, for the adapter of that name.
 pub const CLAUDE: &str = "PILOTHOUSE_CLAUDE";
 
+/// Where Claude Code's agent of the Agent Client Protocol is, for the adapter `acp`.
+pub const ACP_CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
+
 /// Variables whose name begins so are the server's own, and never reach a sidecar, but for [`FOR_SIDECARS`].
 pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
 
 /// Variables of the server's own that are meant for sidecars.
-pub const FOR_SIDECARS: [&str; 2] = [MODELS, CLAUDE];
+pub const FOR_SIDECARS: [&str; 3] = [MODELS, CLAUDE, ACP_CLAUDE];
 
 /// The whole environment of a sidecar.
 #[derive(Clone, PartialEq, Eq, Default)]

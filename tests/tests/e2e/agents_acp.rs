@@ -37,8 +37,13 @@ fn script() -> Script {
     script
 }
 
+/// A server that is told where the program is: its sidecars know it from there.
+async fn server_with(program: &Path) -> ServerProcess {
+    ServerProcess::start_with(10, &[("PILOTHOUSE_ACP_CLAUDE", program.to_str().unwrap())]).await
+}
+
 /// Starts a session whose agent asks for every command that is not listed.
-async fn started(server: &ServerProcess, program: &Path, model: &ModelServer, allowed: &[&str]) -> Session {
+async fn started(server: &ServerProcess, model: &ModelServer, allowed: &[&str]) -> Session {
     let home = server.data().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
     let environment = json!({
@@ -48,7 +53,7 @@ async fn started(server: &ServerProcess, program: &Path, model: &ModelServer, al
     let work = json!({
         "adapter": "acp", "workingDirectory": server.work_folder(), "objective": fixture::TASK, "allowedTools": allowed,
         "budgetCapUsd": "5",
-        "adapterOptions": { "agent": "claude-code-acp", "command": program, "env": environment },
+        "adapterOptions": { "env": environment },
     });
     Session::start(&server.api(), work).await
 }
@@ -68,13 +73,13 @@ async fn allow(session: &Session, view: &Value) {
 async fn an_acp_agent_makes_the_tests_pass_asks_is_interrupted_followed_up_and_taken_up_after_a_kill() {
     let Some(program) = program() else { return };
     let model = ModelServer::start(script()).await.unwrap();
-    let server = ServerProcess::start(10).await;
+    let server = server_with(&program).await;
     let work = server.work_folder();
     fixture::broken_calculator(&work).unwrap();
     assert!(!fixture::tests_pass(&work).unwrap(), "there is something to do");
 
     // It may run commands and read; for edits it asks.
-    let session = started(&server, &program, &model, &["Bash", "Read"]).await;
+    let session = started(&server, &model, &["Bash", "Read"]).await;
     for _ in 0..2 {
         let view = session.until("a question", |view| view["status"] == "WaitingForInput").await;
         let asked = view["pendingRequests"][0]["questions"][0]["question"].as_str().unwrap();
