@@ -725,6 +725,29 @@ impl Life {
     }
 }
 
+/// Found by chance, and rare: the turn is still the session's when its process dies while it resumes.
+#[test]
+fn a_session_whose_process_dies_while_it_resumes_is_woken_in_its_turn() {
+    let mut life = Life::new();
+    for step in [
+        Step::Owner(Owner::Steer, 0),
+        Step::Fact(Fact::Ready, 0),
+        Step::Clock(30, 0),
+        Step::Fact(Fact::TurnStarted, 0),
+        Step::Clock(30, 0),
+        Step::Owner(Owner::Pause, 0),
+        Step::Fact(Fact::Done, 0),
+        Step::Owner(Owner::Resume, 0),
+        Step::Clock(600, 2),
+    ] {
+        life.step(step);
+    }
+    let session = &life.scene.conv.session;
+    assert_eq!((session.status(), session.turn().is_some()), (S::Resuming, true));
+    assert_eq!(session.run().map(|run| run.phase), Some(RunPhase::Launching));
+    life.rest_alone();
+}
+
 /// Steps of random lives that are checked at least.
 const STEPS: u32 = 100_000;
 

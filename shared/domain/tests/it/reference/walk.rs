@@ -183,9 +183,15 @@ impl Walk {
                 }
                 self.answered = false;
                 assert_eq!(*status, self.status);
+                // Who was to be resumed is woken instead, as anybody who slept while it was paused: with the turn.
                 let kept = matches!(
                     status,
-                    S::Idle | S::Interrupted | S::Paused | S::WaitingForInput | S::WaitingForApproval
+                    S::Idle
+                        | S::Interrupted
+                        | S::Paused
+                        | S::Resuming
+                        | S::WaitingForInput
+                        | S::WaitingForApproval
                 );
                 if !kept {
                     self.turn = None;
