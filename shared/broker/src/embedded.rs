@@ -1,11 +1,10 @@
 //! The broker of the embedded profile: durable FIFO queues in the SQLite file of the server.
 //!
-//! What must survive is in the file: queues, messages, how often each was received, deduplication ids, dead
-//! letters. What is visible or in flight is in memory ([`state`]), without the bodies, and is changed only
-//! after the commit that it follows from. After a restart, what was in flight is visible again.
+//! The file stores queues, messages, receive counts, deduplication ids and dead letters. Visibility is kept in memory ([`state`]),
+//! without the bodies, and changes only after the corresponding commit. After a restart, messages that were in flight are visible.
 //!
-//! Order is strict within a group: a message that waits for its visibility after a release holds back what follows it
-//! in its group. Give messages that need not wait for each other groups of their own.
+//! Order within a group is strict: a released message that waits for its delay blocks the following messages of its group. Use
+//! separate groups for messages that need not wait for each other.
 
 mod dead;
 mod rows;
@@ -19,16 +18,16 @@ use async_trait::async_trait;
 use pilothouse_sqlite::{Clock, Database, ReadError, Schema, WriteError};
 
 use crate::queue::{
-    Broker, DEAD_LETTER_HIDDEN, DeadLetter, Depth, MAX_BATCH, MAX_WAIT, Outgoing, QueueError, QueueName,
-    QueueOptions, Receipt, Received, SendOutcome,
+    Broker, DEAD_LETTER_VISIBILITY_TIMEOUT, DeadLetter, Depth, MAX_BATCH, MAX_WAIT, OutgoingMessage,
+    QueueError, QueueName, QueueOptions, Receipt, Received, SendOutcome,
 };
 use state::{Picked, State};
 use wait::Waiting;
 
-/// The tables of this engine.
+/// Tables of this engine.
 pub const SCHEMA: Schema = Schema { component: "broker", steps: &[rows::TABLES, rows::REDRIVE] };
 
-/// The broker in SQLite. Clones are the same broker; make one for a database.
+/// The broker in SQLite. Clones share the same broker. Create only one for a database.
 #[derive(Clone)]
 pub struct EmbeddedBroker {
     db: Database,
@@ -37,7 +36,7 @@ pub struct EmbeddedBroker {
 }
 
 impl EmbeddedBroker {
-    /// The broker in a database that was opened with [`SCHEMA`]. Reads what is there, except the bodies.
+    /// Opens the broker in a database that was opened with [`SCHEMA`], and loads everything but the bodies.
     pub async fn open(db: Database, clock: Clock) -> Result<Self, QueueError> {
         let loaded = db.write(rows::load).await.map_err(engine_write)?;
         let state = State::new(loaded);
@@ -48,18 +47,18 @@ impl EmbeddedBroker {
         lock(&self.state)
     }
 
-    /// The number of a queue.
+    /// Number of a queue.
     fn number(&self, queue: &QueueName) -> Result<i64, QueueError> {
-        self.state().number(queue).ok_or_else(|| no_such(queue))
+        self.state().number(queue).ok_or_else(|| no_such_queue(queue))
     }
 
-    /// Counts the receives durably, moves what was received too often, and reads the bodies.
+    /// Stores the receive counts, moves messages over the limit to the dead letters, and reads the bodies.
     async fn hand_out(&self, queue: i64, picked: Picked) -> Result<Vec<Received>, QueueError> {
         let Picked { messages, exhausted } = picked;
         let ids: Vec<i64> = messages.iter().map(|m| m.id).collect();
-        // Whatever happens from here on, what is not handed out must not stay in flight.
+        // If this fails, messages that are not handed out must not stay in flight.
         let mut handed =
-            Handed { state: &self.state, queue, ids: ids.iter().chain(&exhausted).copied().collect() };
+            HandoutGuard { state: &self.state, queue, received: ids, exhausted: exhausted.clone() };
         let state = Arc::clone(&self.state);
         self.db
             .write(move |tx| {
@@ -67,7 +66,7 @@ impl EmbeddedBroker {
                     rows::count_receive(tx, message.id, message.receives)?;
                 }
                 for &id in &exhausted {
-                    rows::bury(tx, queue, id, None)?;
+                    rows::dead_letter(tx, queue, id, None)?;
                 }
                 if !exhausted.is_empty() {
                     tx.on_commit(move || lock(&state).removed(queue, &exhausted));
@@ -77,24 +76,27 @@ impl EmbeddedBroker {
             .await
             .map_err(engine_write)
             .and_then(|messages| {
-                let received = self.db.read_now(|conn| rows::bodies(conn, &messages)).map_err(engine_read)?;
-                handed.ids.clear();
+                let received =
+                    self.db.read_blocking(|conn| rows::bodies(conn, &messages)).map_err(engine_read)?;
+                handed.received.clear();
+                handed.exhausted.clear();
                 Ok(received)
             })
     }
 }
 
-/// Makes messages visible again when handing them out did not come to its end.
-struct Handed<'a> {
+/// Makes messages visible again if handing them out was not completed.
+struct HandoutGuard<'a> {
     state: &'a Mutex<State>,
     queue: i64,
-    ids: Vec<i64>,
+    received: Vec<i64>,
+    exhausted: Vec<i64>,
 }
 
-impl Drop for Handed<'_> {
+impl Drop for HandoutGuard<'_> {
     fn drop(&mut self) {
-        if !self.ids.is_empty() {
-            lock(self.state).not_handed_out(self.queue, &self.ids);
+        if !(self.received.is_empty() && self.exhausted.is_empty()) {
+            lock(self.state).undo_hand_out(self.queue, &self.received, &self.exhausted);
         }
     }
 }
@@ -103,7 +105,7 @@ impl Drop for Handed<'_> {
 impl Broker for EmbeddedBroker {
     async fn create(&self, queue: &QueueName, options: QueueOptions) -> Result<(), QueueError> {
         if !queue.is_fifo() {
-            return Err(QueueError::Invalid("this broker has FIFO queues only".to_owned()));
+            return Err(QueueError::Invalid("this broker supports only FIFO queues".to_owned()));
         }
         let (name, state) = (queue.clone(), Arc::clone(&self.state));
         self.db
@@ -124,13 +126,13 @@ impl Broker for EmbeddedBroker {
         self.db
             .write(move |tx| {
                 rows::remove_queue(tx, number)?;
-                // Sends that were committed before this are in the state by then; later ones find no queue.
+                // Earlier sends are in the state by now; later sends find no queue.
                 tx.on_commit(move || *lock(&orphans) = lock(&state).dropped(number, &name));
                 Ok(())
             })
             .await
             .map_err(engine_write)?;
-        // Nothing leads to these rows any more. Should the process end here, the next start removes them.
+        // These rows are unreachable. If the process ends here, the next start deletes them.
         let ids = std::mem::take(&mut *lock(&left));
         for chunk in ids.chunks(500) {
             let chunk = chunk.to_vec();
@@ -143,9 +145,16 @@ impl Broker for EmbeddedBroker {
         Ok(self.state().names(prefix))
     }
 
-    async fn send(&self, queue: &QueueName, messages: Vec<Outgoing>) -> Result<SendOutcome, QueueError> {
+    async fn send(
+        &self,
+        queue: &QueueName,
+        messages: Vec<OutgoingMessage>,
+    ) -> Result<SendOutcome, QueueError> {
         if messages.len() > MAX_BATCH {
-            return Err(QueueError::Invalid(format!("{} messages; the most is {MAX_BATCH}", messages.len())));
+            return Err(QueueError::Invalid(format!(
+                "{} messages; the limit is {MAX_BATCH}",
+                messages.len()
+            )));
         }
         let number = self.number(queue)?;
         let mut outcome = SendOutcome::default();
@@ -172,7 +181,7 @@ impl Broker for EmbeddedBroker {
             })
             .await
             .map_err(engine_write)?;
-        if there { Ok(outcome) } else { Err(no_such(queue)) }
+        if there { Ok(outcome) } else { Err(no_such_queue(queue)) }
     }
 
     async fn receive(
@@ -183,15 +192,15 @@ impl Broker for EmbeddedBroker {
     ) -> Result<Vec<Received>, QueueError> {
         if !(1..=MAX_BATCH).contains(&max) || wait > MAX_WAIT {
             return Err(QueueError::Invalid(
-                "a receive takes 1 to 10 messages and waits up to 20 s".to_owned(),
+                "a receive returns 1 to 10 messages and waits up to 20 s".to_owned(),
             ));
         }
         let mut waiting = Waiting::begin(wait);
         loop {
-            let (number, bell, found) = {
+            let (number, notifier, found) = {
                 let mut state = self.state();
-                let (number, bell) = state.bell(queue).ok_or_else(|| no_such(queue))?;
-                (number, bell, state.pick(number, max, (self.clock)()))
+                let (number, notifier) = state.notifier(queue).ok_or_else(|| no_such_queue(queue))?;
+                (number, notifier, state.pick(number, max, (self.clock)()))
             };
             match found {
                 Ok(picked) => {
@@ -202,7 +211,7 @@ impl Broker for EmbeddedBroker {
                 }
                 Err(next) => {
                     let until_next = next.map(|at| at.since((self.clock)()));
-                    if !waiting.sleep(bell, until_next).await {
+                    if !waiting.sleep(notifier, until_next).await {
                         return Ok(Vec::new());
                     }
                 }
@@ -235,13 +244,18 @@ impl Broker for EmbeddedBroker {
     ) -> Result<(), QueueError> {
         let now = (self.clock)();
         let mut state = self.state();
-        let number = state.number(queue).ok_or_else(|| no_such(queue))?;
+        let number = state.number(queue).ok_or_else(|| no_such_queue(queue))?;
         let ids = state.valid(number, receipts);
         state.released(number, &ids, now + delay, now);
         Ok(())
     }
 
-    async fn bury(&self, queue: &QueueName, message: &Received, cause: &str) -> Result<(), QueueError> {
+    async fn dead_letter(
+        &self,
+        queue: &QueueName,
+        message: &Received,
+        cause: &str,
+    ) -> Result<(), QueueError> {
         let number = self.number(queue)?;
         let ids = self.state().valid(number, std::slice::from_ref(&message.receipt));
         if ids.is_empty() {
@@ -251,7 +265,7 @@ impl Broker for EmbeddedBroker {
         self.db
             .write(move |tx| {
                 for &id in &ids {
-                    rows::bury(tx, number, id, Some(&cause))?;
+                    rows::dead_letter(tx, number, id, Some(&cause))?;
                 }
                 tx.on_commit(move || lock(&state).removed(number, &ids));
                 Ok(())
@@ -260,18 +274,22 @@ impl Broker for EmbeddedBroker {
             .map_err(engine_write)
     }
 
-    async fn receive_dead(&self, queue: &QueueName, max: usize) -> Result<Vec<DeadLetter>, QueueError> {
+    async fn receive_dead_letters(
+        &self,
+        queue: &QueueName,
+        max: usize,
+    ) -> Result<Vec<DeadLetter>, QueueError> {
         if !(1..=MAX_BATCH).contains(&max) {
-            return Err(QueueError::Invalid("a receive takes 1 to 10 dead letters".to_owned()));
+            return Err(QueueError::Invalid("a receive returns 1 to 10 dead letters".to_owned()));
         }
         let (number, now) = (self.number(queue)?, (self.clock)());
         self.db
-            .write(move |tx| dead::receive(tx, number, max, now, now + DEAD_LETTER_HIDDEN))
+            .write(move |tx| dead::receive(tx, number, max, now, now + DEAD_LETTER_VISIBILITY_TIMEOUT))
             .await
             .map_err(engine_write)
     }
 
-    async fn show_dead(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
+    async fn release_dead_letters(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
         let (number, receipts) = (self.number(queue)?, receipts.to_vec());
         self.db.write(move |tx| dead::show(tx, number, &receipts)).await.map_err(engine_write)
     }
@@ -281,22 +299,22 @@ impl Broker for EmbeddedBroker {
         self.db.write(move |tx| dead::forget(tx, number, &receipt)).await.map_err(engine_write)
     }
 
-    async fn dead_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
+    async fn dead_letter_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
         let number = self.number(queue)?;
         self.db.read(move |conn| dead::depth(conn, number)).await.map_err(engine_read)
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError> {
-        self.state().depth(queue, (self.clock)()).ok_or_else(|| no_such(queue))
+        self.state().depth(queue, (self.clock)()).ok_or_else(|| no_such_queue(queue))
     }
 }
 
-/// The state stays whole when a thread panics: every change of it is complete before anything can fail.
+/// The state is consistent after a panic, because every change completes before anything can fail.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn no_such(queue: &QueueName) -> QueueError {
+fn no_such_queue(queue: &QueueName) -> QueueError {
     QueueError::NoSuchQueue(queue.as_str().to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! The broker: the Queue port and its engines, one durable in SQLite and one in SQS.
+//! The broker: a port for FIFO queues, with an engine on SQLite and one on SQS.
 
 #[cfg(feature = "contract")]
 pub mod contract;

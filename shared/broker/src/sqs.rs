@@ -1,13 +1,15 @@
-//! The broker of the `aws` profile: queues of SQS.
+//! The broker of the `aws` profile: SQS queues.
 //!
-//! A queue `{name}.fifo` is `{prefix}-{name}.fifo` there, and its dead letters are `{prefix}-{name}-dead.fifo`; a standard
-//! queue `{name}` is `{prefix}-{name}`, with `{prefix}-{name}-dead`. Addresses of queues are looked up once. What SQS may do otherwise than the embedded engine:
+//! A queue `{name}.fifo` is called `{prefix}-{name}.fifo` in SQS, and its dead-letter queue `{prefix}-{name}-dead.fifo`. A standard
+//! queue `{name}` is called `{prefix}-{name}`, with `{prefix}-{name}-dead`. Queue URLs are looked up once.
 //!
-//! - A receipt whose visibility timeout is over deletes nothing, although nobody else has the message yet.
-//! - A message that SQS itself moves to the dead letters, at the limit of receives, takes with it what was received
-//!   together with it as often. Consumers therefore bury what keeps failing (ruling 9), and the limit is a belt.
-//! - A process that ends keeps its messages in flight until their timeout.
-//! - Options that are changed, and removals, take up to a minute; a removed name is free again after that.
+//! Differences from the embedded engine:
+//!
+//! - A receipt whose visibility timeout is over deletes nothing, even if the message was not received again.
+//! - When SQS itself moves a message to the dead letters at the limit of receives, messages that were received together with it as
+//!   often move too. Consumers therefore move failing messages themselves (decision 9), and the limit is a safeguard.
+//! - Messages of a process that ended stay in flight until their timeout.
+//! - Changes of options and removals take up to a minute. The name of a removed queue can be used again after that.
 
 mod addresses;
 mod errors;
@@ -27,8 +29,8 @@ use aws_sdk_sqs::types::{
 };
 
 use crate::queue::{
-    Broker, DEAD_LETTER_HIDDEN, DeadLetter, Depth, MAX_BATCH, MAX_WAIT, Outgoing, QueueError, QueueName,
-    QueueOptions, Receipt, Received, SendOutcome,
+    Broker, DEAD_LETTER_VISIBILITY_TIMEOUT, DeadLetter, Depth, MAX_BATCH, MAX_WAIT, OutgoingMessage,
+    QueueError, QueueName, QueueOptions, Receipt, Received, SendOutcome,
 };
 use addresses::Addresses;
 use names::Names;
@@ -36,39 +38,39 @@ use names::Names;
 pub use messages::{CAUSE, RECEIVES, REDRIVEN};
 pub use names::InvalidPrefix;
 
-/// The longest visibility timeout (SQS).
+/// Longest visibility timeout (SQS).
 const MAX_VISIBILITY: Duration = Duration::from_hours(12);
-/// How long a dead letter is kept: the longest that SQS keeps anything.
-const DEAD_LETTERS_KEPT: Duration = Duration::from_hours(14 * 24);
-/// How long the answer of a poll may take beyond its wait.
+/// How long a dead letter is kept, which is the maximum of SQS.
+const DEAD_LETTER_RETENTION: Duration = Duration::from_hours(14 * 24);
+/// Time for the response of a poll beyond its wait.
 const POLL_GRACE: Duration = Duration::from_secs(10);
-/// How long the burial of a message may take. It is hidden for so long.
-const BURIAL: Duration = Duration::from_mins(1);
+/// Time for moving a message to the dead letters, during which it is hidden.
+const DEAD_LETTER_MOVE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Where the queues are.
+/// Configuration of the queues.
 #[derive(Debug, Clone)]
 pub struct SqsConfig {
-    /// What the names of a deployment's queues begin with, before a dash: 1 to 24 letters, digits and dashes.
+    /// Prefix of the queue names of a deployment: 1 to 24 letters, digits and dashes.
     pub prefix: String,
-    /// Queues whose addresses are known, so that they are not looked up: for those who may not.
+    /// Queues with known URLs, for clients without permission to look them up.
     pub known: Vec<(QueueName, String)>,
 }
 
 impl SqsConfig {
-    /// Queues of a deployment, all looked up by name.
+    /// A configuration in which all queues are looked up by name.
     pub fn new(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), known: Vec::new() }
     }
 
-    /// With the address of a queue.
+    /// Adds the URL of a queue.
     #[must_use]
-    pub fn with_known(mut self, queue: QueueName, url: impl Into<String>) -> Self {
+    pub fn with_known_url(mut self, queue: QueueName, url: impl Into<String>) -> Self {
         self.known.push((queue, url.into()));
         self
     }
 }
 
-/// The broker in SQS. Clones are the same broker.
+/// The broker in SQS. Clones share the same broker.
 #[derive(Clone)]
 pub struct SqsBroker {
     client: Client,
@@ -77,8 +79,8 @@ pub struct SqsBroker {
 }
 
 impl SqsBroker {
-    /// The queues of a deployment. The client brings region, credentials, retries, timeouts and a dated behavior version;
-    /// polls get a timeout of their own.
+    /// Accesses the queues of a deployment. The client configures region, credentials, retries, timeouts and a dated behavior
+    /// version. Polls use a separate timeout.
     pub fn new(client: Client, config: SqsConfig) -> Result<Self, InvalidPrefix> {
         let names = Names::new(config.prefix)?;
         let known = config.known.into_iter().filter_map(|(queue, url)| Some((names.of(&queue).ok()?, url)));
@@ -86,17 +88,17 @@ impl SqsBroker {
         Ok(Self { client, names, addresses })
     }
 
-    /// The address of a queue.
+    /// URL of a queue.
     pub async fn url(&self, queue: &QueueName) -> Result<Arc<str>, QueueError> {
-        self.addresses.get(&self.names.of(queue)?).await?.ok_or_else(|| errors::no_such(queue))
+        self.addresses.get(&self.names.of(queue)?).await?.ok_or_else(|| errors::no_such_queue(queue))
     }
 
-    /// The address of the dead letters of a queue; nothing when it never had any.
-    async fn dead_url(&self, queue: &QueueName) -> Result<Option<Arc<str>>, QueueError> {
+    /// URL of a queue's dead-letter queue; `None` if it does not exist.
+    async fn dead_letter_url(&self, queue: &QueueName) -> Result<Option<Arc<str>>, QueueError> {
         self.addresses.get(&self.names.dead(queue)?).await
     }
 
-    /// What a failed request on a queue means. The address of one that is gone is forgotten.
+    /// Translates the error of a request. Forgets the URL of a missing queue.
     fn failed<E: errors::Failure>(&self, queue: &QueueName, error: E) -> QueueError {
         let error = errors::of(queue, error);
         if matches!(error, QueueError::NoSuchQueue(_)) {
@@ -107,13 +109,13 @@ impl SqsBroker {
         error
     }
 
-    /// Creates the queue of dead letters where there is none.
-    async fn create_dead(&self, queue: &QueueName) -> Result<Arc<str>, QueueError> {
+    /// Creates the dead-letter queue if it does not exist.
+    async fn create_dead_letter_queue(&self, queue: &QueueName) -> Result<Arc<str>, QueueError> {
         let name = self.names.dead(queue)?;
         if let Some(url) = self.addresses.get(&name).await? {
             return Ok(url);
         }
-        let kept = DEAD_LETTERS_KEPT.as_secs().to_string();
+        let kept = DEAD_LETTER_RETENTION.as_secs().to_string();
         let mut attributes = HashMap::from([(QueueAttributeName::MessageRetentionPeriod, kept)]);
         if queue.is_fifo() {
             attributes.insert(QueueAttributeName::FifoQueue, "true".to_owned());
@@ -122,9 +124,9 @@ impl SqsBroker {
             self.client.create_queue().queue_name(&name).set_attributes(Some(attributes)).send().await;
         match created {
             Ok(output) => self.addresses.remember(name, output.queue_url),
-            // Made by another, in another way: that is as good.
+            // Another client created it with other attributes; use that one.
             Err(error) if errors::exists(&error) => {
-                self.addresses.get(&name).await?.ok_or_else(|| errors::no_such(queue))
+                self.addresses.get(&name).await?.ok_or_else(|| errors::no_such_queue(queue))
             }
             Err(error) => Err(self.failed(queue, error)),
         }
@@ -157,7 +159,7 @@ impl SqsBroker {
         Ok(Depth { visible: number(visible), in_flight: number(hidden) })
     }
 
-    /// Receives from one of the addresses of a queue.
+    /// Receives from one of the URLs of a queue.
     async fn poll(
         &self,
         queue: &QueueName,
@@ -188,12 +190,12 @@ impl SqsBroker {
         Ok(output.messages.unwrap_or_default())
     }
 
-    /// Sends entries that fit one request together. What failed, by position.
-    async fn send_together(
+    /// Sends entries that fit into one request. Returns failures by position.
+    async fn send_batch(
         &self,
         queue: &QueueName,
         url: &str,
-        messages: &[(usize, Outgoing)],
+        messages: &[(usize, OutgoingMessage)],
     ) -> Result<Vec<(usize, QueueError)>, QueueError> {
         let entries = messages
             .iter()
@@ -245,7 +247,7 @@ impl SqsBroker {
         Ok(())
     }
 
-    async fn show_after(
+    async fn change_visibility(
         &self,
         queue: &QueueName,
         url: &str,
@@ -282,13 +284,13 @@ impl SqsBroker {
 
 #[async_trait]
 impl Broker for SqsBroker {
-    /// A limit of receives that is taken away from a queue that is there stays until its attributes are set otherwise.
+    /// Removing the limit of receives from an existing queue has no effect until its attributes are set in another way.
     async fn create(&self, queue: &QueueName, options: QueueOptions) -> Result<(), QueueError> {
         let name = self.names.of(queue)?;
         let visibility = seconds(options.visibility.min(MAX_VISIBILITY)).to_string();
         let mut changeable = HashMap::from([(QueueAttributeName::VisibilityTimeout, visibility)]);
         if let Some(max) = options.max_receives {
-            let dead = self.create_dead(queue).await?;
+            let dead = self.create_dead_letter_queue(queue).await?;
             let arn = self.attribute(queue, &dead, &[QueueAttributeName::QueueArn]).await?;
             let arn = arn.get(&QueueAttributeName::QueueArn).map(String::as_str).unwrap_or_default();
             let policy = serde_json::json!({ "deadLetterTargetArn": arn, "maxReceiveCount": max });
@@ -302,7 +304,7 @@ impl Broker for SqsBroker {
             self.client.create_queue().queue_name(&name).set_attributes(Some(attributes)).send().await;
         match created {
             Ok(output) => self.addresses.remember(name, output.queue_url).map(drop),
-            // There is one with other options.
+            // The queue exists with other options.
             Err(error) if errors::exists(&error) => {
                 let url = self.url(queue).await?;
                 self.client
@@ -348,9 +350,16 @@ impl Broker for SqsBroker {
         Ok(names.into_iter().collect())
     }
 
-    async fn send(&self, queue: &QueueName, messages: Vec<Outgoing>) -> Result<SendOutcome, QueueError> {
+    async fn send(
+        &self,
+        queue: &QueueName,
+        messages: Vec<OutgoingMessage>,
+    ) -> Result<SendOutcome, QueueError> {
         if messages.len() > MAX_BATCH {
-            return Err(QueueError::Invalid(format!("{} messages; the most is {MAX_BATCH}", messages.len())));
+            return Err(QueueError::Invalid(format!(
+                "{} messages; the limit is {MAX_BATCH}",
+                messages.len()
+            )));
         }
         let url = self.url(queue).await?;
         let mut outcome = SendOutcome::default();
@@ -361,7 +370,7 @@ impl Broker for SqsBroker {
                 Err(error) => outcome.failed.push((position, error)),
             }
         }
-        // What follows a failure in its group is not sent: it would come before what is sent again.
+        // Do not send the messages of a group after a failure: they would overtake the retry.
         let mut held: BTreeSet<String> = BTreeSet::new();
         let mut sent = false;
         for mut together in messages::requests(accepted) {
@@ -375,7 +384,7 @@ impl Broker for SqsBroker {
             if together.is_empty() {
                 continue;
             }
-            match self.send_together(queue, &url, &together).await {
+            match self.send_batch(queue, &url, &together).await {
                 Ok(failed) => {
                     let groups =
                         together.iter().filter(|(at, _)| failed.iter().any(|(position, _)| position == at));
@@ -383,10 +392,10 @@ impl Broker for SqsBroker {
                     outcome.failed.extend(failed);
                     sent = true;
                 }
-                // Nothing is with the broker yet, so the request as a whole failed.
+                // Nothing was sent yet, so the request failed as a whole.
                 Err(error) if !sent => return Err(error),
                 Err(error) => {
-                    tracing::warn!(queue = queue.as_str(), %error, "a part of a batch could not be sent");
+                    tracing::warn!(queue = queue.as_str(), %error, "failed to send a part of a batch");
                     for (position, message) in together {
                         held.insert(message.group);
                         outcome.failed.push((position, errors::held()));
@@ -398,7 +407,7 @@ impl Broker for SqsBroker {
         Ok(outcome)
     }
 
-    /// SQS waits for whole seconds: a shorter wait is rounded up.
+    /// SQS waits for whole seconds; shorter waits are rounded up.
     async fn receive(
         &self,
         queue: &QueueName,
@@ -407,7 +416,7 @@ impl Broker for SqsBroker {
     ) -> Result<Vec<Received>, QueueError> {
         if !(1..=MAX_BATCH).contains(&max) || wait > MAX_WAIT {
             return Err(QueueError::Invalid(
-                "a receive takes 1 to 10 messages and waits up to 20 s".to_owned(),
+                "a receive returns 1 to 10 messages and waits up to 20 s".to_owned(),
             ));
         }
         let url = self.url(queue).await?;
@@ -420,7 +429,7 @@ impl Broker for SqsBroker {
         self.delete_from(queue, &url, receipts).await
     }
 
-    /// SQS knows whole seconds: a delay is rounded up.
+    /// SQS supports whole seconds; delays are rounded up.
     async fn release(
         &self,
         queue: &QueueName,
@@ -428,29 +437,34 @@ impl Broker for SqsBroker {
         delay: Duration,
     ) -> Result<(), QueueError> {
         let url = self.url(queue).await?;
-        self.show_after(queue, &url, receipts, delay).await
+        self.change_visibility(queue, &url, receipts, delay).await
     }
 
-    /// Sends first and deletes then: a crash in between buries the message twice, and redrive is idempotent.
-    async fn bury(&self, queue: &QueueName, message: &Received, cause: &str) -> Result<(), QueueError> {
+    /// Sends before deleting. After a crash in between there are two dead letters, and a redrive is idempotent.
+    async fn dead_letter(
+        &self,
+        queue: &QueueName,
+        message: &Received,
+        cause: &str,
+    ) -> Result<(), QueueError> {
         let url = self.url(queue).await?;
         let held = self
             .client
             .change_message_visibility()
             .queue_url(&*url)
             .receipt_handle(&message.receipt.0)
-            .visibility_timeout(seconds(BURIAL))
+            .visibility_timeout(seconds(DEAD_LETTER_MOVE_TIMEOUT))
             .send()
             .await;
         if let Err(error) = held {
             return if errors::is_stale(&error) { Ok(()) } else { Err(self.failed(queue, error)) };
         }
-        let dead = self.create_dead(queue).await?;
+        let dead = self.create_dead_letter_queue(queue).await?;
         self.client
             .send_message()
             .queue_url(&*dead)
             .set_message_group_id(queue.is_fifo().then(|| message.group.clone()))
-            // Each receive of a message is buried once, however often this request is repeated.
+            // Deduplicates repeated requests for the same receive of a message.
             .set_message_deduplication_id(queue.is_fifo().then(|| messages::digest(&message.receipt.0)))
             .message_body(&message.body)
             .message_attributes(CAUSE, messages::text(&messages::printable(cause))?)
@@ -461,35 +475,39 @@ impl Broker for SqsBroker {
         self.delete_from(queue, &url, std::slice::from_ref(&message.receipt)).await
     }
 
-    async fn receive_dead(&self, queue: &QueueName, max: usize) -> Result<Vec<DeadLetter>, QueueError> {
+    async fn receive_dead_letters(
+        &self,
+        queue: &QueueName,
+        max: usize,
+    ) -> Result<Vec<DeadLetter>, QueueError> {
         if !(1..=MAX_BATCH).contains(&max) {
-            return Err(QueueError::Invalid("a receive takes 1 to 10 dead letters".to_owned()));
+            return Err(QueueError::Invalid("a receive returns 1 to 10 dead letters".to_owned()));
         }
-        let Some(dead) = self.dead_url(queue).await? else {
+        let Some(dead) = self.dead_letter_url(queue).await? else {
             return self.url(queue).await.map(|_| Vec::new());
         };
-        // A poll that waits asks all of SQS's servers; one that does not may miss what there is.
+        // A poll that waits queries all SQS servers; one that does not may miss messages.
         let wait = Duration::from_secs(1);
-        let messages = self.poll(queue, &dead, max, wait, Some(DEAD_LETTER_HIDDEN)).await?;
+        let messages = self.poll(queue, &dead, max, wait, Some(DEAD_LETTER_VISIBILITY_TIMEOUT)).await?;
         Ok(messages.into_iter().filter_map(messages::dead_letter).collect())
     }
 
-    async fn show_dead(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
-        match self.dead_url(queue).await? {
-            Some(dead) => self.show_after(queue, &dead, receipts, Duration::ZERO).await,
+    async fn release_dead_letters(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
+        match self.dead_letter_url(queue).await? {
+            Some(dead) => self.change_visibility(queue, &dead, receipts, Duration::ZERO).await,
             None => self.url(queue).await.map(drop),
         }
     }
 
     async fn forget(&self, queue: &QueueName, receipt: &Receipt) -> Result<(), QueueError> {
-        match self.dead_url(queue).await? {
+        match self.dead_letter_url(queue).await? {
             Some(dead) => self.delete_from(queue, &dead, std::slice::from_ref(receipt)).await,
             None => self.url(queue).await.map(drop),
         }
     }
 
-    async fn dead_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
-        let Some(dead) = self.dead_url(queue).await? else {
+    async fn dead_letter_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
+        let Some(dead) = self.dead_letter_url(queue).await? else {
             return self.url(queue).await.map(|_| 0);
         };
         let depth = self.depth_of(queue, &dead).await?;

@@ -1,5 +1,5 @@
-//! What agents leave behind through their API beside their sessions: tasks and learnings (S0 8.7, rulings 37, AG-012, AG-014).
-//! Each is made from the domain event that records it, and never changes.
+//! Tasks and learnings that agents record through the agent API (S0 8.7, decisions 37, AG-012, AG-014). Each is created from a
+//! domain event and never changes.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,10 @@ use crate::{
     AgentLearningId, AgentSessionId, AgentTaskId, DomainEvent, LinkedTaskId, RateLimit, Timestamp, UserId,
 };
 
-/// How often the agent of one session may call: 60 calls at once, and one more each second.
-pub const CALLS: RateLimit = RateLimit { burst: 60, step: std::time::Duration::from_secs(1) };
+/// Rate limit of the agent of one session: 60 calls at once, and one more each second.
+pub const AGENT_API_RATE_LIMIT: RateLimit = RateLimit { burst: 60, step: std::time::Duration::from_secs(1) };
 
-/// How urgent a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs)] // the names say it
 pub enum AgentTaskPriority {
     Low,
     Normal,
@@ -24,53 +22,43 @@ pub enum AgentTaskPriority {
     Urgent,
 }
 
-/// Who created a task (S0 8.6).
+crate::names::named!(AgentTaskPriority {
+    Low => "Low",
+    Normal => "Normal",
+    High => "High",
+    Urgent => "Urgent",
+});
+
+/// Creator of a task (S0 8.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AgentTaskSource {
-    /// An agent, through its API.
+    /// An agent, through the agent API.
     AgentApi,
 }
 
-/// Tags of a task: at most 20, each once.
+/// Tags of a task: at most 20, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<Tag>")]
 pub struct Tags(Vec<Tag>);
 
-/// Tags that are none.
+/// Why tags are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTags {
-    /// More than there may be.
     #[error("must have at most {max} tags, but has {actual}", max = Tags::MAX)]
-    TooMany {
-        /// What was given.
-        actual: usize,
-    },
-    /// One of them is no tag.
-    #[error("`{tag}` is no tag: it {why}")]
-    NoTag {
-        /// Which.
-        tag: String,
-        /// Why not.
-        why: InvalidText,
-    },
-    /// One is there twice.
-    #[error("`{tag}` is there twice")]
-    Twice {
-        /// Which.
-        tag: String,
-    },
+    TooMany { actual: usize },
+    #[error("`{tag}` is not a tag: it {why}")]
+    InvalidTag { tag: String, why: InvalidText },
+    #[error("`{tag}` occurs twice")]
+    Duplicate { tag: String },
 }
 
 impl Tags {
-    /// The most tags.
     pub const MAX: usize = 20;
 
-    /// The tags.
     pub fn as_slice(&self) -> &[Tag] {
         &self.0
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,9 +87,9 @@ impl TryFrom<Vec<String>> for Tags {
         let mut tags: Vec<Tag> = Vec::with_capacity(given.len());
         for text in given {
             let shown = crate::text::cut(&text, 80);
-            let tag = Tag::parse(text).map_err(|why| InvalidTags::NoTag { tag: shown.clone(), why })?;
+            let tag = Tag::parse(text).map_err(|why| InvalidTags::InvalidTag { tag: shown.clone(), why })?;
             if tags.contains(&tag) {
-                return Err(InvalidTags::Twice { tag: shown });
+                return Err(InvalidTags::Duplicate { tag: shown });
             }
             tags.push(tag);
         }
@@ -115,21 +103,19 @@ impl From<Tags> for Vec<Tag> {
     }
 }
 
-/// What an agent wants done, by whoever looks after tasks (S0 8.7 `AgentCreateTaskCommand`).
+/// A task that an agent wants to have done (S0 8.7 `AgentCreateTaskCommand`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewAgentTask {
-    /// In a line.
+    /// One line.
     pub title: TaskTitle,
-    /// In full.
+    /// Full description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<TaskDescription>,
-    /// How urgent.
     pub priority: AgentTaskPriority,
-    /// Tags.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
-    /// The task that it follows from, by the name that others have for it.
+    /// Id of a related task in the system that manages tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linked_task_id: Option<LinkedTaskId>,
 }
@@ -138,55 +124,54 @@ pub struct NewAgentTask {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentTask {
-    /// Its id.
     pub id: AgentTaskId,
-    /// The session whose agent created it.
+    /// The session whose agent created the task.
     pub session_id: AgentSessionId,
-    /// Whose session that is.
     pub owner_id: UserId,
-    /// What is to be done.
     #[serde(flatten)]
     pub task: NewAgentTask,
-    /// When.
     pub created_at: Timestamp,
 }
 
-/// What a learning is about (AG-014).
+/// Topic of a learning (AG-014).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LearningKind {
-    /// Somebody: who they are, what they look after, what they prefer.
+    /// A person: who they are, what they are responsible for, what they prefer.
     Person,
-    /// How things are said and to whom: channels, tone, habits.
+    /// Ways of communicating: channels, tone, habits.
     Communication,
 }
 
-/// A text that names no kind of learning.
+crate::names::named!(LearningKind {
+    Person => "Person",
+    Communication => "Communication",
+});
+
+/// A string that is not a kind of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be Person or Communication")]
-pub struct NoLearningKind;
+pub struct InvalidLearningKind;
 
 impl std::str::FromStr for LearningKind {
-    type Err = NoLearningKind;
+    type Err = InvalidLearningKind;
 
-    fn from_str(text: &str) -> Result<Self, NoLearningKind> {
+    fn from_str(text: &str) -> Result<Self, InvalidLearningKind> {
         match text {
             "Person" => Ok(Self::Person),
             "Communication" => Ok(Self::Communication),
-            _ => Err(NoLearningKind),
+            _ => Err(InvalidLearningKind),
         }
     }
 }
 
-/// What an agent learned about people or communication.
+/// A learning of an agent about people or communication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewAgentLearning {
-    /// What it is about.
     pub kind: LearningKind,
-    /// Whom or which channel.
+    /// The person or channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<LearningSubject>,
-    /// What was learned.
     pub content: LearningContent,
 }
 
@@ -194,30 +179,24 @@ pub struct NewAgentLearning {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentLearning {
-    /// Its id.
     pub id: AgentLearningId,
-    /// The session whose agent recorded it.
+    /// The session whose agent recorded the learning.
     pub session_id: AgentSessionId,
-    /// Whose session that is.
     pub owner_id: UserId,
-    /// What was learned.
     #[serde(flatten)]
     pub learning: NewAgentLearning,
-    /// When.
     pub created_at: Timestamp,
 }
 
-/// Something that an agent left behind.
+/// A task or learning of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentItem {
-    /// A task.
     Task(AgentTask),
-    /// A learning.
     Learning(AgentLearning),
 }
 
 impl AgentItem {
-    /// What `event` of a session leaves behind.
+    /// The task or learning that a session's event records, if any.
     pub fn of(
         event: &DomainEvent,
         session_id: AgentSessionId,
@@ -249,11 +228,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_few_and_each_is_there_once() {
+    fn tags_are_limited_and_unique() {
         let tags = |all: &[&str]| Tags::try_from(all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>());
         assert_eq!(tags(&["a", " b "]).unwrap().as_slice()[1].as_str(), "b");
-        assert_eq!(tags(&["a", "a "]), Err(InvalidTags::Twice { tag: "a ".to_owned() }));
-        assert!(matches!(tags(&[""]), Err(InvalidTags::NoTag { .. })));
+        assert_eq!(tags(&["a", "a "]), Err(InvalidTags::Duplicate { tag: "a ".to_owned() }));
+        assert!(matches!(tags(&[""]), Err(InvalidTags::InvalidTag { .. })));
         assert_eq!(tags(&["x"; 21]), Err(InvalidTags::TooMany { actual: 21 }));
     }
 }

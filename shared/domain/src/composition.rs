@@ -1,8 +1,8 @@
-//! What a session's agent works with: the configuration that template, skills and session make together (S0 design note
-//! "Skill composition semantics", ruling 38).
+//! Composes the configuration of a session's agent from template, skills and session (S0 design note "Skill composition semantics",
+//! decision 38).
 //!
-//! The template comes first, then the skills in the order of `EnabledSkillIds`. Prompts are put one after the other; tools
-//! and subagents are united by name, and of two with the same name the first wins.
+//! The template comes first, then the skills in the order of `EnabledSkillIds`. Prompts are concatenated. Tools and subagents are
+//! merged by name, and the first of two with the same name wins.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::AgentSkill;
 use crate::skill::MemoryPill;
 use crate::value::{ContextPolicy, McpToolDefinition, SkillSubAgentDefinition};
 
-/// What a template gives to the sessions that are started from it.
+/// Contribution of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TemplatePart<'a> {
-    /// Comes before the instructions of all skills.
+    /// Placed before the instructions of all skills.
     pub system_prompt: Option<&'a str>,
     /// Names of tools that the agent may use.
     pub allowed_tools: &'a [String],
@@ -21,18 +21,15 @@ pub struct TemplatePart<'a> {
     pub custom_tools: &'a [McpToolDefinition],
 }
 
-/// What a skill gives to a session.
+/// Contribution of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkillPart<'a> {
-    /// Its id, by which the agent records what it learns.
+    /// Id that the agent uses to record memory pills.
     pub id: crate::AgentSkillId,
-    /// Its name.
     pub name: &'a str,
-    /// What it tells the agent.
     pub instructions: &'a str,
     /// Tools of MCP servers.
     pub tools: &'a [McpToolDefinition],
-    /// Subagents.
     pub sub_agents: &'a [SkillSubAgentDefinition],
 }
 
@@ -48,25 +45,25 @@ impl<'a> From<&'a AgentSkill> for SkillPart<'a> {
     }
 }
 
-/// What an agent works with.
+/// Configuration of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Composition {
-    /// The system prompt; under [`ContextPolicy::Handoff`] it always ends with [`HANDOFF_INSTRUCTION`].
+    /// System prompt. Under [`ContextPolicy::Handoff`] it ends with [`HANDOFF_INSTRUCTION`].
     pub system_prompt: String,
-    /// Names of the tools that the agent may use, those of `custom_tools` included; empty: the adapter's own default,
-    /// and all of `custom_tools`.
+    /// Names of tools that the agent may use, including those of `custom_tools`. If empty, the adapter's default tools and all of
+    /// `custom_tools` are allowed.
     pub allowed_tools: Vec<String>,
-    /// Tools of MCP servers, each name once.
+    /// Tools of MCP servers, with unique names.
     pub custom_tools: Vec<McpToolDefinition>,
-    /// Subagents, each name once.
+    /// Subagents, with unique names.
     pub sub_agents: Vec<SkillSubAgentDefinition>,
 }
 
 impl Composition {
-    /// The most bytes of JSON that a composition may have: it travels in one command.
+    /// Most bytes of a composition as JSON; it is sent in one command.
     pub const MAX_BYTES: usize = 144 * 1024;
 
-    /// Bytes that it takes as JSON.
+    /// Size as JSON, in bytes.
     pub fn bytes(&self) -> usize {
         let bytes = serde_json::to_vec(&(
             &self.system_prompt,
@@ -78,10 +75,10 @@ impl Composition {
     }
 }
 
-/// What every agent that hands its work over is told about the end of its context window (S0 design note "Handoff system
-/// prompt requirement", ruling 35).
+/// Instruction for agents that hand over their work, about the end of the context window (S0 design note "Handoff system prompt
+/// requirement", decision 35).
 ///
-/// The document's form is the one of `handoff_document`: `summary`, `remainingWork`, `keyDecisions`.
+/// The document has the format of `handoff_document`: `summary`, `remainingWork`, `keyDecisions`.
 pub const HANDOFF_INSTRUCTION: &str = "\
 # Handing your work over
 
@@ -104,10 +101,9 @@ Be specific: name files, functions, commands and their results instead of descri
 Write for a reader who has not seen your conversation. Do not begin new work once you are warned; a document that is cut \
 off is lost.";
 
-/// Composes what a session's agent works with.
+/// Composes the configuration of a session's agent.
 ///
-/// `session_tools` are the names that the session itself allows beside those of its template; `context_policy` is what
-/// becomes of a context window that is full.
+/// `session_tools` are tool names that the session allows in addition to its template.
 pub fn compose(
     template: Option<TemplatePart<'_>>,
     skills: &[SkillPart<'_>],
@@ -115,28 +111,30 @@ pub fn compose(
     context_policy: ContextPolicy,
 ) -> Composition {
     let template = template.unwrap_or_default();
-    let custom_tools =
-        first_wins(template.custom_tools.iter().chain(skills.iter().flat_map(|skill| skill.tools)), |tool| {
-            tool.name.as_str()
-        });
+    let custom_tools = unique_by_name(
+        template.custom_tools.iter().chain(skills.iter().flat_map(|skill| skill.tools)),
+        |tool| tool.name.as_str(),
+    );
     let named: Vec<_> = template.allowed_tools.iter().chain(session_tools).map(String::as_str).collect();
     let allowed_tools = if named.is_empty() {
         Vec::new()
     } else {
         let all = named.into_iter().chain(custom_tools.iter().map(|tool| tool.name.as_str()));
-        first_wins(all.map(str::to_owned).collect::<Vec<_>>().iter(), |name| name.as_str())
+        unique_by_name(all.map(str::to_owned).collect::<Vec<_>>().iter(), |name| name.as_str())
     };
     Composition {
         system_prompt: system_prompt(template.system_prompt, skills, context_policy),
         allowed_tools,
         custom_tools,
-        sub_agents: first_wins(skills.iter().flat_map(|skill| skill.sub_agents), |agent| agent.name.as_str()),
+        sub_agents: unique_by_name(skills.iter().flat_map(|skill| skill.sub_agents), |agent| {
+            agent.name.as_str()
+        }),
     }
 }
 
-/// Composes as many of the skills as fit [`Composition::MAX_BYTES`], in their order, and names those that had to be left out:
-/// a skill may have grown since it was enabled. The prompt says so, too.
-pub fn compose_what_fits<'a>(
+/// Composes as many skills as fit into [`Composition::MAX_BYTES`], in their order, and returns the others. A skill may have grown
+/// since it was enabled. The prompt mentions the missing skills.
+pub fn compose_within_limit<'a>(
     template: Option<TemplatePart<'_>>,
     skills: &[SkillPart<'a>],
     session_tools: &[String],
@@ -168,13 +166,13 @@ fn system_prompt(template: Option<&str>, skills: &[SkillPart<'_>], context_polic
     parts.extend(skills.iter().map(skill_section));
     match context_policy {
         ContextPolicy::Handoff => parts.push(HANDOFF_INSTRUCTION.to_owned()),
-        // Its conversation is summarised and goes on: told to hand over, it would end its work.
+        // The agent compacts its context and continues; a handoff instruction would make it stop.
         ContextPolicy::Compact => {}
     }
     parts.join("\n\n")
 }
 
-/// A skill's part of the prompt. It names the skill's id, by which the agent records memory pills.
+/// A skill's section of the prompt. It contains the skill's id, which the agent needs to record memory pills.
 fn skill_section(skill: &SkillPart<'_>) -> String {
     let heading = format!("# Skill: {} (skill id {})", skill.name, skill.id);
     match skill.instructions.trim() {
@@ -183,19 +181,19 @@ fn skill_section(skill: &SkillPart<'_>) -> String {
     }
 }
 
-fn first_wins<'a, T: Clone + 'a>(all: impl Iterator<Item = &'a T>, name: impl Fn(&T) -> &str) -> Vec<T> {
+fn unique_by_name<'a, T: Clone + 'a>(all: impl Iterator<Item = &'a T>, name: impl Fn(&T) -> &str) -> Vec<T> {
     let mut seen = BTreeSet::new();
     all.filter(|one| seen.insert(name(one).to_owned())).cloned().collect()
 }
 
-/// What the agent of a consolidation is told (S0 8.7 `StartSkillConsolidationCommand`): the "Skill Improvement"
-/// meta-objective with the current instructions and all Active pills.
+/// Objective of a consolidation session: the "Skill Improvement" prompt with the current instructions and all active pills (S0 8.7
+/// `StartSkillConsolidationCommand`).
 pub fn consolidation_prompt(skill: &AgentSkill, pills: &[MemoryPill]) -> String {
     let pills: Vec<_> = pills
         .iter()
         .map(|pill| {
             format!(
-                "<memory_pill id=\"{}\" category=\"{:?}\">\n{}\n</memory_pill>",
+                "<memory_pill id=\"{}\" category=\"{}\">\n{}\n</memory_pill>",
                 pill.id, pill.category, pill.content
             )
         })

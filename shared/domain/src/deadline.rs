@@ -1,29 +1,36 @@
-//! How long the control plane waits (rulings 12, 13, 22, 26), by its own clock.
+//! How long the control plane waits, by its own clock (decisions 12, 13, 22, 26).
 
 use std::time::Duration;
 
-/// The limits of waiting. The defaults are the ruled ones; a test or an impatient owner may shorten them.
+/// Time limits of the control plane. The defaults follow the decisions; the configuration may change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
     /// From sending a command to its `received`.
     pub received: Duration,
-    /// From `received` to `done` of interrupt and stop.
+    /// From `received` to `done`, for interrupt and stop.
     pub stopped: Duration,
-    /// From `received` to `done` of a reload.
+    /// From `received` to `done`, for a reload.
     pub reloaded: Duration,
-    /// From `received` to `done` of pause and resume; being late only notifies.
+    /// From `received` to `done`, for pause and resume. Exceeding it only notifies the owner.
     pub suspended: Duration,
-    /// From asking for a process to its `sidecar_ready`.
+    /// From requesting a process to its `sidecar_ready`.
     pub launched: Duration,
-    /// From the last receipt to counting a run as dead.
+    /// From the last event of a run to marking it unreachable ([decision 61](../../../docs/decisions/0061-unreachable-runs.md)).
     pub silent: Duration,
+    /// How long a run may stay silent while its runtime reports its process alive. Then the process is stopped.
+    pub unresponsive: Duration,
+    /// Lease of runs of this runtime: a sidecar stops its run after this time without an accepted publish. With `None`, a run ends
+    /// only by a report of its runtime or by its owner.
+    pub lease: Option<Duration>,
+    /// Time from the expiry of a lease to the moment when the control plane treats the run as ended.
+    pub lease_margin: Duration,
     /// Between two requests for missing envelopes.
     pub replayed: Duration,
-    /// The step of the pauses between attempts to tell a webhook ([`crate::webhook::Delivery::PAUSES`]).
+    /// Unit of the pauses between delivery attempts of a webhook ([`crate::webhook::Delivery::PAUSES`]).
     pub redelivered: Duration,
-    /// From the exhaustion of a context to its handoff document; then its agent is stopped, and one is synthesized.
+    /// From the exhaustion of a context to its handoff document. Then the agent is stopped and a document is synthesized.
     pub handed_over: Duration,
-    /// Whether the folders of sessions outlive their runs: without that, nothing hibernates (ruling 23).
+    /// Whether the folders of sessions outlive their runs. If not, sessions do not hibernate (decision 23).
     pub durable_workspace: bool,
 }
 
@@ -36,6 +43,9 @@ impl Default for Deadlines {
             suspended: Duration::from_mins(15),
             launched: Duration::from_mins(5),
             silent: Duration::from_secs(90),
+            unresponsive: Duration::from_mins(10),
+            lease: None,
+            lease_margin: Duration::from_mins(5),
             replayed: Duration::from_secs(10),
             redelivered: Duration::from_secs(5),
             handed_over: Duration::from_mins(2),
@@ -45,10 +55,10 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// How often missing envelopes are asked for before they count as lost (ruling 9).
+    /// How often missing envelopes are requested before they count as lost (decision 9).
     pub const REPLAY_REQUESTS: u8 = 3;
 
-    /// All limits divided by `divisor`, for tests that wait for real deadlines.
+    /// Divides all limits by `divisor`, for tests that wait for real deadlines.
     #[must_use]
     pub fn shortened(self, divisor: u32) -> Self {
         let by = divisor.max(1);
@@ -59,6 +69,9 @@ impl Deadlines {
             suspended: self.suspended / by,
             launched: self.launched / by,
             silent: self.silent / by,
+            unresponsive: self.unresponsive / by,
+            lease: self.lease.map(|lease| lease / by),
+            lease_margin: self.lease_margin / by,
             replayed: self.replayed / by,
             redelivered: self.redelivered / by,
             handed_over: self.handed_over / by,

@@ -1,8 +1,7 @@
 //! Typed ids (S0 8.5).
 //!
-//! Ids that the control plane makes are `UUIDv7`, so they sort by creation time. Ids that an agent makes
-//! (tool calls, subagents, meters) are its own strings: a runtime's `toolu_…` is the id by which its
-//! answer is found again, and translating it would only lose that.
+//! The control plane generates `UUIDv7` ids, which sort by creation time. Ids that an agent generates (tool calls, subagents,
+//! meters) are kept as its own strings: an answer has to name the runtime's own `toolu_…`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A string that is not an id of the kind that was asked for.
+/// A string that is not an id of the requested kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {expected}")]
 pub struct InvalidId {
-    /// What was given, cut to a length that fits a message.
+    /// The given string, shortened.
     pub given: String,
-    /// What was expected, with its article: `a session id (a UUID)`.
+    /// The expected kind, with its article: `a session id (a UUID)`.
     pub expected: &'static str,
 }
 
@@ -29,12 +28,10 @@ macro_rules! uuid_ids {
         pub struct $name(Uuid);
 
         impl $name {
-            /// The id that wraps `uuid`.
             pub const fn new(uuid: Uuid) -> Self {
                 Self(uuid)
             }
 
-            /// The wrapped UUID.
             pub const fn uuid(self) -> Uuid {
                 self.0
             }
@@ -65,39 +62,39 @@ macro_rules! uuid_ids {
 }
 
 uuid_ids! {
-    /// An agent session.
+    /// Id of an agent session.
     AgentSessionId = "a session id (a UUID)";
-    /// A template that sessions are started from.
+    /// Id of a template that sessions are started from.
     AgentTemplateId = "a template id (a UUID)";
-    /// A skill.
+    /// Id of a skill.
     AgentSkillId = "a skill id (a UUID)";
-    /// What an agent learned, kept by a skill.
+    /// Id of a memory pill: something an agent learned, kept with a skill.
     MemoryPillId = "a memory pill id (a UUID)";
-    /// A chain of sessions.
+    /// Id of a chain of sessions.
     SessionChainId = "a chain id (a UUID)";
-    /// A handoff document (S0 8.5).
+    /// Id of a handoff document (S0 8.5).
     HandoffDocumentId = "a handoff document id (a UUID)";
-    /// A message: of the queue or of the agent.
+    /// Id of a message to or from the agent.
     MessageId = "a message id (a UUID)";
-    /// One life of one sidecar for a session (ruling 3).
+    /// Id of a run: one life of a session's sidecar (decision 3).
     RunId = "a run id (a UUID)";
-    /// A command to a sidecar; its acknowledgement names it (ruling 11).
+    /// Id of a command to a sidecar; its acknowledgement names it (decision 11).
     CommandId = "a command id (a UUID)";
-    /// A domain event; reactions are idempotent by it.
+    /// Id of a journal entry. Reactions use it to be idempotent.
     EventId = "an event id (a UUID)";
-    /// One recorded output; approval and rejection name it (ruling 18).
+    /// Id of a recorded output; approvals and rejections name it (decision 18).
     OutputId = "an output id (a UUID)";
-    /// One envelope on the wire.
+    /// Id of an envelope on the wire.
     EnvelopeId = "an envelope id (a UUID)";
-    /// An item of the activity stream.
+    /// Id of an item of the activity stream.
     ActivityItemId = "an activity item id (a UUID)";
-    /// A rule of a template that sorts events from outside.
+    /// Id of a template's classification rule for external events.
     ClassificationRuleId = "a classification rule id (a UUID)";
-    /// A task that an agent created (AG-012).
+    /// Id of a task that an agent created (AG-012).
     AgentTaskId = "a task id (a UUID)";
-    /// Something that an agent learned (AG-014).
+    /// Id of a learning that an agent recorded (AG-014).
     AgentLearningId = "a learning id (a UUID)";
-    /// An endpoint that is told of events (ruling 37).
+    /// Id of a webhook endpoint (decision 37).
     WebhookId = "a webhook id (a UUID)";
 }
 
@@ -111,7 +108,7 @@ macro_rules! agent_ids {
         pub struct $name(String);
 
         impl $name {
-            /// Takes an id of 1 to 200 characters without control characters.
+            /// Accepts 1 to 200 characters without control characters.
             pub fn parse(s: impl Into<String>) -> Result<Self, InvalidId> {
                 let s = s.into();
                 let length = s.chars().count();
@@ -122,7 +119,6 @@ macro_rules! agent_ids {
                 }
             }
 
-            /// The id as the agent wrote it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -172,18 +168,18 @@ macro_rules! agent_ids {
 }
 
 agent_ids! {
-    /// A tool call, and the request that it may stand for (ruling 26).
+    /// Id of a tool call and of the request that it opens (decision 26).
     ToolCallId = "a tool call id (1 to 200 characters)";
-    /// A subagent of a session.
+    /// Id of a subagent of a session.
     SubAgentId = "a subagent id (1 to 200 characters)";
-    /// A turn of the agent.
+    /// Id of a turn.
     TurnId = "a turn id (1 to 200 characters)";
-    /// One running account of usage: an agent's conversation (ruling 31).
+    /// Id of a usage counter of an agent's conversation (decision 31).
     MeterId = "a meter id (1 to 200 characters)";
-    /// A task of another context that an agent's task follows from.
+    /// Id of an external task that an agent's task refers to.
     LinkedTaskId = "a task id (1 to 200 characters)";
-    /// A deliverable: `DL-001` (S4).
+    /// Id of a deliverable, like `DL-001` (S4).
     DeliverableId = "a deliverable id (1 to 200 characters)";
-    /// The owner of sessions: the subject of a token, opaque to this context (S0 8.1).
+    /// Id of a user: the subject of their token, opaque to this context (S0 8.1).
     UserId = "a user id (1 to 200 characters)";
 }

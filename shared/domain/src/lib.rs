@@ -1,29 +1,38 @@
-//! The Agent Sessions domain of Pilothouse (S0 8.4 to 8.6): aggregates, value objects and domain events.
+//! The domain model of Pilothouse agent sessions (S0 8.4 to 8.6): aggregates, value objects and domain events.
 //!
-//! Nothing here does I/O, reads a clock or draws a random number. A method of an aggregate checks its
-//! invariant, changes the aggregate and returns the events that happened. What it needs from outside,
-//! the time and fresh ids, comes in as an [`Occasion`].
+//! This crate does no I/O, reads no clock and draws no random numbers. A method of an aggregate checks its invariants, changes the
+//! aggregate and returns the [`event::DomainEvent`]s of the change. The caller passes the current time, the configured deadlines
+//! and a source of ids as an [`DomainContext`].
 //!
-//! | folder or file | what it holds |
+//! Start with [`session`] for the life cycle of a session and with [`conversation`] for the unit that one command loads, changes
+//! and commits.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`session`] | the `AgentSession` aggregate; its transition table is [`session::status`] |
-//! | [`queue`] | the `SessionMessageQueue` aggregate |
-//! | [`chain`] | the `SessionChain` aggregate: one piece of work over several sessions |
+//! | [`session`] | the `AgentSession` aggregate; [`session::status`] has its transition table |
+//! | [`queue`] | the `SessionMessageQueue` aggregate: messages that wait for the agent |
+//! | [`conversation`] | a session with its queue, and the rules for delivering messages |
+//! | [`chain`] | the `SessionChain` aggregate: one piece of work that spans several sessions |
+//! | [`pool`] | the `SessionPool`: the slots of an owner and the sessions that wait for one |
+//! | [`template`] | the `AgentTemplate` aggregate: defaults, schedules and event rules that start sessions |
 //! | [`skill`] | the `AgentSkill` aggregate with its memory pills |
-//! | [`composition`] | what template and skills make of a session's configuration |
-//! | [`pool`] | the `SessionPool`: leases and the line of what waits for one |
-//! | [`template`] | the `AgentTemplate` aggregate: what sessions start from, by hand, by the clock, by events |
-//! | [`conversation`] | the rules of when a message goes to the agent, over session and queue |
-//! | [`deliverable`] | the `DeliverableStatus` aggregate: what an agent sets itself to deliver (S4) |
-//! | [`owned`] | what aggregates of an owner beside sessions have in common |
-//! | [`journal`] | what a commit leaves behind: entries with their events and activity |
-//! | [`value`] | value objects of S0 8.5 |
-//! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, time, places in traces |
+//! | [`composition`] | merges template and skills into the configuration of a session's agent |
+//! | [`deliverable`] | the `DeliverableStatus` aggregate: goals that an agent sets itself (S4) |
+//! | [`aggregate`] | the trait and journal entry that chains, skills and templates share |
+//! | [`journal`] | journal entries: the cause, domain events and activity lines of one commit |
+//! | [`announcement`] | which events are published to other contexts, and which notify the owner |
+//! | [`webhook`] | webhook endpoints of an owner, and their delivery attempts |
+//! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
+//! | [`deadline`] | how long the control plane waits for each answer |
+//! | [`value`] | value objects (S0 8.5) |
+//! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, timestamps, trace context |
 
 pub mod agent_api;
+pub mod aggregate;
 pub mod announcement;
 pub mod chain;
 pub mod composition;
+pub mod context;
 pub mod conversation;
 pub mod deadline;
 pub mod deliverable;
@@ -31,8 +40,7 @@ pub mod event;
 pub mod ids;
 pub mod journal;
 pub mod money;
-pub mod occasion;
-pub mod owned;
+mod names;
 pub mod pool;
 pub mod queue;
 pub mod rate;
@@ -45,13 +53,13 @@ pub mod trace;
 pub mod value;
 pub mod webhook;
 
+pub use aggregate::{Aggregate, AggregateJournalEntry};
 pub use chain::SessionChain;
+pub use context::{DomainContext, IdSource};
 pub use deadline::Deadlines;
 pub use event::{CommandRef, DomainEvent, Events, StopMode};
 pub use ids::*;
 pub use money::Usd;
-pub use occasion::{IdSource, Occasion};
-pub use owned::{OwnedAggregate, OwnedEntry};
 pub use rate::{RateExceeded, RateGauge, RateLimit};
 pub use session::AgentSession;
 pub use skill::AgentSkill;

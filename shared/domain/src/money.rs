@@ -1,4 +1,4 @@
-//! Exact money in US dollars (ruling 4): a decimal, as a string in JSON, never a float.
+//! Exact amounts in US dollars (decision 4): decimals, written as strings in JSON, never floats.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -8,33 +8,30 @@ use rust_decimal::Decimal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A non-negative amount of US dollars, exact to 12 decimals.
+/// A non-negative amount of US dollars with up to 12 decimals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Usd(Decimal);
 
-/// A string that is not an amount of dollars.
+/// Why a string is not an amount of dollars.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUsd {
-    /// Not a decimal number.
     #[error("`{0}` is not an amount of dollars like \"2.50\"")]
     NotANumber(String),
-    /// Below zero.
     #[error("an amount of dollars must not be negative")]
     Negative,
-    /// More than [`Usd::LIMIT`].
+    /// Above [`Usd::LIMIT`].
     #[error("an amount of dollars must be at most 1000000000")]
     TooLarge,
 }
 
 impl Usd {
-    /// No money.
     pub const ZERO: Self = Self(Decimal::ZERO);
-    /// The largest amount: a billion dollars.
+    /// Largest amount: a billion dollars.
     pub const LIMIT: Decimal = Decimal::from_parts(1_000_000_000, 0, 0, false, 0);
     const SCALE: u32 = 12;
 
-    /// The amount `value`, rounded to 12 decimals.
+    /// Rounds `value` to 12 decimals.
     pub fn new(value: Decimal) -> Result<Self, InvalidUsd> {
         if value.is_sign_negative() && !value.is_zero() {
             Err(InvalidUsd::Negative)
@@ -45,18 +42,21 @@ impl Usd {
         }
     }
 
-    /// Whether this is nothing.
+    pub const fn whole(dollars: u16) -> Self {
+        Self(Decimal::from_parts(dollars as u32, 0, 0, false, 0))
+    }
+
     pub fn is_zero(self) -> bool {
         self.0.is_zero()
     }
 
-    /// The part of `self` above `other`; zero when there is none.
+    /// The part of `self` above `other`; zero if there is none.
     #[must_use]
     pub fn excess_over(self, other: Self) -> Self {
         Self((self.0 - other.0).max(Decimal::ZERO).normalize())
     }
 
-    /// This amount as a percentage of `whole`, rounded to two decimals; zero of zero is 0.
+    /// `self` as a percentage of `whole`, rounded to two decimals; 0 if `whole` is zero.
     pub fn percent_of(self, whole: Self) -> Decimal {
         if whole.is_zero() {
             Decimal::ZERO
@@ -65,7 +65,6 @@ impl Usd {
         }
     }
 
-    /// The amount as a decimal.
     pub const fn as_decimal(self) -> Decimal {
         self.0
     }
@@ -74,7 +73,7 @@ impl Usd {
 impl Add for Usd {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        // Sums of spend stop at the limit instead of wrapping.
+        // Sums of spend saturate at the limit.
         Self(self.0.saturating_add(other.0).min(Self::LIMIT).normalize())
     }
 }
@@ -143,19 +142,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_exact_where_floats_are_not() {
+    fn money_is_exact_where_floats_are_not() {
         let sum: Usd = ["0.1", "0.2"].iter().map(|s| s.parse::<Usd>().unwrap()).sum();
         assert_eq!(sum.to_string(), "0.3");
     }
 
     #[test]
-    fn reads_what_runtimes_print() {
+    fn money_parses_the_output_of_runtimes() {
         assert_eq!("8.4861e-2".parse::<Usd>().unwrap().to_string(), "0.084861");
         assert_eq!("5.00".parse::<Usd>().unwrap().to_string(), "5");
     }
 
     #[test]
-    fn refuses_negative_and_absurd_amounts() {
+    fn money_refuses_negative_and_absurd_amounts() {
         assert_eq!("-0.01".parse::<Usd>(), Err(InvalidUsd::Negative));
         assert_eq!("1000000001".parse::<Usd>(), Err(InvalidUsd::TooLarge));
         assert!("five".parse::<Usd>().is_err());

@@ -1,4 +1,4 @@
-//! The `SessionPool` (S0 8.12, ruling 21): how many runs an owner may have at once, who has a slot, who waits.
+//! The `SessionPool` (S0 8.12, decision 21): limits how many runs an owner has at once, and queues sessions beyond that.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::RunCause;
-use crate::{AgentSession, AgentSessionId, DomainEvent, Events, Occasion, RunId, Timestamp};
+use crate::{AgentSession, AgentSessionId, DomainContext, DomainEvent, Events, RunId, Timestamp};
 
 /// A slot that a run holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lease {
-    /// The run.
+    /// The run that holds the slot.
     pub run_id: RunId,
-    /// Since when.
+    /// When the run received the slot.
     pub since: Timestamp,
 }
 
@@ -22,15 +22,15 @@ pub struct Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
-    /// The session.
+    /// Id of the session.
     pub session_id: AgentSessionId,
-    /// What for.
+    /// Why the session needs a run.
     pub cause: RunCause,
-    /// Since when.
+    /// When the session started to wait.
     pub since: Timestamp,
 }
 
-/// The pool of one owner.
+/// The slots of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPool {
@@ -39,31 +39,25 @@ pub struct SessionPool {
     waiting: Vec<Waiting>,
 }
 
-/// A refusal. The pool is unchanged.
+/// Why an operation was refused. The pool is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// Not a number of slots.
+    /// The number of slots is out of range.
     #[error("maxConcurrentSessions must be 1 to {max}")]
-    InvalidMaximum {
-        /// The most slots.
-        max: u32,
-    },
-    /// Too many sessions wait.
+    InvalidMaximum { max: u32 },
+    /// The line is full.
     #[error("{max} sessions wait for a slot already; cancel some, or raise the pool's maximum")]
-    LineFull {
-        /// The most that wait.
-        max: usize,
-    },
+    WaitingListFull { max: usize },
 }
 
-/// Whether a session got its slot.
+/// Result of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocation {
-    /// It did; its run is minted.
+    /// The session has a slot and a new run.
     Allocated(RunId),
-    /// It waits in line.
+    /// The session waits in line.
     Waits,
-    /// It wants none.
+    /// The session does not need a run.
     NotWanted,
 }
 
@@ -74,29 +68,27 @@ impl Default for SessionPool {
 }
 
 impl SessionPool {
-    /// Slots when nothing else is said (S0 8.5).
+    /// Number of slots of an owner who did not configure one (S0 8.5).
     pub const DEFAULT_MAX: u32 = 20;
-    /// The most slots of one owner.
+    /// Most slots of one owner.
     pub const MAX_SLOTS: u32 = 1000;
-    /// The most sessions that wait: the pool is one item.
+    /// Most sessions in line; the pool is stored as a single item.
     pub const MAX_WAITING: usize = 1000;
 
-    /// Slots there are.
     pub const fn max_concurrent_sessions(&self) -> u32 {
         self.max_concurrent_sessions
     }
 
-    /// Slots in use.
+    /// Number of slots in use.
     pub fn active_count(&self) -> usize {
         self.leases.len()
     }
 
-    /// Who has a slot.
     pub const fn leases(&self) -> &BTreeMap<AgentSessionId, Lease> {
         &self.leases
     }
 
-    /// Who waits, first come first.
+    /// The line, oldest first.
     pub fn waiting(&self) -> &[Waiting] {
         &self.waiting
     }
@@ -106,35 +98,35 @@ impl SessionPool {
         self.leases.len() < self.max_concurrent_sessions as usize
     }
 
-    /// Who is next, when a slot is free. Who waits for the end of its own earlier run holds nobody up.
-    pub fn next_in_line(&self) -> Option<AgentSessionId> {
-        self.first_able().filter(|_| self.can_allocate())
+    /// The next session in line, if a slot is free. Sessions whose previous run still holds a slot are skipped.
+    pub fn next_waiting(&self) -> Option<AgentSessionId> {
+        self.first_startable().filter(|_| self.can_allocate())
     }
 
-    fn first_able(&self) -> Option<AgentSessionId> {
+    fn first_startable(&self) -> Option<AgentSessionId> {
         self.waiting.iter().map(|w| w.session_id).find(|id| !self.leases.contains_key(id))
     }
 
-    /// Gives `session` the slot and the run that it wants, or a place in line. Who is in line is not overtaken.
+    /// Gives `session` a slot and a new run, or a place in line. Sessions already in line keep their precedence.
     pub fn allocate(
         &mut self,
         session: &mut AgentSession,
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<(Allocation, Events), PoolError> {
         let id = session.id();
         let Some(cause) = session.slot_wanted() else {
             self.waiting.retain(|w| w.session_id != id);
             return Ok((Allocation::NotWanted, Vec::new()));
         };
-        let first = self.first_able().is_none_or(|able| able == id);
+        let first = self.first_startable().is_none_or(|able| able == id);
         if !self.can_allocate() || !first || self.leases.contains_key(&id) || session.run().is_some() {
             if self.waiting.iter().any(|w| w.session_id == id) {
                 return Ok((Allocation::Waits, Vec::new()));
             }
             if self.waiting.len() >= Self::MAX_WAITING {
-                return Err(PoolError::LineFull { max: Self::MAX_WAITING });
+                return Err(PoolError::WaitingListFull { max: Self::MAX_WAITING });
             }
-            self.waiting.push(Waiting { session_id: id, cause, since: cx.now });
+            self.waiting.push(Waiting { session_id: id, cause, since: ctx.now });
             let event = DomainEvent::PoolExhausted {
                 current_count: self.leases.len(),
                 max_count: self.max_concurrent_sessions,
@@ -142,10 +134,10 @@ impl SessionPool {
             return Ok((Allocation::Waits, vec![event]));
         }
         self.waiting.retain(|w| w.session_id != id);
-        let Some((run_id, mut events)) = session.mint_run(cx) else {
+        let Some((run_id, mut events)) = session.mint_run(ctx) else {
             return Ok((Allocation::NotWanted, Vec::new()));
         };
-        self.leases.insert(id, Lease { run_id, since: cx.now });
+        self.leases.insert(id, Lease { run_id, since: ctx.now });
         events.push(DomainEvent::SlotAllocated {
             active_count: self.leases.len(),
             max_count: self.max_concurrent_sessions,
@@ -153,29 +145,29 @@ impl SessionPool {
         Ok((Allocation::Allocated(run_id), events))
     }
 
-    /// Gives the slot of a session that hands over, and whose run is over, to the one that goes on (ruling 21). Where it
-    /// has none any more, or the other wants none yet, this is an allocation like any other.
+    /// Moves the slot of a session that hands over, and whose run is over, to its continuation (decision 21). If that session holds
+    /// no slot, or `to` needs none yet, this is an ordinary allocation.
     pub fn transfer(
         &mut self,
         from: AgentSessionId,
         to: &mut AgentSession,
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<(Allocation, Events), PoolError> {
         let held = self.leases.remove(&from).is_some();
-        match to.slot_wanted().filter(|_| held).and_then(|_| to.mint_run(cx)) {
+        match to.slot_wanted().filter(|_| held).and_then(|_| to.mint_run(ctx)) {
             Some((run_id, mut events)) => {
-                self.leases.insert(to.id(), Lease { run_id, since: cx.now });
+                self.leases.insert(to.id(), Lease { run_id, since: ctx.now });
                 events.push(DomainEvent::SlotAllocated {
                     active_count: self.leases.len(),
                     max_count: self.max_concurrent_sessions,
                 });
                 Ok((Allocation::Allocated(run_id), events))
             }
-            None => self.allocate(to, cx),
+            None => self.allocate(to, ctx),
         }
     }
 
-    /// Frees the slot that `run` holds (S0 8.12 `ReleaseAsync`). Nothing when it holds none: a second release is none.
+    /// Frees the slot that `run` holds (S0 8.12 `ReleaseAsync`). Does nothing if the run holds none.
     pub fn release(&mut self, session: AgentSessionId, run: RunId) -> Events {
         match self.leases.get(&session) {
             Some(lease) if lease.run_id == run => {
@@ -189,14 +181,14 @@ impl SessionPool {
         }
     }
 
-    /// A session that wants no slot any more leaves the line.
-    pub fn leave_line(&mut self, session: AgentSessionId) -> bool {
+    /// Removes a session from the line. Returns whether it was in it.
+    pub fn stop_waiting(&mut self, session: AgentSessionId) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|w| w.session_id != session);
         before != self.waiting.len()
     }
 
-    /// Changes the number of slots. Lowering it stops nobody (ruling 21).
+    /// Changes the number of slots. Lowering it stops no run (decision 21).
     pub fn configure(&mut self, max_concurrent_sessions: u32) -> Result<Events, PoolError> {
         if !(1..=Self::MAX_SLOTS).contains(&max_concurrent_sessions) {
             return Err(PoolError::InvalidMaximum { max: Self::MAX_SLOTS });
@@ -204,7 +196,7 @@ impl SessionPool {
         self.max_concurrent_sessions = max_concurrent_sessions;
         Ok(vec![DomainEvent::PoolConfigured {
             max_count: max_concurrent_sessions,
-            next: self.next_in_line(),
+            next: self.next_waiting(),
         }])
     }
 }

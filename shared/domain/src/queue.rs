@@ -1,7 +1,7 @@
-//! The `SessionMessageQueue` aggregate (S0 8.4, rulings 28 to 30): what waits to be said to an agent.
+//! The `SessionMessageQueue` aggregate (S0 8.4, decisions 28 to 30): messages that wait for an agent.
 //!
-//! The aggregate holds what is open. A message that is delivered or cancelled leaves it and stays as a record of its
-//! own, which also makes sending idempotent by `messageId`.
+//! The aggregate holds open messages only. A message that is delivered or cancelled is stored as a separate record, by which a
+//! repeated `messageId` is recognised.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,63 +10,55 @@ use crate::text::MessageContent;
 use crate::value::{MessagePriority, MessageSource, MessageStatus};
 use crate::{DomainEvent, Events, MessageId, Timestamp, TurnId};
 
-/// A message of the queue (S0 8.4).
+/// A message to the agent (S0 8.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMessage {
-    /// Its id, chosen by its sender or given.
+    /// Id of the message, chosen by the sender or generated.
     pub message_id: MessageId,
-    /// What it says.
+    /// Text of the message.
     pub content: MessageContent,
-    /// How urgent it is.
+    /// Whether the message is delivered within the running turn or after it.
     pub priority: MessagePriority,
-    /// Where it stands.
+    /// Delivery status.
     pub status: MessageStatus,
-    /// Who says it.
+    /// Who sent the message.
     pub source: MessageSource,
-    /// The turn that it is meant for (ruling 30).
+    /// The turn that the message is meant for (decision 30). It is cancelled when that turn is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_turn_id: Option<TurnId>,
-    /// Whether it was sent and not yet acknowledged.
+    /// Whether the message was sent to the sidecar and is not acknowledged yet.
     #[serde(default)]
     pub sent: bool,
-    /// Whether nobody knows if the agent got it (ruling 30). It is not sent again by itself.
+    /// Whether it is unknown if the agent received the message (decision 30). Release the message to send it again.
     #[serde(default)]
     pub delivery_uncertain: bool,
-    /// When it was enqueued.
+    /// When the message was enqueued.
     pub created_at: Timestamp,
-    /// When the agent had it.
+    /// When the agent received it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
 }
 
-/// A refusal. The queue is unchanged.
+/// Why an operation was refused. The queue is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// There is no such message.
     #[error("there is no message {0} in the queue of this session")]
     NotFound(MessageId),
-    /// It was sent.
     #[error("the message was already sent to the agent")]
     AlreadySent,
-    /// Its id was used for another message (ruling 28).
-    #[error("a message with this id and other words is in the queue already")]
+    /// The id was already used for a different message (decision 28).
+    #[error("a different message with this id is in the queue already")]
     IdempotencyMismatch,
-    /// It is immediate already.
     #[error("the message is immediate already")]
     AlreadyImmediate,
-    /// Too much waits.
+    /// The queue holds too many messages or too much text.
     #[error("the queue is full: it holds at most {max_messages} messages and {max_kib} KiB of text")]
-    Full {
-        /// Messages that it holds.
-        max_messages: usize,
-        /// Text that it holds.
-        max_kib: usize,
-    },
+    Full { max_messages: usize, max_kib: usize },
 }
 
 impl QueueError {
-    /// The stable code (ruling 5).
+    /// Stable error code (decision 5).
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "not-found",
@@ -82,14 +74,14 @@ impl QueueError {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMessageQueue {
-    /// Immediate ones first; within a priority in the order that their owner gave them (ruling 28).
+    /// Immediate messages first; within a priority in the owner's order (decision 28).
     messages: Vec<SessionMessage>,
-    /// Whether messages wait for their owner after an interrupt (ruling 29).
+    /// Whether messages wait for the owner after an interrupt (decision 29).
     held: bool,
 }
 
-/// Bytes that a text takes as JSON, where some characters are escaped.
-fn weight(content: &MessageContent) -> usize {
+/// Size of a text in JSON, in bytes, including escapes.
+fn stored_bytes(content: &MessageContent) -> usize {
     let escaped = |c: char| match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
         c if c < ' ' => 6,
@@ -99,24 +91,22 @@ fn weight(content: &MessageContent) -> usize {
 }
 
 impl SessionMessageQueue {
-    /// The most open messages.
+    /// Most open messages.
     pub const MAX_MESSAGES: usize = 100;
-    /// The most text of open messages, in bytes of JSON: the aggregate is one item.
+    /// Most text of open messages, in bytes of JSON; the aggregate is stored as a single item.
     pub const MAX_BYTES: usize = 160 * 1024;
     const FULL: QueueError =
         QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 };
 
-    /// The open messages in delivery order.
     pub fn messages(&self) -> &[SessionMessage] {
         &self.messages
     }
 
-    /// Whether messages wait for their owner after an interrupt.
+    /// Whether messages wait for the owner after an interrupt.
     pub const fn is_held(&self) -> bool {
         self.held
     }
 
-    /// One open message.
     pub fn get(&self, id: MessageId) -> Option<&SessionMessage> {
         self.messages.iter().find(|m| m.message_id == id)
     }
@@ -130,27 +120,28 @@ impl SessionMessageQueue {
         if message.sent { Err(QueueError::AlreadySent) } else { Ok(message) }
     }
 
-    /// The end of the part of the line that has this priority or a more urgent one.
+    /// Index after the last message of this or a more urgent priority.
     fn end_of(&self, priority: MessagePriority) -> usize {
         self.messages.iter().position(|m| m.priority > priority).unwrap_or(self.messages.len())
     }
 
-    /// `Enqueue(…)`: adds a message at the end of its priority. Its owner's word lifts a hold (ruling 29). The same
-    /// message again changes nothing (ruling 28).
+    /// Adds a message at the end of its priority (S0 8.4 `Enqueue`). A message of the owner lifts a hold (decision 29). Enqueuing
+    /// the same message again changes nothing (decision 28).
     pub fn enqueue(&mut self, message: SessionMessage) -> Result<Events, QueueError> {
         if let Some(known) = self.get(message.message_id) {
             let same = known.content == message.content && known.expected_turn_id == message.expected_turn_id;
             return if same { Ok(Vec::new()) } else { Err(QueueError::IdempotencyMismatch) };
         }
-        let bytes: usize = self.messages.iter().map(|m| weight(&m.content)).sum();
-        if self.messages.len() >= Self::MAX_MESSAGES || bytes + weight(&message.content) > Self::MAX_BYTES {
+        let bytes: usize = self.messages.iter().map(|m| stored_bytes(&m.content)).sum();
+        if self.messages.len() >= Self::MAX_MESSAGES
+            || bytes + stored_bytes(&message.content) > Self::MAX_BYTES
+        {
             return Err(Self::FULL);
         }
         Ok(self.take(message))
     }
 
-    /// Takes a message, however full the queue is: what Pilothouse itself has to say is little, and nobody waits for a
-    /// refusal.
+    /// Adds a message regardless of the limits: messages of Pilothouse itself are few, and no caller could handle a refusal.
     pub(crate) fn take(&mut self, message: SessionMessage) -> Events {
         let mut events = vec![DomainEvent::MessageEnqueued {
             message_id: message.message_id,
@@ -159,7 +150,7 @@ impl SessionMessageQueue {
             content: message.content.clone(),
         }];
         if message.source == MessageSource::User {
-            events.extend(self.lift_hold());
+            events.extend(self.release_hold());
         }
         let at = self.end_of(message.priority);
         self.messages.insert(at, message);
@@ -170,7 +161,8 @@ impl SessionMessageQueue {
     pub fn edit(&mut self, id: MessageId, content: MessageContent) -> Result<Events, QueueError> {
         self.pending_mut(id)?;
         let others = self.messages.iter().filter(|m| m.message_id != id);
-        if others.map(|m| weight(&m.content)).sum::<usize>() + weight(&content) > Self::MAX_BYTES {
+        if others.map(|m| stored_bytes(&m.content)).sum::<usize>() + stored_bytes(&content) > Self::MAX_BYTES
+        {
             return Err(Self::FULL);
         }
         self.get_mut(id)?.content = content.clone();
@@ -188,13 +180,13 @@ impl SessionMessageQueue {
         Ok(vec![DomainEvent::MessageMoved { message_id: id }])
     }
 
-    /// `Cancel(messageId)`.
+    /// Cancels a pending message (S0 8.4 `Cancel`).
     pub fn cancel(&mut self, id: MessageId) -> Result<(SessionMessage, Events), QueueError> {
         self.pending_mut(id)?;
         self.drop_message(id, None).ok_or(QueueError::NotFound(id))
     }
 
-    /// Takes a message out as cancelled, sent or not.
+    /// Removes a message as cancelled, whether or not it was sent.
     pub(crate) fn drop_message(
         &mut self,
         id: MessageId,
@@ -207,7 +199,7 @@ impl SessionMessageQueue {
         Some((message, vec![event]))
     }
 
-    /// `Promote(messageId)`: a queued message becomes immediate, last among those. Lifts a hold (ruling 29).
+    /// Makes a queued message the last immediate one (S0 8.4 `Promote`). Lifts a hold (decision 29).
     pub fn promote(&mut self, id: MessageId) -> Result<Events, QueueError> {
         let message = self.pending_mut(id)?;
         if message.priority == MessagePriority::Immediate {
@@ -219,11 +211,11 @@ impl SessionMessageQueue {
         let end = self.end_of(MessagePriority::Immediate);
         self.messages.insert(end, message);
         let mut events = vec![DomainEvent::MessagePromoted { message_id: id }];
-        events.extend(self.lift_hold());
+        events.extend(self.release_hold());
         Ok(events)
     }
 
-    /// Releases one message: a hold is lifted, and a message of uncertain delivery may be sent again (rulings 29, 30).
+    /// Lifts a hold and allows an uncertain message to be sent again (decisions 29, 30).
     pub fn release(&mut self, id: MessageId) -> Result<Events, QueueError> {
         let message = self.get_mut(id)?;
         if message.sent && !message.delivery_uncertain {
@@ -235,13 +227,13 @@ impl SessionMessageQueue {
         Ok(vec![DomainEvent::MessagesReleased {}])
     }
 
-    /// Cancels everything that was not sent.
+    /// Cancels all messages that were not sent.
     pub fn clear(&mut self) -> (Vec<SessionMessage>, Events) {
         let ids: Vec<_> = self.messages.iter().filter(|m| !m.sent).map(|m| m.message_id).collect();
         self.drop_all(&ids, None)
     }
 
-    /// Cancels everything, sent or not, as the session has ended (ruling 30).
+    /// Cancels all messages, sent or not, because the session has ended (decision 30).
     pub(crate) fn end(&mut self) -> (Vec<SessionMessage>, Events) {
         let ids: Vec<_> = self.messages.iter().map(|m| m.message_id).collect();
         self.drop_all(&ids, Some("session-ended"))
@@ -260,17 +252,17 @@ impl SessionMessageQueue {
         (gone, events)
     }
 
-    /// `GetNextPending()`: the next message to deliver; none while messages are held.
+    /// The next message to deliver (S0 8.4 `GetNextPending`); `None` while messages are held.
     pub fn next_pending(&self) -> Option<&SessionMessage> {
         if self.held { None } else { self.messages.iter().find(|m| !m.sent && !m.delivery_uncertain) }
     }
 
-    /// The next immediate one.
     pub(crate) fn next_immediate(&self) -> Option<&SessionMessage> {
         self.next_pending().filter(|m| m.priority == MessagePriority::Immediate)
     }
 
-    /// An interrupt holds what is open, sent or not, until its owner acts (ruling 29): what comes back unsent waits too.
+    /// Holds all open messages after an interrupt until the owner acts (decision 29). Sent messages that are returned later are
+    /// held too.
     pub(crate) fn hold_at_interrupt(&mut self) -> Events {
         if self.held || self.messages.is_empty() {
             return Vec::new();
@@ -279,15 +271,15 @@ impl SessionMessageQueue {
         vec![DomainEvent::MessagesHeld {}]
     }
 
-    /// Pending messages for a turn that is not `current` (ruling 30).
-    pub(crate) fn too_late_for(&self, current: Option<&TurnId>) -> Option<MessageId> {
+    /// A pending message that is meant for a turn other than `current` (decision 30).
+    pub(crate) fn outdated_for(&self, current: Option<&TurnId>) -> Option<MessageId> {
         let too_late = |m: &&SessionMessage| {
             !m.sent && m.expected_turn_id.is_some() && m.expected_turn_id.as_ref() != current
         };
         self.messages.iter().find(too_late).map(|m| m.message_id)
     }
 
-    /// What waits is held until its owner acts, if there is anything (ruling 29).
+    /// Holds the pending messages, if there are any, until the owner acts (decision 29).
     pub(crate) fn hold(&mut self) -> Events {
         if self.held || !self.messages.iter().any(|m| !m.sent && !m.delivery_uncertain) {
             return Vec::new();
@@ -296,7 +288,7 @@ impl SessionMessageQueue {
         vec![DomainEvent::MessagesHeld {}]
     }
 
-    fn lift_hold(&mut self) -> Events {
+    fn release_hold(&mut self) -> Events {
         if std::mem::take(&mut self.held) { vec![DomainEvent::MessagesReleased {}] } else { Vec::new() }
     }
 
@@ -306,7 +298,7 @@ impl SessionMessageQueue {
         }
     }
 
-    /// `MarkDelivered(messageId)`: the message leaves the queue. Nothing when it is not there any more.
+    /// Removes a delivered message (S0 8.4 `MarkDelivered`). `None` if the queue does not have it.
     pub(crate) fn mark_delivered(
         &mut self,
         id: MessageId,
@@ -326,8 +318,8 @@ impl SessionMessageQueue {
         Some((message, vec![event]))
     }
 
-    /// A sent message was not taken: it waits again.
-    pub(crate) fn put_back(&mut self, id: MessageId, reason: &str) -> Events {
+    /// Returns a message that the agent did not receive to the pending ones.
+    pub(crate) fn requeue(&mut self, id: MessageId, reason: &str) -> Events {
         match self.get_mut(id) {
             Ok(message) if message.sent => {
                 message.sent = false;
@@ -337,7 +329,7 @@ impl SessionMessageQueue {
         }
     }
 
-    /// Nobody knows whether the agent got it.
+    /// Marks a message whose delivery is unknown.
     pub(crate) fn mark_uncertain(&mut self, id: MessageId) -> Events {
         match self.get_mut(id) {
             Ok(message) => {

@@ -1,7 +1,7 @@
-//! How often somebody may do something: a bucket of tokens, kept as one point in time.
+//! Rate limits: a token bucket that is stored as one timestamp.
 //!
-//! This is the generic cell rate algorithm: each call moves the time until which calls are paid for on by one step, and one
-//! that would move it too far ahead of now is refused. It needs one timestamp, no count and no clean-up.
+//! This is the generic cell rate algorithm. Each call moves a timestamp forward by one step. A call that would move it too far
+//! ahead of the current time is refused. No counters or clean-up are needed.
 
 use std::time::Duration;
 
@@ -9,20 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// A limit: so many calls at once, and one more each step.
+/// Allows `burst` calls at once and one more per `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Calls that may come at once.
     pub burst: u32,
-    /// After how long there is room for one more.
     pub step: Duration,
 }
 
-/// One call too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many calls; there is room for one more in {} s", .after.as_millis().div_ceil(1000))]
+#[error("too many calls; try again in {} s", .after.as_millis().div_ceil(1000))]
 pub struct RateExceeded {
-    /// In how long there is room.
+    /// Time until another call is allowed.
     pub after: Duration,
 }
 
@@ -30,7 +27,7 @@ pub struct RateExceeded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateGauge {
-    /// Until when the calls so far are paid for.
+    /// Time up to which the calls so far use up the limit.
     paid_until: Timestamp,
 }
 
@@ -41,7 +38,7 @@ impl Default for RateGauge {
 }
 
 impl RateGauge {
-    /// The gauge after one more call at `now`.
+    /// Counts one call at `now`.
     pub fn take(self, limit: RateLimit, now: Timestamp) -> Result<Self, RateExceeded> {
         let ahead = self.paid_until.since(now);
         let room = limit.step * limit.burst.saturating_sub(1);
@@ -51,7 +48,7 @@ impl RateGauge {
         }
     }
 
-    /// When it is as if there had never been a call.
+    /// When the gauge is back to its initial state.
     pub const fn empty_at(self) -> Timestamp {
         self.paid_until
     }
@@ -69,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_let_through_and_then_one_a_step() {
+    fn burst_is_allowed_and_then_one_per_step() {
         let mut gauge = RateGauge::default();
         for _ in 0..3 {
             gauge = gauge.take(LIMIT, at(0)).unwrap();
@@ -81,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn rest_fills_it_up_to_the_burst_and_no_further() {
+    fn idle_time_refills_up_to_the_burst() {
         let mut gauge = RateGauge::default().take(LIMIT, at(0)).unwrap();
         for _ in 0..3 {
             gauge = gauge.take(LIMIT, at(3_600_000)).unwrap();
@@ -91,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_whole_seconds() {
+    fn refusal_gives_whole_seconds() {
         let refused = RateExceeded { after: Duration::from_millis(1200) };
-        assert_eq!(refused.to_string(), "too many calls; there is room for one more in 2 s");
+        assert_eq!(refused.to_string(), "too many calls; try again in 2 s");
     }
 }

@@ -1,33 +1,23 @@
-//! Bounded strings: each type names its limits once, in characters, and refuses what is outside them.
+//! Bounded strings. Each type declares its limits, in characters, and rejects other strings.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A string that a value object does not take.
+/// Why a string was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidText {
-    /// Shorter or longer than allowed, in characters.
+    /// Too short or too long.
     #[error("must have {min} to {max} characters, but has {actual}")]
-    Length {
-        /// The fewest characters.
-        min: usize,
-        /// The most characters.
-        max: usize,
-        /// What was given.
-        actual: usize,
-    },
-    /// A path that is not absolute.
+    Length { min: usize, max: usize, actual: usize },
     #[error("must be an absolute path, like /home/me/project")]
     NotAbsolute,
-    /// A path with a `..` in it.
     #[error("must not contain `..`")]
     NotNormal,
-    /// A control character where none belongs.
     #[error("must not contain control characters")]
     ControlCharacter,
-    /// A character outside the set that the field allows.
+    /// A character that the field does not allow.
     #[error("must consist of letters, digits, `-`, `_` and `.`")]
     NotASlug,
 }
@@ -37,7 +27,7 @@ fn bounded(s: &str, min: usize, max: usize) -> Result<(), InvalidText> {
     if (min..=max).contains(&actual) { Ok(()) } else { Err(InvalidText::Length { min, max, actual }) }
 }
 
-/// What may be empty is not looked at any closer by a document.
+/// Pattern for a string that may be empty.
 const ANYTHING: &str = r"^[^\u0000]*$";
 
 macro_rules! texts {
@@ -48,19 +38,16 @@ macro_rules! texts {
         pub struct $name(String);
 
         impl $name {
-            /// The fewest characters.
             pub const MIN: usize = $min;
-            /// The most characters.
             pub const MAX: usize = $max;
 
-            /// Takes a string that keeps the limits, after the normalisation that the type names.
+            /// Applies the normalisation that the type names and checks the limits.
             pub fn parse(s: impl Into<String>) -> Result<Self, InvalidText> {
                 let s = $rule(s.into())?;
                 bounded(&s, Self::MIN, Self::MAX)?;
                 Ok(Self(s))
             }
 
-            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -99,7 +86,7 @@ macro_rules! texts {
             }
         }
     )*};
-    // What a rule takes, as a document can say it.
+    // The rules as JSON Schema patterns.
     (@pattern trimmed) => { r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$" };
     (@pattern verbatim) => { r"^[^\u0000]*[^\s\u0000][^\u0000]*$" };
     (@pattern slug) => { r"^[A-Za-z0-9._-]+$" };
@@ -112,7 +99,7 @@ fn trimmed(s: String) -> Result<String, InvalidText> {
 }
 
 fn verbatim(s: String) -> Result<String, InvalidText> {
-    // NUL never belongs in text and breaks what stores or prints it; blank text says nothing.
+    // NUL breaks programs that store or print text. Blank text counts as empty.
     if s.contains('\0') {
         return Err(InvalidText::ControlCharacter);
     }
@@ -144,71 +131,65 @@ fn absolute_path(s: String) -> Result<String, InvalidText> {
 }
 
 texts! {
-    /// The name of a session, trimmed (S0 8.5).
+    /// Name of a session, trimmed (S0 8.5).
     SessionName: 1..=200, trimmed;
-    /// What the agent is to do (S0 8.4).
+    /// Objective of a session's agent (S0 8.4).
     Objective: 1..=2000, verbatim;
-    /// The absolute path where the agent runs (S0 8.5).
+    /// Absolute path of the directory where the agent runs (S0 8.5).
     WorkingDirectory: 1..=4096, absolute_path;
-    /// The model that a session uses.
+    /// Name of a model.
     ModelId: 1..=200, trimmed;
-    /// The adapter that drives the agent: `script`, `claude`, …
+    /// Name of the adapter that drives the agent, like `script` or `claude`.
     AdapterName: 1..=50, slug;
-    /// The text of a message of the queue (S0 8.4).
+    /// Text of a message to the agent (S0 8.4).
     MessageContent: 1..=4000, verbatim;
-    /// An answer to a question of the agent.
+    /// Answer to a question of the agent.
     AnswerText: 1..=4000, verbatim;
-    /// A person's reason or feedback: why output or a plan was rejected, what a retry should do.
+    /// Reason or feedback of a person: why an output or plan was rejected, or what a retry should do.
     Feedback: 1..=2000, verbatim;
-    /// A decision that the agent logs (S0 8.7, `AgentLogDecisionCommand`).
+    /// A decision that the agent logs (S0 8.7 `AgentLogDecisionCommand`).
     DecisionText: 1..=2000, verbatim;
-    /// A task of an agent in a line (S0 8.7, `AgentCreateTaskCommand`), trimmed.
+    /// Title of a task that an agent creates, trimmed (S0 8.7 `AgentCreateTaskCommand`).
     TaskTitle: 1..=200, trimmed;
-    /// A task of an agent in full.
+    /// Description of a task that an agent creates.
     TaskDescription: 1..=4000, verbatim;
-    /// A word to find things by, trimmed.
+    /// Tag for searching, trimmed.
     Tag: 1..=50, trimmed;
-    /// Whom or what a learning is about (AG-014), trimmed.
+    /// Subject of a learning, trimmed (AG-014).
     LearningSubject: 1..=200, trimmed;
-    /// What an agent learned; as long as a memory pill (S0 8.4).
+    /// Text of a learning; as long as a memory pill (S0 8.4).
     LearningContent: 1..=2000, verbatim;
-    /// What a person calls a webhook, trimmed.
+    /// Description of a webhook, trimmed.
     WebhookDescription: 1..=200, trimmed;
-    /// A part of a handoff document (S0 8.4).
+    /// One part of a handoff document (S0 8.4).
     HandoffText: 1..=4000, verbatim;
-    /// The document of a plan (S0 8.5).
+    /// Text of a plan (S0 8.5).
     PlanContent: 1..=10000, verbatim;
-    /// The name of a template, trimmed (S0 8.5).
+    /// Name of a template, trimmed (S0 8.5).
     TemplateName: 1..=100, trimmed;
-    /// What a template is for (S0 8.4).
+    /// Purpose of a template (S0 8.4).
     TemplateDescription: 1..=500, verbatim;
-    /// Base instructions that come before those of skills (S0 8.4).
+    /// Base instructions, placed before those of skills (S0 8.4).
     SystemPrompt: 1..=50000, verbatim;
-    /// The name of a field of an event from outside, trimmed (S0 8.5 `ClassificationRule.MatchField`).
+    /// Name of a field of an external event, trimmed (S0 8.5 `ClassificationRule.MatchField`).
     EventField: 1..=63, trimmed;
-    /// What an event from outside is found to be, trimmed (S0 8.5 `ClassificationRule.ClassifyAs`).
+    /// Class that a rule gives to an external event, trimmed (S0 8.5 `ClassificationRule.ClassifyAs`).
     Classification: 1..=63, trimmed;
-    /// The name of a skill, trimmed (S0 8.5).
+    /// Name of a skill, trimmed (S0 8.5).
     SkillName: 1..=100, trimmed;
-    /// What a skill is for (S0 8.4).
+    /// Purpose of a skill (S0 8.4).
     SkillDescription: 1..=500, verbatim;
-    /// What a skill tells the agent, or one of its subagents; may be empty (S0 8.4).
+    /// Instructions of a skill or of one of its subagents; may be empty (S0 8.4).
+    #[derive(Default)]
     SkillInstructions: 0..=20000, verbatim;
-    /// What an agent learned (S0 8.4 `MemoryPill`).
+    /// Text of a memory pill (S0 8.4 `MemoryPill`).
     MemoryPillContent: 1..=2000, verbatim;
-    /// The name of a tool, trimmed (S0 8.5).
+    /// Name of a tool, trimmed (S0 8.5).
     ToolName: 1..=100, trimmed;
-    /// What a tool or a subagent does (S0 8.5).
+    /// Description of a tool or subagent (S0 8.5).
     ToolDescription: 1..=500, verbatim;
-    /// What an agent calls a subagent by, trimmed (S0 8.5).
+    /// Name by which an agent calls a subagent, trimmed (S0 8.5).
     SubAgentName: 1..=100, trimmed;
-}
-
-impl Default for SkillInstructions {
-    /// None yet.
-    fn default() -> Self {
-        Self(String::new())
-    }
 }
 
 impl AdapterName {
@@ -219,21 +200,21 @@ impl AdapterName {
 }
 
 impl ModelId {
-    /// Whichever model the adapter takes by itself.
-    pub fn of_the_adapter() -> Self {
+    /// Selects the adapter's default model.
+    pub fn adapter_default() -> Self {
         Self("default".to_owned())
     }
 }
 
 impl HandoffText {
-    /// A sentence of the program's own, which keeps the limits.
-    pub(crate) fn standing(text: &'static str) -> Self {
+    /// A fixed text of this program, known to be within the limits.
+    pub(crate) fn from_static(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 }
 
 impl SessionName {
-    /// A name from the first line of an objective, cut to 80 characters at a word.
+    /// Name made from the first line of an objective, shortened to 80 characters at a word boundary.
     pub fn from_objective(objective: &Objective) -> Self {
         let line = objective.as_str().lines().map(str::trim).find(|l| !l.is_empty()).unwrap_or("session");
         let line: String = line.chars().filter(|c| !c.is_control()).collect();
@@ -246,7 +227,7 @@ impl SessionName {
     }
 }
 
-/// Cuts `s` to at most `max` characters; an ellipsis stands for what is gone.
+/// Cuts `s` to at most `max` characters, ending in an ellipsis if it was longer.
 pub fn cut(s: &str, max: usize) -> String {
     if s.chars().count() <= max {
         return s.to_owned();
@@ -272,21 +253,21 @@ mod tests {
     }
 
     #[test]
-    fn a_working_directory_is_absolute_and_normal() {
+    fn working_directory_is_absolute_and_normalised() {
         assert!(WorkingDirectory::parse("/home/me").is_ok());
         assert_eq!(WorkingDirectory::parse("me/project"), Err(InvalidText::NotAbsolute));
         assert_eq!(WorkingDirectory::parse("/home/../etc"), Err(InvalidText::NotNormal));
     }
 
     #[test]
-    fn documents_say_what_is_taken() {
+    fn text_schema_states_length_and_pattern() {
         let schema = schemars::schema_for!(AdapterName);
         assert_eq!(schema.get("maxLength"), Some(&serde_json::json!(50)));
         assert_eq!(schema.get("pattern"), Some(&serde_json::json!("^[A-Za-z0-9._-]+$")));
     }
 
     #[test]
-    fn names_are_trimmed_and_made_from_objectives() {
+    fn names_are_trimmed_and_derived_from_objectives() {
         assert_eq!(SessionName::parse("  fix it ").unwrap().as_str(), "fix it");
         let long = Objective::parse(format!("{} end", "word ".repeat(50))).unwrap();
         let name = SessionName::from_objective(&long);

@@ -1,4 +1,4 @@
-//! Time as the API shows it: RFC 3339, UTC, milliseconds (ruling 4).
+//! Timestamps as the API writes them: RFC 3339, UTC, milliseconds (decision 4).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An instant with millisecond precision. Values order and compare as instants.
+/// An instant with millisecond precision.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Timestamp(i64);
 
-/// A string that is not an RFC 3339 time.
+/// A string that is not an RFC 3339 timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a time like 2026-11-21T20:11:35.696Z")]
 pub struct InvalidTimestamp {
@@ -20,23 +20,21 @@ pub struct InvalidTimestamp {
 }
 
 impl Timestamp {
-    /// The instant `millis` milliseconds after the Unix epoch; values outside the years 0001 to 9999 are
-    /// moved to the nearer end.
+    /// The instant `millis` milliseconds after the Unix epoch, clamped to the years 0001 to 9999.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(-62_135_596_800_000, 253_402_207_199_999))
     }
 
-    /// Milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the Unix epoch, rounded down: what time-to-live attributes hold.
+    /// Whole seconds since the Unix epoch, rounded down, as time-to-live attributes need them.
     pub const fn as_secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// The time from `earlier` to this one; zero when `earlier` is later.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -51,7 +49,7 @@ impl std::ops::Add<Duration> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // In range by construction.
+        // `from_millis` keeps the value in range.
         let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or_default();
         write!(f, "{instant:.3}")
     }
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_milliseconds_in_utc_and_reads_them_back() {
+    fn time_round_trips_as_utc_milliseconds() {
         let t = Timestamp::from_millis(1_795_291_895_696);
         assert_eq!(t.to_string(), "2026-11-21T20:11:35.696Z");
         assert_eq!(t.to_string().parse::<Timestamp>().unwrap(), t);
@@ -108,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_time() {
+    fn invalid_time_is_refused() {
         assert!("yesterday".parse::<Timestamp>().is_err());
     }
 }

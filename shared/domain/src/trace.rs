@@ -1,5 +1,4 @@
-//! Where something stands in a trace (W3C Trace Context): carried from a request to what follows from it, and nowhere
-//! decided by.
+//! W3C trace context. It is passed from a request to everything that follows from it, and never affects a decision.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +7,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The value of a `traceparent` header: a trace, the span in it that others are children of, and flags.
+/// Value of a `traceparent` header: a trace id, the parent span's id, and flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceParent {
     trace: u128,
@@ -16,44 +15,44 @@ pub struct TraceParent {
     flags: u8,
 }
 
-/// A text that is no `traceparent`.
+/// A string that is not a `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent: `00-{{32 hex digits}}-{{16 hex digits}}-{{2 hex digits}}`, ids not all zeros")]
 pub struct InvalidTraceParent;
 
-/// The flag of a trace that is recorded.
+/// Flag of a trace that is recorded.
 const SAMPLED: u8 = 1;
 
 impl TraceParent {
-    /// A place in a trace that is recorded; nothing when an id is zero, which the standard forbids.
+    /// A sampled trace context. `None` if an id is zero, which the standard forbids.
     pub const fn new(trace: u128, span: u64) -> Option<Self> {
         if trace == 0 || span == 0 { None } else { Some(Self { trace, span, flags: SAMPLED }) }
     }
 
-    /// Another span of the same trace; zero, which is no span, stays where it is.
+    /// The same trace with another parent span. A zero `span`, which is no span id, changes nothing.
     #[must_use]
     pub const fn at(self, span: u64) -> Self {
         if span == 0 { self } else { Self { span, ..self } }
     }
 
-    /// The trace, as 32 hexadecimal digits.
+    /// Trace id as 32 hexadecimal digits.
     pub fn trace_id(self) -> String {
         format!("{:032x}", self.trace)
     }
 
-    /// The span, as 16 hexadecimal digits.
+    /// Span id as 16 hexadecimal digits.
     pub fn span_id(self) -> String {
         format!("{:016x}", self.span)
     }
 
-    /// Reads an optional field. What is no `traceparent` is as good as none: nobody refuses a message for its trace.
+    /// Deserializes an optional field. An invalid value becomes `None`, as a message must not be refused for its trace context.
     pub fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         let text = Option::<Cow<'de, str>>::deserialize(deserializer)?;
         Ok(text.and_then(|text| text.parse().ok()))
     }
 }
 
-/// Exactly as many lowercase hexadecimal digits.
+/// Returns `text` if it consists of exactly `length` lowercase hexadecimal digits.
 fn digits(text: &str, length: usize) -> Option<&str> {
     let fits = text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
     fits.then_some(text)
@@ -69,7 +68,7 @@ impl FromStr for TraceParent {
             let trace = u128::from_str_radix(digits(parts.next()?, 32)?, 16).ok()?;
             let span = u64::from_str_radix(digits(parts.next()?, 16)?, 16).ok()?;
             let flags = u8::from_str_radix(digits(parts.next()?, 2)?, 16).ok()?;
-            // Later versions may say more; this one may not.
+            // Later versions may have more parts; version 00 may not.
             let whole = version != "00" || parts.next().is_none();
             (whole && trace != 0 && span != 0).then_some(Self { trace, span, flags })
         };
@@ -112,7 +111,7 @@ mod tests {
     const TEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn it_reads_what_it_writes() {
+    fn trace_context_round_trips() {
         let parent: TraceParent = TEXT.parse().unwrap();
         assert_eq!(parent.to_string(), TEXT);
         assert_eq!(parent.trace_id(), "0af7651916cd43dd8448eb211c80319c");
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_standard_forbids_is_none() {
+    fn invalid_trace_context_is_refused() {
         let zeros = format!("00-{}-b7ad6b7169203331-01", "0".repeat(32));
         let upper = TEXT.to_ascii_uppercase();
         let more = format!("{TEXT}-00");

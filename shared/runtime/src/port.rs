@@ -1,108 +1,128 @@
-//! What the control plane asks of whatever runs its sidecars.
+//! Interface of the control plane to the runtimes of its sidecars.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_wire::launch::LaunchRequest;
 
-use crate::claims::ClaimError;
-
-/// Runs sidecars (S0 8.11 `IAgentRuntime`; rulings 7, 12 to 14).
+/// Runs sidecars (S0 8.11 `IAgentRuntime`; decisions 7, 12 to 14).
 ///
-/// That a run is over is told by a `run_exited` event, never by an answer of this port.
+/// The end of a run is reported by a `run_exited` event, never by a method of this port.
 #[async_trait]
 pub trait AgentRuntime: Send + Sync {
-    /// Accepts a request to run a sidecar. The process may start later, or not at all if the run is over or
-    /// another worker holds it. A second launch of the same run starts nothing and succeeds.
+    /// Accepts a request to run a sidecar. The process may start later, or not at all if the run is over or another worker has
+    /// claimed it. Launching a run again starts nothing and succeeds.
     ///
-    /// An error means that nothing was started and that the request is to be given again.
+    /// After an error nothing was started, and the request has to be repeated.
     async fn launch(&self, request: LaunchRequest) -> Result<(), LaunchError>;
 
-    /// Sends a signal to the processes of a run and returns at once. Stopping a run that is over, or that this
-    /// runtime does not know, succeeds.
+    /// Sends a signal to the processes of a run and returns at once. Succeeds if the run is over or unknown to this runtime.
     async fn stop(&self, session: AgentSessionId, run: RunId, mode: StopMode) -> Result<(), StopError>;
 
-    /// Whether the process of a run lives (ruling 12: the runtime is asked when a command is not received).
+    /// State of a run's process. The control plane queries it when a command is not received (decision 12).
     async fn state(&self, run: RunId) -> ProcessState;
 
-    /// What sessions can expect from this runtime.
+    /// Properties of this runtime that sessions depend on.
     fn capabilities(&self) -> RuntimeCapabilities;
+
+    /// Checks whether another session may start, before any of its data is stored.
+    ///
+    /// # Errors
+    /// There is no capacity where it would run.
+    fn admit_start(&self) -> Result<(), AtCapacity> {
+        Ok(())
+    }
 }
 
-/// How firmly to stop.
+/// No capacity for another session, sidecar or connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct AtCapacity {
+    /// What lacks capacity, and what to do.
+    pub message: &'static str,
+    /// When to retry.
+    pub retry_after: Duration,
+}
+
+/// How to stop a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
-    /// Ask: the sidecar ends its agent, publishes what it has, and exits (`SIGTERM`).
+    /// Ask: the sidecar ends its agent, publishes its spool, and exits (`SIGTERM`).
     Terminate,
-    /// End the sidecar and everything that it started, now (`SIGKILL`).
+    /// Kill the sidecar and everything that it started (`SIGKILL`).
     Kill,
 }
 
-/// What a runtime knows of a run's process.
+/// State of a run's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessState {
-    /// It runs, or is about to.
+    /// Running, or about to start.
     Alive,
-    /// There is no place for it, for now; it is launched when there is one (ruling 23).
+    /// Waiting for capacity; launched when there is some (decision 23).
     Waiting,
-    /// It ran, or was to run, and is gone.
+    /// Ended, or failed to start.
     Dead,
-    /// This runtime knows nothing of the run.
+    /// This runtime has no process for the run, and cannot have lost track of one.
     Unknown,
+    /// The machine of the process cannot be reached.
+    Unreachable,
 }
 
-/// What sessions can expect from a runtime (ruling 23).
+/// Properties of a runtime (decision 23).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeCapabilities {
-    /// Whether the working directory, the session home and the spool outlive a run. Without it there is no
-    /// hibernation.
+    /// Whether the working directory, the session home and the spool outlive a run. If not, sessions do not hibernate.
     pub durable_workspace: bool,
-    /// Where the runs of this runtime happen. Stored with a session, which is woken and continued only there.
+    /// How long a sidecar keeps running without an accepted publish before its guard ends it (decision 13). `None` for no limit:
+    /// the worker prevents a second run of the session.
+    pub lease: Option<Duration>,
+    /// Where this runtime runs sidecars. It is stored with a session, which can continue only there.
     pub placement: String,
 }
 
 /// Why a launch was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The runtime is stopping.
-    #[error("the runtime is stopping and starts nothing")]
+    #[error("the runtime is shutting down")]
     Stopping,
-    /// It is not known whether the run was claimed.
-    #[error("the run could not be claimed")]
+    /// It is unknown whether the run was claimed.
+    #[error("failed to claim the run")]
     Claim(#[source] ClaimError),
-    /// The folders of the run could not be made ready.
-    #[error("the run could not be prepared")]
+    /// The folders of the run could not be created.
+    #[error("failed to prepare the run")]
     Prepare(#[source] std::io::Error),
-    /// What runs sidecars could not be reached, or could not be chosen just now.
-    #[error("the launch could not be handed on")]
+    /// Processes of an earlier run of the session are still running; they are being stopped.
+    #[error("processes of an earlier run of session {session} have not ended yet")]
+    SessionBusy { session: AgentSessionId },
+    /// The component that runs sidecars could not be reached.
+    #[error("failed to pass on the launch")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Why a run could not be stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// The process lives and is not verified yet: it has not said its process id, or that cannot be read. Nothing
-    /// was signalled; try again.
+    /// The process is not verified yet: it has not written its process id, or the id cannot be read. Nothing was signalled; retry.
     #[error("the process of run {run} cannot be verified yet")]
-    Unverified {
-        /// The run.
-        run: RunId,
-    },
+    Unverified { run: RunId },
     /// The operating system refused the signal.
-    #[error("the processes of run {run} could not be signalled")]
+    #[error("failed to signal the processes of run {run}")]
     Signal {
-        /// The run.
         run: RunId,
-        /// What the system said.
         #[source]
         source: std::io::Error,
     },
-    /// What runs it could not be reached just now.
-    #[error("run {run} could not be told to end")]
+    /// The component that runs it could not be reached.
+    #[error("failed to stop run {run}")]
     Unreachable {
-        /// The run.
         run: RunId,
-        /// Why not.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
+
+/// The claim of a run failed; the run may or may not be claimed.
+#[derive(Debug, thiserror::Error)]
+#[error("the claim could not be written")]
+pub struct ClaimError(#[source] pub Box<dyn std::error::Error + Send + Sync>);

@@ -1,5 +1,4 @@
-//! Handing out short-lived credentials in the cloud, each for the queues of one run or one worker alone (architecture:
-//! Security).
+//! Short-lived AWS credentials, each for the queues of one run or one worker (architecture: Security).
 
 use async_trait::async_trait;
 use pilothouse_domain::{AgentSessionId, RunId};
@@ -12,26 +11,26 @@ pub mod sts;
 #[cfg(feature = "sts")]
 pub use sts::{StsSettings, StsVendor};
 
-/// Makes credentials that open no more than they are for.
+/// Issues credentials with the least permissions.
 #[async_trait]
 pub trait CredentialVendor: Send + Sync {
-    /// To send events, receive commands and keep large bodies of one run.
+    /// Credentials to send events, receive commands and store large contents of one run.
     async fn for_run(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError>;
 
-    /// To send what one run that is over has left: events and large bodies, and nothing else.
-    async fn for_leftovers(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError>;
+    /// Credentials to send the remaining events and large contents of an ended run.
+    async fn for_drain(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError>;
 
-    /// To receive from the queue of one worker, by its logical name.
+    /// Credentials to receive from the queue of one worker, by its logical name.
     async fn for_queue(&self, queue: &str) -> Result<QueueCredentials, VendError>;
 }
 
-/// No credentials could be made; trying again may work.
+/// No credentials could be issued; a retry may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum VendError {
-    /// The service refused or could not be reached.
-    #[error("the credentials could not be fetched")]
+    /// The service refused the request or could not be reached.
+    #[error("failed to fetch the credentials")]
     Service(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It answered without what belongs to credentials.
-    #[error("the service answered no credentials")]
-    Nothing,
+    /// The response lacks a part of the credentials.
+    #[error("the response contained no credentials")]
+    NoCredentials,
 }

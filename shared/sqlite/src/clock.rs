@@ -1,14 +1,14 @@
-//! Time as an argument, for engines that compare it with what is stored.
+//! Clocks as parameters, for engines that compare the time with stored values.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pilothouse_domain::Timestamp;
 
-/// Tells the time. Tests give their own.
+/// Returns the current time. Tests use their own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// The clock of the machine.
+/// The system clock.
 pub fn system_clock() -> Clock {
     Arc::new(|| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

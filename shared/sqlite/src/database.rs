@@ -1,6 +1,8 @@
-//! The database: what the engines hold.
+//! The database handle.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,21 +10,23 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 
+use crate::disk::is_disk_full;
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::reader::Readers;
 use crate::schema::{Schema, migrate};
 use crate::topics::{Topics, Watch};
 use crate::writer::{Counters, Job, QUEUE, Tx, Writer, job};
 
-/// The page cache of the writer.
+/// File mode: readable and writable by the owner only.
+const PRIVATE: u32 = 0o600;
+/// Page cache of the writer.
 const CACHE_KIB: i64 = 4096;
-/// What is left of the log file after a checkpoint.
-const LOG_KEPT_BYTES: i64 = 8 * 1024 * 1024;
+/// Size of the log file after a checkpoint.
+const MAX_LOG_BYTES: i64 = 8 * 1024 * 1024;
 
-/// One open SQLite file. Clones are the same database; when the last one is dropped, what was asked for is
-/// written and the file is closed.
+/// An open SQLite file. Clones share the same database. Dropping the last clone completes pending writes and closes the file.
 #[derive(Clone)]
 pub struct Database {
     inner: Arc<Inner>,
@@ -34,26 +38,29 @@ struct Inner {
     readers: Readers,
     topics: Arc<Topics>,
     counters: Arc<Counters>,
+    /// Whether the disk refused a write and is not known to accept writes since.
+    disk_full: watch::Sender<bool>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Held for as long as the file is open.
+    /// Lock that is held while the file is open.
     _lock: File,
 }
 
-/// How the writer worked so far.
+/// Statistics of the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// Transactions that were committed.
+    /// Committed transactions.
     pub commits: u64,
-    /// Writes that were asked for.
+    /// Requested writes.
     pub writes: u64,
 }
 
 impl Database {
-    /// Opens the file, creates it when it is missing, and brings the tables of `schemas` up to date. Blocks for
-    /// some milliseconds. A second open of the same file, from this process or another, is refused.
+    /// Opens or creates the file and migrates the tables of `schemas`. Blocks for some milliseconds. Fails if the file is already
+    /// open in this or another process.
     pub fn open(path: impl AsRef<Path>, schemas: &[Schema]) -> Result<Self, OpenError> {
         let path = path.as_ref().to_path_buf();
         let lock = lock(&path)?;
+        restrict_permissions(&path).map_err(|source| OpenError::Close { path: path.clone(), source })?;
         let mut conn = connect(&path).map_err(|source| OpenError::Open { path: path.clone(), source })?;
         migrate(&mut conn, schemas)?;
 
@@ -72,24 +79,24 @@ impl Database {
             jobs: Mutex::new(Some(sender)),
             topics,
             counters,
+            disk_full: watch::Sender::new(false),
             thread: Mutex::new(Some(thread)),
             _lock: lock,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// Runs `write` on the writer's thread, in a transaction that it may share with others, and answers when it
-    /// is durable. When `write` returns an error, what it wrote is rolled back and others are not touched by it.
-    /// A caller that stops waiting after it began to wait does not stop the write.
+    /// Runs `write` on the writer's thread, in a transaction that other writes may share, and returns when it is durable. If
+    /// `write` returns an error, only its own changes are rolled back. A write that was submitted is completed even if the caller
+    /// stops waiting.
     pub async fn write<T, E, F>(&self, write: F) -> Result<T, WriteError<E>>
     where
         T: Send + 'static,
-        E: Send + 'static,
+        E: std::error::Error + Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
     {
         let sender = self.inner.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -97,15 +104,34 @@ impl Database {
         let sender = sender.ok_or(WriteError::Abandoned)?;
         sender.send(job).await.map_err(|_| WriteError::Abandoned)?;
         drop(sender);
-        answer.await.unwrap_or(Err(WriteError::Abandoned))
+        let outcome = answer.await.unwrap_or(Err(WriteError::Abandoned));
+        if let Err(error) = &outcome
+            && is_disk_full(error)
+        {
+            self.inner.disk_full.send_if_modified(|full| !std::mem::replace(full, true));
+        }
+        outcome
     }
 
-    /// Reads on the caller's thread: for reads of microseconds, such as one item by its key.
-    pub fn read_now<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
+    /// Whether the disk refused a write since the last [`Self::clear_disk_full`].
+    pub fn disk_full(&self) -> watch::Receiver<bool> {
+        self.inner.disk_full.subscribe()
+    }
+
+    /// Records that the disk accepts writes again, after the caller has tried.
+    pub fn clear_disk_full(&self) {
+        self.inner.disk_full.send_if_modified(|full| std::mem::replace(full, false));
+    }
+
+    /// Reads on the caller's thread. For reads that take microseconds, such as one item by its key.
+    pub fn read_blocking<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
         Ok(self.inner.readers.run(read)?)
     }
 
-    /// Reads on a thread for blocking work: for reads that take longer.
+    /// Reads on a thread for blocking work. For longer reads.
     pub async fn read<T, F>(&self, read: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
@@ -118,18 +144,18 @@ impl Database {
             .map_err(ReadError::Sqlite)
     }
 
-    /// Watches one topic (see [`Tx::touch`]).
+    /// Watches a topic (see [`Tx::notify`]).
     pub fn watch(&self, topic: &str) -> Watch {
         self.inner.topics.watch(topic)
     }
 
-    /// The topics of each commit that touched any, after it is durable. A subscriber that lags behind is told so
-    /// by the channel and has to look at everything.
+    /// Topics of each durable commit that touched any. If a subscriber lags behind, the channel reports that, and the subscriber
+    /// has to check everything.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<[String]>> {
         self.inner.topics.subscribe()
     }
 
-    /// How the writer worked so far.
+    /// Statistics of the writer.
     pub fn stats(&self) -> Stats {
         Stats {
             commits: self.inner.counters.commits.load(Ordering::Relaxed),
@@ -140,12 +166,12 @@ impl Database {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Readers first: only the last connection to close folds the log into the file.
+        // Close readers first: only the last connection merges the log into the file when it closes.
         self.readers.close();
         drop(self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // The last clone may have been inside a job: the writer cannot wait for itself.
+            // The last clone may be dropped inside a job, where the writer cannot wait for itself.
             if thread.thread().id() != thread::current().id() && thread.join().is_err() {
                 tracing::error!("the writer of the database panicked");
             }
@@ -158,8 +184,13 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     name.push(".lock");
     let lock_path = PathBuf::from(name);
     let failed = |source| OpenError::Lock { path: lock_path.clone(), source };
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(failed)?;
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(PRIVATE)
+        .open(&lock_path)
+        .map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::AlreadyOpen { path: path.to_path_buf() }),
@@ -167,9 +198,27 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
+/// Restricts the file to its owner, including files that an earlier version created with other permissions. SQLite gives the log
+/// and its index the permissions of the file.
+fn restrict_permissions(path: &Path) -> io::Result<()> {
+    OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(path)?;
+    for end in ["", "-wal", "-shm", ".lock"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        match std::fs::metadata(&name) {
+            Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+                std::fs::set_permissions(&name, Permissions::from_mode(PRIVATE))?;
+            }
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open(path)?;
-    // Only another program, such as a backup, can be in the way.
+    // Only another program, such as a backup, can hold a lock.
     conn.busy_timeout(Duration::from_secs(5))?;
     conn.set_prepared_statement_cache_capacity(128);
     conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -178,6 +227,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    conn.pragma_update(None, "journal_size_limit", LOG_KEPT_BYTES)?;
+    conn.pragma_update(None, "journal_size_limit", MAX_LOG_BYTES)?;
     Ok(conn)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, by the step that failed.
+//! Errors of the database.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,78 +7,73 @@ use std::sync::Arc;
 /// Why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another `Database`, in this process or in another, has the file open.
+    /// The file is already open, in this process or another.
     #[error("`{}` is already open, by this process or another", path.display())]
-    AlreadyOpen {
-        /// The database file.
-        path: PathBuf,
-    },
+    AlreadyOpen { path: PathBuf },
     /// The lock file beside the database could not be created or locked.
-    #[error("cannot lock `{}`", path.display())]
+    #[error("failed to lock `{}`", path.display())]
     Lock {
-        /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file could not be created, or restricted to its owner.
+    #[error("failed to restrict `{}` to its owner", path.display())]
+    Close {
+        path: PathBuf,
         #[source]
         source: io::Error,
     },
     /// SQLite could not open or configure the file.
-    #[error("cannot open `{}`", path.display())]
+    #[error("failed to open `{}`", path.display())]
     Open {
-        /// The database file.
         path: PathBuf,
-        /// What SQLite said.
         #[source]
         source: rusqlite::Error,
     },
-    /// A schema step failed; the steps before it are kept.
-    #[error("cannot bring the tables of `{component}` to step {step}")]
+    /// A migration step failed; earlier steps are kept.
+    #[error("failed to migrate the tables of `{component}` to step {step}")]
     Migrate {
-        /// The component.
         component: &'static str,
-        /// The step, from 1.
+        /// Number of the step, from 1.
         step: usize,
-        /// What SQLite said.
         #[source]
         source: rusqlite::Error,
     },
-    /// A newer program wrote the file.
-    #[error("the tables of `{component}` are at step {found}; this program knows {known}")]
+    /// A newer version of the program wrote the file.
+    #[error("the tables of `{component}` are at step {found}; this program supports {known}")]
     TooNew {
-        /// The component.
         component: &'static str,
-        /// The step in the file.
+        /// Step of the file.
         found: usize,
-        /// The last step that this program knows.
+        /// Last step that this program knows.
         known: usize,
     },
     /// The writer's thread could not be started.
-    #[error("cannot start the writer")]
+    #[error("failed to start the writer")]
     Thread(#[source] io::Error),
 }
 
-/// Why a write did not happen.
+/// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError<E> {
-    /// The job itself failed; what it wrote was rolled back, alone.
-    #[error(transparent)]
-    Job(E),
-    /// The transaction that the job was part of failed. Nothing of it was written, unless the failure was the
-    /// disk's in the middle of the commit: then it is not known.
+    /// The job itself failed; only its own changes were rolled back.
+    #[error("the write failed")]
+    Job(#[source] E),
+    /// The transaction with the job failed. Nothing was written, unless the disk failed during the commit; then the result is
+    /// unknown.
     #[error("the transaction failed")]
     Commit(#[source] Arc<rusqlite::Error>),
-    /// The job panicked, or the writer is gone.
-    #[error("the writer gave no answer")]
+    /// The job panicked, or the writer has ended.
+    #[error("the writer returned no result")]
     Abandoned,
 }
 
-/// Why a read failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// SQLite failed.
     #[error("the read failed")]
     Sqlite(#[from] rusqlite::Error),
-    /// The read panicked, or the runtime is shutting down.
-    #[error("the read gave no answer")]
+    /// The read panicked, or the async runtime is shutting down.
+    #[error("the read returned no result")]
     Abandoned,
 }

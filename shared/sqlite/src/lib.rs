@@ -1,11 +1,12 @@
-//! One SQLite file with a single group-committing writer: what the embedded engines stand on.
+//! A SQLite file with a single writer that commits in groups. The embedded engines and the sidecars' spools use it.
 //!
-//! All writes of a process go through one thread that owns the only writing connection ([`Database::write`]). It
-//! runs what is waiting inside one transaction and answers after one `fsync`, so that many small commits cost
-//! little more than one. Reads use read-only connections beside it and never wait for it.
+//! All writes of a process run on one thread with the only writing connection ([`Database::write`]). It runs all waiting writes in
+//! one transaction and completes them after one `fsync`, so that many small commits cost little more than one. Reads use separate
+//! read-only connections and never wait for the writer.
 
 mod clock;
 mod database;
+mod disk;
 mod error;
 mod reader;
 mod schema;
@@ -14,6 +15,7 @@ mod writer;
 
 pub use clock::{Clock, system_clock};
 pub use database::{Database, Stats};
+pub use disk::is_disk_full;
 pub use error::{OpenError, ReadError, WriteError};
 pub use rusqlite;
 pub use schema::Schema;

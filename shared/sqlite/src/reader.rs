@@ -1,4 +1,4 @@
-//! Read-only connections beside the writer.
+//! Read-only connections.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// How many connections are kept open between reads. More are opened when more reads run at once.
-const KEPT: usize = 4;
-/// The page cache of one connection.
+/// Connections that are kept open between reads. More are opened for concurrent reads.
+const MAX_IDLE: usize = 4;
+/// Page cache of one connection.
 const CACHE_KIB: i64 = 1024;
 
 pub(crate) struct Readers {
@@ -18,10 +18,10 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Mutex::new(Vec::with_capacity(KEPT)) }
+        Self { path, idle: Mutex::new(Vec::with_capacity(MAX_IDLE)) }
     }
 
-    /// Runs a read on a connection of its own. Each statement sees what was committed when it starts.
+    /// Runs a read on a free connection. Each statement sees everything that was committed before it starts.
     pub(crate) fn run<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -32,10 +32,10 @@ impl Readers {
             None => open(&self.path)?,
         };
         let result = read(&conn);
-        // A connection with an open transaction would go on reading the past.
+        // A connection with an open transaction would keep reading an old state.
         if conn.is_autocommit() {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < KEPT {
+            if idle.len() < MAX_IDLE {
                 idle.push(conn);
             }
         }

@@ -1,20 +1,19 @@
-//! Tables of the components that share one file, and how they change over time.
+//! Schemas of the components that share a file, and their migration.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::OpenError;
 
-/// The tables of one component, as the steps that made them. A released step is never changed; a change is a new
-/// step at the end.
+/// Schema of a component, as the list of its migration steps. Released steps never change; changes are appended as new steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// The component, as recorded in the file.
+    /// Name of the component, as recorded in the file.
     pub component: &'static str,
     /// SQL batches, in order.
     pub steps: &'static [&'static str],
 }
 
-/// Runs the steps that the file does not have, each in its own transaction.
+/// Runs the steps that the file does not have yet, each in its own transaction.
 pub(crate) fn migrate(conn: &mut Connection, schemas: &[Schema]) -> Result<(), OpenError> {
     for schema in schemas {
         let component = schema.component;

@@ -1,26 +1,26 @@
-//! Who wants to know what was committed.
+//! Notifications about commits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 
-/// How many commits a slow subscriber may lag behind before it is told that it missed some.
+/// Commits that a subscriber may lag behind before it misses some.
 const BACKLOG: usize = 1024;
 
-/// Topics of commits and those who listen to them.
+/// Topics of commits and their subscribers.
 pub(crate) struct Topics {
     watched: Mutex<HashMap<String, watch::Sender<u64>>>,
     all: broadcast::Sender<Arc<[String]>>,
 }
 
-/// Tells when a topic was touched by a commit. Touches between two calls count as one.
+/// Reports commits that touched a topic. Several touches between two calls count as one.
 #[derive(Debug, Clone)]
 pub struct Watch(watch::Receiver<u64>);
 
 impl Watch {
-    /// Waits for a touch after the last one that this watch has seen; false when the database is closed.
-    pub async fn touched(&mut self) -> bool {
+    /// Waits for a touch after the last one that this watch has seen. Returns false when the database is closed.
+    pub async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
 }
@@ -32,7 +32,7 @@ impl Topics {
 
     pub(crate) fn watch(&self, topic: &str) -> Watch {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        // Topics are many and short-lived: those that nobody watches any more go when others come.
+        // Topics are many and short-lived: remove unused ones as the map grows.
         if watched.len() >= 64 && watched.len().is_power_of_two() {
             watched.retain(|_, sender| sender.receiver_count() > 0);
         }
@@ -44,7 +44,7 @@ impl Topics {
         self.all.subscribe()
     }
 
-    /// Tells of a durable commit.
+    /// Notifies the subscribers of a durable commit.
     pub(crate) fn publish(&self, topics: Vec<String>) {
         if topics.is_empty() {
             return;
@@ -63,7 +63,7 @@ impl Topics {
             }
         }
         if self.all.receiver_count() > 0 {
-            // Fails only when the last subscriber has just gone.
+            // Fails only if the last subscriber has just been dropped.
             let _ = self.all.send(topics.into());
         }
     }

@@ -1,4 +1,4 @@
-//! The writer: one thread, one connection, one `fsync` for all that was waiting.
+//! The writer: one thread, one connection, and one `fsync` for all waiting jobs.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -12,13 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::WriteError;
 use crate::topics::Topics;
 
-/// The most jobs of one transaction. More would let the first wait long for its answer.
+/// Most jobs of one transaction. With more, the first job would wait long for its result.
 const MAX_GROUP: usize = 256;
-/// How many jobs may wait before those who bring more have to wait themselves.
+/// Most waiting jobs; further callers have to wait before they can submit one.
 pub(crate) const QUEUE: usize = 1024;
 
-/// What a job writes through. It dereferences to the connection, which is inside a transaction and a savepoint:
-/// a job that returns an error leaves nothing behind.
+/// Connection of a job, inside a transaction and a savepoint. A job that returns an error leaves no changes.
 pub struct Tx<'a> {
     conn: &'a Connection,
     effects: RefCell<Effects>,
@@ -31,13 +30,13 @@ struct Effects {
 }
 
 impl Tx<'_> {
-    /// Tells those who watch `topic`, once the commit is durable.
-    pub fn touch(&self, topic: impl Into<String>) {
+    /// Notifies watchers of `topic` once the commit is durable.
+    pub fn notify(&self, topic: impl Into<String>) {
         self.effects.borrow_mut().topics.push(topic.into());
     }
 
-    /// Runs `hook` on the writer's thread once the commit is durable and before anyone is answered, in the order
-    /// of the jobs. It holds up all writes, so it must be short, and it must not wait for a write.
+    /// Runs `hook` on the writer's thread once the commit is durable, before any caller gets its result, in the order of the jobs.
+    /// It blocks all writes, so it must be short and must not wait for a write.
     pub fn on_commit(&self, hook: impl FnOnce() + Send + 'static) {
         self.effects.borrow_mut().hooks.push(Box::new(hook));
     }
@@ -50,22 +49,21 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// How the transaction of a job ended.
+/// Result of the transaction of a job.
 type Commit = Result<(), Arc<rusqlite::Error>>;
-/// Answers the one who brought a job.
-type Answer = Box<dyn FnOnce(Commit)>;
+/// Sends the result of a job to its caller.
+type CommitCallback = Box<dyn FnOnce(Commit)>;
 
-/// A job after it ran: whether what it wrote stays, and how to answer.
-pub(crate) struct Ran {
+/// A finished job: whether its changes are kept, and how to send its result.
+pub(crate) struct JobOutcome {
     keep: bool,
-    answer: Answer,
+    answer: CommitCallback,
 }
 
 /// A job before it runs.
 pub(crate) trait Job: Send {
-    /// Runs it.
-    fn run(self: Box<Self>, tx: &Tx<'_>) -> Ran;
-    /// Answers it without running it.
+    fn run(self: Box<Self>, tx: &Tx<'_>) -> JobOutcome;
+    /// Fails the job without running it.
     fn refuse(self: Box<Self>, error: Arc<rusqlite::Error>);
 }
 
@@ -80,7 +78,7 @@ where
     E: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
 {
-    fn run(self: Box<Self>, tx: &Tx<'_>) -> Ran {
+    fn run(self: Box<Self>, tx: &Tx<'_>) -> JobOutcome {
         let Self { write, asked } = *self;
         let result = write(tx);
         let keep = result.is_ok();
@@ -90,10 +88,10 @@ where
                 (Ok(_), Err(e)) => Err(WriteError::Commit(e)),
                 (Ok(value), Ok(())) => Ok(value),
             };
-            // The one who asked may have gone; what was committed stays committed.
+            // The caller may be gone; committed changes stay committed.
             let _ = asked.send(outcome);
         });
-        Ran { keep, answer }
+        JobOutcome { keep, answer }
     }
 
     fn refuse(self: Box<Self>, error: Arc<rusqlite::Error>) {
@@ -101,11 +99,11 @@ where
     }
 }
 
-/// Receives the answer to a job.
-pub(crate) type Asked<T, E> = oneshot::Receiver<Result<T, WriteError<E>>>;
+/// Receiver of a job's result.
+pub(crate) type JobReceiver<T, E> = oneshot::Receiver<Result<T, WriteError<E>>>;
 
-/// Makes a job of a closure, and the receiver of its answer.
-pub(crate) fn job<T, E, F>(write: F) -> (Box<dyn Job>, Asked<T, E>)
+/// Makes a job of a closure.
+pub(crate) fn job<T, E, F>(write: F) -> (Box<dyn Job>, JobReceiver<T, E>)
 where
     T: Send + 'static,
     E: Send + 'static,
@@ -115,7 +113,6 @@ where
     (Box::new(Closure { write, asked }), answer)
 }
 
-/// What the writer counts.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) commits: AtomicU64,
@@ -130,25 +127,25 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Works until no one can bring jobs any more and all are done.
+    /// Runs jobs until all senders are dropped and all jobs are done.
     pub(crate) fn run(mut self) {
         let mut group = Vec::with_capacity(MAX_GROUP);
         while self.jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
             self.commit_group(&mut group);
         }
         if let Err(error) = self.conn.execute_batch("PRAGMA optimize") {
-            tracing::warn!(%error, "could not update the statistics of the database");
+            tracing::warn!(%error, "failed to update the statistics of the database");
         }
     }
 
     fn commit_group(&self, group: &mut Vec<Box<dyn Job>>) {
         self.counters.jobs.fetch_add(group.len() as u64, Ordering::Relaxed);
         let mut waiting = group.drain(..);
-        // Usually one round. A failure that makes SQLite give up the whole transaction ends a round early, and
-        // the jobs after it get a transaction of their own.
+        // Usually one round. If a failure makes SQLite abandon the transaction, the round ends early, and the remaining jobs get
+        // another transaction.
         while waiting.len() > 0 {
             if let Err(error) = self.statement("BEGIN IMMEDIATE") {
-                tracing::error!(%error, "cannot begin a transaction");
+                tracing::error!(%error, "failed to begin a transaction");
                 let error = Arc::new(error);
                 waiting.for_each(|job| job.refuse(Arc::clone(&error)));
                 return;
@@ -202,7 +199,7 @@ impl Writer {
             let effects = tx.effects.take();
             for hook in effects.hooks {
                 if catch_unwind(AssertUnwindSafe(hook)).is_err() {
-                    tracing::error!("what follows a commit panicked");
+                    tracing::error!("a commit hook panicked");
                 }
             }
             for answer in answers {
@@ -216,10 +213,10 @@ impl Writer {
         }
     }
 
-    /// Runs a job in a savepoint. Nothing when it panicked; an error when the transaction cannot go on.
-    fn run_job(&self, job: Box<dyn Job>, tx: &Tx<'_>) -> rusqlite::Result<Option<Ran>> {
+    /// Runs a job in a savepoint. `None` if it panicked; an error if the transaction cannot continue.
+    fn run_job(&self, job: Box<dyn Job>, tx: &Tx<'_>) -> rusqlite::Result<Option<JobOutcome>> {
         self.statement("SAVEPOINT job")?;
-        // What a panic leaves half done is rolled back; the connection itself is not harmed by unwinding.
+        // Partial changes of a panicking job are rolled back; unwinding does not damage the connection.
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(tx))).ok();
         if ran.is_none() {
             tracing::error!("a write panicked and was rolled back");
@@ -241,7 +238,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, "cannot commit");
+                tracing::error!(%error, "failed to commit");
                 if !self.conn.is_autocommit() {
                     self.roll_back();
                 }
@@ -252,7 +249,7 @@ impl Writer {
 
     fn roll_back(&self) {
         if let Err(error) = self.statement("ROLLBACK") {
-            tracing::error!(%error, "cannot roll back");
+            tracing::error!(%error, "failed to roll back");
         }
     }
 
@@ -261,7 +258,7 @@ impl Writer {
     }
 }
 
-/// SQLite gives up a transaction by itself when the disk is full or fails.
+/// SQLite abandons a transaction when the disk is full or fails.
 fn transaction_lost() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT),

@@ -1,13 +1,13 @@
-//! What the database promises: durability before the answer, failures that stay alone, one writer a file.
+//! Tests of the database: durability, isolated failures, and a single writer.
 
-// Helpers of tests speak by panicking, as the tests do.
+// Helpers of tests report failures by panicking, like tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pilothouse_sqlite::{Database, OpenError, Schema, WriteError};
+use pilothouse_sqlite::{Database, OpenError, Schema, Tx, WriteError, is_disk_full};
 use tempfile::TempDir;
 
 const SCHEMA: Schema = Schema { component: "test", steps: &["CREATE TABLE t (n INTEGER PRIMARY KEY)"] };
@@ -21,11 +21,11 @@ async fn insert(db: &Database, n: i64) -> Result<(), WriteError<rusqlite::Error>
 }
 
 fn count(db: &Database) -> i64 {
-    db.read_now(|conn| conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0))).unwrap()
+    db.read_blocking(|conn| conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0))).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_is_there_for_every_read_after_its_answer_and_after_a_reopen() {
+async fn acknowledged_write_is_visible_and_survives_a_reopen() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     for n in 0..20 {
@@ -40,7 +40,7 @@ async fn a_write_is_there_for_every_read_after_its_answer_and_after_a_reopen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_writes_share_commits_and_a_failing_one_is_rolled_back_alone() {
+async fn concurrent_writes_share_commits_and_fail_separately() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     let mut tasks = Vec::new();
@@ -48,8 +48,8 @@ async fn concurrent_writes_share_commits_and_a_failing_one_is_rolled_back_alone(
         let db = db.clone();
         tasks.push(tokio::spawn(async move {
             db.write(move |tx| {
-                tx.execute("INSERT INTO t VALUES (?1)", [n]).map_err(|e| e.to_string())?;
-                if n % 4 == 0 { Err(format!("no {n}")) } else { Ok(n) }
+                tx.execute("INSERT INTO t VALUES (?1)", [n])?;
+                if n % 4 == 0 { Err(rusqlite::Error::InvalidParameterName(n.to_string())) } else { Ok(n) }
             })
             .await
         }));
@@ -57,7 +57,9 @@ async fn concurrent_writes_share_commits_and_a_failing_one_is_rolled_back_alone(
     for (n, task) in (0..).zip(tasks) {
         match task.await.unwrap() {
             Ok(written) => assert!(written == n && n % 4 != 0),
-            Err(WriteError::Job(why)) => assert!(why == format!("no {n}") && n % 4 == 0),
+            Err(WriteError::Job(rusqlite::Error::InvalidParameterName(why))) => {
+                assert!(why == n.to_string() && n % 4 == 0);
+            }
             Err(other) => panic!("{other}"),
         }
     }
@@ -68,7 +70,7 @@ async fn concurrent_writes_share_commits_and_a_failing_one_is_rolled_back_alone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panicking_write_is_rolled_back_and_the_writer_goes_on() {
+async fn panicking_write_is_rolled_back_and_the_writer_continues() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     let result = db
@@ -83,7 +85,7 @@ async fn a_panicking_write_is_rolled_back_and_the_writer_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_and_topics_follow_commits_only_in_their_order() {
+async fn hooks_and_topics_follow_commits_in_order() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     let mut all = db.subscribe();
@@ -94,45 +96,45 @@ async fn hooks_and_topics_follow_commits_only_in_their_order() {
     let hook = Arc::clone(&ran);
     let failed: Result<(), _> = db
         .write(move |tx| {
-            tx.touch("a");
+            tx.notify("a");
             tx.on_commit(move || {
                 hook.fetch_add(100, Ordering::SeqCst);
             });
-            Err("no")
+            Err(rusqlite::Error::QueryReturnedNoRows)
         })
         .await;
     assert!(failed.is_err());
 
     let hook = Arc::clone(&ran);
     db.write(move |tx| {
-        tx.touch("a");
+        tx.notify("a");
         tx.on_commit(move || {
             hook.fetch_add(1, Ordering::SeqCst);
         });
-        Ok::<_, ()>(())
+        Ok::<_, rusqlite::Error>(())
     })
     .await
     .unwrap();
     assert_eq!(
         ran.load(Ordering::SeqCst),
         1,
-        "the hook ran before the answer, that of the failed write never"
+        "the hook ran before the result, that of the failed write did not run"
     );
     let deadline = Duration::from_secs(10);
-    assert!(tokio::time::timeout(deadline, watch.touched()).await.unwrap());
+    assert!(tokio::time::timeout(deadline, watch.changed()).await.unwrap());
     assert_eq!(*tokio::time::timeout(deadline, all.recv()).await.unwrap().unwrap(), ["a".to_owned()]);
     assert!(all.try_recv().is_err(), "the failed write touched nothing");
-    assert!(tokio::time::timeout(Duration::ZERO, other.touched()).await.is_err());
+    assert!(tokio::time::timeout(Duration::ZERO, other.changed()).await.is_err());
     drop(db);
-    assert!(!watch.touched().await, "watches end with the database");
+    assert!(!watch.changed().await, "watches end with the database");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_for_is_written_when_the_database_is_dropped() {
+async fn pending_writes_are_committed_on_drop() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     for n in 0..50 {
-        // Polled once: the job is on its way, nobody waits for the answer.
+        // Poll once: the job is submitted, but the result is not awaited.
         let mut write = Box::pin(insert(&db, n));
         let _ = futures_poll_once(&mut write).await;
     }
@@ -141,8 +143,8 @@ async fn what_was_asked_for_is_written_when_the_database_is_dropped() {
 }
 
 async fn futures_poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    std::future::poll_fn(|cx| {
-        std::task::Poll::Ready(match std::pin::Pin::new(&mut *future).poll(cx) {
+    std::future::poll_fn(|ctx| {
+        std::task::Poll::Ready(match std::pin::Pin::new(&mut *future).poll(ctx) {
             std::task::Poll::Ready(output) => Some(output),
             std::task::Poll::Pending => None,
         })
@@ -151,7 +153,7 @@ async fn futures_poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Outpu
 }
 
 #[tokio::test]
-async fn a_second_open_of_the_same_file_is_refused_until_the_first_is_closed() {
+async fn second_open_of_a_file_is_refused_until_the_first_closes() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     let path = dir.path().join("db");
@@ -162,14 +164,14 @@ async fn a_second_open_of_the_same_file_is_refused_until_the_first_is_closed() {
 }
 
 #[tokio::test]
-async fn schemas_go_forward_step_by_step_and_never_back() {
+async fn schema_migrates_stepwise_and_never_back() {
     let dir = TempDir::new().unwrap();
     insert(&open(&dir), 1).await.unwrap();
     let path = dir.path().join("db");
     let next =
         Schema { steps: &["never run again", "ALTER TABLE t ADD COLUMN m INTEGER DEFAULT 7"], ..SCHEMA };
     let db = Database::open(&path, &[next]).unwrap();
-    let m: i64 = db.read_now(|conn| conn.query_row("SELECT m FROM t", [], |row| row.get(0))).unwrap();
+    let m: i64 = db.read_blocking(|conn| conn.query_row("SELECT m FROM t", [], |row| row.get(0))).unwrap();
     assert_eq!(m, 7);
     drop(db);
     let error = Database::open(&path, &[SCHEMA]).err().unwrap();
@@ -180,5 +182,53 @@ async fn schemas_go_forward_step_by_step_and_never_back() {
 async fn readers_cannot_write() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
-    assert!(db.read_now(|conn| conn.execute("INSERT INTO t VALUES (1)", [])).is_err());
+    assert!(db.read_blocking(|conn| conn.execute("INSERT INTO t VALUES (1)", [])).is_err());
+}
+
+/// With `max_page_count`, SQLite reports the same error as for a full disk.
+#[tokio::test]
+async fn full_disk_refuses_a_write_until_there_is_space() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let disk_full = db.disk_full();
+    db.write(|tx| tx.execute_batch("PRAGMA max_page_count = 1")).await.unwrap();
+    let fill = |tx: &Tx<'_>| {
+        tx.execute("CREATE TABLE filled (blob BLOB)", [])?;
+        tx.execute("INSERT INTO filled VALUES (zeroblob(1000000))", []).map(drop)
+    };
+    let refused = db.write(fill).await.unwrap_err();
+    assert!(is_disk_full(&refused), "{refused:?}");
+    assert!(*disk_full.borrow());
+    let left: i64 = db
+        .read_blocking(|conn| {
+            conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'filled'", [], |row| row.get(0))
+        })
+        .unwrap();
+    assert_eq!(left, 0, "nothing of the refused write was kept");
+    insert(&db, 1).await.unwrap();
+    assert!(*disk_full.borrow(), "a small write that fits does not clear the flag");
+    db.write(|tx| tx.execute_batch("PRAGMA max_page_count = 1000000")).await.unwrap();
+    db.write(fill).await.unwrap();
+    db.clear_disk_full();
+    assert!(!*disk_full.borrow());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn database_files_are_private() {
+    use std::fs::{Permissions, metadata, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = TempDir::new().unwrap();
+    let files = ["db", "db-wal", "db-shm", "db.lock"].map(|file| dir.path().join(file));
+    for n in [1, 2] {
+        let db = open(&dir);
+        insert(&db, n).await.unwrap();
+        for file in &files {
+            assert_eq!(metadata(file).unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
+        }
+        drop(db);
+        // Permissions as an earlier version left them.
+        for file in files.iter().filter(|file| file.exists()) {
+            set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What agents leave behind through their API, and how often they call it.
+//! Tasks and learnings that agents record, and the rate limit of their API calls.
 
 use pilothouse_domain::agent_api::{AgentItem, AgentLearning, AgentTask};
 use pilothouse_domain::{AgentSessionId, RateGauge, UserId};
@@ -10,7 +10,7 @@ use crate::repository::{Listing, Store};
 use crate::table::{Condition, Index, Position, Query, SortRange, Write};
 
 impl Commit {
-    /// A task or a learning.
+    /// Adds a task or learning.
     pub fn agent_item(&mut self, left: &AgentItem) -> Result<(), StoreError> {
         let row = match left {
             AgentItem::Task(task) => item(layout::task(task.session_id, task.id), "task", body(task)?),
@@ -25,7 +25,7 @@ impl Commit {
         Ok(())
     }
 
-    /// How often the agent of a session has called.
+    /// Updates the rate gauge of a session's agent.
     pub fn calls(&mut self, id: AgentSessionId, gauge: &Loaded<RateGauge>) -> Result<(), StoreError> {
         let mut row = item(layout::calls(id), "calls", body(&gauge.value)?);
         row.expires_at = Some(gauge.value.empty_at());
@@ -35,12 +35,12 @@ impl Commit {
 }
 
 impl Store {
-    /// How often the agent of a session has called.
+    /// The rate gauge of a session's agent.
     pub async fn calls(&self, id: AgentSessionId) -> Result<Loaded<RateGauge>, StoreError> {
         Ok(self.load(&layout::calls(id)).await?.unwrap_or_else(|| Loaded::new(RateGauge::default())))
     }
 
-    /// Tasks that the agent of a session created, oldest first.
+    /// Tasks that a session's agent created, oldest first.
     pub async fn agent_tasks(
         &self,
         id: AgentSessionId,
@@ -50,7 +50,7 @@ impl Store {
         self.list(within_session(id, layout::TASKS, limit, after)).await
     }
 
-    /// What the agent of a session learned, oldest first.
+    /// Learnings of a session's agent, oldest first.
     pub async fn learnings_of_session(
         &self,
         id: AgentSessionId,
@@ -60,7 +60,7 @@ impl Store {
         self.list(within_session(id, layout::LEARNINGS, limit, after)).await
     }
 
-    /// What all agents of an owner learned, newest first.
+    /// Learnings of all agents of an owner, newest first.
     pub async fn learnings(
         &self,
         owner: &UserId,

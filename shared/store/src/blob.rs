@@ -1,4 +1,4 @@
-//! The port of blobs: contents too large for an item, stored once under their hash.
+//! The blob port: contents that are too large for an item, stored once under their hash.
 
 #[cfg(feature = "contract")]
 pub mod contract;
@@ -16,18 +16,18 @@ pub use files::FileBlobs;
 #[cfg(feature = "s3")]
 pub use s3::S3Blobs;
 
-/// The most segments of a prefix.
+/// Most segments of a prefix.
 const MAX_SEGMENTS: usize = 4;
-/// The longest segment in characters.
+/// Most characters of a segment.
 const MAX_SEGMENT_CHARS: usize = 64;
 
-/// Where a blob stands: a prefix that says whose it is, and the SHA-256 of its content in lowercase hex.
+/// Key of a blob: a prefix that names its owner, and the SHA-256 of its content in lowercase hex.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BlobKey(String);
 
 impl BlobKey {
-    /// The key of a content under a prefix of 1 to 4 segments between slashes, each of lowercase letters, digits, `-`
-    /// and `_`, beginning with a letter or digit.
+    /// Makes the key of a content. The prefix has 1 to 4 segments, separated by slashes. A segment consists of lowercase letters,
+    /// digits, `-` and `_`, and begins with a letter or digit.
     pub fn of(prefix: &str, content: &[u8]) -> Result<Self, BlobError> {
         if !is_prefix(prefix) {
             return Err(BlobError::InvalidKey);
@@ -35,7 +35,7 @@ impl BlobKey {
         Ok(Self(format!("{prefix}/{}", sha256_hex(content))))
     }
 
-    /// Reads a key, as [`Self::as_str`] wrote it.
+    /// Parses the output of [`Self::as_str`].
     pub fn parse(key: &str) -> Result<Self, BlobError> {
         let is_digest =
             |s: &str| s.len() == 64 && s.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
@@ -50,12 +50,10 @@ impl BlobKey {
         &self.0
     }
 
-    /// Prefix.
     pub fn prefix(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(prefix, _)| prefix)
     }
 
-    /// The digest in hex.
     pub fn digest(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(_, digest)| digest)
     }
@@ -85,16 +83,15 @@ fn hex(digest: &[u8]) -> String {
     })
 }
 
-/// Why the blob store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// Not a prefix and a SHA-256.
+    /// The key is not a prefix with a SHA-256.
     #[error("not a key of a blob")]
     InvalidKey,
-    /// The content does not have the hash that the key names.
+    /// The content does not match the hash in the key.
     #[error("the content does not have the hash of its key")]
     WrongContent,
-    /// The engine failed; trying again may work.
+    /// The engine failed; a retry may succeed.
     #[error("the blob store failed")]
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -102,14 +99,14 @@ pub enum BlobError {
 /// The port.
 #[async_trait]
 pub trait Blobs: Send + Sync + 'static {
-    /// Stores a content, durably. Storing what is there already does nothing.
+    /// Stores a content durably. Does nothing if it exists.
     async fn put(&self, key: &BlobKey, content: Bytes) -> Result<(), BlobError>;
 
-    /// Reads a content; nothing when there is none.
+    /// Reads a content; `None` if it does not exist.
     async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, BlobError>;
 
-    /// An address that gives a content to whoever has it, for as long as it is `valid`; none where blobs have no
-    /// addresses. Whether there is such a content is not asked.
+    /// A URL with which anybody can read the content while it is `valid`; `None` if the engine has no URLs. Does not check that the
+    /// content exists.
     async fn link(&self, _key: &BlobKey, _valid: Duration) -> Result<Option<String>, BlobError> {
         Ok(None)
     }
@@ -120,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_lead_nowhere_but_below_their_prefix() {
+    fn keys_stay_below_their_prefix() {
         let digest = sha256_hex(b"abc");
         assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         let key = BlobKey::of("sessions/0197-a", b"abc").unwrap();

@@ -1,4 +1,4 @@
-//! A commit: everything that changes together, in one transaction, under the versions that were loaded.
+//! Commits: changes that are written together in one transaction, guarded by the versions that were loaded.
 
 use std::time::Duration;
 
@@ -10,38 +10,36 @@ use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, Timestamp, 
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::layout::{self, View};
+use crate::layout::{self, JournalView};
 use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, TableError, Write};
 
 /// How long an idempotency record is kept.
-pub const ANSWER_KEPT: Duration = Duration::from_hours(24);
-/// How long raw events, log chunks and activity are kept (ruling 38).
-pub const JOURNAL_KEPT: Duration = Duration::from_hours(90 * 24);
+pub const RESPONSE_RETENTION: Duration = Duration::from_hours(24);
+/// How long raw events, log chunks and activity are kept (decision 38).
+pub const JOURNAL_RETENTION: Duration = Duration::from_hours(90 * 24);
 
-/// Something loaded with the version that a commit is guarded by; 0: it is not in the table yet.
+/// A loaded value with the version that guards its commit; 0 if it is not in the table yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<T> {
-    /// What was loaded.
     pub value: T,
-    /// Its version in the table.
     pub version: u64,
 }
 
 impl<T> Loaded<T> {
-    /// Something that is not in the table yet.
+    /// A value that is not in the table yet.
     pub const fn new(value: T) -> Self {
         Self { value, version: 0 }
     }
 }
 
-/// A conversation as it was loaded, with what is needed to see what changed.
+/// A loaded conversation with its previous state, from which the commit finds its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedConversation {
-    /// The conversation, to be changed. It is large, and stands in the future of every function that changes one.
+    /// The conversation, to be changed. Boxed, because it is large and part of the future of every function that changes one.
     pub conversation: Box<Conversation>,
     pub(crate) session_version: u64,
     pub(crate) queue_version: u64,
-    /// Where the session stands in the Due index.
+    /// Current place of the session in the Due index.
     pub(crate) due_before: Option<Key>,
     pub(crate) queue_before: SessionMessageQueue,
     pub(crate) subagents_before: std::collections::BTreeMap<
@@ -63,13 +61,13 @@ impl LoadedConversation {
         }
     }
 
-    /// Whether the Due index has the session at a time that has come.
+    /// Whether the Due index lists the session as due at `now`.
     pub fn is_listed_due(&self, now: Timestamp) -> bool {
         self.due_before.as_ref().and_then(layout::due_at).is_some_and(|at| at <= now)
     }
 }
 
-/// What a write is for, to say what a failed condition means.
+/// Purpose of a write, which determines what a failed condition means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Guard,
@@ -80,37 +78,34 @@ pub(crate) enum Purpose {
     Record,
 }
 
-/// A stored answer to a request with an idempotency key.
+/// A stored response to a request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StoredAnswer {
-    /// The function that answered.
+pub struct StoredResponse {
     pub function: String,
-    /// SHA-256 of the request that was answered: function, path and body.
+    /// SHA-256 of the request: function, path and body.
     pub request_hash: String,
-    /// The HTTP status.
     pub status: u16,
-    /// The `ETag`, where there was one.
     pub etag: Option<String>,
-    /// The body; secrets are left out of it and derived again (ruling 8).
+    /// Body without secrets, which are derived again (decision 8).
     pub body: serde_json::Value,
 }
 
-/// What a message was sent as, to know the same one when it comes again (ruling 28).
+/// Hash of a sent message, to recognise the same message when it is sent again (decision 28).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentMessage {
-    /// SHA-256 of what its sender said.
+    /// SHA-256 of the request to send it.
     pub hash: String,
 }
 
 /// An envelope that waits for earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkedEnvelope {
-    /// Its body as JSON text.
+    /// Body as JSON text.
     pub body: String,
 }
 
-/// Everything that changes together.
+/// Writes of one transaction.
 #[derive(Debug, Default)]
 pub struct Commit {
     pub(crate) writes: Vec<(Write, Purpose)>,
@@ -131,22 +126,20 @@ pub(crate) fn guarded(mut item: Item, loaded: u64) -> Write {
 }
 
 impl Commit {
-    /// An empty commit.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many writes it has.
+    /// Number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Bytes of all its items.
+    /// Size of all items in bytes.
     pub fn bytes(&self) -> usize {
         self.writes.iter().map(|(w, _)| if let Write::Put(item, _) = w { item.size() } else { 0 }).sum()
     }
@@ -155,7 +148,7 @@ impl Commit {
         self.writes.push((write, purpose));
     }
 
-    /// The session, its queue if that changed, its subagents that changed, and the messages that left the queue.
+    /// Adds the session, its queue if it changed, its changed subagents, and the messages that left the queue.
     pub fn conversation(
         &mut self,
         loaded: &LoadedConversation,
@@ -166,7 +159,7 @@ impl Commit {
         let mut row = item(layout::session(id), "session", body(session)?);
         row.listing = Some(layout::listing(session.owner_id(), id));
         row.due = session
-            .next_due(deadlines)
+            .next_deadline(deadlines)
             .map(|(at, _)| layout::due_place(id, at, loaded.due_before.as_ref(), session.updated_at()));
         self.push(guarded(row, loaded.session_version), Purpose::Guard);
         if *queue != loaded.queue_before {
@@ -188,7 +181,7 @@ impl Commit {
         Ok(())
     }
 
-    /// The record of a message that is enqueued: a second one with its id is refused.
+    /// Adds the record of a new message. The commit fails if the id was used before.
     pub fn new_message(
         &mut self,
         id: AgentSessionId,
@@ -200,8 +193,8 @@ impl Commit {
         Ok(())
     }
 
-    /// Takes out the records of closed messages that do not fit the transaction. They are written before it: nothing is
-    /// decided by them as long as the queue has the message.
+    /// Removes records of closed messages that exceed the size of a transaction, to write them first. They affect nothing while the
+    /// queue still has the message.
     pub(crate) fn split_records(&mut self) -> Vec<Item> {
         let mut excess = self.writes.len().saturating_sub(MAX_TRANSACTION_WRITES);
         let mut early = Vec::new();
@@ -217,40 +210,40 @@ impl Commit {
         early
     }
 
-    /// An entry of the journal, listed in `view`.
-    pub fn entry(&mut self, entry: &JournalEntry, view: Option<&View>) -> Result<(), StoreError> {
+    /// Adds a journal entry, listed in `view`.
+    pub fn entry(&mut self, entry: &JournalEntry, view: Option<&JournalView>) -> Result<(), StoreError> {
         let mut row = item(layout::journal(entry.session_id, entry.sequence), "journal", body(entry)?);
         row.listing = view.map(|view| view.place(entry.session_id, entry.sequence));
         if matches!(entry.cause, Cause::Agent { .. } | Cause::AgentApi { .. }) {
-            row.expires_at = Some(entry.at + JOURNAL_KEPT);
+            row.expires_at = Some(entry.at + JOURNAL_RETENTION);
         }
-        // The session's version guards the place; the condition makes a gap or an overwrite impossible.
+        // The session's version guards the sequence. This condition additionally rules out overwriting an entry.
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
         Ok(())
     }
 
-    /// The pool.
+    /// Adds the pool of an owner.
     pub fn pool(&mut self, owner: &UserId, pool: &Loaded<SessionPool>) -> Result<(), StoreError> {
         let row = item(layout::pool(owner), "pool", body(&pool.value)?);
         self.push(guarded(row, pool.version), Purpose::Guard);
         Ok(())
     }
 
-    /// The answer to a request with an idempotency key.
+    /// Adds the response to a request with an idempotency key.
     pub fn answer(
         &mut self,
         owner: &UserId,
         key_hash: &str,
-        answer: &StoredAnswer,
+        answer: &StoredResponse,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut row = item(layout::answer(owner, key_hash), "answer", body(answer)?);
-        row.expires_at = Some(now + ANSWER_KEPT);
+        row.expires_at = Some(now + RESPONSE_RETENTION);
         self.push(Write::Put(row, Condition::Absent), Purpose::Answer);
         Ok(())
     }
 
-    /// An envelope that waits for earlier ones.
+    /// Adds an envelope that waits for earlier ones.
     pub fn park(
         &mut self,
         id: AgentSessionId,
@@ -260,12 +253,12 @@ impl Commit {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut row = item(layout::parked(id, run, sequence), "parked", body(envelope)?);
-        row.expires_at = Some(now + JOURNAL_KEPT);
+        row.expires_at = Some(now + JOURNAL_RETENTION);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
         Ok(())
     }
 
-    /// A parked envelope was applied. One that this very commit would park is not parked at all.
+    /// Removes a parked envelope that was applied. If this commit would park it, removes that write instead.
     pub fn unpark(&mut self, id: AgentSessionId, run: RunId, sequence: u64) {
         let key = layout::parked(id, run, sequence);
         let before = self.writes.len();
@@ -276,7 +269,7 @@ impl Commit {
         self.push(Write::Delete(layout::parked(id, run, sequence), Condition::Always), Purpose::Record);
     }
 
-    /// The body of an envelope that is parked by this very commit.
+    /// Body of an envelope that this commit parks.
     pub fn parked_body(&self, id: AgentSessionId, run: RunId, sequence: u64) -> Option<String> {
         let key = layout::parked(id, run, sequence);
         let item = self.writes.iter().find_map(|(write, _)| match write {
@@ -286,13 +279,13 @@ impl Commit {
         serde_json::from_str::<ParkedEnvelope>(&item.body).ok().map(|envelope| envelope.body)
     }
 
-    /// What a failed transaction means.
+    /// Translates the failure of a transaction.
     pub(crate) fn explain(error: TableError, purposes: &[Purpose]) -> crate::CommitError {
         match error {
             TableError::ConditionFailed { writes } => {
                 let failed = |purpose| writes.iter().any(|at| purposes.get(*at) == Some(&purpose));
                 if failed(Purpose::Answer) {
-                    crate::CommitError::AnswerExists
+                    crate::CommitError::ResponseExists
                 } else if failed(Purpose::NewMessage) {
                     crate::CommitError::MessageExists
                 } else if failed(Purpose::Name) {

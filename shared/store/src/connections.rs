@@ -1,7 +1,7 @@
-//! Live connections of the `aws` profile: who is connected, and how far each has followed which session.
+//! Live connections of the `aws` profile, with their cursors.
 //!
-//! API Gateway knows a connection by its id alone, so there are two items: the connection by its id, and what it watches
-//! in the partition of the session, where whoever moves that session's journal on finds it by a consistent read.
+//! API Gateway identifies a connection only by its id. There are two items for each: the connection under its id, and a watcher in
+//! the partition of its session. The function that extends the journal finds watchers there with a consistent read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,28 +15,27 @@ use crate::layout;
 use crate::repository::{Store, read, write};
 use crate::table::{Condition, Item, Query, SortRange, TableError, Write};
 
-/// The id that API Gateway gives a connection: 1 to 128 visible ASCII characters.
+/// Id that API Gateway gives a connection: 1 to 128 visible ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(String);
 
-/// A text that is no id of a connection.
+/// A string that is not the id of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the id of a connection")]
-pub struct NoConnectionId;
+pub struct InvalidConnectionId;
 
 impl ConnectionId {
-    /// The id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl FromStr for ConnectionId {
-    type Err = NoConnectionId;
+    type Err = InvalidConnectionId;
 
-    fn from_str(text: &str) -> Result<Self, NoConnectionId> {
+    fn from_str(text: &str) -> Result<Self, InvalidConnectionId> {
         let fits = (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
-        if fits { Ok(Self(text.to_owned())) } else { Err(NoConnectionId) }
+        if fits { Ok(Self(text.to_owned())) } else { Err(InvalidConnectionId) }
     }
 }
 
@@ -50,32 +49,32 @@ impl fmt::Display for ConnectionId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Connection {
-    /// Who opened it.
+    /// User who opened the connection.
     pub owner: UserId,
-    /// When the token ends that it was opened with.
+    /// When the user's token expires.
     pub token_ends: Timestamp,
-    /// When it is over at the latest; its items vanish then.
+    /// When the connection ends at the latest; its items expire then.
     pub ends: Timestamp,
-    /// The session that it watches.
+    /// The watched session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<AgentSessionId>,
 }
 
-/// How far a connection has followed its session.
+/// Cursor of a connection in its session's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watcher {
-    /// Who watches.
+    /// User who opened the connection.
     pub owner: UserId,
-    /// When the token ends that the connection was opened with.
+    /// When the user's token expires.
     pub token_ends: Timestamp,
-    /// When the connection is over at the latest.
+    /// When the connection ends at the latest.
     pub ends: Timestamp,
-    /// The last journal entry that was posted whole.
+    /// Last journal entry that was sent completely.
     pub after: u64,
-    /// How many messages of the next entry were posted.
+    /// Number of messages of the next entry that were sent.
     pub seen: usize,
-    /// Whether it was told that it has caught up.
+    /// Whether the client was told that it has caught up.
     pub caught_up: bool,
 }
 
@@ -106,7 +105,7 @@ fn conflict(error: TableError) -> CommitError {
 }
 
 impl Store {
-    /// Remembers a connection that was opened.
+    /// Stores a new connection.
     pub async fn open_connection(
         &self,
         id: &ConnectionId,
@@ -116,12 +115,12 @@ impl Store {
         Ok(self.table.transact(vec![Write::Put(item, Condition::Always)]).await?)
     }
 
-    /// A connection, unless it is over.
+    /// A connection, unless it expired.
     pub async fn connection(&self, id: &ConnectionId) -> Result<Option<Loaded<Connection>>, StoreError> {
         self.load(&layout::connection(id)).await
     }
 
-    /// How far a connection has followed a session.
+    /// The cursor of a connection in a session.
     pub async fn watcher(
         &self,
         session: AgentSessionId,
@@ -130,10 +129,10 @@ impl Store {
         self.load(&layout::watcher(session, id)).await
     }
 
-    /// Lets a connection watch `session` from where `watcher` says, and nothing else any more. `watching` is the version
-    /// of what it had there before; 0: nothing.
+    /// Makes a connection watch `session` from the cursor `watcher`, instead of any other session. `watching` is the version of its
+    /// existing cursor there; 0 if there is none.
     ///
-    /// [`CommitError::Conflict`]: the connection was closed, or moved on, meanwhile.
+    /// Fails with [`CommitError::Conflict`] if the connection was closed or changed meanwhile.
     pub async fn watch(
         &self,
         id: &ConnectionId,
@@ -156,7 +155,7 @@ impl Store {
         self.table.transact(writes).await.map_err(conflict)
     }
 
-    /// Everyone who watches a session.
+    /// All watchers of a session.
     pub async fn watchers(
         &self,
         session: AgentSessionId,
@@ -177,21 +176,21 @@ impl Store {
         }
     }
 
-    /// Whether anyone watches a session. Consistent: a connection that begins to watch after this said no reads the
-    /// journal after this.
+    /// Whether a connection watches the session. The read is consistent: a connection that starts to watch afterwards reads the
+    /// journal after this call.
     pub async fn is_watched(&self, session: AgentSessionId) -> Result<bool, StoreError> {
         let mut query = watchers_of(session, 1);
         loop {
             let page = self.table.query(&query).await?;
             query.after = page.next;
-            // A page of expired items is empty, and others may follow.
+            // A page with only expired items is empty, but more pages may follow.
             if !page.items.is_empty() || query.after.is_none() {
                 return Ok(!page.items.is_empty());
             }
         }
     }
 
-    /// Moves a connection on. [`CommitError::Conflict`]: it is gone, or watches from another place now.
+    /// Moves the cursor of a connection. Fails with [`CommitError::Conflict`] if it was removed or moved meanwhile.
     pub async fn move_watcher(
         &self,
         session: AgentSessionId,
@@ -203,7 +202,7 @@ impl Store {
         self.table.transact(vec![write]).await.map_err(conflict)
     }
 
-    /// Forgets a connection and what it watches. [`CommitError::Conflict`]: it has begun to watch something else.
+    /// Removes a connection with its cursor. Fails with [`CommitError::Conflict`] if it watches another session now.
     pub async fn close_connection(
         &self,
         id: &ConnectionId,
@@ -216,8 +215,8 @@ impl Store {
         self.table.transact(writes).await.map_err(conflict)
     }
 
-    /// Forgets a connection that is gone, and that it watches `session`.
-    pub async fn drop_watcher(&self, session: AgentSessionId, id: &ConnectionId) -> Result<(), StoreError> {
+    /// Removes a connection that is gone, with its cursor in `session`.
+    pub async fn remove_watcher(&self, session: AgentSessionId, id: &ConnectionId) -> Result<(), StoreError> {
         let writes = vec![
             Write::Delete(layout::watcher(session, id), Condition::Always),
             Write::Delete(layout::connection(id), Condition::Always),
@@ -242,7 +241,7 @@ mod tests {
     use super::ConnectionId;
 
     #[test]
-    fn an_id_is_what_the_gateway_may_give() {
+    fn connection_id_has_the_gateway_format() {
         assert!("L0SM9cOFvHcCIhw=".parse::<ConnectionId>().is_ok());
         for text in ["", "a b", "ä", &"x".repeat(129)] {
             assert!(text.parse::<ConnectionId>().is_err(), "{text}");

@@ -1,7 +1,6 @@
-//! What every table promises, as functions that panic when it does not. [`table_cases`](crate::table_cases) makes
-//! tests of them.
+//! Contract of tables, as functions that panic on a violation. [`table_cases`](crate::table_cases) makes tests of them.
 
-// A suite speaks by panicking, wherever it is compiled.
+// A contract suite reports violations by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 mod conditions;
@@ -21,15 +20,14 @@ pub use races::*;
 
 use crate::table::{Condition, Index, Item, Key, Query, SortRange, Table, TableError, Write};
 
-/// A table under test, empty.
+/// An empty table under test.
 pub trait Subject: Send + Sync {
-    /// The table.
     fn table(&self) -> Arc<dyn Table>;
 
-    /// The time on its clock, which goes on by itself.
+    /// Current time of the table's clock, which advances.
     fn now(&self) -> Timestamp;
 
-    /// Makes its clock jump ahead.
+    /// Moves the table's clock forward.
     fn advance(&self, by: Duration);
 }
 
@@ -38,24 +36,24 @@ pub trait Subject: Send + Sync {
 macro_rules! table_cases {
     ($run:ident, $setup:path) => {
         $run! { $setup;
-            an_item_comes_back_as_it_was_put,
-            conditions_decide_on_what_was_there_before,
-            a_failed_condition_writes_nothing_and_tells_its_position,
-            a_check_guards_and_changes_nothing,
-            a_single_write_keeps_its_condition,
-            expired_items_are_gone_and_count_as_absent,
-            items_that_are_put_alone_can_be_put_again,
-            items_up_to_the_limit_fit_and_larger_ones_do_not,
+            item_is_read_as_it_was_written,
+            conditions_apply_to_the_previous_state,
+            failed_condition_writes_nothing_and_names_its_index,
+            condition_check_changes_nothing,
+            single_write_respects_its_condition,
+            expired_items_count_as_absent,
+            unconditional_puts_can_be_repeated,
+            items_above_the_size_limit_are_refused,
             a_transaction_has_at_most_100_writes,
-            two_writes_of_one_key_are_refused,
-            impossible_keys_and_queries_are_refused,
+            duplicate_writes_in_a_transaction_are_refused,
+            invalid_keys_and_queries_are_refused,
             a_partition_is_read_in_both_directions_in_pages,
             ranges_include_their_ends,
-            prefixes_hold_to_the_last_character,
-            pages_beyond_a_megabyte_lose_nothing,
-            indexes_hold_what_has_a_place_in_them,
-            ties_in_an_index_are_paged_without_loss,
-            a_position_of_another_list_is_refused,
+            prefix_queries_match_every_character,
+            pages_larger_than_a_megabyte_are_complete,
+            index_contains_exactly_the_indexed_items,
+            equal_index_keys_are_paged_without_loss,
+            cursor_position_of_another_list_is_refused,
             one_writer_wins_each_round,
             sequences_have_no_gaps_under_concurrent_writers,
         }
@@ -86,7 +84,7 @@ async fn sorts(table: &Arc<dyn Table>, query: Query) -> Vec<String> {
     all(table, query).await.into_iter().map(|item| item.key.sort).collect()
 }
 
-/// Every item of a query, page by page.
+/// Reads all pages of a query.
 async fn all(table: &Arc<dyn Table>, mut query: Query) -> Vec<Item> {
     let mut items = Vec::new();
     for _ in 0..1000 {

@@ -1,8 +1,8 @@
-//! Cursors: where a list goes on, as a string for the outside (ruling 5).
+//! Cursors: positions in a list as strings for clients (decision 5).
 //!
-//! A cursor is base64url of JSON: a version, the position, and a digest of both with the list that it belongs to. One
-//! that was changed, or made by another list, filter or owner, is refused. The digest is no secret: who makes one by
-//! hand gets a place in a list that they may read anyway, since the partition is never taken from a cursor.
+//! A cursor is base64url of JSON: a version, the position, and a digest of both and of the list. A cursor that was changed, or that
+//! belongs to another list, filter or owner, is refused. The digest is not a secret: a forged cursor can only lead to a position in
+//! a list that the caller may read, because the partition is never taken from the cursor.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,22 +11,21 @@ use sha2::{Digest as _, Sha256};
 
 use crate::table::{Index, Position};
 
-/// The format; an older or newer one is refused.
+/// Version of the format; other versions are refused.
 const VERSION: u8 = 1;
-/// The longest cursor that is looked at: a position holds three keys of DynamoDB's sizes.
+/// Longest accepted cursor. A position contains three keys of at most DynamoDB's sizes.
 const MAX_CHARS: usize = 8 * 1024;
-/// Bytes of the digest that a cursor carries.
+/// Bytes of the digest.
 const DIGEST_BYTES: usize = 12;
 
 /// The list that a cursor belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope<'a> {
-    /// Which list it is, with its filter and order, in any spelling that is the same each time:
-    /// `sessions?status=Running`.
+    /// Name of the list with its filter and order, in a fixed spelling: `sessions?status=Running`.
     pub list: &'a str,
-    /// The index that the list reads.
+    /// Index that the list reads.
     pub index: Option<Index>,
-    /// The partition that the list reads, which says whose it is.
+    /// Partition that the list reads, which determines its owner.
     pub partition: &'a str,
 }
 
@@ -39,7 +38,7 @@ pub struct InvalidCursor;
 #[serde(deny_unknown_fields)]
 struct Wire {
     v: u8,
-    /// Primary partition, where an index was read; elsewhere it is that of the list.
+    /// Partition of the primary key, if an index is read; otherwise the list's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     p: Option<String>,
     s: String,
@@ -50,7 +49,7 @@ struct Wire {
 }
 
 impl Scope<'_> {
-    /// The cursor of a position that a page of this list gave.
+    /// Encodes a position of this list.
     pub fn encode(&self, position: &Position) -> String {
         let wire = Wire {
             v: VERSION,
@@ -63,7 +62,7 @@ impl Scope<'_> {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
-    /// The position of a cursor of this list.
+    /// Decodes a cursor of this list.
     pub fn decode(&self, cursor: &str) -> Result<Position, InvalidCursor> {
         if cursor.len() > MAX_CHARS {
             return Err(InvalidCursor);
@@ -91,7 +90,7 @@ impl Scope<'_> {
         let mut hash = Sha256::new();
         let index_sort = position.index_sort.as_deref().unwrap_or_default();
         for part in [self.list, index, self.partition, &position.partition, &position.sort, index_sort] {
-            // With its length, so that no two lists of parts run together the same.
+            // Hash the length of each part, so that different parts cannot be concatenated to the same input.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_gives_its_position_back_to_its_own_list() {
+    fn cursor_round_trips_for_its_own_list() {
         assert_eq!(MINE.decode(&MINE.encode(&position())), Ok(position()));
         let plain = Position { index_sort: None, ..position() };
         assert_eq!(JOURNAL.decode(&JOURNAL.encode(&plain)), Ok(plain));
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_cursor_is_refused_wherever_it_was_changed() {
+    fn altered_cursor_is_refused() {
         let cursor = MINE.encode(&position());
         for place in 0..cursor.len() {
             let mut changed = cursor.clone().into_bytes();

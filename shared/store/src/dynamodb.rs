@@ -1,12 +1,13 @@
-//! The engine of the `aws` profile: one DynamoDB table with two indexes.
+//! The engine of the `aws` profile: a DynamoDB table with two indexes.
 //!
-//! Attributes: `pk`, `sk` key; `k` kind; `v` version; `b` body, or `p` body packed (`z`: as it was packed once); `x` expiry in seconds for DynamoDB's own deletion,
-//! rounded up so that nothing goes early, and `xm` in milliseconds for what this engine filters by; `l1p`, `l1s` and
-//! `d1p`, `d1s` the keys of the indexes `listing` and `due`. The indexes hold keys alone: an index that held bodies
-//! would be billed for each change of one, while a list is read far more seldom than what it lists is written.
+//! Attributes: `pk`, `sk` key; `k` kind; `v` version; `b` body, or `p` packed body (`z`: packed in the former format, without a
+//! dictionary); `x` expiry in seconds for DynamoDB's own deletion, rounded up so that nothing is deleted early; `xm` expiry in
+//! milliseconds, by which this engine filters; `l1p`, `l1s` and `d1p`, `d1s` the keys of the indexes `listing` and `due`. The
+//! indexes contain keys only: with bodies, each change of a body would be billed for the index as well, although lists are read far
+//! less often than their items are written.
 //!
-//! A single write that the client repeats after it lost the answer may answer `ConditionFailed` although it was done:
-//! who gets that answer reads again before it decides, as it has to anyway. Transactions carry a token against it.
+//! If the client retries a single write after losing the response, the retry may fail with `ConditionFailed` although the write
+//! succeeded. Callers read again after that error, as they have to in any case. Transactions carry a token that prevents this.
 
 mod attributes;
 mod errors;
@@ -35,14 +36,14 @@ use crate::usage::{Usage, Written};
 
 /// Items of one batch request (DynamoDB).
 const BATCH: usize = 25;
-/// Items that are read at once where an index names them.
-const FETCHED: usize = 25;
-/// How often a batch is tried while the table takes only a part of it.
-const BATCH_TRIES: u32 = 8;
-/// The first pause between two tries; each is twice the one before.
+/// Items of an index that are read at once.
+const INDEX_FETCH_BATCH: usize = 25;
+/// Attempts for a batch that the table accepts only in part.
+const MAX_BATCH_ATTEMPTS: u32 = 8;
+/// Pause before the first retry; it doubles for each further one.
 const BATCH_PAUSE: Duration = Duration::from_millis(25);
 
-/// The table in DynamoDB. Clones are the same table.
+/// A table in DynamoDB. Clones share the same table.
 #[derive(Clone)]
 pub struct DynamoTable {
     client: Client,
@@ -52,12 +53,12 @@ pub struct DynamoTable {
 }
 
 impl DynamoTable {
-    /// The table of this name. The client brings region, credentials, timeouts and a dated behavior version.
+    /// The client configures region, credentials, timeouts and a dated behavior version.
     pub fn new(client: Client, name: &str, clock: Clock) -> Self {
         Self { client, name: name.into(), clock, usage: Arc::default() }
     }
 
-    /// What this engine has done since it was made, as worked out from the sizes of the items.
+    /// Usage since this value was created, computed from the sizes of the items.
     pub fn usage(&self) -> &Usage {
         &self.usage
     }
@@ -81,7 +82,7 @@ impl DynamoTable {
         item.expires_at.is_some_and(|at| at <= (self.clock)())
     }
 
-    /// One write: as a transaction it would cost twice as much.
+    /// Writes a single item. As a transaction it would cost twice as much.
     async fn write_one(&self, write: Write) -> Result<(), TableError> {
         let now = (self.clock)();
         match write {
@@ -126,7 +127,7 @@ impl DynamoTable {
     async fn write_many(&self, writes: Vec<Write>) -> Result<(), TableError> {
         let now = (self.clock)();
         let mut items = Vec::with_capacity(writes.len());
-        // A check that checks nothing is no operation of DynamoDB; the others keep their positions.
+        // DynamoDB has no unconditional check. The other writes keep their positions.
         let mut positions = Vec::with_capacity(writes.len());
         for (position, write) in writes.into_iter().enumerate() {
             if let Some(item) = request::transact_item(&self.name, write, now)? {
@@ -141,8 +142,8 @@ impl DynamoTable {
         sent.map(drop).map_err(|error| errors::transaction(error, &positions))
     }
 
-    /// The items that an index names, in its order, up to the bytes of a page; and where that ended the page early. One
-    /// that is not there any more, or has left the index meanwhile, is left out.
+    /// Reads the items that an index lists, in its order, up to the size of a page. Also returns the position if the size ended the
+    /// page. Items that were deleted or left the index are skipped.
     async fn fetch(
         &self,
         query: &Query,
@@ -152,7 +153,7 @@ impl DynamoTable {
         let mut bytes = 0;
         let count = named.len();
         let mut seen = 0;
-        for batch in named.chunks(FETCHED) {
+        for batch in named.chunks(INDEX_FETCH_BATCH) {
             let Named { keys, places } = named::read(query.index, batch)?;
             let mut found = self.get_batch(keys).await?;
             for (key, at) in places {
@@ -171,11 +172,11 @@ impl DynamoTable {
         Ok((items, None))
     }
 
-    /// Reads up to 100 items, again and again as long as the table leaves some out.
+    /// Reads up to 100 items. Retries those that the table left out.
     async fn get_batch(&self, mut keys: Vec<Attributes>) -> Result<HashMap<Key, Item>, TableError> {
         let mut found = HashMap::with_capacity(keys.len());
         let mut pause = BATCH_PAUSE;
-        for _ in 0..BATCH_TRIES {
+        for _ in 0..MAX_BATCH_ATTEMPTS {
             let asked = KeysAndAttributes::builder().set_keys(Some(keys)).build().map_err(errors::engine)?;
             let output = self
                 .client
@@ -201,7 +202,7 @@ impl DynamoTable {
         Err(TableError::Throttled)
     }
 
-    /// Puts up to 25 items, again and again as long as the table leaves some out.
+    /// Puts up to 25 items. Retries those that the table left out.
     async fn put_batch(&self, items: Vec<Item>) -> Result<(), TableError> {
         let mut left = Vec::with_capacity(items.len());
         for item in items {
@@ -209,7 +210,7 @@ impl DynamoTable {
             left.push(WriteRequest::builder().put_request(put.build().map_err(errors::engine)?).build());
         }
         let mut pause = BATCH_PAUSE;
-        for _ in 0..BATCH_TRIES {
+        for _ in 0..MAX_BATCH_ATTEMPTS {
             let output = self
                 .client
                 .batch_write_item()
@@ -231,7 +232,7 @@ impl DynamoTable {
     }
 }
 
-/// The bytes that `DynamoDB` bills an item by: names and values of its attributes as they are stored.
+/// Size by which `DynamoDB` bills an item: names and values of its attributes as they are stored.
 pub fn stored_bytes(item: &Item) -> usize {
     attributes::bytes(&attributes::attributes(item.clone()))
 }

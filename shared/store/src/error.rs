@@ -1,25 +1,20 @@
-//! Why the store did not do it.
+//! Errors of the store.
 
 use crate::table::TableError;
 
 /// A failure to read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The table failed.
-    #[error("the table failed")]
+    #[error("the table request failed")]
     Table(#[from] TableError),
-    /// An item that this program cannot read: newer, or damaged.
+    /// An item of a newer version, or a damaged one.
     #[error("the item `{partition}/{sort}` cannot be read")]
     Unreadable {
-        /// Its partition.
         partition: String,
-        /// Its place there.
         sort: String,
-        /// What is wrong with it.
         #[source]
         source: serde_json::Error,
     },
-    /// A value that does not become JSON.
     #[error("a value cannot be written as JSON")]
     Unwritable(#[source] serde_json::Error),
 }
@@ -27,19 +22,18 @@ pub enum StoreError {
 /// A failure to commit.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Something was changed by another since it was loaded: load again and decide again.
-    #[error("another change came first")]
+    /// The data changed since it was loaded: load it again and decide again.
+    #[error("the data was changed concurrently")]
     Conflict,
-    /// A request with this idempotency key is being answered, or was.
-    #[error("a request with this idempotency key came first")]
-    AnswerExists,
+    /// A request with this idempotency key is in progress or done.
+    #[error("a request with this idempotency key was made before")]
+    ResponseExists,
     /// A message with this id was enqueued before.
-    #[error("a message with this id exists")]
+    #[error("a message with this id already exists")]
     MessageExists,
-    /// Another of the same kind and owner has this name.
-    #[error("another one has this name")]
+    /// Another aggregate of the same kind and owner has this name.
+    #[error("the name is taken")]
     NameTaken,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,41 +1,38 @@
-//! What is told beyond sessions: announcements and notifications, numbered per owner without gaps.
+//! The event feed of each owner: announcements and notifications, numbered without gaps.
 //!
-//! A journal entry is told once: the commit that tells it also writes what it was told as, and fails when that is there. The
-//! numbers are given out by one item an owner, so whoever reads on from a number misses nothing that was told meanwhile.
+//! A journal entry is published once: the commit that publishes it also writes a record of its numbers, and fails if that record
+//! exists. One item for each owner allocates the numbers, so that a reader that continues from a number misses nothing.
 
 use std::ops::RangeInclusive;
 
-use pilothouse_domain::announcement::{Announcement, Notification, Telling};
+use pilothouse_domain::announcement::{Announcement, FeedEntry, Notification};
 use pilothouse_domain::{EventId, Timestamp, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_KEPT, Loaded, Purpose, body, guarded, item};
+use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store, read};
 use crate::table::{Condition, Index, Item, Position, Query, SortRange, Write};
 
-/// How much was told of an owner.
+/// Head of an owner's feed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedHead {
-    /// The last number that was given out; 0: none.
+    /// Last number that was allocated; 0 if none was.
     pub last: u64,
 }
 
-/// What a journal entry was told as.
+/// Numbers under which a journal entry was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
-    /// Its first number.
+pub struct PublishedRange {
     pub first: u64,
-    /// Its last.
     pub last: u64,
 }
 
-impl Told {
-    /// Its numbers.
+impl PublishedRange {
     pub const fn numbers(self) -> RangeInclusive<u64> {
         self.first..=self.last
     }
@@ -45,52 +42,52 @@ fn notification_item(owner: &UserId, notification: &Notification, version: u64) 
     let key = layout::notification(owner, notification.sequence);
     let mut row = item(key, "notification", body(notification)?);
     row.version = version;
-    row.expires_at = Some(notification.at + JOURNAL_KEPT);
+    row.expires_at = Some(notification.at + JOURNAL_RETENTION);
     row.listing = notification.read_at.is_none().then(|| layout::unread(owner, notification.sequence));
     Ok(row)
 }
 
 impl Commit {
-    /// Tells something of an owner, under the next numbers. Returns these.
-    pub fn tell(
+    /// Publishes events of an owner under the next numbers, and returns the numbers.
+    pub fn publish(
         &mut self,
         owner: &UserId,
         head: &Loaded<FeedHead>,
-        tellings: &[Telling],
-    ) -> Result<Told, StoreError> {
+        feed_entries: &[FeedEntry],
+    ) -> Result<PublishedRange, StoreError> {
         let mut last = head.value.last;
-        for telling in tellings {
+        for feed_entry in feed_entries {
             last += 1;
-            if let Some(announcement) = telling.announcement(last) {
+            if let Some(announcement) = feed_entry.announcement(last) {
                 let mut row = item(layout::announcement(owner, last), "announcement", body(&announcement)?);
-                row.expires_at = Some(announcement.at + JOURNAL_KEPT);
+                row.expires_at = Some(announcement.at + JOURNAL_RETENTION);
                 self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
             }
-            if let Some(notification) = telling.notification(last) {
+            if let Some(notification) = feed_entry.notification(last) {
                 let row = notification_item(owner, &notification, 1)?;
                 self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
             }
         }
         let row = item(layout::feed(owner), "feed", body(&FeedHead { last })?);
         self.push(guarded(row, head.version), Purpose::Guard);
-        Ok(Told { first: head.value.last + 1, last })
+        Ok(PublishedRange { first: head.value.last + 1, last })
     }
 
-    /// A journal entry was told. The commit conflicts if it was told before.
-    pub fn told(
+    /// Records that a journal entry was published. The commit conflicts if it was published before.
+    pub fn published_range(
         &mut self,
         owner: &UserId,
         entry: EventId,
-        told: Told,
+        published_range: PublishedRange,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut row = item(layout::told(owner, entry), "told", body(&told)?);
-        row.expires_at = Some(now + JOURNAL_KEPT);
+        let mut row = item(layout::published_range(owner, entry), "told", body(&published_range)?);
+        row.expires_at = Some(now + JOURNAL_RETENTION);
         self.push(Write::Put(row, Condition::Absent), Purpose::Guard);
         Ok(())
     }
 
-    /// A notification that was changed.
+    /// Adds a changed notification.
     pub fn notification(
         &mut self,
         owner: &UserId,
@@ -103,40 +100,44 @@ impl Commit {
 }
 
 impl Store {
-    /// How much was told of an owner.
+    /// Head of an owner's feed.
     pub async fn feed(&self, owner: &UserId) -> Result<Loaded<FeedHead>, StoreError> {
         Ok(self.load(&layout::feed(owner)).await?.unwrap_or_else(|| Loaded::new(FeedHead::default())))
     }
 
-    /// What a journal entry was told as; nothing: it was not told yet.
-    pub async fn told(&self, owner: &UserId, entry: EventId) -> Result<Option<Told>, StoreError> {
-        Ok(self.load(&layout::told(owner, entry)).await?.map(|loaded| loaded.value))
+    /// Numbers under which a journal entry was published; `None` if it was not published yet.
+    pub async fn published_range(
+        &self,
+        owner: &UserId,
+        entry: EventId,
+    ) -> Result<Option<PublishedRange>, StoreError> {
+        Ok(self.load(&layout::published_range(owner, entry)).await?.map(|loaded| loaded.value))
     }
 
-    /// What others were told of an owner after a number, oldest first. Numbers may be missing: of notifications alone, and
-    /// of announcements that have expired.
+    /// Announcements of an owner after a number, oldest first. Numbers are missing where there is only a notification, or where
+    /// announcements expired.
     pub async fn announcements(
         &self,
         owner: &UserId,
         after: u64,
         limit: usize,
     ) -> Result<Listing<Announcement>, StoreError> {
-        self.some_of(numbered(owner, layout::ANNOUNCEMENTS, after, limit)).await
+        self.non_empty_page(feed_range(owner, layout::ANNOUNCEMENTS, after, limit)).await
     }
 
-    /// What an owner was notified of after a number, oldest first.
+    /// Notifications of an owner after a number, oldest first.
     pub async fn notifications_after(
         &self,
         owner: &UserId,
         after: u64,
         limit: usize,
     ) -> Result<Listing<Notification>, StoreError> {
-        self.some_of(numbered(owner, layout::NOTIFICATIONS, after, limit)).await
+        self.non_empty_page(feed_range(owner, layout::NOTIFICATIONS, after, limit)).await
     }
 
-    /// A page with something in it, unless there is nothing more: one of expired items alone is empty, and who goes on from
-    /// its last item would never get past it.
-    async fn some_of<T: DeserializeOwned>(&self, mut query: Query) -> Result<Listing<T>, StoreError> {
+    /// Returns a page with at least one item, unless there are no more. A page of expired items is empty, and a reader that
+    /// continues from its last item would never get past it.
+    async fn non_empty_page<T: DeserializeOwned>(&self, mut query: Query) -> Result<Listing<T>, StoreError> {
         loop {
             let listing = self.list(query.clone()).await?;
             if !listing.items.is_empty() || listing.next.is_none() {
@@ -146,7 +147,6 @@ impl Store {
         }
     }
 
-    /// One announcement.
     pub async fn announcement(
         &self,
         owner: &UserId,
@@ -155,7 +155,6 @@ impl Store {
         Ok(self.load(&layout::announcement(owner, sequence)).await?.map(|loaded| loaded.value))
     }
 
-    /// One notification.
     pub async fn notification(
         &self,
         owner: &UserId,
@@ -164,7 +163,7 @@ impl Store {
         self.load(&layout::notification(owner, sequence)).await
     }
 
-    /// What an owner was notified of, newest first.
+    /// Notifications of an owner, newest first.
     pub async fn notifications(
         &self,
         owner: &UserId,
@@ -182,7 +181,7 @@ impl Store {
         .await
     }
 
-    /// The same, as far as it was not read, with the versions. The index may lag.
+    /// Unread notifications of an owner with their versions, newest first. The index may lag.
     pub async fn unread(
         &self,
         owner: &UserId,
@@ -203,7 +202,7 @@ impl Store {
     }
 }
 
-fn numbered(owner: &UserId, prefix: &str, after: u64, limit: usize) -> Query {
+fn feed_range(owner: &UserId, prefix: &str, after: u64, limit: usize) -> Query {
     let place = |sequence: u64| format!("{prefix}{sequence:016}");
     let first = after.saturating_add(1).min(layout::MAX_SEQUENCE);
     Query {

@@ -1,45 +1,51 @@
-//! Where everything stands in the table: the one place that makes keys.
+//! Layout of the table. All keys are made here.
 //!
-//! | what | partition | sort | kind |
+//! | item | partition | sort | kind |
 //! |---|---|---|---|
 //! | session | `S#{session}` | `SESSION` | `session` |
 //! | message queue | `S#{session}` | `QUEUE` | `queue` |
 //! | journal entry | `S#{session}` | `J#{sequence}` | `journal` |
-//! | what a message was sent as | `S#{session}` | `M#{message}` | `sent` |
+//! | hash of a sent message | `S#{session}` | `M#{message}` | `sent` |
 //! | message that left the queue | `S#{session}` | `D#{message}` | `message` |
 //! | subagent | `S#{session}` | `SUB#{subagent}` | `subagent` |
 //! | parked envelope | `S#{session}` | `PARK#{run}#{sequence}` | `parked` |
 //! | last heartbeat | `S#{session}` | `BEAT` | `beat` |
 //! | claim of a run | `S#{session}` | `RUN#{run}` | `claim` |
-//! | what a connection watches | `S#{session}` | `CONN#{connection}` | `watcher` |
+//! | quarantined event | `S#{session}` | `ASIDE#{run}#{sequence}` | `set-aside` |
+//! | cursor of a connection | `S#{session}` | `CONN#{connection}` | `watcher` |
 //! | task of an agent | `S#{session}` | `TASK#{task}` | `task` |
 //! | learning of an agent | `S#{session}` | `LEARN#{learning}` | `learning` |
-//! | how often an agent called | `S#{session}` | `CALLS` | `calls` |
+//! | rate gauge of the agent API | `S#{session}` | `CALLS` | `calls` |
 //! | live connection | `C#{connection}` | `CONN` | `connection` |
-//! | what a journal entry was told as | `F#{owner}` | `TOLD#{entry}` | `told` |
-//! | how much an owner was told | `F#{owner}` | `HEAD` | `feed` |
+//! | feed numbers of a journal entry | `F#{owner}` | `TOLD#{entry}` | `told` |
+//! | head of the event feed | `F#{owner}` | `HEAD` | `feed` |
 //! | announcement | `F#{owner}` | `E#{sequence}` | `announcement` |
 //! | notification | `F#{owner}` | `N#{sequence}` | `notification` |
 //! | webhook | `H#{owner}` | `{webhook}` | `webhook` |
+//! | guard of the number of webhooks | `O#{owner}` | `WEBHOOKS` | `webhooks-guard` |
 //! | delivery | `D#{webhook}` | `{sequence}` | `delivery` |
 //! | pool | `O#{owner}` | `POOL` | `pool` |
 //! | worker | `W#{owner}` | `{worker}` | `worker` |
-//! | where a run is | `R#{run}` | `PLACE` | `placement` |
-//! | where a session's folders are | `S#{session}` | `HOME` | `home` |
+//! | placement of a run | `R#{run}` | `PLACE` | `placement` |
+//! | worker with a session's folders | `S#{session}` | `HOME` | `home` |
 //! | chain, skill, template | `A#{kind}#{id}` | `ROOT` | its kind |
-//! | entry of its journal | `A#{kind}#{id}` | `J#{sequence}` | `owned-journal` |
-//! | part that left it | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
-//! | a name that is taken | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
+//! | journal entry of an aggregate | `A#{kind}#{id}` | `J#{sequence}` | `owned-journal` |
+//! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
+//! | reserved name | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `ANSWER` | `answer` |
-//! | whose a run is | `R#{run}` | `WHOSE` | `whose` |
-//! | place of the relay | `RELAY` | `PLACE` | `place` |
-//! | place of the sweep of queues | `SWEEP` | `PLACE` | `place` |
+//! | session of a run | `R#{run}` | `WHOSE` | `whose` |
+//! | position of the relay | `RELAY` | `PLACE` | `place` |
+//! | position of the sweep of queues | `SWEEP` | `PLACE` | `place` |
+//! | last sweep of the clock | `SWEEP` | `CLOCK` | `sweep` |
+//! | time up to which a run's events are processed | `S#{session}` | `PROCESSED` | `processed` |
+//! | redrive of dead letters | `OPERATIONS` | `REDRIVE#{redrive}` | `redrive` |
 //!
-//! The Listing index holds an owner's sessions (`O#{owner}`, by id, which is by creation time), an owner's other
-//! aggregates (`K#{kind}#{owner}`), what agents learned (`L#{owner}`, by id), what an owner was notified of and has not read
-//! (`U#{owner}`, by sequence), and the views of a journal (`V#{session}#…`). The Due index holds sessions by when something is due, over a few partitions so that no
-//! single one is hot. Of workers, the Listing index holds those that serve everybody (`W*`); of runs, both indexes hold
-//! those that nobody has claimed: Listing by owner (`WAITING#{owner}`), Due in one partition (`WAITING`).
+//! The Listing index contains an owner's sessions (`O#{owner}`, by id and therefore by creation time), an owner's other aggregates
+//! (`K#{kind}#{owner}`), learnings (`L#{owner}`, by id), unread notifications (`U#{owner}`, by sequence), the views of a journal
+//! (`V#{session}#…`), shared workers (`W*`), and unclaimed runs by owner (`WAITING#{owner}`).
+//!
+//! The Due index contains sessions by their next deadline, spread over several partitions to avoid a hot one, other aggregates
+//! (`DUE#OWNED`), and all unclaimed runs (`WAITING`).
 
 use std::time::Duration;
 
@@ -48,25 +54,25 @@ use pilothouse_domain::{
     ToolCallId, UserId, WebhookId,
 };
 
+use crate::aggregate::AggregateRef;
 use crate::connections::ConnectionId;
-use crate::owned::OwnedRef;
 use crate::table::{Key, SortRange};
 use crate::workers::WorkerKey;
 
-/// Partitions of the Due index.
+/// Number of partitions for sessions in the Due index.
 pub const DUE_SHARDS: u8 = 4;
 
-/// The kind of a session's own item.
+/// Kind of a session's own item.
 pub const SESSION: &str = "session";
-/// The kind of a journal entry.
+/// Kind of a journal entry.
 pub const JOURNAL: &str = "journal";
 
-/// The kind of an entry in the journal of an aggregate that is no session.
-pub const OWNED_JOURNAL: &str = "owned-journal";
+/// Kind of a journal entry of an aggregate other than a session.
+pub const AGGREGATE_JOURNAL: &str = "owned-journal";
 
-/// Whether items of a kind are the outbox: what the relay hands on.
+/// Whether items of this kind are the outbox that the relay reads.
 pub fn is_outbox(kind: &str) -> bool {
-    matches!(kind, JOURNAL | OWNED_JOURNAL)
+    matches!(kind, JOURNAL | AGGREGATE_JOURNAL)
 }
 
 /// The session that an item belongs to.
@@ -74,7 +80,7 @@ pub fn session_of(key: &Key) -> Option<AgentSessionId> {
     key.partition.strip_prefix("S#")?.parse().ok()
 }
 
-/// Everything of a session, in the table.
+/// Partition of a session's items.
 pub fn session_partition(id: AgentSessionId) -> String {
     format!("S#{id}")
 }
@@ -91,7 +97,7 @@ pub(crate) fn journal(id: AgentSessionId, sequence: u64) -> Key {
     Key::new(session_partition(id), journal_sort(sequence))
 }
 
-/// The largest sequence that sorts by its sixteen digits.
+/// Largest sequence with sixteen digits, so that all sequences sort as text.
 pub(crate) const MAX_SEQUENCE: u64 = 9_999_999_999_999_999;
 
 pub(crate) fn journal_sort(sequence: u64) -> String {
@@ -116,12 +122,16 @@ pub(crate) fn parked(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
     Key::new(session_partition(id), format!("PARK#{run}#{sequence:016}"))
 }
 
-pub(crate) fn set_aside(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
+pub(crate) fn quarantine_event(id: AgentSessionId, run: RunId, sequence: u64) -> Key {
     Key::new(session_partition(id), format!("ASIDE#{run}#{sequence:016}"))
 }
 
-pub(crate) fn beat(id: AgentSessionId) -> Key {
+pub(crate) fn heartbeat(id: AgentSessionId) -> Key {
     Key::new(session_partition(id), "BEAT")
+}
+
+pub(crate) fn processed(id: AgentSessionId) -> Key {
+    Key::new(session_partition(id), "PROCESSED")
 }
 
 pub(crate) fn claim(id: AgentSessionId, run: RunId) -> Key {
@@ -140,7 +150,7 @@ pub(crate) fn learning(id: AgentSessionId, learning: AgentLearningId) -> Key {
     Key::new(session_partition(id), format!("{LEARNINGS}{learning}"))
 }
 
-/// What the agents of an owner learned, in the Listing index.
+/// Learnings of an owner, in the Listing index.
 pub fn learnings_partition(owner: &UserId) -> String {
     format!("L#{owner}")
 }
@@ -149,11 +159,11 @@ pub(crate) fn listed_learning(owner: &UserId, learning: AgentLearningId) -> Key 
     Key::new(learnings_partition(owner), learning.to_string())
 }
 
-pub(crate) fn told(owner: &UserId, entry: EventId) -> Key {
+pub(crate) fn published_range(owner: &UserId, entry: EventId) -> Key {
     Key::new(feed_partition(owner), format!("TOLD#{entry}"))
 }
 
-/// What is told of an owner, in the table.
+/// Partition of an owner's event feed.
 pub fn feed_partition(owner: &UserId) -> String {
     format!("F#{owner}")
 }
@@ -174,7 +184,7 @@ pub(crate) fn notification(owner: &UserId, sequence: u64) -> Key {
     Key::new(feed_partition(owner), format!("{NOTIFICATIONS}{sequence:016}"))
 }
 
-/// What an owner has not read, in the Listing index.
+/// Unread notifications of an owner, in the Listing index.
 pub fn unread_partition(owner: &UserId) -> String {
     format!("U#{owner}")
 }
@@ -183,7 +193,7 @@ pub(crate) fn unread(owner: &UserId, sequence: u64) -> Key {
     Key::new(unread_partition(owner), format!("{sequence:016}"))
 }
 
-/// The webhooks of an owner, in the table.
+/// Partition of an owner's webhooks.
 pub fn webhooks_partition(owner: &UserId) -> String {
     format!("H#{owner}")
 }
@@ -192,7 +202,11 @@ pub(crate) fn webhook(owner: &UserId, id: WebhookId) -> Key {
     Key::new(webhooks_partition(owner), id.to_string())
 }
 
-/// The deliveries of a webhook, in the table.
+pub(crate) fn webhooks_guard(owner: &UserId) -> Key {
+    Key::new(owner_partition(owner), "WEBHOOKS")
+}
+
+/// Partition of a webhook's deliveries.
 pub fn deliveries_partition(id: WebhookId) -> String {
     format!("D#{id}")
 }
@@ -215,12 +229,12 @@ pub(crate) fn connection(id: &ConnectionId) -> Key {
     Key::new(format!("C#{id}"), "CONN")
 }
 
-/// The sessions of an owner, in the Listing index.
+/// Sessions of an owner, in the Listing index. Also the partition of the owner's own items.
 pub fn owner_partition(owner: &UserId) -> String {
     format!("O#{owner}")
 }
 
-/// The workers of an owner, in the table.
+/// Partition of an owner's workers.
 pub fn workers_partition(owner: &UserId) -> String {
     format!("W#{owner}")
 }
@@ -239,8 +253,12 @@ pub(crate) fn placement(run: RunId) -> Key {
     Key::new(format!("R#{run}"), "PLACE")
 }
 
-pub(crate) fn whose(run: RunId) -> Key {
+pub(crate) fn run_session(run: RunId) -> Key {
     Key::new(format!("R#{run}"), "WHOSE")
+}
+
+pub(crate) fn clock_sweep() -> Key {
+    Key::new("SWEEP", "CLOCK")
 }
 
 pub(crate) fn sweep() -> Key {
@@ -249,7 +267,7 @@ pub(crate) fn sweep() -> Key {
 
 pub(crate) const WAITING: &str = "WAITING";
 
-pub(crate) fn waiting_of(owner: &UserId) -> String {
+pub(crate) fn waiting_partition(owner: &UserId) -> String {
     format!("{WAITING}#{owner}")
 }
 
@@ -265,47 +283,47 @@ pub(crate) fn answer(owner: &UserId, key_hash: &str) -> Key {
     Key::new(format!("I#{owner}#{key_hash}"), "ANSWER")
 }
 
-pub(crate) fn owned(kind: &str, id: &str) -> Key {
+pub(crate) fn aggregate(kind: &str, id: &str) -> Key {
     Key::new(format!("A#{kind}#{id}"), "ROOT")
 }
 
-pub(crate) fn owned_journal(kind: &str, id: &str, sequence: u64) -> Key {
+pub(crate) fn aggregate_journal(kind: &str, id: &str, sequence: u64) -> Key {
     Key::new(format!("A#{kind}#{id}"), journal_sort(sequence))
 }
 
-/// The place before the records of a group, and of one of them.
-pub(crate) fn owned_record_sort(group: &str, id: &str) -> String {
+/// Sort key of a record; with an empty `id`, the prefix of its group.
+pub(crate) fn archived_part_sort(group: &str, id: &str) -> String {
     format!("R#{group}#{id}")
 }
 
-pub(crate) fn owned_record(kind: &str, id: &str, group: &str, record: &str) -> Key {
-    Key::new(format!("A#{kind}#{id}"), owned_record_sort(group, record))
+pub(crate) fn archived_part(kind: &str, id: &str, group: &str, record: &str) -> Key {
+    Key::new(format!("A#{kind}#{id}"), archived_part_sort(group, record))
 }
 
 /// The aggregate that an item belongs to.
-pub(crate) fn owned_of(key: &Key) -> Option<OwnedRef> {
+pub(crate) fn aggregate_of(key: &Key) -> Option<AggregateRef> {
     let (kind, id) = key.partition.strip_prefix("A#")?.split_once('#')?;
-    Some(OwnedRef { kind: kind.to_owned(), id: id.to_owned() })
+    Some(AggregateRef { kind: kind.to_owned(), id: id.to_owned() })
 }
 
-/// The aggregates of one kind and owner, in the Listing index.
-pub fn owned_partition(owner: &UserId, kind: &str) -> String {
+/// Aggregates of one kind and owner, in the Listing index.
+pub fn aggregate_partition(owner: &UserId, kind: &str) -> String {
     format!("K#{kind}#{owner}")
 }
 
-pub(crate) fn owned_listing(owner: &UserId, kind: &str, sort: String) -> Key {
-    Key::new(owned_partition(owner, kind), sort)
+pub(crate) fn aggregate_listing(owner: &UserId, kind: &str, sort: String) -> Key {
+    Key::new(aggregate_partition(owner, kind), sort)
 }
 
-pub(crate) fn owned_name(owner: &UserId, kind: &str, hash: &str) -> Key {
+pub(crate) fn aggregate_name(owner: &UserId, kind: &str, hash: &str) -> Key {
     Key::new(owner_partition(owner), format!("NAME#{kind}#{hash}"))
 }
 
-/// The partition of the Due index with aggregates that are no sessions: few are ever due.
-pub(crate) const DUE_OWNED: &str = "DUE#OWNED";
+/// Partition of the Due index for aggregates other than sessions. Few of them are ever due.
+pub(crate) const DUE_AGGREGATES: &str = "DUE#OWNED";
 
-pub(crate) fn owned_due(kind: &str, id: &str, at: Timestamp) -> Key {
-    Key::new(DUE_OWNED, format!("{:016}#{kind}#{id}", at.as_millis().max(0)))
+pub(crate) fn aggregate_due(kind: &str, id: &str, at: Timestamp) -> Key {
+    Key::new(DUE_AGGREGATES, format!("{:016}#{kind}#{id}", at.as_millis().max(0)))
 }
 
 pub(crate) fn relay() -> Key {
@@ -316,12 +334,12 @@ pub(crate) fn listing(owner: &UserId, id: AgentSessionId) -> Key {
     Key::new(owner_partition(owner), id.to_string())
 }
 
-/// How far the clock of who makes ids may be from that of who tells when something was created.
+/// Tolerated difference between the clock that makes ids and the one that records creation times.
 const SKEW: Duration = Duration::from_mins(1);
 
-/// The ids (`UUIDv7`) that were made from `from` to `to`, with some to spare.
+/// Range of ids (`UUIDv7`) that were created between `from` and `to`, with a margin.
 pub(crate) fn created_between(from: Option<Timestamp>, to: Option<Timestamp>) -> SortRange {
-    // Twelve hexadecimal digits of milliseconds, as a UUID begins.
+    // A UUID begins with twelve hexadecimal digits of milliseconds.
     let id = |millis: i64| {
         let millis = millis.clamp(0, (1 << 48) - 1);
         format!("{:08x}-{:04x}", millis >> 16, millis & 0xffff)
@@ -345,68 +363,67 @@ pub(crate) fn due(id: AgentSessionId, at: Timestamp) -> Key {
     Key::new(due_partition(shard), format!("{:016}#{id}", at.as_millis().max(0)))
 }
 
-/// Where a session stands in the Due index whose next deadline is `at`: where it stood `before`, if that is still ahead
-/// and not too late. Each event of an agent moves its silence a little; an index entry that moved with it would be
-/// billed twice for each. Whoever looks at an entry that came early moves it on.
+/// Place in the Due index for a session with the next deadline `at`. Keeps the place `before` if it is in the future and not too
+/// late. Each event of an agent postpones a deadline a little, and moving the index entry each time would be billed twice. A sweep
+/// that finds an entry early moves it.
 pub(crate) fn due_place(id: AgentSessionId, at: Timestamp, before: Option<&Key>, now: Timestamp) -> Key {
     let ahead = |place: &Key| due_at(place).is_some_and(|stood| now < stood && stood <= at);
     before.filter(|place| ahead(place)).cloned().unwrap_or_else(|| due(id, at))
 }
 
-/// When something is due, by the place in the Due index.
+/// Due time of a place in the Due index.
 pub fn due_at(place: &Key) -> Option<Timestamp> {
     let (millis, _) = place.sort.split_once('#')?;
     millis.parse().ok().map(Timestamp::from_millis)
 }
 
-/// The due keys up to and including `at`.
+/// Upper bound of the sort keys that are due at `at`.
 pub(crate) fn due_until(at: Timestamp) -> String {
     format!("{:016}#~", at.as_millis().max(0))
 }
 
-/// Which view of the journal an entry is in. Each entry is in one at most.
+/// The view of the journal that lists an entry. An entry is in one view at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum View {
+pub enum JournalView {
     /// A message of the conversation.
     Message {
-        /// The subagent that says it.
+        /// The subagent that sent it.
         subagent: Option<SubAgentId>,
     },
-    /// A tool call; its result is listed beside it.
+    /// A tool call; its result is listed after it.
     ToolCall {
-        /// The call.
         call: ToolCallId,
-        /// The subagent that made it.
+        /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
     /// The result of a tool call.
     ToolResult {
-        /// The journal sequence of its call, when that is known.
+        /// Journal sequence of the call, if known.
         called_at: Option<u64>,
         /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
-    /// A piece of log.
+    /// A log chunk.
     Log,
 }
 
-/// The messages of a session or a subagent, in the Listing index.
+/// Messages of a session or subagent, in the Listing index.
 pub fn messages_partition(id: AgentSessionId, subagent: Option<&SubAgentId>) -> String {
     format!("V#{id}#M#{}", subagent.map_or("", SubAgentId::as_str))
 }
 
-/// The tool calls of a session or a subagent, in the Listing index.
+/// Tool calls of a session or subagent, in the Listing index.
 pub fn tool_calls_partition(id: AgentSessionId, subagent: Option<&SubAgentId>) -> String {
     format!("V#{id}#T#{}", subagent.map_or("", SubAgentId::as_str))
 }
 
-/// The log of a session, in the Listing index.
+/// Log of a session, in the Listing index.
 pub fn logs_partition(id: AgentSessionId) -> String {
     format!("V#{id}#L")
 }
 
-impl View {
-    /// The place of the entry `sequence` in this view.
+impl JournalView {
+    /// Place of the entry `sequence` in this view.
     pub(crate) fn place(&self, id: AgentSessionId, sequence: u64) -> Key {
         match self {
             Self::Message { subagent } => {
@@ -434,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_range_of_time_are_those_that_were_made_in_it() {
+    fn id_range_covers_the_ids_created_in_the_time_range() {
         let id = "01890a5d-ac96-774b-bcce-b302099a8058";
         let made = 0x0189_0a5d_ac96;
         let within = |from: i64, to: i64| match created_between(Some(at(made + from)), Some(at(made + to))) {
@@ -450,12 +467,16 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_moves_away_keeps_its_place_until_that_has_come() {
+    fn postponed_deadline_keeps_its_place_until_it_comes() {
         let id = "01900000-0000-7000-8000-000000000001".parse().unwrap();
         let stood = due(id, at(90_000));
         assert_eq!(due_at(&stood), Some(at(90_000)));
-        assert_eq!(due_place(id, at(95_000), Some(&stood), at(5_000)), stood, "it is looked at in time");
-        assert_eq!(due_place(id, at(40_000), Some(&stood), at(5_000)), due(id, at(40_000)), "it came nearer");
+        assert_eq!(due_place(id, at(95_000), Some(&stood), at(5_000)), stood, "it is processed in time");
+        assert_eq!(
+            due_place(id, at(40_000), Some(&stood), at(5_000)),
+            due(id, at(40_000)),
+            "it moved closer"
+        );
         assert_eq!(due_place(id, at(180_000), Some(&stood), at(90_000)), due(id, at(180_000)), "it has come");
         assert_eq!(due_place(id, at(90_000), None, at(0)), stood);
     }

@@ -1,6 +1,10 @@
-//! State: the Table port with its SQLite and DynamoDB engines, and what commits, lists and feeds from it.
+//! Storage of the control plane: the table port with its SQLite and DynamoDB engines, and the repositories on it.
+//!
+//! The [`table`] module defines the port, [`layout`] the keys of all items, and [`commit`] how changes are written. [`Store`] has
+//! the queries. Large contents go to the [`blob`] port.
 
 pub mod agent_items;
+pub mod aggregate;
 pub mod blob;
 pub mod commit;
 pub mod connections;
@@ -13,7 +17,6 @@ pub mod error;
 pub mod feed;
 pub mod layout;
 mod limits;
-pub mod owned;
 mod range;
 pub mod redrive;
 pub mod repository;
@@ -21,16 +24,19 @@ pub mod runs;
 pub mod sqlite;
 pub mod table;
 pub mod usage;
+mod watch;
 pub mod webhooks;
 pub mod workers;
 
-pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredAnswer};
+pub use aggregate::{AggregateRef, LoadedAggregate};
+pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredResponse};
 pub use connections::{Connection, ConnectionId, Watcher};
 pub use error::{CommitError, StoreError};
-pub use feed::{FeedHead, Told};
-pub use layout::View;
-pub use owned::{LoadedOwned, OwnedRef};
-pub use pilothouse_sqlite::{Clock, system_clock};
-pub use redrive::{Redrive, SetAside};
+pub use feed::{FeedHead, PublishedRange};
+pub use layout::JournalView;
+pub use pilothouse_sqlite::{Clock, is_disk_full, system_clock};
+pub use redrive::{QuarantineRecord, Redrive};
 pub use repository::{Claim, Listing, Store};
-pub use workers::{Place, Placement, WorkerKey, WorkerRecord};
+pub use watch::ClockSweep;
+pub use webhooks::WebhooksGuard;
+pub use workers::{Placement, PlacementState, WorkerKey, WorkerRecord};

@@ -1,4 +1,4 @@
-//! What both engines refuse before they try, so that nothing works on one and not on the other.
+//! Limits that both engines check before a request, so that a request works on both or on neither.
 
 use std::collections::HashSet;
 
@@ -7,9 +7,9 @@ use crate::table::{
     Write,
 };
 
-/// The longest partition key in bytes (DynamoDB).
+/// Most bytes of a partition key (DynamoDB).
 const MAX_PARTITION_BYTES: usize = 2048;
-/// The longest sort key in bytes (DynamoDB).
+/// Most bytes of a sort key (DynamoDB).
 const MAX_SORT_BYTES: usize = 1024;
 
 fn invalid(why: impl Into<String>) -> TableError {
@@ -31,7 +31,7 @@ fn check_item(item: &Item) -> Result<(), TableError> {
         check_key(key)?;
     }
     if item.size() > MAX_ITEM_BYTES {
-        return Err(invalid(format!("an item of {} bytes; the most is {MAX_ITEM_BYTES}", item.size())));
+        return Err(invalid(format!("an item of {} bytes; the limit is {MAX_ITEM_BYTES}", item.size())));
     }
     if i64::try_from(item.version).is_err() {
         return Err(invalid("a version beyond 63 bits"));
@@ -49,10 +49,9 @@ fn check_distinct<'a>(keys: impl Iterator<Item = &'a Key>) -> Result<(), TableEr
     Ok(())
 }
 
-/// Checks the writes of one transaction.
 pub(crate) fn check_transaction(writes: &[Write]) -> Result<(), TableError> {
     if writes.len() > MAX_TRANSACTION_WRITES {
-        return Err(invalid(format!("{} writes; the most is {MAX_TRANSACTION_WRITES}", writes.len())));
+        return Err(invalid(format!("{} writes; the limit is {MAX_TRANSACTION_WRITES}", writes.len())));
     }
     let mut bytes = 0;
     for write in writes {
@@ -68,21 +67,20 @@ pub(crate) fn check_transaction(writes: &[Write]) -> Result<(), TableError> {
         }
     }
     if bytes > MAX_TRANSACTION_BYTES {
-        return Err(invalid(format!("a transaction of {bytes} bytes; the most is {MAX_TRANSACTION_BYTES}")));
+        return Err(invalid(format!("a transaction of {bytes} bytes; the limit is {MAX_TRANSACTION_BYTES}")));
     }
     check_distinct(writes.iter().map(Write::key))
 }
 
-/// Checks items that are put without conditions.
 pub(crate) fn check_items(items: &[Item]) -> Result<(), TableError> {
     items.iter().try_for_each(check_item)?;
     check_distinct(items.iter().map(|item| &item.key))
 }
 
-/// Checks a query and the position that it goes on from.
+/// Checks a query and its start position.
 pub(crate) fn check_query(query: &Query) -> Result<(), TableError> {
     if query.limit == 0 {
-        return Err(invalid("a page has room for at least one item"));
+        return Err(invalid("the limit of a page must be at least 1"));
     }
     if !(1..=MAX_PARTITION_BYTES).contains(&query.partition.len()) {
         return Err(invalid("a partition key has 1 to 2048 bytes"));

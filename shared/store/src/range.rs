@@ -1,15 +1,15 @@
-//! The bounds of a query on the sort key, worked out the same way for both engines.
+//! Bounds of a query on the sort key, computed the same way for both engines.
 
 use crate::table::SortRange;
 
-/// Inclusive bounds; none: open.
+/// Inclusive bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bounds {
-    /// Nothing can be in it.
+    /// Nothing is in range.
     Empty,
-    /// Everything.
+    /// Everything is in range.
     All,
-    /// What begins with this, which is not empty.
+    /// Keys that begin with this non-empty prefix.
     Prefix(String),
     /// From the first to the second, neither empty.
     Between(String, String),
@@ -22,18 +22,18 @@ impl Bounds {
             SortRange::Prefix(prefix) if prefix.is_empty() => Self::All,
             SortRange::Prefix(prefix) => Self::Prefix(prefix.clone()),
             SortRange::Between(from, to) if from > to || to.is_empty() => Self::Empty,
-            // No key is empty, so the first one possible stands for "from the start".
+            // No key is empty, so the smallest possible key replaces an open start.
             SortRange::Between(from, to) if from.is_empty() => Self::Between("\0".to_owned(), to.clone()),
             SortRange::Between(from, to) => Self::Between(from.clone(), to.clone()),
         }
     }
 }
 
-/// The first string after all that begin with `prefix`, in the order of UTF-8 bytes; none when there is no such.
+/// The first string after all strings with `prefix`, in the order of UTF-8 bytes; `None` if there is none.
 pub(crate) fn after_prefix(prefix: &str) -> Option<String> {
     let mut next = prefix.to_owned();
     while let Some(last) = next.pop() {
-        // The order of UTF-8 bytes is that of code points; the gap of the surrogates holds no characters.
+        // The order of UTF-8 bytes is that of code points. Surrogates are not characters.
         let following =
             if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last) + 1) };
         if let Some(following) = following {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_a_prefix_is_the_next_character_and_carries_over() {
+    fn prefix_end_increments_the_last_character_with_carry() {
         assert_eq!(after_prefix("ab").as_deref(), Some("ac"));
         assert_eq!(after_prefix("a\u{D7FF}").as_deref(), Some("a\u{E000}"));
         assert_eq!(after_prefix("a\u{10FFFF}").as_deref(), Some("b"));

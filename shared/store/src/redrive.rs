@@ -1,107 +1,105 @@
-//! Events that were set aside, and the record of redrives (ruling 9).
+//! Quarantined events, and the log of redrives (decision 9).
 //!
-//! The sequence of an event that is set aside counts as consumed. Its record says that its event is still owed; who
-//! applies it removes the record in the same commit, so it is applied once, however often it is sent.
+//! The sequence of a quarantined event counts as consumed. A record states that the event still has to be applied. The commit that
+//! applies it removes the record, so that it is applied once, however often it is sent.
 
 use pilothouse_domain::{AgentSessionId, RunId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_KEPT, Purpose};
+use crate::commit::{Commit, JOURNAL_RETENTION, Purpose};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Store, read};
 use crate::table::{Condition, Item, Key, Query, SortRange, Write};
 
-/// The partition of what operators did.
+/// Partition of operators' actions.
 const OPERATIONS: &str = "OPERATIONS";
-/// What the sort keys of redrives begin with.
+/// Prefix of the sort keys of redrives.
 const REDRIVES: &str = "REDRIVE#";
-/// The version of a record that is never changed.
-const ONLY: u64 = 1;
+/// Version of a record that never changes.
+const RECORD_VERSION: u64 = 1;
 
 /// An event that could not be applied in its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SetAside {
-    /// Why.
+pub struct QuarantineRecord {
+    /// Why it could not be applied.
     pub cause: String,
 }
 
-/// Dead letters that were sent again, and what that cost.
+/// A redrive of dead letters, with its cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redrive {
-    /// Names it: a `UUIDv7`.
+    /// Id of the redrive, a `UUIDv7`.
     pub id: String,
     /// When it ended.
     pub at: Timestamp,
-    /// Who asked for it.
+    /// Operator who requested it.
     pub by: UserId,
-    /// The queue.
     pub queue: String,
-    /// Letters that were sent again.
+    /// Number of messages that were sent again.
     pub letters: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
-    /// Requests to the broker, as SQS bills them: a message counts as one for each 64 KiB that it begins.
+    /// Broker requests as SQS bills them: one for each started 64 KiB of a message.
     pub requests: u64,
 }
 
 fn record(key: Key, kind: &str, body: String, now: Timestamp) -> Item {
-    let expires_at = Some(now + JOURNAL_KEPT);
-    Item { key, kind: kind.to_owned(), version: ONLY, listing: None, due: None, expires_at, body }
+    let expires_at = Some(now + JOURNAL_RETENTION);
+    Item { key, kind: kind.to_owned(), version: RECORD_VERSION, listing: None, due: None, expires_at, body }
 }
 
 impl Commit {
-    /// The event of a sequence is set aside: it is owed until [`Self::applied_late`].
-    pub fn set_aside(
+    /// Quarantines an event until [`Self::mark_reprocessed`].
+    pub fn quarantine_event(
         &mut self,
         id: AgentSessionId,
         run: RunId,
         sequence: u64,
-        aside: &SetAside,
+        aside: &QuarantineRecord,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let body = serde_json::to_string(aside).map_err(StoreError::Unwritable)?;
-        let row = record(layout::set_aside(id, run, sequence), "set-aside", body, now);
+        let row = record(layout::quarantine_event(id, run, sequence), "set-aside", body, now);
         self.writes.push((Write::Put(row, Condition::Always), Purpose::Record));
         Ok(())
     }
 
-    /// An event that was set aside is applied by this commit. The commit conflicts if another was first.
-    pub fn applied_late(&mut self, id: AgentSessionId, run: RunId, sequence: u64) {
-        let key = layout::set_aside(id, run, sequence);
-        self.writes.push((Write::Delete(key, Condition::Version(ONLY)), Purpose::Guard));
+    /// Records that this commit applies a quarantined event. The commit conflicts if another applied it first.
+    pub fn mark_reprocessed(&mut self, id: AgentSessionId, run: RunId, sequence: u64) {
+        let key = layout::quarantine_event(id, run, sequence);
+        self.writes.push((Write::Delete(key, Condition::Version(RECORD_VERSION)), Purpose::Guard));
     }
 }
 
 impl Commit {
-    /// Whether this very commit applies the event of a sequence that was set aside.
-    pub fn applies_late(&self, id: AgentSessionId, run: RunId, sequence: u64) -> bool {
-        let key = layout::set_aside(id, run, sequence);
+    /// Whether this commit applies the quarantined event of a sequence.
+    pub fn is_reprocessed(&self, id: AgentSessionId, run: RunId, sequence: u64) -> bool {
+        let key = layout::quarantine_event(id, run, sequence);
         self.writes.iter().any(|(write, _)| matches!(write, Write::Delete(at, _) if *at == key))
     }
 }
 
 impl Store {
-    /// Whether the event of a sequence was set aside and not applied since.
-    pub async fn is_set_aside(
+    /// Whether the event of a sequence is quarantined and was not applied since.
+    pub async fn is_quarantined(
         &self,
         id: AgentSessionId,
         run: RunId,
         sequence: u64,
     ) -> Result<bool, StoreError> {
-        Ok(self.table.get(&layout::set_aside(id, run, sequence)).await?.is_some())
+        Ok(self.table.get(&layout::quarantine_event(id, run, sequence)).await?.is_some())
     }
 
-    /// Records a redrive.
     pub async fn record_redrive(&self, redrive: &Redrive) -> Result<(), StoreError> {
         let key = Key::new(OPERATIONS, format!("{REDRIVES}{}", redrive.id));
         let body = serde_json::to_string(redrive).map_err(StoreError::Unwritable)?;
         Ok(self.table.put_all(vec![record(key, "redrive", body, redrive.at)]).await?)
     }
 
-    /// The latest redrives, the newest first.
+    /// The latest redrives, newest first.
     pub async fn redrives(&self, limit: usize) -> Result<Vec<Redrive>, StoreError> {
         let query = Query {
             index: None,

@@ -1,5 +1,5 @@
-//! Loading and committing (S0 8.8). Repositories of S0 are the methods of [`Store`]: conversations (session and
-//! queue), pools, and the append-only views of the journal.
+//! Loading and committing (S0 8.8). The repositories of S0 are methods of [`Store`]: conversations (session and queue), pools, and
+//! the views of the journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,44 +13,42 @@ use pilothouse_domain::{AgentSessionId, Deadlines, MessageId, RunId, SubAgentId,
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, Purpose, SentMessage, StoredAnswer};
+use crate::commit::{
+    Commit, Loaded, LoadedConversation, ParkedEnvelope, Purpose, SentMessage, StoredResponse,
+};
 use crate::error::{CommitError, StoreError};
 use crate::layout;
 use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange, Table, TableError, Write};
 
-/// The state of the control plane.
+/// The storage of the control plane.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) table: Arc<dyn Table>,
 }
 
-/// A page of things.
 #[derive(Debug, Clone)]
 pub struct Listing<T> {
-    /// The things.
     pub items: Vec<T>,
-    /// Where the next page starts.
+    /// Start of the next page; `None` at the end.
     pub next: Option<Position>,
 }
 
-/// Who runs a run.
+/// A worker's claim of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// The worker.
     pub worker: String,
-    /// Since when.
     pub since: Timestamp,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Beat {
+struct RunHeartbeat {
     run: RunId,
     at: Timestamp,
 }
 
 #[derive(Serialize, Deserialize)]
-struct RelayPlace {
+struct RelayPosition {
     after: u64,
 }
 
@@ -68,7 +66,6 @@ pub(crate) fn write<T: Serialize>(key: Key, kind: &str, value: &T) -> Result<Ite
 }
 
 impl Store {
-    /// A store over a table.
     pub fn new(table: Arc<dyn Table>) -> Self {
         Self { table }
     }
@@ -80,17 +77,70 @@ impl Store {
         }
     }
 
-    /// A session alone, for reading.
+    /// A session without its queue, for reading.
     pub async fn session(&self, id: AgentSessionId) -> Result<Option<AgentSession>, StoreError> {
         Ok(self.load(&layout::session(id)).await?.map(|loaded| loaded.value))
     }
 
-    /// A session with its queue, to be changed. The session is read first, as whoever changes a queue writes its session
-    /// too: a queue that is newer than the session then fails at the session's version. One that were older would pass,
-    /// in a commit that leaves the queue alone.
+    /// A session of `owner`, for reading. Another owner's session costs the same read as a missing one and is not parsed, so that
+    /// neither the response nor its time reveals that it exists.
+    pub async fn session_of(
+        &self,
+        owner: &UserId,
+        id: AgentSessionId,
+    ) -> Result<Option<AgentSession>, StoreError> {
+        let row = self.listed_item(layout::session(id), &layout::owner_partition(owner)).await?;
+        let session: Option<AgentSession> = row.as_ref().map(read).transpose()?;
+        Ok(session.filter(|session| session.owner_id() == owner))
+    }
+
+    /// The item at `key`, if it is listed in `partition` of [`Index::Listing`]. Its body is not parsed.
+    pub(crate) async fn listed_item(&self, key: Key, partition: &str) -> Result<Option<Item>, StoreError> {
+        let row = self.table.get(&key).await?;
+        Ok(row.filter(|row| row.listing.as_ref().is_some_and(|listing| listing.partition == partition)))
+    }
+
+    /// A session of `owner` with its queue, for changing. Another owner's session costs the same read as a missing one.
+    pub async fn conversation_of(
+        &self,
+        owner: &UserId,
+        id: AgentSessionId,
+    ) -> Result<Option<LoadedConversation>, StoreError> {
+        match self.listed_item(layout::session(id), &layout::owner_partition(owner)).await? {
+            Some(row) => self.with_queue(row, |session| session.owner_id() == owner).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A session with its queue, for changing, if `admits` accepts it. The queue is read only then.
+    pub async fn conversation_if(
+        &self,
+        id: AgentSessionId,
+        admits: impl FnOnce(&AgentSession) -> bool + Send,
+    ) -> Result<Option<LoadedConversation>, StoreError> {
+        match self.table.get(&layout::session(id)).await? {
+            Some(row) => self.with_queue(row, admits).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A session with its queue, for changing. The session is read first. A change of the queue always writes the session too, so a
+    /// queue that is newer than the loaded session makes the commit fail at the session's version. A queue older than the session
+    /// would go unnoticed in a commit that does not write the queue.
     pub async fn conversation(&self, id: AgentSessionId) -> Result<Option<LoadedConversation>, StoreError> {
-        let Some(row) = self.table.get(&layout::session(id)).await? else { return Ok(None) };
+        self.conversation_if(id, |_| true).await
+    }
+
+    async fn with_queue(
+        &self,
+        row: Item,
+        admits: impl FnOnce(&AgentSession) -> bool + Send,
+    ) -> Result<Option<LoadedConversation>, StoreError> {
         let session: AgentSession = read(&row)?;
+        if !admits(&session) {
+            return Ok(None);
+        }
+        let id = session.id();
         let queue = self
             .load::<SessionMessageQueue>(&layout::queue(id))
             .await?
@@ -105,7 +155,7 @@ impl Store {
         }))
     }
 
-    /// Loads a subagent into a conversation, if there is one and it is not there yet.
+    /// Loads a subagent into a conversation, if it exists and is not loaded yet.
     pub async fn load_subagent(
         &self,
         loaded: &mut LoadedConversation,
@@ -122,15 +172,15 @@ impl Store {
         Ok(())
     }
 
-    /// Loads the subagents that are still at work into a conversation: their run is over, and they end with it. At most
-    /// [`Self::ENDED_AT_ONCE`], so that the commit that ends them stays possible.
+    /// Loads the running subagents into a conversation whose run has ended, so that they end with it. Loads at most
+    /// [`Self::MAX_ENDED_SUBAGENTS`], to keep the commit within its limits.
     pub async fn load_running_subagents(&self, loaded: &mut LoadedConversation) -> Result<(), StoreError> {
         let id = loaded.conversation.session.id();
         let mut after = None;
         loop {
             let page = self.subagents(id, 100, after).await?;
             for subagent in page.items {
-                let full = loaded.conversation.subagents.len() >= Self::ENDED_AT_ONCE;
+                let full = loaded.conversation.subagents.len() >= Self::MAX_ENDED_SUBAGENTS;
                 if subagent.status == SubAgentStatus::Running
                     && !full
                     && !loaded.conversation.subagents.contains_key(&subagent.id)
@@ -146,10 +196,10 @@ impl Store {
         }
     }
 
-    /// The most subagents that end with one run's end.
-    pub const ENDED_AT_ONCE: usize = 40;
+    /// Most subagents that end with their run.
+    pub const MAX_ENDED_SUBAGENTS: usize = 40;
 
-    /// Every subagent of a session, page by page.
+    /// Subagents of a session.
     pub async fn subagents(
         &self,
         id: AgentSessionId,
@@ -167,7 +217,7 @@ impl Store {
         .await
     }
 
-    /// What a message was sent as, once it was enqueued.
+    /// Hash of a sent message, once it was enqueued.
     pub async fn sent_message(
         &self,
         id: AgentSessionId,
@@ -176,7 +226,7 @@ impl Store {
         Ok(self.load(&layout::sent(id, message)).await?.map(|loaded| loaded.value))
     }
 
-    /// A message that left the queue. One that is still open stands there, whatever is recorded here.
+    /// A message that left the queue. If the queue still has the message, ignore the record.
     pub async fn closed_message(
         &self,
         id: AgentSessionId,
@@ -185,18 +235,18 @@ impl Store {
         Ok(self.load(&layout::message(id, message)).await?.map(|loaded| loaded.value))
     }
 
-    /// The pool of an owner; a new one when there is none yet.
+    /// The pool of an owner; a default one if there is none yet.
     pub async fn pool(&self, owner: &UserId) -> Result<Loaded<SessionPool>, StoreError> {
         Ok(self.load(&layout::pool(owner)).await?.unwrap_or_else(|| Loaded::new(SessionPool::default())))
     }
 
-    /// The stored answer of an idempotency key.
-    pub async fn answer(&self, owner: &UserId, key_hash: &str) -> Result<Option<StoredAnswer>, StoreError> {
+    /// The stored response for an idempotency key.
+    pub async fn answer(&self, owner: &UserId, key_hash: &str) -> Result<Option<StoredResponse>, StoreError> {
         Ok(self.load(&layout::answer(owner, key_hash)).await?.map(|loaded| loaded.value))
     }
 
-    /// Commits all or nothing. An owner's cancellation closes a whole queue, which can be more than one transaction
-    /// takes: what of the records does not fit is written first.
+    /// Commits all or nothing. Cancelling a session closes its whole queue, which may exceed a transaction. Message records that do
+    /// not fit are written first.
     pub async fn commit(&self, mut commit: Commit) -> Result<(), CommitError> {
         let early = commit.split_records();
         if !early.is_empty() {
@@ -221,8 +271,8 @@ impl Store {
         self.sessions_between(owner, None, None, limit, after).await
     }
 
-    /// Sessions of an owner that were created from `from` to `to`, newest first, and perhaps some that were created a
-    /// little outside of that: they are found by their ids, which tell the time of whoever made them.
+    /// Sessions of an owner that were created between `from` and `to`, newest first. They are found by the time in their ids, so
+    /// the result may include some that were created slightly outside the range.
     pub async fn sessions_between(
         &self,
         owner: &UserId,
@@ -242,8 +292,8 @@ impl Store {
         .await
     }
 
-    /// Entries of a journal after `after`, in order. An entry that has expired is missing from it. Fewer than `limit`:
-    /// there are no more.
+    /// Journal entries after `after`, in order. Expired entries are missing. A result shorter than `limit` means that there are no
+    /// more.
     pub async fn journal(
         &self,
         id: AgentSessionId,
@@ -264,7 +314,7 @@ impl Store {
             limit,
             after: None,
         };
-        // A page also ends at its size, with room left in its limit.
+        // A page may end at its size before its limit.
         loop {
             let listing = self.list(query.clone()).await?;
             entries.extend(listing.items);
@@ -276,7 +326,7 @@ impl Store {
         }
     }
 
-    /// One entry of a journal; none where it has expired, or never was.
+    /// One journal entry; `None` if it expired or does not exist.
     pub async fn journal_entry(
         &self,
         id: AgentSessionId,
@@ -297,7 +347,7 @@ impl Store {
         }
     }
 
-    /// Entries that hold messages: the parent's, or one subagent's (S0 8.8 `GetMessagesAsync`).
+    /// Entries with messages of the main agent or one subagent (S0 8.8 `GetMessagesAsync`).
     pub async fn messages(
         &self,
         id: AgentSessionId,
@@ -308,7 +358,7 @@ impl Store {
         self.list(Self::view(layout::messages_partition(id, subagent), limit, after)).await
     }
 
-    /// The latest entries that hold messages of the parent, latest first.
+    /// Latest entries with messages of the main agent, latest first.
     pub async fn last_messages(
         &self,
         id: AgentSessionId,
@@ -319,7 +369,7 @@ impl Store {
         Ok(self.list(query).await?.items)
     }
 
-    /// Entries that hold tool calls, each followed by its result (S0 8.8 `GetToolCallsAsync`).
+    /// Entries with tool calls, each followed by its result (S0 8.8 `GetToolCallsAsync`).
     pub async fn tool_calls(
         &self,
         id: AgentSessionId,
@@ -330,7 +380,7 @@ impl Store {
         self.list(Self::view(layout::tool_calls_partition(id, subagent), limit, after)).await
     }
 
-    /// Entries that hold log chunks (S0 8.8 `GetLogChunksAsync`).
+    /// Entries with log chunks (S0 8.8 `GetLogChunksAsync`).
     pub async fn logs(
         &self,
         id: AgentSessionId,
@@ -340,7 +390,6 @@ impl Store {
         self.list(Self::view(layout::logs_partition(id), limit, after)).await
     }
 
-    /// The body of a parked envelope.
     pub async fn parked(
         &self,
         id: AgentSessionId,
@@ -350,24 +399,33 @@ impl Store {
         Ok(self.load(&layout::parked(id, run, sequence)).await?.map(|loaded| loaded.value))
     }
 
-    /// Remembers that a run was heard.
-    pub async fn record_beat(&self, id: AgentSessionId, run: RunId, at: Timestamp) -> Result<(), StoreError> {
-        let item = write(layout::beat(id), "beat", &Beat { run, at })?;
+    /// Records the time of a run's heartbeat.
+    pub async fn record_heartbeat(
+        &self,
+        id: AgentSessionId,
+        run: RunId,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let item = write(layout::heartbeat(id), "beat", &RunHeartbeat { run, at })?;
         Ok(self.table.put_all(vec![item]).await?)
     }
 
-    /// When a run was last heard by its heartbeat.
-    pub async fn last_beat(&self, id: AgentSessionId, run: RunId) -> Result<Option<Timestamp>, StoreError> {
-        let beat = self.load::<Beat>(&layout::beat(id)).await?;
-        Ok(beat.filter(|beat| beat.value.run == run).map(|beat| beat.value.at))
+    /// Time of a run's last heartbeat.
+    pub async fn last_heartbeat(
+        &self,
+        id: AgentSessionId,
+        run: RunId,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let heartbeat = self.load::<RunHeartbeat>(&layout::heartbeat(id)).await?;
+        Ok(heartbeat.filter(|heartbeat| heartbeat.value.run == run).map(|heartbeat| heartbeat.value.at))
     }
 
-    /// Sessions of which something is due by `at`, a few of each shard. The index may lag: load and decide.
+    /// Sessions that are due by `at`, up to `limit` from each shard. The index may lag: load them before deciding.
     pub async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<AgentSessionId>, StoreError> {
         Ok(self.due_times(at, limit).await?.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// The same, up to `limit` of each shard, with when the index has them as due.
+    /// The same with the due times of the index.
     pub async fn due_times(
         &self,
         at: Timestamp,
@@ -384,7 +442,7 @@ impl Store {
                 after: None,
             };
             let until = found.len() + limit;
-            // A page also ends at its size.
+            // A page may end at its size.
             while found.len() < until {
                 let page = self.table.query(&query).await?;
                 found.extend(page.items.iter().filter_map(|item| {
@@ -399,8 +457,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Moves a session on to its next deadline in the Due index, where it stood for an earlier one that was put off.
-    pub async fn put_off(
+    /// Moves a session in the Due index from a postponed deadline to its next one.
+    pub async fn postpone_deadline(
         &self,
         mut loaded: LoadedConversation,
         deadlines: &Deadlines,
@@ -411,7 +469,7 @@ impl Store {
         self.commit(commit).await
     }
 
-    /// Claims a run for a worker (ruling 7). Returns who has it.
+    /// Claims a run for a worker (decision 7). Returns the claim that holds.
     pub async fn claim_run(
         &self,
         id: AgentSessionId,
@@ -429,23 +487,23 @@ impl Store {
         }
     }
 
-    /// How far the relay is in the feed of journal entries.
-    pub async fn relay_place(&self) -> Result<u64, StoreError> {
-        Ok(self.load::<RelayPlace>(&layout::relay()).await?.map_or(0, |place| place.value.after))
+    /// Position of the relay in the feed of journal entries.
+    pub async fn relay_position(&self) -> Result<u64, StoreError> {
+        Ok(self.load::<RelayPosition>(&layout::relay()).await?.map_or(0, |place| place.value.after))
     }
 
-    /// Moves the relay on.
-    pub async fn move_relay(&self, after: u64) -> Result<(), StoreError> {
-        let item = write(layout::relay(), "place", &RelayPlace { after })?;
+    /// Sets the position of the relay.
+    pub async fn set_relay_position(&self, after: u64) -> Result<(), StoreError> {
+        let item = write(layout::relay(), "place", &RelayPosition { after })?;
         Ok(self.table.put_all(vec![item]).await?)
     }
 
-    /// Reads an entry of the feed.
+    /// Parses an entry of the feed.
     pub fn read_entry(item: &Item) -> Result<JournalEntry, StoreError> {
         read(item)
     }
 
-    /// How long to wait before the `attempt`th new try of a lost race; `jitter` is 0 to 1.
+    /// Pause before retry number `attempt` after a conflict; `jitter` is between 0 and 1.
     pub fn backoff(attempt: u32, jitter: f64) -> Duration {
         let most = 1u64 << attempt.min(7);
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -1,4 +1,4 @@
-//! Whose a run is: so that what is named by a run alone, its queue of commands, can be looked after.
+//! Sessions of runs. Resources that are named after a run only, like its command queue, are cleaned up through them.
 
 use pilothouse_domain::{AgentSessionId, RunId};
 use serde::{Deserialize, Serialize};
@@ -10,39 +10,39 @@ use crate::table::{Condition, Write};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Whose {
+struct RunSession {
     session_id: AgentSessionId,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Swept {
+struct SweepPosition {
     after: Option<String>,
 }
 
 impl Store {
-    /// Remembers the session of a run, before anything that is named by the run is made.
-    pub async fn remember_run(&self, run: RunId, session: AgentSessionId) -> Result<(), StoreError> {
-        let item = write(layout::whose(run), "whose", &Whose { session_id: session })?;
+    /// Records the session of a run, before any resource is named after the run.
+    pub async fn record_session_of_run(&self, run: RunId, session: AgentSessionId) -> Result<(), StoreError> {
+        let item = write(layout::run_session(run), "whose", &RunSession { session_id: session })?;
         Ok(self.table.put_all(vec![item]).await?)
     }
 
-    /// The session of a run; nothing when nothing is named by the run any more.
+    /// The session of a run; `None` if no resource is named after the run any more.
     pub async fn session_of_run(&self, run: RunId) -> Result<Option<AgentSessionId>, StoreError> {
-        Ok(self.load::<Whose>(&layout::whose(run)).await?.map(|loaded| loaded.value.session_id))
+        Ok(self.load::<RunSession>(&layout::run_session(run)).await?.map(|loaded| loaded.value.session_id))
     }
 
-    /// Nothing is named by the run any more.
-    pub async fn forget_run(&self, run: RunId) -> Result<(), StoreError> {
-        Ok(self.table.transact(vec![Write::Delete(layout::whose(run), Condition::Always)]).await?)
+    /// Forgets the run after its resources were removed.
+    pub async fn forget_session_of_run(&self, run: RunId) -> Result<(), StoreError> {
+        Ok(self.table.transact(vec![Write::Delete(layout::run_session(run), Condition::Always)]).await?)
     }
 
-    /// The queue after which the next sweep goes on; nothing: at the first.
-    pub async fn swept_queue(&self) -> Result<Option<String>, StoreError> {
-        Ok(self.load::<Swept>(&layout::sweep()).await?.and_then(|loaded| loaded.value.after))
+    /// The queue after which the next sweep continues; `None` to start over.
+    pub async fn sweep_position(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.load::<SweepPosition>(&layout::sweep()).await?.and_then(|loaded| loaded.value.after))
     }
 
-    /// Keeps where the next sweep goes on.
-    pub async fn keep_swept_queue(&self, after: Option<String>) -> Result<(), StoreError> {
-        Ok(self.table.put_all(vec![write(layout::sweep(), "place", &Swept { after })?]).await?)
+    /// Records where the next sweep continues.
+    pub async fn set_sweep_position(&self, after: Option<String>) -> Result<(), StoreError> {
+        Ok(self.table.put_all(vec![write(layout::sweep(), "place", &SweepPosition { after })?]).await?)
     }
 }

@@ -1,7 +1,7 @@
 //! The engine of the embedded profile: one `items` table in the SQLite file.
 //!
-//! Rows keep a rowid, although the key is (partition, sort): SQLite stores what belongs to a key in the inner pages
-//! of a table without rowid, and with bodies of kilobytes such a tree is deep and slow.
+//! The table has a rowid although its key is (partition, sort): without one, SQLite stores whole rows in the inner pages of the
+//! key's tree, which becomes deep and slow with bodies of kilobytes.
 
 mod feed;
 mod query;
@@ -18,7 +18,7 @@ use crate::limits;
 use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
 use crate::usage::{Usage, Written};
 
-/// The tables of this engine.
+/// Tables of this engine.
 pub const SCHEMA: Schema = Schema {
     component: "store",
     steps: &["
@@ -47,13 +47,13 @@ pub const SCHEMA: Schema = Schema {
     "],
 };
 
-/// Pages up to this many items are read on the caller's thread.
+/// Pages of up to this many items are read on the caller's thread.
 const SMALL_PAGE: usize = 50;
 
-/// How many items one write of [`Table::put_all`] puts, so that others get their turn.
+/// Items that [`Table::put_all`] puts in one transaction, so that other writers get their turn.
 const PUT_CHUNK: usize = 100;
 
-/// The table in SQLite. Clones are the same table.
+/// The table in SQLite. Clones share the same table.
 #[derive(Clone)]
 pub struct SqliteTable {
     db: Database,
@@ -62,22 +62,22 @@ pub struct SqliteTable {
 }
 
 impl SqliteTable {
-    /// The table in a database that was opened with [`SCHEMA`].
+    /// A table in a database that was opened with [`SCHEMA`].
     pub fn new(db: Database, clock: Clock) -> Self {
         Self { db, clock, usage: Arc::default() }
     }
 
-    /// What this engine has done since it was made.
+    /// Usage since this value was created.
     pub fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    /// Watches writes of items in a partition, of the table or of the listing index.
+    /// Watches a partition of the table or the Listing index for writes.
     pub fn watch(&self, partition: &str) -> Watch {
         self.db.watch(&topic(partition))
     }
 
-    /// Removes up to `limit` expired items for good; how many it removed. No read returns them anyway.
+    /// Deletes up to `limit` expired items, which reads no longer return. Returns how many were deleted.
     pub async fn sweep_expired(&self, limit: usize) -> Result<usize, TableError> {
         let now = (self.clock)().as_millis();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -96,7 +96,7 @@ impl Table for SqliteTable {
         let now = self.now();
         let item = self
             .db
-            .read_now(|conn| {
+            .read_blocking(|conn| {
                 conn.prepare_cached(row::GET)?
                     .query_row((&key.partition, &key.sort, now), row::item)
                     .optional()
@@ -110,7 +110,7 @@ impl Table for SqliteTable {
         limits::check_query(query)?;
         let now = self.now();
         let page = if query.limit <= SMALL_PAGE {
-            self.db.read_now(|conn| query::page(conn, query, now)).map_err(engine_read)?
+            self.db.read_blocking(|conn| query::page(conn, query, now)).map_err(engine_read)?
         } else {
             let query = query.clone();
             self.db.read(move |conn| query::page(conn, &query, now)).await.map_err(engine_read)?

@@ -1,10 +1,10 @@
-//! What an engine has done, in the units that DynamoDB bills, whichever engine it is.
+//! Usage of an engine in DynamoDB's billing units, whichever engine it is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::table::Item;
 
-/// Counters that rise for as long as the engine lives.
+/// Counters that increase over the life of an engine.
 #[derive(Debug, Default)]
 pub struct Usage {
     transactions: AtomicU64,
@@ -17,25 +17,23 @@ pub struct Usage {
     read_half_units: AtomicU64,
 }
 
-/// The counters at one moment.
+/// Values of the counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageSnapshot {
-    /// Transactions that were committed, single writes included.
+    /// Committed transactions, including single writes.
     pub transactions: u64,
     /// Items that were put or deleted.
     pub items_written: u64,
-    /// Bytes of the items that were put.
+    /// Bytes of items that were put.
     pub bytes_written: u64,
-    /// Write request units: one for each KiB begun of each item and of each index it is in; twice that on the table
-    /// for a transaction of more than one write.
+    /// Write request units: one for each started KiB of an item, and as many for each index that contains it. A transaction of
+    /// several writes counts double for the table.
     pub write_units: u64,
     /// Gets and pages of queries.
     pub reads: u64,
-    /// Items that were read.
     pub items_read: u64,
-    /// Bytes of the items that were read.
     pub bytes_read: u64,
-    /// Halves of read request units: two for each 4 KiB begun of a consistent read, one on an index.
+    /// Half read request units: two for each started 4 KiB of a consistent read, one of an index read.
     pub read_half_units: u64,
 }
 
@@ -44,7 +42,6 @@ fn add(counter: &AtomicU64, n: usize) {
 }
 
 impl Usage {
-    /// The counters now.
     pub fn snapshot(&self) -> UsageSnapshot {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         UsageSnapshot {
@@ -59,7 +56,7 @@ impl Usage {
         }
     }
 
-    /// A committed transaction; `writes` holds the size of each write and how many indexes its item is in.
+    /// Counts a committed transaction.
     pub(crate) fn wrote(&self, writes: &[Written]) {
         let factor = if writes.len() > 1 { 2 } else { 1 };
         add(&self.transactions, 1);
@@ -73,14 +70,14 @@ impl Usage {
         }
     }
 
-    /// Items that were put each for itself.
+    /// Counts items that were put individually.
     pub(crate) fn put_alone(&self, items: &[Written]) {
         for item in items {
             self.wrote(std::slice::from_ref(item));
         }
     }
 
-    /// A get or a page.
+    /// Counts a get or a page.
     pub(crate) fn read(&self, items: &[Item], consistent: bool) {
         let bytes = items.iter().map(Item::size).sum::<usize>();
         add(&self.reads, 1);

@@ -2,28 +2,44 @@
 
 use pilothouse_domain::webhook::{Delivery, Webhook};
 use pilothouse_domain::{Timestamp, UserId, WebhookId};
+use serde::{Deserialize, Serialize};
 
-use crate::commit::{Commit, JOURNAL_KEPT, Loaded, Purpose, body, guarded, item};
+use crate::commit::{Commit, JOURNAL_RETENTION, Loaded, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
 use crate::repository::{Listing, Store};
 use crate::table::{Condition, Position, Query, SortRange, Write};
 
+/// Guards the number of an owner's webhooks, by making concurrent registrations conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhooksGuard {}
+
 impl Commit {
-    /// A webhook that was registered or changed.
+    /// Adds a new or changed webhook.
     pub fn webhook(&mut self, webhook: &Loaded<Webhook>) -> Result<(), StoreError> {
         let key = layout::webhook(&webhook.value.owner_id, webhook.value.id);
         self.push(guarded(item(key, "webhook", body(&webhook.value)?), webhook.version), Purpose::Guard);
         Ok(())
     }
 
-    /// Removes a webhook. Its deliveries expire by themselves.
+    /// Lets the commit fail if another webhook was registered since `guard` was loaded.
+    pub fn webhooks_guard(
+        &mut self,
+        owner: &UserId,
+        guard: &Loaded<WebhooksGuard>,
+    ) -> Result<(), StoreError> {
+        let row = item(layout::webhooks_guard(owner), "webhooks-guard", body(&guard.value)?);
+        self.push(guarded(row, guard.version), Purpose::Guard);
+        Ok(())
+    }
+
+    /// Removes a webhook. Its deliveries expire.
     pub fn remove_webhook(&mut self, webhook: &Loaded<Webhook>) {
         let key = layout::webhook(&webhook.value.owner_id, webhook.value.id);
         self.push(Write::Delete(key, Condition::Version(webhook.version)), Purpose::Guard);
     }
 
-    /// What became of a delivery.
+    /// Adds a new or changed delivery.
     pub fn delivery(
         &mut self,
         webhook: WebhookId,
@@ -32,14 +48,14 @@ impl Commit {
     ) -> Result<(), StoreError> {
         let key = layout::delivery(webhook, delivery.value.sequence);
         let mut row = item(key, "delivery", body(&delivery.value)?);
-        row.expires_at = Some(now + JOURNAL_KEPT);
+        row.expires_at = Some(now + JOURNAL_RETENTION);
         self.push(guarded(row, delivery.version), Purpose::Guard);
         Ok(())
     }
 }
 
 impl Store {
-    /// The webhooks of an owner: [`Webhook::MAX_PER_OWNER`] at most.
+    /// Webhooks of an owner, at most [`Webhook::MAX_PER_OWNER`].
     pub async fn webhooks(&self, owner: &UserId) -> Result<Vec<Webhook>, StoreError> {
         let (mut webhooks, mut after) = (Vec::new(), None);
         loop {
@@ -52,7 +68,11 @@ impl Store {
         }
     }
 
-    /// One webhook of an owner.
+    /// The guard of registrations. Load it before counting the webhooks.
+    pub async fn webhooks_guard(&self, owner: &UserId) -> Result<Loaded<WebhooksGuard>, StoreError> {
+        Ok(self.load(&layout::webhooks_guard(owner)).await?.unwrap_or(Loaded::new(WebhooksGuard {})))
+    }
+
     pub async fn webhook(
         &self,
         owner: &UserId,
@@ -61,7 +81,7 @@ impl Store {
         self.load(&layout::webhook(owner, id)).await
     }
 
-    /// What became of telling a webhook of one announcement.
+    /// The delivery of one announcement to a webhook.
     pub async fn delivery(
         &self,
         webhook: WebhookId,
@@ -70,7 +90,7 @@ impl Store {
         self.load(&layout::delivery(webhook, sequence)).await
     }
 
-    /// The deliveries of a webhook, newest first.
+    /// Deliveries of a webhook, newest first.
     pub async fn deliveries(
         &self,
         webhook: WebhookId,

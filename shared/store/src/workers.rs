@@ -1,9 +1,9 @@
-//! Workers that stand elsewhere, and which run is whose: what central assignment is decided by.
+//! Workers on other machines, and the placement of runs on them.
 //!
-//! A worker belongs to its owner's partition, so that its name can clash with none of another's. The placement of a run
-//! stands under the run: it waits, is given to a worker, claimed by it, or over. Each change is guarded by the versions
-//! of what it was decided by, and a run that is given changes its worker in the same transaction: no two assignments
-//! exceed a capacity, and no run is claimed twice (ruling 7).
+//! A worker is in its owner's partition, so names of different owners cannot clash. A placement is stored under its run: the run
+//! waits, is assigned to a worker, claimed by it, or over. Each change is guarded by the versions of everything that it depends on,
+//! and an assignment changes the worker in the same transaction. Concurrent assignments therefore cannot exceed a worker's
+//! capacity, and a run is never claimed twice (decision 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,95 +19,81 @@ use crate::layout;
 use crate::repository::{Listing, Store, read, write};
 use crate::table::{Condition, Index, Item, Key, Position, Query, SortRange, Write};
 
-/// How long it is remembered whose a run was that is over.
-const OVER_KEPT: Duration = Duration::from_hours(7 * 24);
+/// How long the placement of an ended run is kept.
+const ENDED_RUN_RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// Names a worker.
+/// Key of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerKey {
-    /// Whose it is.
     pub owner: UserId,
-    /// Its name among those of its owner.
+    /// Name of the worker, unique for its owner.
     pub id: WorkerId,
 }
 
-/// A worker, as its last heartbeat and the control plane left it.
+/// A worker according to its last heartbeat and the assignments of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerRecord {
-    /// Which.
     #[serde(flatten)]
     pub key: WorkerKey,
-    /// Whether it serves everybody.
+    /// Whether it serves all owners.
     pub shared: bool,
-    /// What it has.
+    /// Labels of the worker.
     pub labels: BTreeMap<String, String>,
-    /// How many runs it takes at once.
+    /// Most concurrent runs.
     pub capacity: u32,
-    /// Whether it is about to end.
+    /// Whether it is shutting down.
     pub draining: bool,
-    /// The runs that it was given and that are not over.
+    /// Runs that are assigned to it and not over.
     pub runs: BTreeSet<RunId>,
-    /// The runs that it said it has in hand.
+    /// Runs that it reported.
     pub reported: BTreeMap<RunId, RunState>,
-    /// Its last heartbeat.
+    /// Time of its last heartbeat.
     pub seen_at: Timestamp,
-    /// Its first heartbeat.
+    /// Time of its first heartbeat.
     pub registered_at: Timestamp,
 }
 
 impl WorkerRecord {
-    /// Whether it was heard after `since` and takes more.
-    pub fn takes_more_since(&self, since: Timestamp) -> bool {
+    /// Whether it sent a heartbeat after `since` and accepts runs.
+    pub fn accepts_runs_since(&self, since: Timestamp) -> bool {
         self.seen_at >= since && !self.draining
     }
 
-    /// How many more runs it takes.
-    pub fn room(&self) -> usize {
+    /// Number of runs that it can still accept.
+    pub fn free_capacity(&self) -> usize {
         (self.capacity as usize).saturating_sub(self.runs.len())
     }
 }
 
-/// Where a run is.
+/// Placement state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Place {
-    /// Nobody has it: it waits for a worker with room.
+pub enum PlacementState {
+    /// Waiting for a worker with capacity.
     Waiting,
-    /// It was given to a worker, which has not claimed it.
-    Given {
-        /// Which.
-        worker: WorkerKey,
-        /// Since when.
-        at: Timestamp,
-    },
-    /// A worker has claimed it.
-    Claimed {
-        /// Which.
-        worker: WorkerKey,
-        /// Since when.
-        at: Timestamp,
-    },
-    /// It is over, or will never start.
+    /// Assigned to a worker that has not claimed it yet.
+    Given { worker: WorkerKey, at: Timestamp },
+    /// Claimed by a worker.
+    Claimed { worker: WorkerKey, at: Timestamp },
+    /// Ended, or will never start.
     Over {
-        /// Who had claimed it.
+        /// The worker that had claimed it.
         worker: Option<WorkerKey>,
-        /// Since when.
         at: Timestamp,
     },
 }
 
-/// A run and where it is.
+/// A run with its placement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// Whose session it is of.
+    /// Owner of the run's session.
     pub owner: UserId,
-    /// What is to be run.
+    /// Request to launch the run.
     pub request: LaunchRequest,
-    /// Where.
-    pub place: Place,
+    pub place: PlacementState,
 }
 
 fn worker_item(worker: &WorkerRecord) -> Result<Item, StoreError> {
@@ -120,12 +106,12 @@ fn placement_item(placement: &Placement) -> Result<Item, StoreError> {
     let run = placement.request.run_id;
     let mut item = write(layout::placement(run), "placement", placement)?;
     match &placement.place {
-        Place::Waiting | Place::Given { .. } => {
-            item.listing = Some(Key::new(layout::waiting_of(&placement.owner), run.to_string()));
+        PlacementState::Waiting | PlacementState::Given { .. } => {
+            item.listing = Some(Key::new(layout::waiting_partition(&placement.owner), run.to_string()));
             item.due = Some(Key::new(layout::WAITING, run.to_string()));
         }
-        Place::Claimed { .. } => {}
-        Place::Over { at, .. } => item.expires_at = Some(*at + OVER_KEPT),
+        PlacementState::Claimed { .. } => {}
+        PlacementState::Over { at, .. } => item.expires_at = Some(*at + ENDED_RUN_RETENTION),
     }
     Ok(item)
 }
@@ -140,25 +126,25 @@ impl Commit {
         self.writes.push((Write::Put(item, condition(loaded)), Purpose::Guard));
     }
 
-    /// A worker.
+    /// Adds a new or changed worker.
     pub fn worker(&mut self, worker: &Loaded<WorkerRecord>) -> Result<(), StoreError> {
         self.guard(worker_item(&worker.value)?, worker.version);
         Ok(())
     }
 
-    /// A worker is no more.
+    /// Removes a worker.
     pub fn worker_removed(&mut self, worker: &Loaded<WorkerRecord>) {
         let key = layout::worker(&worker.value.key);
         self.writes.push((Write::Delete(key, condition(worker.version)), Purpose::Guard));
     }
 
-    /// Where a run is.
+    /// Adds a new or changed placement.
     pub fn placement(&mut self, placement: &Loaded<Placement>) -> Result<(), StoreError> {
         self.guard(placement_item(&placement.value)?, placement.version);
         Ok(())
     }
 
-    /// Where the folders of a session are from now on (ruling 23).
+    /// Records the worker that has the folders of a session (decision 23).
     pub fn home(&mut self, session: AgentSessionId, worker: &WorkerKey) -> Result<(), StoreError> {
         let item = write(layout::home(session), "home", worker)?;
         self.writes.push((Write::Put(item, Condition::Always), Purpose::Record));
@@ -167,12 +153,11 @@ impl Commit {
 }
 
 impl Store {
-    /// A worker.
     pub async fn worker(&self, key: &WorkerKey) -> Result<Option<Loaded<WorkerRecord>>, StoreError> {
         self.load(&layout::worker(key)).await
     }
 
-    /// The workers of an owner by name, read consistently.
+    /// Workers of an owner by name, read consistently.
     pub async fn workers(
         &self,
         owner: &UserId,
@@ -190,7 +175,7 @@ impl Store {
         .await
     }
 
-    /// The workers that serve everybody. The index may lag: commit under the version.
+    /// Workers that serve all owners. The index may lag: commit under the version.
     pub async fn shared_workers(
         &self,
         limit: usize,
@@ -207,12 +192,12 @@ impl Store {
         .await
     }
 
-    /// Where a run is; nothing when no worker was ever asked to run it.
+    /// The placement of a run; `None` if no worker was ever requested for it.
     pub async fn placement(&self, run: RunId) -> Result<Option<Loaded<Placement>>, StoreError> {
         self.load(&layout::placement(run)).await
     }
 
-    /// Runs that nobody has claimed, of one owner or of all, oldest first. The index may lag: commit under the version.
+    /// Unclaimed runs of one owner or of all, oldest first. The index may lag: commit under the version.
     pub async fn unclaimed(
         &self,
         owner: Option<&UserId>,
@@ -220,7 +205,7 @@ impl Store {
         after: Option<Position>,
     ) -> Result<Listing<Loaded<Placement>>, StoreError> {
         let (index, partition) = match owner {
-            Some(owner) => (Index::Listing, layout::waiting_of(owner)),
+            Some(owner) => (Index::Listing, layout::waiting_partition(owner)),
             None => (Index::Due, layout::WAITING.to_owned()),
         };
         let query =

@@ -1,4 +1,4 @@
-//! Commands: what the control plane asks of a sidecar (S0 8.2, 8.3).
+//! Commands: requests of the control plane to a sidecar (S0 8.2, 8.3).
 
 use pilothouse_domain::value::{
     Adjustment, Answer, ContextPolicy, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
@@ -9,93 +9,93 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A command with its id. A repeat of the id is answered with the stored acknowledgement (ruling 10).
+/// A command with its id. A sidecar answers a repeated id with the acknowledgement that it stored (decision 10).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IssuedCommand {
-    /// The id that every acknowledgement names.
+    /// Id of the command; every acknowledgement names it.
     pub command_id: CommandId,
-    /// Counts how often it was sent, from 1.
+    /// Number of this attempt to send the command, from 1.
     pub attempt: u8,
-    /// What is asked.
+    /// The command itself.
     #[serde(flatten)]
     pub command: Command,
 }
 
-/// What is asked of a sidecar; `type` names it in `snake_case`.
+/// A command to a sidecar; `type` names it in `snake_case`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Command {
-    /// Start the agent. Nothing else does, so that two launches of a run never make two agents (ruling 7).
+    /// Start the agent. Only this command does, so that two launches of a run never start two agents (decision 7).
     Begin(Box<Begin>),
-    /// Give the agent a message.
+    /// Pass a message to the agent.
     SteeringMessage {
-        /// The message.
+        /// Id of the message.
         message_id: MessageId,
-        /// Its text.
+        /// Text of the message.
         content: String,
-        /// Now, or after the current turn.
+        /// Whether to deliver the message within the running turn or after it.
         priority: MessagePriority,
-        /// Who says it.
+        /// Sender of the message.
         source: MessageSource,
-        /// The turn that it is meant for; if that is over, it is refused with `turn-over` (ruling 30).
+        /// The turn that the message is meant for. If that turn is over, the message is refused with `turn-over` (decision 30).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expected_turn_id: Option<TurnId>,
     },
-    /// End the current turn.
+    /// End the running turn.
     Interrupt {},
-    /// Suspend.
+    /// Suspend the agent within its turn.
     Pause {},
-    /// Go on after `pause`.
+    /// Continue after `pause`.
     Resume {},
     /// End the agent and the sidecar.
     Stop {},
-    /// Take a new configuration.
+    /// Load a new configuration.
     ReloadConfig {
-        /// The whole new configuration.
+        /// The complete new configuration.
         config: Box<AgentSessionConfig>,
     },
-    /// Change how the agent works, between its turns or within one (S1 5).
+    /// Change a running agent, between or within its turns (S1 5).
     Adjust {
-        /// What changes.
+        /// The change.
         adjustment: Adjustment,
     },
-    /// The owner answered a question of the agent.
+    /// The owner answered the agent's questions.
     Answer {
-        /// The request: the id of the tool call that asked.
+        /// Id of the request: the tool call that asked.
         request_id: ToolCallId,
-        /// One answer a question.
+        /// One answer for each question.
         answers: Vec<Answer>,
     },
     /// The owner decided on a plan.
     PlanDecision {
-        /// The request: the id of the tool call that showed the plan.
+        /// Id of the request: the tool call that submitted the plan.
         request_id: ToolCallId,
         /// Whether the agent may proceed.
         approved: bool,
-        /// What to change, when it may not.
+        /// What to change, if the plan was rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<String>,
     },
-    /// Check the criteria of a session that goes on by itself, in its working directory (ruling 36). The sidecar does it,
-    /// with or without an agent; a message, a request and the next validation break it off.
+    /// Check the criteria of a session with auto-continue in its working directory (decision 36). The sidecar does this with or
+    /// without an agent. A message, a request or another validation stops the check early.
     RunValidation {
-        /// What is checked, in order.
+        /// Criteria to check, in order.
         criteria: Vec<ValidationCriterion>,
-        /// Seconds that all of them together may take.
+        /// Time limit for all criteria together, in seconds.
         timeout_seconds: u64,
     },
-    /// Send spooled envelopes again (ruling 9).
+    /// Send spooled envelopes again (decision 9).
     Replay {
-        /// The first sequence.
+        /// First sequence to send.
         from_sequence: u64,
-        /// The last one.
+        /// Last sequence to send.
         to_sequence: u64,
     },
 }
 
 impl Command {
-    /// The command's name on the wire.
+    /// Name of the command on the wire.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Begin(_) => "begin",
@@ -114,70 +114,74 @@ impl Command {
     }
 }
 
-/// What the agent starts with.
+/// Parameters for starting the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Begin {
-    /// The configuration.
+    /// Configuration of the agent.
     pub config: AgentSessionConfig,
-    /// Whether an earlier run's conversation is taken up.
+    /// Whether to continue the conversation of an earlier run.
     pub resume_conversation: bool,
-    /// What opens the first turn. None: wait for a message.
+    /// Prompt of the first turn. If absent, the agent waits for a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The most dollars that this run may spend, as a decimal string: what was left when it began. None: no cap
-    /// (ruling 32). [`Adjustment::SetAllowance`] changes it.
+    /// Total in US dollars that this run may spend over its life, as a decimal string; absent if there is no cap (decision 32).
+    /// [`Adjustment::SetAllowance`] changes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance_usd: Option<String>,
+    /// Whether the agent may work although it does not report its cost. If not, such an agent waits before its first model call and
+    /// reports the capability `unmetered`; a `resume` is the owner's permission (decision 32).
+    #[serde(default)]
+    pub allow_unmetered: bool,
 }
 
-/// The composed configuration of a session (S0 8.11).
+/// Composed configuration of a session's agent (S0 8.11).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSessionConfig {
-    /// The model: the one that its owner chose last.
+    /// Model that the owner chose last.
     pub model_id: String,
-    /// How deeply it thinks, where its owner chose that; none: the adapter's own default.
+    /// Thinking level that the owner chose; absent for the adapter's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<ThinkingLevel>,
     /// System prompt of template and skills.
     pub composed_system_prompt: String,
-    /// Tools that the agent may use; empty: the adapter's own default.
+    /// Names of tools that the agent may use. If empty, the adapter's default tools are allowed.
     pub allowed_tools: Vec<String>,
-    /// Tools of MCP servers that its template and skills bring along, each name once.
+    /// Tools of MCP servers from template and skills, with unique names.
     #[serde(default)]
     pub custom_tools: Vec<McpToolDefinition>,
-    /// Subagents that its skills bring along, each name once.
+    /// Subagents from skills, with unique names.
     #[serde(default)]
     pub sub_agents: Vec<SkillSubAgentDefinition>,
-    /// Where it runs.
+    /// Absolute path of the directory where the agent runs.
     pub working_directory: String,
-    /// What it is to do.
+    /// Objective of the agent.
     pub objective: String,
-    /// Whether leaving plan mode waits for the owner.
+    /// Whether leaving plan mode needs the owner's approval.
     pub plan_approval_required: bool,
-    /// What the context window may fill to before the sidecar warns, in percent.
+    /// Context usage in percent at which the sidecar warns.
     pub context_warn_at_percent: u8,
-    /// What is done when the context window fills up (ruling 35).
+    /// Action when the context window fills up (decision 35).
     #[serde(default)]
     pub context_policy: ContextPolicy,
-    /// What the session before it in its chain left (ruling 34); none where it is the first.
+    /// Handoff from the previous session of the chain (decision 34); absent for the first session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<Handoff>,
-    /// What the adapter alone understands: for `script`, the run to play.
+    /// Options that only the adapter interprets; for `script`, the script to play.
     #[serde(default)]
     pub adapter_options: Value,
 }
 
-/// What the session before left to this one.
+/// Handoff from the previous session of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Handoff {
-    /// The session before it.
+    /// The previous session.
     pub from_session_id: AgentSessionId,
-    /// Its own place in the chain; the first is 1.
+    /// Position of the receiving session in the chain, from 1.
     pub position: u32,
-    /// What was done and what remains.
+    /// Document of the previous session.
     #[serde(flatten)]
     pub document: HandoffDocument,
 }

@@ -1,20 +1,20 @@
-//! Reading a percentage out of what a coverage tool prints (S0 8.5 `CoverageThreshold`, ruling 36).
+//! Finds the percentage in the output of a coverage tool (S0 8.5 `CoverageThreshold`, decision 36).
 //!
-//! The control plane refuses a pattern that cannot be one; the sidecar finds with it.
+//! The control plane uses it to validate patterns, and the sidecar to find the coverage.
 
 use regex_lite::{Regex, RegexBuilder};
 use rust_decimal::Decimal;
 
-/// The summaries of the usual tools: a line that speaks of a total, of lines, statements or coverage and gives a percentage,
-/// and the table of Istanbul, which leaves the sign out.
+/// Matches the summaries of common tools: a line that mentions a total, lines, statements or coverage with a percentage, and
+/// Istanbul's table, which omits the percent sign.
 pub const DEFAULT_PATTERN: &str = r"(?im)\b(?:total|coverage|lines|statements)\b[^\n%]*?\b(\d+(?:\.\d+)?)\s*%|\b(\d+(?:\.\d+)?)\s*%\s+(?:coverage|of statements)|^\s*all files\s*\|\s*(\d+(?:\.\d+)?)";
 
-/// The most memory that a compiled pattern takes, in bytes.
-const MOST_MEMORY: usize = 256 * 1024;
+/// Most memory of a compiled pattern, in bytes.
+const MAX_REGEX_MEMORY: usize = 256 * 1024;
 
-/// A pattern that is none.
+/// A pattern that is not a valid regular expression, or too large.
 #[derive(Debug, thiserror::Error)]
-#[error("the coverage pattern is no regular expression: {0}")]
+#[error("the coverage pattern is not a valid regular expression: {0}")]
 pub struct InvalidPattern(#[from] regex_lite::Error);
 
 /// A pattern that finds a percentage.
@@ -22,18 +22,18 @@ pub struct InvalidPattern(#[from] regex_lite::Error);
 pub struct CoveragePattern(Regex);
 
 impl CoveragePattern {
-    /// The pattern, or the default one.
+    /// Compiles the pattern, or the default one.
     pub fn new(pattern: Option<&str>) -> Result<Self, InvalidPattern> {
-        Ok(Self(RegexBuilder::new(pattern.unwrap_or(DEFAULT_PATTERN)).size_limit(MOST_MEMORY).build()?))
+        Ok(Self(RegexBuilder::new(pattern.unwrap_or(DEFAULT_PATTERN)).size_limit(MAX_REGEX_MEMORY).build()?))
     }
 
-    /// The percentage that `output` speaks of last, of 0 to 100.
+    /// The last percentage in `output` between 0 and 100.
     pub fn find(&self, output: &str) -> Option<Decimal> {
         self.0.captures_iter(output).filter_map(|found| percentage(&found)).last()
     }
 }
 
-/// The first group that took part, or the whole match.
+/// The first group that matched, or else the whole match.
 fn percentage(found: &regex_lite::Captures<'_>) -> Option<Decimal> {
     let group = found.iter().skip(1).flatten().next().or_else(|| found.get(0))?;
     let number = group.as_str().trim().trim_end_matches('%').trim_end();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_reads_the_summaries_of_the_usual_tools() {
+    fn default_pattern_reads_the_summaries_of_common_tools() {
         for (tool, output, percent) in [
             ("pytest-cov", "app.py   20   2    90%\nTOTAL   120   12    89%\n", "89"),
             ("go test", "ok  demo 0.2s  coverage: 82.3% of statements\n", "82.3"),
@@ -69,12 +69,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_ones_own_is_read_by_its_first_group_or_as_a_whole_and_the_last_place_counts() {
+    fn custom_pattern_uses_first_group_and_last_match() {
         assert_eq!(found(Some(r"cov=(\d+)"), "cov=10 cov=55").as_deref(), Some("55"));
         assert_eq!(found(Some(r"\d+(\.\d+)?%"), "12.5%").as_deref(), Some("0.5"));
         assert_eq!(found(Some(r"\d+ ?%"), "70 %").as_deref(), Some("70"));
-        assert_eq!(found(Some(r"(\d+)"), "1000"), None, "more than everything is no percentage");
+        assert_eq!(found(Some(r"(\d+)"), "1000"), None, "a percentage is at most 100");
         assert!(CoveragePattern::new(Some("(")).is_err());
-        assert!(CoveragePattern::new(Some(r"(\w{500}){500}")).is_err(), "one that takes too much memory");
+        assert!(
+            CoveragePattern::new(Some(r"(\w{500}){500}")).is_err(),
+            "a pattern that takes too much memory"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What every message looks like on a queue (architecture: Messages), and its signature (ruling 8).
+//! Envelopes: the format of every message on a queue, with its signature (decision 8).
 
 use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp, TraceParent};
 use schemars::JsonSchema;
@@ -7,72 +7,72 @@ use serde_json::value::RawValue;
 
 use crate::keys::EnvelopeKey;
 
-/// The version of this language.
+/// Version of this protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The largest envelope in bytes; what is larger goes to the blob store first (ruling 6).
+/// Most bytes of an envelope. Larger contents go to the blob store first (decision 6).
 pub const MAX_ENVELOPE_BYTES: usize = 128 * 1024;
 
-/// One message, either way.
+/// A message in either direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope<B> {
-    /// [`PROTOCOL_VERSION`].
+    /// Version of the protocol; see [`PROTOCOL_VERSION`].
     pub protocol_version: u32,
-    /// The session.
+    /// The session that the message concerns.
     pub session_id: AgentSessionId,
-    /// The run.
+    /// The run that the message concerns.
     pub run_id: RunId,
-    /// This envelope; a `UUIDv7`.
+    /// Id of this envelope, a `UUIDv7`.
     pub message_id: EnvelopeId,
-    /// Counts a run's events from 1 without gaps; absent on commands, heartbeats and what the runtime says.
+    /// Sequence of a run's event, from 1 without gaps. Absent on commands, heartbeats and events of the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
-    /// The sender's clock. Decides nothing (ruling 13).
+    /// Time by the sender's clock, for information only (decision 13).
     pub time: Timestamp,
-    /// Where it stands in a trace: a command carries on that of the request behind it, and what answers the command
-    /// carries it back.
+    /// W3C trace context. A command carries that of the request that caused it, and the events that answer the command carry it
+    /// back.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
-    /// What it says.
+    /// Content of the message.
     pub body: B,
 }
 
-/// Who signed.
+/// Who signed an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Signer {
     /// The sidecar of the run.
     Sidecar,
-    /// The runtime under it.
+    /// The runtime that runs the sidecar.
     Runtime,
 }
 
-/// An envelope as the exact bytes that were signed, with the signature beside it.
+/// A signed envelope. The envelope is kept as the exact bytes that were signed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signed {
-    /// The id of the root secret that the key was derived from.
+    /// Id of the root secret from which the key was derived.
     pub kid: String,
-    /// Whose key it is.
+    /// Whose key signed the envelope.
     pub signer: Signer,
     /// HMAC-SHA256 over the bytes of `envelope`, in hexadecimal.
     pub signature: String,
-    /// The envelope, untouched.
+    /// The envelope as it was signed.
     pub envelope: Box<RawValue>,
 }
 
-/// A message that is no signed envelope.
+/// Why a message is not a valid signed envelope.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvelopeError {
-    /// Not the JSON of a signed envelope.
+    /// The message is not the JSON of a signed envelope.
     #[error("not a signed envelope")]
     Malformed(#[source] serde_json::Error),
-    /// The signature is not of this envelope by this run.
-    #[error("the signature does not fit")]
+    /// The signature does not match the envelope and run.
+    #[error("the signature does not match")]
     Forged,
-    /// A version that this side does not speak.
-    #[error("protocol version {0} is not spoken here")]
+    /// The protocol version is not supported.
+    #[error("protocol version {0} is not supported")]
     UnknownVersion(u32),
 }
 
@@ -88,17 +88,17 @@ impl Signed {
         Ok(Self { kid: kid.to_owned(), signer, signature: key.sign(raw.get().as_bytes()), envelope: raw })
     }
 
-    /// Reads a message from a queue. The signature is not yet checked.
+    /// Parses a message from a queue without checking its signature.
     pub fn parse(message: &str) -> Result<Self, EnvelopeError> {
         serde_json::from_str(message).map_err(EnvelopeError::Malformed)
     }
 
-    /// Who claims to have sent it. Only for finding the key: nothing else may be believed before [`Self::open`].
+    /// The claimed sender. Use it only to find the key; trust nothing before [`Self::open`] succeeds.
     pub fn claimed(&self) -> Result<Claim, EnvelopeError> {
         serde_json::from_str(self.envelope.get()).map_err(EnvelopeError::Malformed)
     }
 
-    /// Checks the signature and reads all but the body, which may be malformed although it is authentic.
+    /// Checks the signature and parses everything but the body, which may be malformed although it is authentic.
     pub fn open(&self, key: &EnvelopeKey) -> Result<Envelope<Box<RawValue>>, EnvelopeError> {
         if !key.verifies(self.envelope.get().as_bytes(), &self.signature) {
             return Err(EnvelopeError::Forged);
@@ -112,8 +112,7 @@ impl Signed {
     }
 }
 
-/// The same JSON without the two characters that SQS takes in no message. They stand in strings alone, and agents say
-/// anything.
+/// Escapes the two characters that SQS does not accept in a message. They can occur only in strings.
 fn escaped(json: Box<RawValue>) -> Result<Box<RawValue>, serde_json::Error> {
     if !json.get().contains(['\u{fffe}', '\u{ffff}']) {
         return Ok(json);
@@ -121,13 +120,13 @@ fn escaped(json: Box<RawValue>) -> Result<Box<RawValue>, serde_json::Error> {
     RawValue::from_string(json.get().replace('\u{fffe}', r"\ufffe").replace('\u{ffff}', r"\uffff"))
 }
 
-/// Who an envelope claims to be from.
+/// The session and run that an envelope claims to be from.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// The session.
+    /// Claimed session.
     pub session_id: AgentSessionId,
-    /// The run.
+    /// Claimed run.
     pub run_id: RunId,
 }
 
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_what_was_sealed() {
+    fn sealed_envelope_can_be_opened() {
         let key = secret().envelope_key(run(3));
         let sealed = Signed::seal(&envelope(run(3)), "k1", Signer::Sidecar, &key).unwrap();
         let text = serde_json::to_string(&sealed).unwrap();
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sqs_takes_in_no_message_is_escaped_before_it_is_signed() {
+    fn invalid_sqs_characters_are_escaped_before_signing() {
         let key = secret().envelope_key(run(3));
         let mut said = envelope(run(3));
         said.body = RawEvent::LogChunk { stream: "agent".into(), content: "a\u{fffe}b\u{ffff}".into() };
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn another_runs_key_and_a_changed_byte_are_refused() {
+    fn foreign_key_and_altered_byte_are_refused() {
         let key = secret().envelope_key(run(3));
         let sealed = Signed::seal(&envelope(run(3)), "k1", Signer::Sidecar, &key).unwrap();
         assert!(matches!(sealed.open(&secret().envelope_key(run(4))), Err(EnvelopeError::Forged)));
@@ -197,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_signed_with_the_rest_and_neither_needed_nor_a_reason_to_refuse() {
+    fn trace_is_signed_and_optional() {
         let key = secret().envelope_key(run(3));
         let mut said = envelope(run(3));
         let without = serde_json::to_string(&said).unwrap();
-        assert!(!without.contains("traceparent"), "envelopes of before are the same bytes: {without}");
+        assert!(!without.contains("traceparent"), "older envelopes have the same bytes: {without}");
         said.traceparent = TraceParent::new(1, 2);
         let sealed = Signed::seal(&said, "k1", Signer::Sidecar, &key).unwrap();
         assert_eq!(sealed.open(&key).unwrap().traceparent, said.traceparent);
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn names_on_the_wire_are_the_serialised_ones() {
+    fn names_on_the_wire_match_serialisation() {
         let event = RawEvent::ContextExhausted {};
         assert_eq!(serde_json::to_value(&event).unwrap()["type"], event.name());
         let command = Command::Replay { from_sequence: 1, to_sequence: 2 };

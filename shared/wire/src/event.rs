@@ -1,8 +1,7 @@
-//! Raw events: what a sidecar tells the control plane (S0 8.2, 8.3).
+//! Raw events: reports of a sidecar to the control plane (S0 8.2, 8.3).
 //!
-//! The first group is S0's own list. The second is what S0 needs without listing it: readiness, turns, the
-//! task list as one snapshot, the start and end of subagents, log chunks, heartbeats, refusals, and the two
-//! steps of an acknowledgement (ruling 11).
+//! The first group is S0's list. The second group contains events that S0 needs but does not list: readiness, turns, task list
+//! snapshots, subagents, log chunks, heartbeats, refusals, and the two steps of an acknowledgement (decision 11).
 
 use pilothouse_domain::value::{
     Capabilities, CriterionResult, DeliverableState, Question, SessionOutcome, SessionOutput,
@@ -15,23 +14,23 @@ use serde_json::Value;
 
 use crate::launch::RunExit;
 
-/// One raw event; `type` names it in `snake_case`.
+/// A raw event; `type` names it in `snake_case`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum RawEvent {
-    /// A block of the agent's own message: text, thinking, or the call of a tool.
+    /// A block of the agent's message: text, thinking, or a tool call.
     AssistantMessage {
-        /// The block.
+        /// Content of the block.
         content: AssistantContent,
-        /// The turn that it belongs to.
+        /// The turn that the block belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         turn_id: Option<TurnId>,
     },
-    /// The result of a tool call, of the agent or of a subagent.
+    /// The result of a tool call of the agent or a subagent.
     ToolResult {
-        /// The call.
+        /// Id of the tool call.
         tool_call_id: ToolCallId,
-        /// What the tool said; text, or JSON as the runtime gave it.
+        /// Output of the tool: text, or JSON as the runtime reported it.
         content: Content,
         /// Whether the tool failed.
         #[serde(default)]
@@ -42,196 +41,201 @@ pub enum RawEvent {
     },
     /// A block of a subagent's message.
     SubagentMessage {
-        /// The subagent.
+        /// Id of the subagent.
         subagent_id: SubAgentId,
-        /// The block.
+        /// Content of the block.
         content: AssistantContent,
     },
-    /// Running totals of one meter and model, and the context window now (ruling 31).
+    /// Running totals of one meter and model, and the current context window (decision 31).
     UsageUpdate(UsageUpdate),
-    /// The context window passed the warning threshold.
+    /// Context usage crossed the warning threshold.
     ContextNearingLimit {
-        /// How full it is, in percent, as a decimal string.
+        /// Usage in percent, as a decimal string.
         usage_percent: String,
     },
     /// The context window is full.
     ContextExhausted {},
-    /// What the next session of the chain needs to know.
+    /// The agent wrote the document for the next session of the chain.
     HandoffDocument(HandoffDocument),
-    /// The agent hands its work on although it has room left.
+    /// The agent hands over before its context window is full.
     VoluntaryHandoff {
-        /// Why.
+        /// Reason of the agent.
         reason: String,
-        /// What was done and what remains.
+        /// Document for the next session.
         #[serde(flatten)]
         document: HandoffDocument,
     },
-    /// The agent's conversation is over.
+    /// The agent's conversation ended.
     SessionEnd(SessionEnd),
-    /// Step of the acknowledgement of `interrupt`.
+    /// Acknowledgement of `interrupt`.
     InterruptAck(Ack),
-    /// Step of the acknowledgement of `pause`.
+    /// Acknowledgement of `pause`.
     PauseAck(Ack),
-    /// Step of the acknowledgement of `resume`.
+    /// Acknowledgement of `resume`.
     ResumeAck(Ack),
-    /// Step of the acknowledgement of `stop`.
+    /// Acknowledgement of `stop`.
     StopAck(Ack),
-    /// Step of the acknowledgement of `reload_config`.
+    /// Acknowledgement of `reload_config`.
     ReloadConfigAck(Ack),
-    /// Step of the acknowledgement of `adjust`.
+    /// Acknowledgement of `adjust`.
     AdjustAck(Ack),
 
-    /// The first event of a run: the sidecar is up and waits for `begin`. Told again when what its agent can do is known.
+    /// The first event of a run: the sidecar is ready and waits for `begin`. Sent again when the capabilities of the actual agent
+    /// are known.
     SidecarReady {
-        /// The sidecar's version.
+        /// Version of the sidecar.
         sidecar_version: String,
-        /// The adapter that it runs.
+        /// Name of the adapter.
         adapter: String,
-        /// What the adapter can do; told again, what its agent can.
+        /// Capabilities of the adapter; when sent again, those of its agent.
         capabilities: Capabilities,
     },
-    /// Step of the acknowledgement of `begin`.
+    /// Acknowledgement of `begin`.
     BeginAck(Ack),
-    /// Step of the acknowledgement of `answer` or `plan_decision`.
+    /// Acknowledgement of `answer` or `plan_decision`.
     AnswerAck(Ack),
-    /// The sidecar has `run_validation`; what came of it is told by `validation_result`.
+    /// The sidecar received `run_validation`. The result follows in `validation_result`.
     ValidationAck(Ack),
-    /// What came of `run_validation` (ruling 36).
+    /// Result of `run_validation` (decision 36).
     ValidationResult {
-        /// The command that ordered it.
+        /// The command that requested the validation.
         command_id: CommandId,
-        /// How each criterion did, in order; fewer than there are when it was broken off.
+        /// Results of the criteria, in order; incomplete if the validation stopped early.
         results: Vec<CriterionResult>,
     },
-    /// How far a `steering_message` got.
+    /// Delivery progress of a `steering_message`.
     MessageAck {
-        /// The command that carried it.
+        /// The command with the message.
         command_id: CommandId,
-        /// The message.
+        /// Id of the message.
         message_id: MessageId,
-        /// How far it got.
+        /// Current phase.
         phase: MessagePhase,
     },
-    /// The sidecar will not carry out a command.
+    /// The sidecar refused a command.
     CommandRefused {
-        /// The command.
+        /// The refused command.
         command_id: CommandId,
-        /// A stable code: `turn-over`, `not-supported`, `no-agent`, `invalid`.
+        /// Stable code: `turn-over`, `not-supported`, `no-agent` or `invalid`.
         code: String,
-        /// A sentence for a person.
+        /// Explanation for a person.
         message: String,
     },
-    /// A turn began.
+    /// A turn started.
     TurnStarted {
-        /// The turn.
+        /// Id of the turn.
         turn_id: TurnId,
-        /// The message that began it; none for the first turn.
+        /// The message that started the turn; absent for the first turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<MessageId>,
     },
-    /// A turn and all its subagents ended (ruling 18).
+    /// A turn ended, with all of its subagents (decision 18).
     TurnCompleted {
-        /// The turn.
+        /// Id of the turn.
         turn_id: TurnId,
-        /// What it produced, if the agent said so.
+        /// Output of the turn, if the agent reported any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<SessionOutput>,
-        /// How it ended (S4); anything but `completed` says why the agent did not go on (ruling 39).
+        /// How the turn ended (S4, decision 39).
         #[serde(default, skip_serializing_if = "SessionOutcome::is_completed")]
         outcome: SessionOutcome,
     },
-    /// What the agent works with now; told when it begins and whenever it changes (S1 5).
+    /// Model and thinking level of the agent. Sent when the agent starts and whenever they change (S1 5).
     AgentSettings {
-        /// The model.
+        /// Current model.
         model_id: String,
-        /// How deeply it thinks, where the adapter knows.
+        /// Current thinking level, if the adapter knows it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking_level: Option<ThinkingLevel>,
-        /// The models that it can be set to, in the order in which they are cycled.
+        /// Models that the agent can switch to, in cycling order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         available_models: Vec<String>,
     },
-    /// The agent waits for its owner without a tool of its own that asks: for the permission to use one, or for input of
-    /// a server. Answered by `answer`; over with the call's `tool_result`, or with its turn (ruling 26).
+    /// The agent waits for the owner outside of a question tool: for permission to use a tool, or for input to a server. Answered
+    /// by `answer`; ends with the call's `tool_result` or with its turn (decision 26).
     QuestionAsked {
-        /// The request: the tool call that waits.
+        /// Id of the request: the tool call that waits.
         request_id: ToolCallId,
-        /// What is asked.
+        /// Questions to the owner.
         questions: Vec<Question>,
     },
-    /// The next model call could pass what the run may spend: the agent holds before it (ruling 32).
+    /// The agent waits because its next model call could exceed the allowance of the run (decision 32).
     BudgetExceeded {
-        /// The worst case of the call, in dollars as a decimal string.
+        /// Highest possible cost of the call in US dollars, as a decimal string.
         needed_usd: String,
-        /// What is left, in dollars as a decimal string.
+        /// Rest of the allowance in US dollars, as a decimal string.
         left_usd: String,
     },
-    /// The plan that pays for the agent is used up; it holds until `reset_at` (S4, ruling 39).
+    /// The agent's subscription quota is used up; it waits until `reset_at` (S4, decision 39).
     QuotaExceeded {
-        /// The runtime's own words.
+        /// Message of the runtime.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// When it can go on, where the runtime said.
+        /// When the quota resets, if the runtime reported it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reset_at: Option<Timestamp>,
     },
-    /// All deliverables of the working directory, whenever one changes (S4).
+    /// All deliverables of the working directory. Sent whenever one changes (S4).
     Deliverables {
-        /// In the order in which they were created.
+        /// The deliverables in the order of their creation.
         deliverables: Vec<RawDeliverable>,
     },
-    /// The whole task list of the agent, folded by the sidecar (ruling 27).
+    /// The complete task list of the agent; the sidecar merges incremental updates (decision 27).
     TaskList {
-        /// The tasks in order.
+        /// The tasks, in order.
         tasks: Vec<RawTask>,
     },
-    /// A subagent began.
+    /// A subagent started.
     SubagentStarted {
-        /// The subagent.
+        /// Id of the subagent.
         subagent_id: SubAgentId,
-        /// The tool call that began it.
+        /// The tool call that started it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<ToolCallId>,
-        /// Its model.
+        /// Model of the subagent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model_id: Option<String>,
-        /// What it is to do.
+        /// Objective of the subagent.
         objective: String,
     },
     /// A subagent ended.
     SubagentEnded {
-        /// The subagent.
+        /// Id of the subagent.
         subagent_id: SubAgentId,
-        /// Whether it failed, and why.
+        /// Reason, if it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<String>,
     },
-    /// A piece of the agent's or the sidecar's log.
+    /// Part of the agent's or the sidecar's log.
     LogChunk {
-        /// Where it comes from: `agent`, `sidecar`, or a stream's name.
+        /// Origin of the log: `agent`, `sidecar`, or the name of a stream.
         stream: String,
-        /// The text.
+        /// Text of the log.
         content: String,
     },
-    /// The agent speaks of itself: a retry, a fallback, a denied permission. For the activity stream alone.
+    /// Information about the agent itself for the activity stream: a retry, a fallback, a denied permission.
     Notice {
-        /// A short stable name: `api_retry`, `model_fallback`, `permission_denied`, …
+        /// Short stable name: `api_retry`, `model_fallback`, `permission_denied` and others.
         name: String,
-        /// A sentence for a person.
+        /// Sentence for a person.
         summary: String,
-        /// More of it.
+        /// Further details.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<Value>,
     },
-    /// The run is alive. Has no sequence and leaves no activity (ruling 9).
-    Heartbeat {},
-    /// The process of the run is gone and everything in its spool was sent before this. The runtime sends it,
-    /// without a sequence, signed with its own key.
+    /// The run is alive. Has no sequence and adds no activity (decision 9).
+    Heartbeat {
+        /// The sidecar's disk is full: the agent waits until there is space.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        disk_full: bool,
+    },
+    /// The process of the run ended, and everything in its spool was sent before. The runtime sends this event without a sequence,
+    /// signed with its own key.
     RunExited(RunExit),
 }
 
 impl RawEvent {
-    /// The event's name on the wire.
+    /// Name of the event on the wire.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::AssistantMessage { .. } => "assistant_message",
@@ -268,31 +272,31 @@ impl RawEvent {
             Self::SubagentEnded { .. } => "subagent_ended",
             Self::LogChunk { .. } => "log_chunk",
             Self::Notice { .. } => "notice",
-            Self::Heartbeat {} => "heartbeat",
+            Self::Heartbeat { .. } => "heartbeat",
             Self::RunExited(_) => "run_exited",
         }
     }
 
-    /// Whether the event takes a sequence number. Heartbeats and the runtime's own events do not.
+    /// Whether the event has a sequence number. Heartbeats and events of the runtime do not.
     pub const fn is_sequenced(&self) -> bool {
-        !matches!(self, Self::Heartbeat {} | Self::RunExited(_))
+        !matches!(self, Self::Heartbeat { .. } | Self::RunExited(_))
     }
 }
 
-/// Text, or a reference to text too large for a message (ruling 6).
+/// Text, or a reference to text that is too large for a message (decision 6).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Content {
     /// The text itself.
     Text(String),
-    /// The text stands in the blob store; `head` is its beginning.
+    /// A reference to the text in the blob store.
     Blob(BlobRef),
-    /// Anything else that a runtime gave: blocks, objects, numbers.
+    /// Any other value of a runtime: blocks, objects, numbers.
     Json(Value),
 }
 
 impl Content {
-    /// The text as far as it is here: the whole, or the beginning of what stands in a blob.
+    /// The text, or the beginning of a text in the blob store.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         match self {
             Self::Text(s) => s.into(),
@@ -314,162 +318,162 @@ impl From<&str> for Content {
     }
 }
 
-/// Where a large body stands.
+/// Reference to a large text in the blob store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlobRef {
-    /// Its key in the blob store.
+    /// Key of the blob.
     pub blob: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// SHA-256 of it, in hexadecimal.
+    /// SHA-256 of the content, in hexadecimal.
     pub sha256: String,
-    /// Its beginning.
+    /// Beginning of the text.
     pub head: String,
 }
 
-/// One block of a message.
+/// A block of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum AssistantContent {
-    /// What the agent says.
+    /// Text of the agent.
     Text {
         /// The text.
         text: Content,
     },
-    /// What it thinks aloud.
+    /// Thinking of the agent.
     Thinking {
         /// The text.
         text: Content,
     },
-    /// It calls a tool.
+    /// A tool call.
     ToolUse {
-        /// The call; its result names it.
+        /// Id of the call; its result names it.
         tool_call_id: ToolCallId,
-        /// The tool.
+        /// Name of the tool.
         tool_name: String,
-        /// Its input as JSON.
+        /// Input of the tool.
         input: Value,
     },
 }
 
-/// Running totals of one meter (ruling 31): they never go down, over resume and fork too.
+/// Running totals of one meter (decision 31). They never decrease, not even after a resume or fork.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageUpdate {
-    /// The meter: the agent's conversation.
+    /// Id of the meter: the agent's conversation.
     pub meter_id: pilothouse_domain::MeterId,
-    /// The model that the totals are of.
+    /// Model that the totals belong to.
     pub model_id: String,
-    /// The subagent, when it has its own meter.
+    /// The subagent, if it has a separate meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_id: Option<SubAgentId>,
-    /// Dollars so far, as a decimal string.
+    /// Total cost in US dollars, as a decimal string.
     pub cost_usd: String,
-    /// Tokens so far.
+    /// Total tokens.
     pub token_usage: TokenUsage,
-    /// The context window now; absent when the runtime did not say.
+    /// Current context window; absent if the runtime did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<RawContextWindow>,
 }
 
-/// The context window as the runtime reports it.
+/// Context window as the runtime reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawContextWindow {
-    /// Tokens in it.
+    /// Tokens in the window.
     #[serde(flatten)]
     pub usage: TokenUsage,
-    /// The most that it takes.
+    /// Size of the window in tokens.
     pub model_context_limit: u64,
 }
 
-/// A task as the agent sees it.
+/// A task of the agent's task list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawTask {
-    /// The agent's id of it, or its position.
+    /// The agent's id for the task, or its position.
     pub id: String,
-    /// What is to be done.
+    /// Title of the task.
     pub subject: String,
-    /// Where it stands.
+    /// Status of the task.
     pub status: SessionTaskStatus,
-    /// What to show while it is under way.
+    /// Label while the task is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
 }
 
-/// A deliverable as its status file has it (S4).
+/// A deliverable as its status file contains it (S4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawDeliverable {
-    /// Its id, such as `DL-001`.
+    /// Id, such as `DL-001`.
     pub id: String,
-    /// What it is.
+    /// Description of the goal.
     pub description: String,
-    /// What must hold for it to be passed.
+    /// Conditions for the deliverable to be passed.
     pub acceptance_criteria: Vec<String>,
-    /// Where it stands.
+    /// State of the deliverable.
     pub status: DeliverableState,
 }
 
-/// What one session leaves to the next (S0 8.4).
+/// Handoff document from one session to the next (S0 8.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandoffDocument {
-    /// What was done.
+    /// Work that was done.
     pub summary: String,
-    /// What remains.
+    /// Work that remains.
     pub remaining_work: String,
-    /// What must not be forgotten.
+    /// Decisions and facts that must not be forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_decisions: Option<String>,
 }
 
-/// How the agent's conversation ended (ruling 19).
+/// How the agent's conversation ended (decision 19).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnd {
-    /// Whether it ended in an error. A runtime's `success` with an error flag is one.
+    /// Whether it ended in an error. A runtime's `success` with an error flag counts as an error.
     pub is_error: bool,
-    /// The agent's own word for it: `success`, `error_max_turns`, …
+    /// Reason in the agent's own words: `success`, `error_max_turns` and others.
     pub reason: String,
-    /// A sentence for a person.
+    /// Explanation for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What it produced, if it said so.
+    /// Output, if the agent reported any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<SessionOutput>,
 }
 
-/// A step of an acknowledgement (ruling 11).
+/// A step of an acknowledgement (decision 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
-    /// The command that is acknowledged.
+    /// The acknowledged command.
     pub command_id: CommandId,
-    /// How far it got.
+    /// The step that was reached.
     pub step: AckStep,
 }
 
-/// How far a command got.
+/// Steps of carrying out a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AckStep {
-    /// The sidecar has it in its spool.
+    /// The sidecar stored the command in its spool.
     Received,
-    /// It is done.
+    /// The command was carried out.
     Done,
 }
 
-/// How far a message got. A crash between `injecting` and `injected` leaves it uncertain (ruling 30).
+/// Delivery phases of a message. After a crash between `injecting` and `injected` the delivery is uncertain (decision 30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessagePhase {
-    /// The sidecar has it in its spool.
+    /// The sidecar stored the message in its spool.
     Received,
-    /// It is about to be given to the agent.
+    /// The message is about to be passed to the agent.
     Injecting,
-    /// The agent has it.
+    /// The agent received the message.
     Injected,
 }

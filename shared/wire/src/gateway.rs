@@ -1,111 +1,109 @@
-//! How a sidecar reaches the queues of an embedded server: three requests over HTTP, in the shape of SQS.
+//! HTTP interface between a sidecar and the queues of an embedded server, modelled on SQS.
 //!
-//! Every request carries `authorization: Bearer {GatewayToken}`; the token names the run, so a request cannot
-//! name another.
+//! Every request has the header `authorization: Bearer {GatewayToken}`. The token determines the run.
 //!
-//! | request | body | answer |
+//! | request | body | response |
 //! |---|---|---|
 //! | `POST /internal/gateway/events` | [`SendEvents`] | 200 [`SendResult`] |
 //! | `POST /internal/gateway/commands/receive` | [`ReceiveCommands`] | 200 [`ReceivedCommands`] |
 //! | `POST /internal/gateway/commands/delete` | [`DeleteCommands`] | 204 |
 //! | `PUT /internal/gateway/blobs/{sha256}` | the bytes | 204 |
-//! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: how to go past the gateway, in the cloud |
-//! | `POST /internal/gateway/launch` | | 200 [`SidecarLaunch`](crate::launch::SidecarLaunch), for a container that knows only its token |
+//! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: direct access to SQS and S3, in the cloud |
+//! | `POST /internal/gateway/launch` | | 200 [`SidecarLaunch`](crate::launch::SidecarLaunch), for a container that has only its token |
 //!
-//! Credentials with `?leftovers=true` open no more than the way out, for what a dead sidecar left in its spool; they are
-//! granted for an hour after the run's end too.
+//! With `?leftovers=true` the credentials allow sending only, for the rest of a dead sidecar's spool. They are granted up to an
+//! hour after the end of the run.
 //!
-//! 401: the token is not valid, for good. 410: the run is over; the sidecar ends. 503 and network errors: try
-//! again.
+//! Errors: 401 (the token is invalid; do not retry), 410 (the run is over; the sidecar ends), 503 and network errors (retry).
 
 use pilothouse_domain::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Puts events on the events queue: at most 10, in order.
+/// Sends events to the events queue: at most 10, in order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendEvents {
-    /// The signed envelopes.
+    /// Events to send.
     pub entries: Vec<SendEntry>,
 }
 
-/// One event.
+/// An event to send.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendEntry {
-    /// `{messageId}:{attempt}` (ruling 10).
+    /// `{messageId}:{attempt}` (decision 10).
     pub deduplication_id: String,
-    /// The JSON of a signed envelope.
+    /// JSON of a signed envelope.
     pub body: String,
 }
 
-/// Which entries the broker has. Those not listed are to be sent again.
+/// Which entries the broker accepted. The others have to be sent again.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendResult {
-    /// Positions in the request.
+    /// Indexes of accepted entries in the request.
     pub accepted: Vec<usize>,
 }
 
-/// Waits for commands of this run.
+/// Receives commands of this run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiveCommands {
-    /// At most this many, 1 to 10.
+    /// Most commands to return, 1 to 10.
     pub max: usize,
-    /// How long to wait for the first, at most 20 seconds.
+    /// Seconds to wait for the first command, at most 20.
     pub wait_seconds: f64,
 }
 
-/// What there was; possibly nothing.
+/// Received commands; may be empty.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceivedCommands {
-    /// The commands in order.
+    /// The commands, in order.
     pub messages: Vec<ReceivedCommand>,
 }
 
-/// One command and what deletes it.
+/// A received command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceivedCommand {
-    /// What deletes it.
+    /// Receipt for deleting the command.
     pub receipt: String,
-    /// The JSON of an [`crate::Envelope`] of an [`crate::command::IssuedCommand`].
+    /// JSON of an [`crate::Envelope`] with a [`crate::command::IssuedCommand`].
     pub body: String,
 }
 
-/// Removes commands that the sidecar has in its spool.
+/// Deletes commands that the sidecar stored in its spool.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteCommands {
-    /// What was received with them.
+    /// Receipts of the commands.
     pub receipts: Vec<String>,
 }
 
-/// Short-lived credentials for the queues and blobs of one run, and where those are.
+/// Short-lived AWS credentials for the queues and blobs of one run, with their addresses.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCredentials {
-    /// Identifies the credentials.
+    /// AWS access key id.
     pub access_key_id: String,
-    /// Signs with them.
+    /// AWS secret access key.
     pub secret_access_key: String,
-    /// Goes with every request.
+    /// AWS session token.
     pub session_token: String,
-    /// From then on they open nothing.
+    /// When the credentials expire.
     pub expires_at: Timestamp,
-    /// The region of the queues.
+    /// Region of the queues.
     pub region: String,
-    /// The address of every service, when it is not the region's own: a local cloud.
+    /// Endpoint of all services, if it is not the region's own (local cloud).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Where events go.
+    /// Queue to send events to.
     pub events_queue_url: String,
-    /// Where commands come from.
+    /// Queue to receive commands from.
     pub commands_queue_url: String,
-    /// Where large bodies go.
+    /// Bucket for large contents.
     pub bucket: String,
-    /// What the names of this session's large bodies begin with.
+    /// Prefix of this session's blob keys.
     pub blob_prefix: String,
 }

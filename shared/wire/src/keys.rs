@@ -1,4 +1,4 @@
-//! Keys, all derived from one root secret (ruling 8), so that none of them has to be stored.
+//! Keys, all derived from one root secret (decision 8), so that none of them has to be stored.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Writes bytes as lowercase hexadecimal digits.
+/// Encodes bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
@@ -20,8 +20,8 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Reads lowercase or uppercase hexadecimal digits.
-pub fn unhex(digits: &str) -> Option<Vec<u8>> {
+/// Decodes lowercase or uppercase hexadecimal digits.
+pub fn decode_hex(digits: &str) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return None;
     }
@@ -38,7 +38,7 @@ fn mac(key: &[u8]) -> HmacSha256 {
     <HmacSha256 as KeyInit>::new_from_slice(key).expect("HMAC takes a key of any length")
 }
 
-/// The secret that every key is derived from, and its id.
+/// The secret from which every key is derived, with its id.
 #[derive(Clone)]
 pub struct RootSecret {
     id: String,
@@ -46,15 +46,15 @@ pub struct RootSecret {
 }
 
 impl RootSecret {
-    /// The fewest bytes that a root secret has.
+    /// Fewest bytes of a root secret.
     pub const MIN_BYTES: usize = 32;
 
-    /// A secret of at least 32 bytes; nothing when it is shorter.
+    /// A secret of at least 32 bytes; `None` if it is shorter.
     pub fn new(id: impl Into<String>, bytes: Vec<u8>) -> Option<Self> {
         (bytes.len() >= Self::MIN_BYTES).then(|| Self { id: id.into(), bytes })
     }
 
-    /// The id that keys name (`kid`).
+    /// Id of the secret, as keys name it (`kid`).
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -63,24 +63,24 @@ impl RootSecret {
         let mut mac = mac(&self.bytes);
         mac.update(purpose.as_bytes());
         for part in parts {
-            // A separator that no id contains keeps ("a", "bc") and ("ab", "c") apart.
+            // A separator that no id contains, to distinguish ("a", "bc") from ("ab", "c").
             mac.update(b"\0");
             mac.update(part.as_bytes());
         }
         mac.finalize().into_bytes().into()
     }
 
-    /// The key that signs a run's envelopes.
+    /// Key with which a sidecar signs the envelopes of its run.
     pub fn envelope_key(&self, run: RunId) -> EnvelopeKey {
         EnvelopeKey(self.derive("envelope", &[&run.to_string()]))
     }
 
-    /// The key that the runtime signs its own word about a run with. No sidecar has it.
+    /// Key with which the runtime signs its reports about a run. Sidecars do not have it.
     pub fn runtime_key(&self, run: RunId) -> EnvelopeKey {
         EnvelopeKey(self.derive("runtime", &[&run.to_string()]))
     }
 
-    /// The token that opens the queues of a run on an embedded server's gateway.
+    /// Token for the queues of a run on an embedded server's gateway.
     pub fn gateway_token(&self, session: AgentSessionId, run: RunId) -> GatewayToken {
         GatewayToken(format!(
             "{session}.{run}.{}",
@@ -88,12 +88,12 @@ impl RootSecret {
         ))
     }
 
-    /// What signs the deliveries of a webhook.
+    /// Secret that signs the deliveries of a webhook.
     pub fn webhook_secret(&self, webhook: WebhookId) -> WebhookSecret {
         WebhookSecret(self.derive("webhook", &[&webhook.to_string()]))
     }
 
-    /// The session's key for the agent API: `ph_{session}.{retry}.{hmac}`.
+    /// API key of a session's agent: `ph_{session}.{retry}.{hmac}`.
     pub fn api_key(&self, session: AgentSessionId, retry_count: u32) -> String {
         let tag = hex(&self.derive("api", &[&session.to_string(), &retry_count.to_string()]));
         format!("ph_{session}.{retry_count}.{tag}")
@@ -106,23 +106,23 @@ impl fmt::Debug for RootSecret {
     }
 }
 
-/// Signs and checks the envelopes of one run.
+/// Signs and verifies the envelopes of one run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EnvelopeKey([u8; 32]);
 
 impl EnvelopeKey {
-    /// The signature of `bytes`, in hexadecimal.
+    /// Signature of `bytes`, in hexadecimal.
     pub fn sign(&self, bytes: &[u8]) -> String {
         let mut mac = mac(&self.0);
         mac.update(bytes);
         hex(&mac.finalize().into_bytes())
     }
 
-    /// Whether `signature` is this key's signature of `bytes`; takes the same time for every wrong one.
+    /// Whether `signature` is this key's signature of `bytes`. Takes constant time.
     pub fn verifies(&self, bytes: &[u8], signature: &str) -> bool {
         let mut mac = mac(&self.0);
         mac.update(bytes);
-        unhex(signature).is_some_and(|given| mac.verify_slice(&given).is_ok())
+        decode_hex(signature).is_some_and(|given| mac.verify_slice(&given).is_ok())
     }
 }
 
@@ -141,25 +141,25 @@ impl Serialize for EnvelopeKey {
 impl<'de> Deserialize<'de> for EnvelopeKey {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
-        unhex(&digits)
+        decode_hex(&digits)
             .and_then(|bytes| bytes.try_into().ok())
             .map(Self)
             .ok_or_else(|| serde::de::Error::custom("an envelope key has 64 hexadecimal digits"))
     }
 }
 
-/// Signs the deliveries of one webhook, as Standard Webhooks says.
+/// Signs the deliveries of one webhook (Standard Webhooks).
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret([u8; 32]);
 
 impl WebhookSecret {
-    /// The secret as its owner is shown it: `whsec_` and base64.
+    /// The secret in the form that its owner receives: `whsec_` and base64.
     pub fn reveal(&self) -> String {
         format!("whsec_{}", BASE64.encode(self.0))
     }
 
-    /// The header `webhook-signature` of a delivery: `v1,` and the base64 of an HMAC-SHA256 over id, time in seconds and
-    /// body, with full stops between them.
+    /// Value of the header `webhook-signature`: `v1,` and the base64 of an HMAC-SHA256 over id, time in seconds and body, separated
+    /// by full stops.
     pub fn sign(&self, id: &str, at: Timestamp, body: &str) -> String {
         let mut mac = mac(&self.0);
         mac.update(format!("{id}.{}.{body}", at.as_secs()).as_bytes());
@@ -173,7 +173,7 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// Opens the queues of one run on an embedded server's gateway: `{session}.{run}.{hmac}`.
+/// Token for the queues of one run on an embedded server's gateway: `{session}.{run}.{hmac}`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GatewayToken(String);
@@ -191,9 +191,9 @@ impl fmt::Debug for GatewayToken {
     }
 }
 
-/// Compares two secrets in a time that does not tell where they differ.
-pub fn same_secret(a: &str, b: &str) -> bool {
-    // The hashes differ everywhere when the secrets differ anywhere, so comparing them tells nothing.
+/// Compares two secrets without revealing through timing where they differ.
+pub fn constant_time_eq(a: &str, b: &str) -> bool {
+    // Hashes of different secrets differ everywhere, so comparing them reveals nothing.
     Sha256::digest(a.as_bytes()) == Sha256::digest(b.as_bytes())
 }
 
@@ -202,11 +202,11 @@ pub fn same_secret(a: &str, b: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The example of the specification (Standard Webhooks, `webhook-signature`).
+    /// Example of the specification (Standard Webhooks, `webhook-signature`).
     #[test]
-    fn deliveries_are_signed_as_standard_webhooks_says() {
+    fn deliveries_are_signed_as_standard_webhooks_requires() {
         let key = BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        // The specification's key has 24 bytes; HMAC pads both alike with zeros.
+        // The specification's key has 24 bytes. HMAC pads both keys with zeros to the same block.
         let mut bytes = [0; 32];
         bytes[..24].copy_from_slice(&key);
         let signature = WebhookSecret(bytes).sign(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_webhook_has_a_secret_of_its_own_and_the_same_again() {
+    fn each_webhook_has_its_own_stable_secret() {
         let root = RootSecret::new("1", vec![7; 32]).unwrap();
         let ids = ["01890a5d-ac96-774b-bcce-b302099a8058", "01890a5d-ac96-774b-bcce-b302099a8059"];
         let [one, two] = ids.map(|id| root.webhook_secret(id.parse().unwrap()).reveal());

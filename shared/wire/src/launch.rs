@@ -1,108 +1,162 @@
-//! What a runtime gives a sidecar to start with, and how it tells that a run is over.
+//! Launching sidecars: requests, launch parameters, and reports of their end.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_domain::{AgentSessionId, RunId, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{EnvelopeKey, GatewayToken, RootSecret};
 
-/// A request to run a sidecar. It carries no secret: the worker derives or fetches those.
+/// A request to run a sidecar. It contains no secret: the worker derives or fetches those.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchRequest {
-    /// The session.
+    /// The session of the run.
     pub session_id: AgentSessionId,
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// Counts the runs of the session from 1.
+    /// Number of the run within its session, from 1.
     pub ordinal: u32,
-    /// How often the session was retried: the agent's API key is derived with it (ruling 8).
+    /// Number of retries of the session, from which the agent's API key is derived (decision 8).
     #[serde(default)]
     pub retry_count: u32,
-    /// The adapter that the sidecar drives the agent with.
+    /// Adapter that drives the agent.
     pub adapter: String,
-    /// Where the agent runs.
+    /// Absolute path of the directory where the agent runs.
     pub working_directory: String,
-    /// What the worker that runs it must have: its labels, by name.
+    /// Labels that the worker must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub worker_labels: BTreeMap<String, String>,
+    /// Lease of the run in milliseconds, fixed at launch (decision 13): its agent is stopped this long after the last accepted
+    /// publish. Absent if the run has no lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
 }
 
-/// What the sidecar reads at start, from a file in its run directory that only its user can read.
+impl LaunchRequest {
+    /// The lease of the run.
+    pub fn lease(&self) -> Option<Duration> {
+        self.lease_ms.map(Duration::from_millis)
+    }
+}
+
+/// Launch parameters that the sidecar reads from a file in its run directory. Only its user can read the file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarLaunch {
-    /// What was asked for.
+    /// The request to run the sidecar.
     #[serde(flatten)]
     pub request: LaunchRequest,
-    /// Signs every envelope of this run.
+    /// Key for signing the envelopes of this run.
     pub envelope_key: EnvelopeKey,
-    /// The id of the root secret that the key was derived from.
+    /// Id of the root secret from which the key was derived.
     pub key_id: String,
-    /// How it reaches the broker.
+    /// Access to the broker.
     pub broker: BrokerAccess,
-    /// The session's folder that outlives its runs: where adapters keep conversations.
+    /// Folder of the session that outlives its runs. Adapters keep conversations there.
     pub session_home: String,
-    /// The key that the agent uses on the agent API, and where that is.
+    /// Access to the agent API, for the agent.
     pub agent_api: AgentApiAccess,
     /// Seconds between two heartbeats.
     pub heartbeat_seconds: f64,
-    /// Seconds without a successful publication after which the sidecar stops its agent (ruling 13).
-    pub isolation_seconds: f64,
+    /// Limits for the agent while the control plane is unreachable.
+    #[serde(default)]
+    pub offline: OfflineLimits,
+    /// Confinement of the agent's programs by the kernel; `None` leaves them the rights of their user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<LaunchConfinement>,
 }
 
-/// What a run is let in with: its keys, and where to use them. Whoever may start the run is given this.
+/// Confines the agent's programs: they cannot read the listed paths, and can write only to the working directory, folders of the
+/// session and caches. A sidecar that cannot enforce this starts no agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchConfinement {
+    /// Absolute paths of files and folders: the worker's data and the credentials of the command line.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// Keys and addresses of a run, for the worker that may start it.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunAccess {
-    /// Signs every envelope of the run.
+    /// Key for signing the envelopes of the run.
     #[schemars(with = "String")]
     pub envelope_key: EnvelopeKey,
-    /// The id of the root secret that the key was derived from.
+    /// Id of the root secret from which the key was derived.
     pub key_id: String,
-    /// How its sidecar reaches the broker.
+    /// Access to the broker, for the sidecar.
     pub broker: BrokerAccess,
-    /// The key that its agent uses on the agent API, and where that is.
+    /// Access to the agent API, for the agent.
     pub agent_api: AgentApiAccess,
     /// Seconds between two heartbeats.
     pub heartbeat_seconds: f64,
-    /// Seconds without a successful publication after which the sidecar stops its agent (ruling 13).
-    pub isolation_seconds: f64,
+    /// Limits for the agent while the control plane is unreachable.
+    #[serde(default)]
+    pub offline: OfflineLimits,
 }
 
-/// Where runs are let in, and how often they are to be heard.
+/// Limits for an agent while the control plane is unreachable (decision 13).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OfflineLimits {
+    /// Most that a run without a cap may spend while offline. A run with a cap may spend the rest of it.
+    pub allowance_usd: Usd,
+    /// Seconds after which an agent is paused if its spend cannot be priced.
+    pub unpriced_seconds: f64,
+}
+
+impl Default for OfflineLimits {
+    /// Five dollars, one minute.
+    fn default() -> Self {
+        Self { allowance_usd: Usd::whole(5), unpriced_seconds: 60.0 }
+    }
+}
+
+/// Addresses and times of the control plane, from which the access of each run is derived.
 #[derive(Debug, Clone)]
-pub struct Entrance {
-    /// Base address of the control plane.
+pub struct RunAccessIssuer {
+    /// Base URL of the control plane.
     pub url: String,
-    /// Whether sidecars go straight to SQS and S3; otherwise through the gateway.
+    /// Whether sidecars access SQS and S3 directly instead of through the gateway.
     pub sqs: bool,
-    /// Time between two heartbeats of a sidecar (ruling 13).
+    /// Time between two heartbeats of a sidecar (decision 13).
     pub heartbeat: Duration,
-    /// Time without a successful publication after which a sidecar stops its agent (ruling 13).
-    pub isolation: Duration,
+    /// Limits for agents while the control plane is unreachable.
+    pub offline: OfflineLimits,
 }
 
-impl Entrance {
-    /// The entrance of a server of this machine, with the times of ruling 13.
+impl RunAccessIssuer {
+    /// Access through a server on this machine, with the times of decision 13.
     pub fn gateway(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             sqs: false,
             heartbeat: Duration::from_secs(15),
-            isolation: Duration::from_mins(1),
+            offline: OfflineLimits::default(),
         }
     }
 
-    /// Derives what a run is let in with (ruling 8).
+    /// Divides all times by `divisor`, for tests that wait for real deadlines.
+    #[must_use]
+    pub fn shortened(mut self, divisor: u32) -> Self {
+        self.heartbeat /= divisor.max(1);
+        self.offline.unpriced_seconds /= f64::from(divisor.max(1));
+        self
+    }
+
+    /// Derives the access of a run (decision 8).
     pub fn admit(&self, secret: &RootSecret, request: &LaunchRequest) -> RunAccess {
         let (session, run) = (request.session_id, request.run_id);
         let (url, token) = (self.url.clone(), secret.gateway_token(session, run));
-        let broker =
-            if self.sqs { BrokerAccess::Sqs { url, token } } else { BrokerAccess::Gateway { url, token } };
+        let broker = if self.sqs {
+            BrokerAccess::Sqs { url, token }
+        } else {
+            BrokerAccess::Gateway { url, token, http2: true }
+        };
         RunAccess {
             envelope_key: secret.envelope_key(run),
             key_id: secret.id().to_owned(),
@@ -112,15 +166,15 @@ impl Entrance {
                 api_key: secret.api_key(session, request.retry_count),
             },
             heartbeat_seconds: self.heartbeat.as_secs_f64(),
-            isolation_seconds: self.isolation.as_secs_f64(),
+            offline: self.offline,
         }
     }
 }
 
 impl RunAccess {
-    /// What the sidecar of the run reads at start.
+    /// The launch parameters of the run's sidecar.
     pub fn launch(self, request: LaunchRequest, session_home: String) -> SidecarLaunch {
-        let Self { envelope_key, key_id, broker, agent_api, heartbeat_seconds, isolation_seconds } = self;
+        let Self { envelope_key, key_id, broker, agent_api, heartbeat_seconds, offline } = self;
         SidecarLaunch {
             request,
             envelope_key,
@@ -129,56 +183,60 @@ impl RunAccess {
             session_home,
             agent_api,
             heartbeat_seconds,
-            isolation_seconds,
+            offline,
+            confinement: None,
         }
     }
 }
 
-/// How a sidecar reaches the broker.
+/// How a sidecar accesses the broker.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum BrokerAccess {
     /// Through the gateway of an embedded server.
     Gateway {
-        /// `http://127.0.0.1:…`
+        /// Base URL, like `http://127.0.0.1:…`.
         url: String,
-        /// Opens the queues of this run alone.
+        /// Token for the queues of this run.
         #[schemars(with = "String")]
         token: GatewayToken,
+        /// Whether the server is known to support HTTP/2 without TLS. Then all requests of a sidecar share one connection.
+        #[serde(default)]
+        http2: bool,
     },
-    /// Straight to SQS and S3, with short-lived credentials for the queues of this run alone.
+    /// Directly through SQS and S3, with short-lived credentials for the queues of this run.
     Sqs {
-        /// Base address of the control plane, where the credentials are fetched and renewed.
+        /// Base URL of the control plane, which issues and renews the credentials.
         url: String,
-        /// Proves which run asks for them.
+        /// Token that authenticates the run.
         #[schemars(with = "String")]
         token: GatewayToken,
     },
 }
 
-/// How the agent reaches its API (S0 8.9).
+/// How the agent accesses the agent API (S0 8.9).
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentApiAccess {
-    /// Base address.
+    /// Base URL of the API.
     pub url: String,
-    /// The session's API key.
+    /// API key of the session.
     pub api_key: String,
 }
 
-/// How a run's process ended.
+/// How the process of a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunExit {
-    /// The exit code, unless a signal ended it or nobody knows.
+    /// Exit code; absent if a signal ended the process or the code is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Whether everything in its spool was sent before this.
+    /// Whether everything in the spool was sent before this report.
     pub drained: bool,
-    /// A sentence for a person: why it could not start, what its last words were.
+    /// Explanation for a person: why it could not start, or its last output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

@@ -1,14 +1,17 @@
-//! The published language between the control plane and its sidecars (S0 8.2, 8.3; rulings 4 to 11).
+//! The protocol between the control plane and its sidecars and workers (S0 8.2, 8.3; decisions 4 to 11).
 //!
-//! - [`envelope`]: what every message looks like on a queue, and its signature
+//! - [`envelope`]: format and signature of messages on a queue
 //! - [`event`]: raw events, from a sidecar to the control plane
 //! - [`command`]: commands, from the control plane to a sidecar
-//! - [`launch`]: what a runtime gives a sidecar to start with
-//! - [`gateway`]: how a sidecar reaches the broker of an embedded server over HTTP
-//! - [`worker`]: what goes between the control plane and a worker that stands elsewhere
+//! - [`launch`]: launch requests and the parameters of a sidecar
+//! - [`gateway`]: HTTP access of a sidecar to the broker of an embedded server
+//! - [`worker`]: HTTP interface between the control plane and workers on other machines
+//! - [`keys`]: keys, tokens and signatures, derived from one root secret
 //!
-//! Types are read leniently: what an agent sends is normalised, never refused (ruling 6). Unknown fields
-//! are ignored so that either side may be newer than the other.
+//! Messages are read leniently: input of an agent is normalised, never refused (decision 6). Unknown fields are ignored, so that
+//! either side may be newer than the other.
+
+#![warn(missing_docs)]
 
 pub mod command;
 pub mod coverage;

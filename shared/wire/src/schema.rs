@@ -1,4 +1,4 @@
-//! JSON Schemas of the whole language, as exported to `docs/wire/`.
+//! JSON Schemas of the protocol, as exported to `docs/wire/`.
 
 use schemars::{Schema, generate::SchemaSettings};
 
@@ -6,7 +6,7 @@ use crate::command::IssuedCommand;
 use crate::launch::LaunchRequest;
 use crate::{Envelope, RawEvent};
 
-/// Every exported schema with its file name.
+/// All exported schemas with their file names.
 pub fn all() -> Vec<(&'static str, Schema)> {
     let generator = || SchemaSettings::draft2020_12().into_generator();
     vec![

@@ -1,16 +1,16 @@
-//! What goes between the control plane and a worker that stands elsewhere.
+//! HTTP interface between the control plane and a worker on another machine.
 //!
-//! Every request carries the token of the worker's owner.
+//! Every request has the token of the worker's owner.
 //!
-//! | request | body | answer |
+//! | request | body | response |
 //! |---|---|---|
 //! | `PUT /api/workers/{id}` | [`Heartbeat`] | 200 [`HeartbeatAnswer`] |
-//! | `POST /api/workers/{id}/orders` | [`TakeOrders`] | 200 [`TakenOrders`], where there is no SQS |
+//! | `POST /api/workers/{id}/orders` | [`TakeOrders`] | 200 [`TakenOrders`], if there is no SQS |
 //! | `POST /api/workers/{id}/claims` | [`ClaimRun`] | 200 [`ClaimAnswer`] |
 //! | `POST /api/workers/{id}/exits` | [`ReportExit`] | 204 |
 //!
-//! A worker registers with its first heartbeat, takes [`Order`]s from its own queue, claims each run before it starts
-//! it (ruling 7), and reports how it ended. It needs neither AWS credentials of its own nor the root secret.
+//! A worker registers with its first heartbeat, receives [`Order`]s from its own queue, claims each run before it starts it
+//! (decision 7), and reports how the run ended. It needs neither AWS credentials nor the root secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,13 +22,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::launch::{LaunchRequest, RunAccess, RunExit};
 
-/// The name of a worker among those of its owner: 1 to 64 letters, digits, `-`, `_` and `.`, beginning with a letter or
-/// digit.
+/// Name of a worker, unique for its owner: 1 to 64 letters, digits, `-`, `_` and `.`, beginning with a letter or digit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkerId(String);
 
-/// A text that names no worker.
+/// A string that is not the name of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker's id has 1 to 64 letters, digits, `-`, `_` and `.`, and begins with a letter or digit")]
 pub struct InvalidWorkerId;
@@ -79,183 +78,186 @@ impl JsonSchema for WorkerId {
     }
 }
 
-/// What a worker says of itself, again and again.
+/// Periodic report of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeat {
-    /// What it has, by name: a session asks for `gpu=a100` by its label `worker/gpu`.
+    /// Labels of the worker. A session requests `gpu=a100` with its label `worker/gpu`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// How many runs it takes at once: 1 to 500.
+    /// Most concurrent runs: 1 to 500.
     pub capacity: u32,
-    /// Whether it serves everybody. Only for workers of an operator.
+    /// Whether the worker serves all owners. Only for workers of an operator.
     #[serde(default)]
     pub shared: bool,
-    /// Whether it is about to end, and wants nothing new.
+    /// Whether the worker is shutting down and accepts no new runs.
     #[serde(default)]
     pub draining: bool,
-    /// The runs that it has in hand.
+    /// Runs on the worker.
     #[serde(default)]
     pub runs: Vec<ReportedRun>,
-    /// Whether it has no way to its queue, or one that ends soon.
+    /// Whether the worker needs access to its queue, because it has none or it expires soon.
     #[serde(default)]
     pub needs_access: bool,
 }
 
-/// A run that a worker has in hand.
+/// A run on a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportedRun {
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// How it stands.
+    /// State of the run.
     pub state: RunState,
 }
 
-/// How a run stands on its worker.
+/// State of a run on its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RunState {
-    /// Its process lives, or is about to.
+    /// The process is alive or about to start.
     Alive,
-    /// Its process is gone; its end is being drained and reported.
+    /// The process ended; its spool is being published and its end reported.
     Over,
 }
 
-/// What a heartbeat is answered.
+/// Response to a heartbeat.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeartbeatAnswer {
-    /// Seconds until the next one.
+    /// Seconds until the next heartbeat.
     pub heartbeat_seconds: f64,
-    /// The way to the worker's queue, when it asked for it.
+    /// Access to the worker's queue, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<OrdersAccess>,
+    /// Runs of the worker that were declared lost. It ends those that still run before it claims others (decision 13).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_runs: Vec<RunId>,
 }
 
-/// How a worker reaches its queue.
+/// How a worker accesses its queue.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum OrdersAccess {
-    /// By `POST /api/workers/{id}/orders`.
+    /// With `POST /api/workers/{id}/orders`.
     Http {},
-    /// Straight to SQS.
+    /// Directly through SQS.
     Sqs(QueueCredentials),
 }
 
-/// Short-lived credentials to receive from one queue.
+/// Short-lived AWS credentials to receive from one queue.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueCredentials {
-    /// Identifies the credentials.
+    /// AWS access key id.
     pub access_key_id: String,
-    /// Signs with them.
+    /// AWS secret access key.
     pub secret_access_key: String,
-    /// Goes with every request.
+    /// AWS session token.
     pub session_token: String,
-    /// From then on they open nothing.
+    /// When the credentials expire.
     pub expires_at: Timestamp,
-    /// The region of the queue.
+    /// Region of the queue.
     pub region: String,
-    /// The address of the service, when it is not the region's own: a local cloud.
+    /// Endpoint of the service, if it is not the region's own (local cloud).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// The queue.
+    /// URL of the queue.
     pub queue_url: String,
 }
 
-/// What a worker is told to do. It may be told twice.
+/// An order to a worker. It may be delivered twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Order {
-    /// Run a sidecar, once the run is claimed.
+    /// Run a sidecar, after claiming its run.
     Launch {
-        /// Which.
+        /// The launch request.
         request: LaunchRequest,
     },
-    /// End a sidecar.
+    /// Stop a sidecar.
     Stop {
-        /// Its session.
+        /// The session of the run.
         session_id: AgentSessionId,
-        /// Its run.
+        /// The run to stop.
         run_id: RunId,
-        /// How firmly.
+        /// How to stop it.
         mode: StopOrder,
     },
 }
 
-/// How firmly to end a sidecar.
+/// How to stop a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopOrder {
-    /// Ask: it ends its agent and publishes what it has.
+    /// Ask the sidecar to end its agent and to publish its spool.
     Terminate,
-    /// End it and everything that it started, now.
+    /// Kill the sidecar and everything that it started.
     Kill,
 }
 
-/// Waits for orders; removes those that are carried out.
+/// Receives orders, and deletes those that were carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TakeOrders {
-    /// Receipts of orders that are carried out.
+    /// Receipts of orders that were carried out.
     #[serde(default)]
     pub done: Vec<String>,
-    /// Receipts of orders that are to come again.
+    /// Receipts of orders that have to be delivered again.
     #[serde(default)]
     pub again: Vec<String>,
-    /// How long to wait for the first, at most 20 seconds.
+    /// Seconds to wait for the first order, at most 20.
     #[serde(default)]
     pub wait_seconds: f64,
 }
 
-/// What there was; possibly nothing.
+/// Received orders; may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenOrders {
-    /// The orders in order.
+    /// The orders, in order.
     pub orders: Vec<TakenOrder>,
 }
 
-/// One order and what removes it.
+/// A received order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenOrder {
-    /// What removes it.
+    /// Receipt for deleting the order.
     pub receipt: String,
-    /// The JSON of an [`Order`].
+    /// JSON of an [`Order`].
     pub body: String,
 }
 
-/// Asks for a run.
+/// Claims a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimRun {
-    /// Which.
+    /// Run to claim.
     pub run_id: RunId,
 }
 
-/// Whether the run is the worker's to start.
+/// Response to a claim.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum ClaimAnswer {
-    /// It is, with these keys.
+    /// The worker may start the run, with these keys.
     Claimed {
-        /// What it is let in with.
+        /// Keys and addresses of the run.
         access: Box<RunAccess>,
     },
-    /// Another worker starts it.
+    /// Another worker has claimed the run.
     HeldByOther {},
-    /// It has ended, or is not its session's current run any more.
+    /// The run ended, or is no longer the session's current run.
     RunIsOver {},
 }
 
-/// Reports that a run's process is gone.
+/// Reports that the process of a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportExit {
-    /// The session.
+    /// The session of the run.
     pub session_id: AgentSessionId,
-    /// The run.
+    /// The run that ended.
     pub run_id: RunId,
     /// How it ended.
     pub exit: RunExit,
@@ -266,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_fit_for_paths_and_queues() {
+    fn worker_id_is_fit_for_paths_and_queues() {
         for good in ["a", "mac-mini.local", "GPU_1", &"x".repeat(64)] {
             assert!(good.parse::<WorkerId>().is_ok(), "{good}");
         }
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_which_they_are() {
+    fn responses_name_their_kind() {
         let over = serde_json::to_value(ClaimAnswer::RunIsOver {}).unwrap();
         assert_eq!(over, serde_json::json!({ "outcome": "run_is_over" }));
         let http = serde_json::to_value(OrdersAccess::Http {}).unwrap();

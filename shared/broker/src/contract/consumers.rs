@@ -1,4 +1,4 @@
-//! Many producers and consumers at once.
+//! Concurrent producers and consumers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ const GROUPS: usize = 16;
 const PER_GROUP: usize = 60;
 const CONSUMERS: usize = 6;
 
-/// Every message once, in the order of its group, with consumers that now and then give back what they have.
-pub async fn consumers_side_by_side_keep_the_order_of_each_group(subject: &mut dyn Subject) {
+/// Each message is received once and in the order of its group, although consumers sometimes release what they received.
+pub async fn concurrent_consumers_keep_the_order_of_each_group(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     let seen: Arc<Mutex<HashMap<String, Vec<usize>>>> = Arc::default();
@@ -25,7 +25,7 @@ pub async fn consumers_side_by_side_keep_the_order_of_each_group(subject: &mut d
         tasks.push(tokio::spawn(async move {
             for n in (0..PER_GROUP).step_by(6) {
                 let batch = (n..n + 6)
-                    .map(|n| crate::Outgoing {
+                    .map(|n| crate::OutgoingMessage {
                         deduplication_id: format!("{group}-{n}"),
                         ..message(&format!("g{group}"), &n.to_string())
                     })

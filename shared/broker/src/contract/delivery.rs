@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{LONG, OVER, SHORT, Subject, bodies, message, queue, receipts, receive, send};
-use crate::queue::{DEDUPLICATION_WINDOW, Depth, Outgoing, Receipt};
+use crate::queue::{DEDUPLICATION_WINDOW, Depth, OutgoingMessage, Receipt};
 
-/// Order within a group, and one receive of it at a time.
-pub async fn messages_of_a_group_come_in_order_one_receive_at_a_time(subject: &mut dyn Subject) {
+/// Messages of a group are received in order, and only while no earlier receive of the group is in flight.
+pub async fn group_messages_are_received_in_order_one_at_a_time(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     for batch in 0..3 {
@@ -24,7 +24,7 @@ pub async fn messages_of_a_group_come_in_order_one_receive_at_a_time(subject: &m
     assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
 }
 
-/// A group in flight stops no other; one receive may bring several groups.
+/// A group in flight does not block others. One receive may return several groups.
 pub async fn groups_do_not_wait_for_each_other(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -36,8 +36,8 @@ pub async fn groups_do_not_wait_for_each_other(subject: &mut dyn Subject) {
     assert_eq!(rest, ["b1", "c1"]);
 }
 
-/// A group is free when all of an earlier receive is settled, not before.
-pub async fn what_is_left_of_a_batch_holds_back_its_group(subject: &mut dyn Subject) {
+/// A group is available only after all messages of an earlier receive are settled.
+pub async fn unsettled_rest_of_a_batch_blocks_its_group(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
@@ -48,8 +48,8 @@ pub async fn what_is_left_of_a_batch_holds_back_its_group(subject: &mut dyn Subj
     assert_eq!(bodies(&receive(&broker, &q, 10).await), ["2", "3"]);
 }
 
-/// Deduplication: in a batch, later, after deletion, after a restart, in its queue only.
-pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: &mut dyn Subject) {
+/// Deduplication within a batch, later, after deletion and after a restart; separately for each queue.
+pub async fn repeated_deduplication_id_is_accepted_but_not_delivered(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "1"), message("g", "2")]).await;
@@ -70,8 +70,8 @@ pub async fn a_repeated_deduplication_id_is_accepted_and_not_delivered(subject: 
     assert_eq!(bodies(&receive(&broker, &other, 10).await), ["1"]);
 }
 
-/// The window of deduplication: until it is over, and the next ones.
-pub async fn a_deduplication_id_is_forgotten_when_its_window_is_over(subject: &mut dyn Subject) {
+/// The deduplication window, and several windows in a row.
+pub async fn deduplication_id_expires_with_its_window(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1")]).await;
@@ -86,7 +86,7 @@ pub async fn a_deduplication_id_is_forgotten_when_its_window_is_over(subject: &m
     assert_eq!(bodies(&receive(&broker, &q, 10).await), ["1"]);
     for window in 0..3 {
         subject.advance(DEDUPLICATION_WINDOW + Duration::from_secs(1)).await;
-        let again = Outgoing { body: format!("again {window}"), ..message("h", "1") };
+        let again = OutgoingMessage { body: format!("again {window}"), ..message("h", "1") };
         send(&broker, &q, vec![again.clone(), again]).await;
         let received = receive(&broker, &q, 10).await;
         assert_eq!(received.iter().filter(|m| m.group == "h").count(), 1, "window {window}");
@@ -94,8 +94,8 @@ pub async fn a_deduplication_id_is_forgotten_when_its_window_is_over(subject: &m
     }
 }
 
-/// The visibility timeout.
-pub async fn unsettled_messages_come_again_in_their_old_order(subject: &mut dyn Subject) {
+/// Messages are received again after their visibility timeout.
+pub async fn unsettled_messages_are_redelivered_in_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, SHORT, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
@@ -108,7 +108,7 @@ pub async fn unsettled_messages_come_again_in_their_old_order(subject: &mut dyn 
     assert!(again.iter().all(|m| !receipts(&first).contains(&m.receipt)));
 }
 
-/// Receipts of messages that somebody else has by now, of deleted ones, and of none.
+/// Receipts of messages that were received again or deleted, and invalid receipts.
 pub async fn stale_receipts_do_nothing(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -118,18 +118,18 @@ pub async fn stale_receipts_do_nothing(subject: &mut dyn Subject) {
     let second = receive(&broker, &q, 1).await;
     broker.delete(&q, &receipts(&first)).await.unwrap();
     broker.release(&q, &receipts(&first), Duration::ZERO).await.unwrap();
-    broker.bury(&q, &first[0], "stale").await.unwrap();
+    broker.dead_letter(&q, &first[0], "stale").await.unwrap();
     broker.delete(&q, &[Receipt("nonsense".to_owned()), Receipt(String::new())]).await.unwrap();
     assert!(receive(&broker, &q, 10).await.is_empty(), "still in flight");
-    assert_eq!(broker.dead_depth(&q).await.unwrap(), 0);
+    assert_eq!(broker.dead_letter_depth(&q).await.unwrap(), 0);
     assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1);
     broker.delete(&q, &receipts(&second)).await.unwrap();
     broker.delete(&q, &receipts(&second)).await.unwrap();
     assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
 }
 
-/// A receipt whose time is over still works until someone else has the message.
-pub async fn a_receipt_is_good_until_the_next_receive(subject: &mut dyn Subject) {
+/// A receipt whose timeout is over stays valid until the message is received again.
+pub async fn receipt_is_valid_until_the_next_receive(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, Duration::from_mins(1), None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
@@ -139,11 +139,11 @@ pub async fn a_receipt_is_good_until_the_next_receive(subject: &mut dyn Subject)
     let second = receive(&broker, &q, 10).await;
     assert_eq!(bodies(&second), ["2"], "the late receipt deleted its message");
     broker.delete(&q, &receipts(&first[1..])).await.unwrap();
-    assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1, "somebody else has the other one");
+    assert_eq!(broker.depth(&q).await.unwrap().in_flight, 1, "the other one was received again");
 }
 
-/// Releases: at once and later.
-pub async fn released_messages_come_after_the_delay_in_their_old_order(subject: &mut dyn Subject) {
+/// Immediate and delayed releases.
+pub async fn released_messages_return_after_the_delay_in_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("g", "3")]).await;
@@ -153,14 +153,14 @@ pub async fn released_messages_come_after_the_delay_in_their_old_order(subject: 
     assert_eq!(bodies(&second), ["1", "2", "3"]);
     broker.release(&q, &receipts(&second), SHORT).await.unwrap();
     send(&broker, &q, vec![message("g", "4")]).await;
-    assert!(receive(&broker, &q, 10).await.is_empty(), "what follows waits");
+    assert!(receive(&broker, &q, 10).await.is_empty(), "later messages wait");
     subject.advance(OVER).await;
     let third = receive(&broker, &q, 10).await;
     assert_eq!(bodies(&third), ["1", "2", "3", "4"]);
     assert_eq!(third[0].receive_count, 3);
 }
 
-/// Durability: messages, their order and their receive counts; what was in flight is visible again.
+/// Messages, their order and their receive counts are durable. After a restart, messages in flight are visible.
 pub async fn counts_and_messages_survive_a_restart(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -176,7 +176,7 @@ pub async fn counts_and_messages_survive_a_restart(subject: &mut dyn Subject) {
     assert_eq!(received.iter().map(|m| m.receive_count).collect::<Vec<_>>(), [2, 1, 1, 1]);
 }
 
-/// A consumer that outlives the broker can settle what it has.
+/// A consumer that outlives the broker can settle its messages.
 pub async fn a_receipt_survives_a_restart(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -189,8 +189,7 @@ pub async fn a_receipt_survives_a_restart(subject: &mut dyn Subject) {
     assert_eq!(bodies(&receive(&broker, &q, 10).await), ["2"]);
 }
 
-/// Depth.
-pub async fn depth_tells_visible_and_in_flight_apart(subject: &mut dyn Subject) {
+pub async fn depth_distinguishes_visible_and_in_flight_messages(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, SHORT, None).await;
     send(&broker, &q, vec![message("a", "1"), message("a", "2"), message("b", "3")]).await;

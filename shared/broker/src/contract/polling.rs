@@ -1,4 +1,4 @@
-//! Long polls. What has to wake one comes while it waits, and it must not wait for its end.
+//! Long polls, which must end as soon as a message is available.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use tokio::task::JoinSet;
 use super::{LONG, PATIENCE, Subject, bodies, message, queue, receipts, receive, send};
 use crate::queue::{Broker, QueueName, Received};
 
-/// A poll of nearly the longest wait, in a task of its own, that has been asleep once.
+/// Starts a poll with nearly the longest wait, and returns once it waits.
 async fn poll(broker: &Arc<dyn Broker>, q: &QueueName) -> tokio::task::JoinHandle<Vec<Received>> {
     let (broker, q) = (Arc::clone(broker), q.clone());
     let (started, begun) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
         let mut receive = broker.receive(&q, 10, Duration::from_secs(19));
-        // The first look has found nothing when this returns.
-        let first = std::future::poll_fn(|cx| std::task::Poll::Ready(receive.as_mut().poll(cx))).await;
+        // When this returns, the first attempt has found nothing.
+        let first = std::future::poll_fn(|ctx| std::task::Poll::Ready(receive.as_mut().poll(ctx))).await;
         started.send(()).unwrap();
         match first {
             std::task::Poll::Ready(received) => received.unwrap(),
@@ -30,8 +30,7 @@ async fn woken(task: tokio::task::JoinHandle<Vec<Received>>) -> Vec<Received> {
     tokio::time::timeout(PATIENCE, task).await.expect("the poll is woken before its end").unwrap()
 }
 
-/// An empty poll.
-pub async fn a_poll_ends_empty_at_its_time(subject: &mut dyn Subject) {
+pub async fn poll_times_out_empty(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     let begun = Instant::now();
@@ -39,7 +38,7 @@ pub async fn a_poll_ends_empty_at_its_time(subject: &mut dyn Subject) {
     assert!(begun.elapsed() >= Duration::from_millis(150));
 }
 
-/// A send wakes, and each of several polls gets its message.
+/// A send wakes a poll, and each of several polls gets a message.
 pub async fn a_poll_is_woken_by_a_send(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -47,7 +46,7 @@ pub async fn a_poll_is_woken_by_a_send(subject: &mut dyn Subject) {
     for group in ["a", "b", "c"] {
         send(&broker, &q, vec![message(group, group)]).await;
     }
-    // Whichever is woken: one may have taken two, and then another still waits.
+    // Await all of them: one poll may take two messages, while another keeps waiting.
     let mut woken_polls = JoinSet::new();
     for task in polls {
         woken_polls.spawn(woken(task));
@@ -62,7 +61,6 @@ pub async fn a_poll_is_woken_by_a_send(subject: &mut dyn Subject) {
     assert_eq!(got, ["a", "b", "c"]);
 }
 
-/// The end of a visibility timeout wakes.
 pub async fn a_poll_is_woken_by_the_end_of_a_visibility_timeout(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, Duration::from_secs(1), None).await;
@@ -72,7 +70,7 @@ pub async fn a_poll_is_woken_by_the_end_of_a_visibility_timeout(subject: &mut dy
     assert_eq!((bodies(&received), received[0].receive_count), (vec!["1"], 2));
 }
 
-/// A release wakes, at once or after its delay.
+/// A release wakes a poll, at once or after its delay.
 pub async fn a_poll_is_woken_by_a_release(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -87,8 +85,8 @@ pub async fn a_poll_is_woken_by_a_release(subject: &mut dyn Subject) {
     }
 }
 
-/// The deletion of what was in flight wakes for what follows in the group.
-pub async fn a_poll_is_woken_when_its_group_is_free(subject: &mut dyn Subject) {
+/// Deleting a message in flight wakes a poll for the next message of its group.
+pub async fn poll_is_woken_when_its_group_becomes_free(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
@@ -98,8 +96,8 @@ pub async fn a_poll_is_woken_when_its_group_is_free(subject: &mut dyn Subject) {
     assert_eq!(bodies(&woken(task).await), ["2"]);
 }
 
-/// A caller that gives up neither takes a message with it nor keeps the others asleep.
-pub async fn polls_that_are_given_up_lose_nothing(subject: &mut dyn Subject) {
+/// A poll that is dropped neither loses a message nor keeps other polls waiting.
+pub async fn cancelled_polls_lose_no_messages(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     for round in 0..30_u64 {
@@ -107,7 +105,7 @@ pub async fn polls_that_are_given_up_lose_nothing(subject: &mut dyn Subject) {
         let given_up = poll(&broker, &q).await;
         let stays = poll(&broker, &q).await;
         send(&broker, &q, vec![message("g", &body)]).await;
-        // At every stage: before it is woken, while it is handed the message, after.
+        // Abort at different stages: before the wake-up, during the delivery, after it.
         for _ in 0..round % 6 {
             tokio::task::yield_now().await;
         }
@@ -115,7 +113,7 @@ pub async fn polls_that_are_given_up_lose_nothing(subject: &mut dyn Subject) {
         let received = match given_up.await {
             Ok(received) => {
                 stays.abort();
-                // Ended either way; what it got is for nobody else.
+                // Both polls have ended; the other one received nothing.
                 assert!(stays.await.map_or(true, |other| other.is_empty()));
                 received
             }

@@ -1,17 +1,17 @@
-//! Queues themselves, and what is refused.
+//! Managing queues, and limits.
 
 use std::time::Duration;
 
 use super::{LONG, OVER, PATIENCE, SHORT, Subject, bodies, message, name, queue, receipts, receive, send};
-use crate::queue::{Depth, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueOptions, Receipt, Received};
+use crate::queue::{Depth, MAX_MESSAGE_BYTES, OutgoingMessage, QueueError, QueueOptions, Receipt, Received};
 
 fn missing(receipt: &Receipt) -> Received {
     let (group, body) = ("g".to_owned(), "1".to_owned());
     Received { receipt: receipt.clone(), group, body, receive_count: 1, redriven: false }
 }
 
-/// A missing queue is an error of every operation but removal.
-pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
+/// Every operation but removal fails with an error for a missing queue.
+pub async fn missing_queue_is_reported(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = name("missing.fifo");
     let receipt = Receipt("1-1".to_owned());
@@ -20,11 +20,11 @@ pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
         broker.receive(&q, 1, Duration::ZERO).await.err(),
         broker.delete(&q, std::slice::from_ref(&receipt)).await.err(),
         broker.release(&q, std::slice::from_ref(&receipt), Duration::ZERO).await.err(),
-        broker.bury(&q, &missing(&receipt), "x").await.err(),
-        broker.receive_dead(&q, 1).await.err(),
-        broker.show_dead(&q, std::slice::from_ref(&receipt)).await.err(),
+        broker.dead_letter(&q, &missing(&receipt), "x").await.err(),
+        broker.receive_dead_letters(&q, 1).await.err(),
+        broker.release_dead_letters(&q, std::slice::from_ref(&receipt)).await.err(),
         broker.forget(&q, &receipt).await.err(),
-        broker.dead_depth(&q).await.err(),
+        broker.dead_letter_depth(&q).await.err(),
         broker.depth(&q).await.err(),
     ];
     for error in errors {
@@ -33,20 +33,20 @@ pub async fn a_missing_queue_is_told(subject: &mut dyn Subject) {
     broker.remove(&q).await.unwrap();
 }
 
-/// Removal: the queue is gone for those who knew it, and for those who come.
-pub async fn a_removed_queue_takes_everything_with_it(subject: &mut dyn Subject) {
+/// A removed queue is missing for existing and new clients.
+pub async fn removed_queue_loses_all_its_messages(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2")]).await;
     let received = receive(&broker, &q, 1).await;
-    broker.bury(&q, &received[0], "x").await.unwrap();
+    broker.dead_letter(&q, &received[0], "x").await.unwrap();
     broker.remove(&q).await.unwrap();
     drop(broker);
     for round in 0..2 {
         let broker = subject.broker();
         let sent = broker.send(&q, vec![message("g", "4")]).await;
         assert!(matches!(sent, Err(QueueError::NoSuchQueue(_))), "round {round}");
-        let dead = broker.receive_dead(&q, 1).await;
+        let dead = broker.receive_dead_letters(&q, 1).await;
         assert!(matches!(dead, Err(QueueError::NoSuchQueue(_))), "round {round}");
         assert!(broker.list("").await.unwrap().is_empty(), "round {round}");
         drop(broker);
@@ -54,13 +54,13 @@ pub async fn a_removed_queue_takes_everything_with_it(subject: &mut dyn Subject)
     }
 }
 
-/// A new queue of the same name.
-pub async fn a_queue_can_be_made_anew(subject: &mut dyn Subject) {
+/// A new queue with the name of a removed one.
+pub async fn removed_queue_can_be_created_again(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     send(&broker, &q, vec![message("g", "1"), message("g", "2"), message("h", "3")]).await;
     let received = receive(&broker, &q, 1).await;
-    broker.bury(&q, &received[0], "x").await.unwrap();
+    broker.dead_letter(&q, &received[0], "x").await.unwrap();
     let received = receive(&broker, &q, 1).await;
     broker.remove(&q).await.unwrap();
     let sent = broker.send(&q, vec![message("g", "4")]).await;
@@ -71,17 +71,17 @@ pub async fn a_queue_can_be_made_anew(subject: &mut dyn Subject) {
     assert!(broker.list("").await.unwrap().is_empty());
     let q = queue(&broker, LONG, None).await;
     assert_eq!(broker.depth(&q).await.unwrap(), Depth::default());
-    assert_eq!(broker.dead_depth(&q).await.unwrap(), 0);
+    assert_eq!(broker.dead_letter_depth(&q).await.unwrap(), 0);
     send(&broker, &q, vec![message("g", "1")]).await;
     broker.delete(&q, &receipts(&received)).await.unwrap();
     assert_eq!(
         bodies(&receive(&broker, &q, 10).await),
         ["1"],
-        "nothing of the old queue reaches into the new one"
+        "nothing of the old queue affects the new one"
     );
 }
 
-/// Who waits on a queue that is removed is told.
+/// A poll on a queue that is removed fails.
 pub async fn removal_ends_a_poll(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -98,7 +98,6 @@ pub async fn removal_ends_a_poll(subject: &mut dyn Subject) {
     }
 }
 
-/// Listing.
 pub async fn queues_are_listed_by_prefix(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let options = QueueOptions { visibility: LONG, max_receives: None };
@@ -116,7 +115,7 @@ pub async fn queues_are_listed_by_prefix(subject: &mut dyn Subject) {
     assert_eq!(subject.broker().list("run-").await.unwrap(), [name("run-b.fifo")]);
 }
 
-/// A second creation changes the options and keeps the messages.
+/// Creating a queue again changes its options and keeps its messages.
 pub async fn options_can_be_changed(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
@@ -128,14 +127,14 @@ pub async fn options_can_be_changed(subject: &mut dyn Subject) {
     assert_eq!(bodies(&receive(&broker, &q, 1).await), ["1"]);
     subject.advance(OVER).await;
     assert!(receive(&broker, &q, 1).await.is_empty());
-    assert_eq!(broker.dead_depth(&q).await.unwrap(), 1);
+    assert_eq!(broker.dead_letter_depth(&q).await.unwrap(), 1);
     queue(&broker, LONG, Some(1)).await;
     queue(&broker, LONG, Some(1)).await;
-    assert_eq!(broker.dead_depth(&q).await.unwrap(), 1, "what is dead stays");
+    assert_eq!(broker.dead_letter_depth(&q).await.unwrap(), 1, "dead letters stay");
 }
 
-/// Limits. A bad message fails alone.
-pub async fn impossible_requests_are_refused(subject: &mut dyn Subject) {
+/// Limits. An invalid message of a batch fails alone.
+pub async fn invalid_broker_requests_are_refused(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
     let eleven = (0..11).map(|n| message("g", &n.to_string())).collect();
@@ -149,10 +148,10 @@ pub async fn impossible_requests_are_refused(subject: &mut dyn Subject) {
             &q,
             vec![
                 message("g", "1"),
-                Outgoing { body: "x".repeat(MAX_MESSAGE_BYTES + 1), ..message("g", "2") },
-                Outgoing { delay: Duration::from_secs(1), ..message("g", "3") },
-                Outgoing { group: String::new(), ..message("g", "4") },
-                Outgoing { body: "y".repeat(MAX_MESSAGE_BYTES), ..message("g", "5") },
+                OutgoingMessage { body: "x".repeat(MAX_MESSAGE_BYTES + 1), ..message("g", "2") },
+                OutgoingMessage { delay: Duration::from_secs(1), ..message("g", "3") },
+                OutgoingMessage { group: String::new(), ..message("g", "4") },
+                OutgoingMessage { body: "y".repeat(MAX_MESSAGE_BYTES), ..message("g", "5") },
             ],
         )
         .await
@@ -164,21 +163,21 @@ pub async fn impossible_requests_are_refused(subject: &mut dyn Subject) {
     assert_eq!(received.len(), 2);
     assert_eq!(received[1].body.len(), MAX_MESSAGE_BYTES);
     assert!(broker.send(&q, Vec::new()).await.unwrap().failed.is_empty());
-    assert!(matches!(broker.receive_dead(&q, 11).await, Err(QueueError::Invalid(_))));
+    assert!(matches!(broker.receive_dead_letters(&q, 11).await, Err(QueueError::Invalid(_))));
 }
 
-/// Ten of the largest messages in one batch.
+/// A batch of ten messages of the largest size.
 pub async fn a_large_batch_arrives_whole_and_in_order(subject: &mut dyn Subject) {
     let broker = subject.broker();
     let q = queue(&broker, LONG, None).await;
-    let large = |n: u32| Outgoing {
+    let large = |n: u32| OutgoingMessage {
         body: format!("{n}{}", "x".repeat(MAX_MESSAGE_BYTES - 1)),
         ..message("g", &n.to_string())
     };
     send(&broker, &q, (0..10).map(large).collect()).await;
     let mut order = String::new();
     while order.len() < 10 {
-        // A receive need not bring all that there is.
+        // A receive may return fewer messages than there are.
         let received = receive(&broker, &q, 10).await;
         assert!(!received.is_empty(), "only {order} arrived");
         assert!(received.iter().all(|m| m.body.len() == MAX_MESSAGE_BYTES));

@@ -1,4 +1,4 @@
-//! Dead letters: hidden while somebody has them, in order within a group.
+//! Dead letters. They are received in order within a group, and hidden while in use.
 
 use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::queue::{DeadLetter, Receipt};
 
-/// Takes up to `max` letters that are not hidden and hides them until `until`. A group of which some are hidden waits.
+/// Receives up to `max` visible letters and hides them until `until`. A group with hidden letters is skipped.
 pub(super) fn receive(
     tx: &Tx<'_>,
     queue: i64,
@@ -43,7 +43,7 @@ pub(super) fn receive(
     Ok(letters.into_iter().map(|(_, letter)| letter).collect())
 }
 
-/// Ends the hiding of letters.
+/// Makes letters visible again.
 pub(super) fn show(tx: &Tx<'_>, queue: i64, receipts: &[Receipt]) -> rusqlite::Result<()> {
     let mut show = tx.prepare_cached(
         "UPDATE dead_letters SET hidden_until = 0 WHERE queue = ?1 AND id = ?2 AND shown = ?3",
@@ -54,7 +54,6 @@ pub(super) fn show(tx: &Tx<'_>, queue: i64, receipts: &[Receipt]) -> rusqlite::R
     Ok(())
 }
 
-/// Removes a letter.
 pub(super) fn forget(tx: &Tx<'_>, queue: i64, receipt: &Receipt) -> rusqlite::Result<()> {
     if let Some((id, shown)) = parts(receipt) {
         tx.prepare_cached("DELETE FROM dead_letters WHERE queue = ?1 AND id = ?2 AND shown = ?3")?
@@ -63,14 +62,13 @@ pub(super) fn forget(tx: &Tx<'_>, queue: i64, receipt: &Receipt) -> rusqlite::Re
     Ok(())
 }
 
-/// How many letters there are.
 pub(super) fn depth(conn: &Connection, queue: i64) -> rusqlite::Result<u64> {
     conn.prepare_cached("SELECT count(*) FROM dead_letters WHERE queue = ?1")?
         .query_row([queue], |row| row.get::<_, i64>(0))
         .map(i64::unsigned_abs)
 }
 
-/// The letter and which receive of it.
+/// Id of the letter, and number of its receive.
 fn parts(receipt: &Receipt) -> Option<(i64, i64)> {
     let (id, shown) = receipt.0.split_once('-')?;
     Some((id.parse().ok()?, shown.parse().ok()?))

@@ -1,4 +1,4 @@
-//! The tables of the broker, and every statement on them.
+//! Tables of the broker, and all statements on them.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::state::{Handout, State, Stored};
-use crate::queue::{DEDUPLICATION_WINDOW, Outgoing, QueueOptions, Receipt, Received};
+use super::state::{PickedMessage, State, Stored};
+use crate::queue::{DEDUPLICATION_WINDOW, OutgoingMessage, QueueOptions, Receipt, Received};
 
-/// Receive counts stand apart from the messages, so that a receive does not write the body again. Deduplication ids
-/// lie by generation, each as long as the window, so that the old ones lie together and two look-ups find any.
+/// Receive counts are separate from the messages, so that a receive does not rewrite the body. Deduplication ids are grouped by
+/// generations as long as the window, so that old ones are stored together and two look-ups are enough.
 pub(super) const TABLES: &str = "
     CREATE TABLE broker (one INTEGER PRIMARY KEY CHECK (one = 1), starts INTEGER NOT NULL);
     INSERT INTO broker VALUES (1, 0);
@@ -47,7 +47,7 @@ pub(super) const TABLES: &str = "
     CREATE INDEX dead_letters_queue ON dead_letters (queue);
 ";
 
-/// What came with the redrive of dead letters (ruling 9). `shown` counts how often a dead letter was received as one.
+/// Additions for the redrive of dead letters (decision 9). `shown` counts how often a dead letter was received.
 pub(super) const REDRIVE: &str = "
     ALTER TABLE messages DROP COLUMN visible_at;
     ALTER TABLE messages ADD COLUMN redriven INTEGER NOT NULL DEFAULT 0;
@@ -55,20 +55,20 @@ pub(super) const REDRIVE: &str = "
     ALTER TABLE dead_letters ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// What a start finds.
+/// State of the broker at start-up.
 pub(super) struct Loaded {
     pub(super) queues: Vec<(i64, String, QueueOptions)>,
-    /// Oldest first: the queue, the message, how often it was received.
+    /// Queue number, message and receive count; oldest first.
     pub(super) messages: Vec<(i64, Stored, u32)>,
-    /// Greater than every id that was ever given.
+    /// Greater than all ids used before.
     pub(super) first_id: i64,
 }
 
-/// Reads all but the bodies, and removes what a removal or a crash left behind.
+/// Loads everything but the bodies, and deletes what a removal or crash left behind.
 pub(super) fn load(tx: &Tx<'_>) -> rusqlite::Result<Loaded> {
     tx.execute("DELETE FROM messages WHERE queue NOT IN (SELECT number FROM queues)", [])?;
     tx.execute("DELETE FROM receives WHERE message NOT IN (SELECT id FROM messages)", [])?;
-    // Each start has 2^40 ids of its own, so that ids rise for ever without being written down one by one.
+    // Each start reserves 2^40 ids, so that ids always increase without being stored one by one.
     let starts: i64 =
         tx.query_row("UPDATE broker SET starts = starts + 1 RETURNING starts", [], |row| row.get(0))?;
     let queues = tx
@@ -88,7 +88,7 @@ pub(super) fn load(tx: &Tx<'_>) -> rusqlite::Result<Loaded> {
     Ok(Loaded { queues, messages, first_id: starts << 40 })
 }
 
-/// Creates a queue or changes its options; its number.
+/// Creates a queue or changes its options. Returns its number.
 pub(super) fn create_queue(tx: &Tx<'_>, name: &str, options: &QueueOptions) -> rusqlite::Result<i64> {
     let visibility = i64::try_from(options.visibility.as_millis()).unwrap_or(i64::MAX);
     tx.prepare_cached(
@@ -99,7 +99,7 @@ pub(super) fn create_queue(tx: &Tx<'_>, name: &str, options: &QueueOptions) -> r
     .query_row(params![name, visibility, options.max_receives], |row| row.get(0))
 }
 
-/// Removes a queue and its dead letters. Its messages have to follow; its deduplication ids go with their time.
+/// Deletes a queue and its dead letters. The caller deletes its messages; its deduplication ids expire.
 pub(super) fn remove_queue(tx: &Tx<'_>, queue: i64) -> rusqlite::Result<()> {
     tx.prepare_cached("DELETE FROM queues WHERE number = ?1")?.execute([queue])?;
     tx.prepare_cached("DELETE FROM dead_letters WHERE queue = ?1")?.execute([queue])?;
@@ -110,12 +110,12 @@ pub(super) fn queue_exists(tx: &Tx<'_>, queue: i64) -> rusqlite::Result<bool> {
     tx.prepare_cached("SELECT 1 FROM queues WHERE number = ?1")?.exists([queue])
 }
 
-/// Stores messages, leaving out those whose deduplication id was sent within the window.
+/// Stores messages, except those whose deduplication id was sent within the window.
 pub(super) fn store(
     tx: &Tx<'_>,
     state: &Mutex<State>,
     queue: i64,
-    messages: Vec<Outgoing>,
+    messages: Vec<OutgoingMessage>,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Stored>> {
     let window = i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap_or(i64::MAX);
@@ -134,7 +134,7 @@ pub(super) fn store(
     )?;
     let mut stored = Vec::with_capacity(messages.len());
     for message in messages {
-        let Outgoing { group, deduplication_id, body, delay: _, redriven } = message;
+        let OutgoingMessage { group, deduplication_id, body, delay: _, redriven } = message;
         let sent_at = now.as_millis();
         if sent_before.exists((generation - 1, queue, &deduplication_id, sent_at - window))?
             || remember.execute((generation, queue, &deduplication_id, sent_at))? == 0
@@ -148,18 +148,18 @@ pub(super) fn store(
     Ok(stored)
 }
 
-/// Writes down how often a message was received.
+/// Stores the receive count of a message.
 pub(super) fn count_receive(tx: &Tx<'_>, id: i64, count: u32) -> rusqlite::Result<()> {
     tx.prepare_cached("INSERT OR REPLACE INTO receives (message, count) VALUES (?1, ?2)")?
         .execute((id, count))?;
     Ok(())
 }
 
-/// The messages with their bodies; those that were deleted meanwhile are left out.
-pub(super) fn bodies(conn: &Connection, messages: &[Handout]) -> rusqlite::Result<Vec<Received>> {
+/// Reads the bodies of messages. Messages that were deleted meanwhile are omitted.
+pub(super) fn bodies(conn: &Connection, messages: &[PickedMessage]) -> rusqlite::Result<Vec<Received>> {
     let mut body = conn.prepare_cached("SELECT body, redriven FROM messages WHERE id = ?1")?;
     let mut received = Vec::with_capacity(messages.len());
-    for Handout { id, group, receives } in messages {
+    for PickedMessage { id, group, receives } in messages {
         let row = body.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let Some((body, redriven)) = row else { continue };
         let receipt = Receipt(format!("{id}-{receives}"));
@@ -179,8 +179,8 @@ pub(super) fn delete(tx: &Tx<'_>, ids: &[i64]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Moves a message to the dead letters; without a cause, for having been received too often.
-pub(super) fn bury(tx: &Tx<'_>, queue: i64, id: i64, cause: Option<&str>) -> rusqlite::Result<()> {
+/// Moves a message to the dead letters. Without a cause, it was received too often.
+pub(super) fn dead_letter(tx: &Tx<'_>, queue: i64, id: i64, cause: Option<&str>) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "INSERT INTO dead_letters (queue, grp, body, cause, receives) \
          SELECT queue, grp, body, coalesce(?3, 'received ' || coalesce(count, 0) || ' times and never deleted'), \

@@ -1,4 +1,4 @@
-//! What is visible and in flight: everything about the messages but their bodies.
+//! Visibility of messages: everything about them except their bodies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,36 +9,35 @@ use tokio::sync::Notify;
 use super::rows::Loaded;
 use crate::queue::{Depth, QueueName, QueueOptions, Receipt};
 
-/// The most messages that one pick moves to the dead letters.
+/// Most messages that one pick moves to the dead letters.
 const MAX_EXHAUSTED: usize = 50;
 
-/// Until when a visible message is hidden.
+/// Value of `hidden_until` for a visible message.
 fn long_ago() -> Timestamp {
     Timestamp::from_millis(0)
 }
 
-/// A message as it was stored.
+/// A stored message, without its body.
 pub(super) struct Stored {
     pub(super) id: i64,
     pub(super) group: String,
 }
 
-/// A message that is about to be handed out.
-pub(super) struct Handout {
+/// A message that is being handed out.
+pub(super) struct PickedMessage {
     pub(super) id: i64,
     pub(super) group: Arc<str>,
-    /// This time included.
+    /// Including this receive.
     pub(super) receives: u32,
 }
 
-/// What a receive found; in flight from then on.
+/// Messages found by a receive; they are in flight now.
 pub(super) struct Picked {
-    pub(super) messages: Vec<Handout>,
-    /// Received too often already: to be moved to the dead letters.
+    pub(super) messages: Vec<PickedMessage>,
+    /// Messages over the limit of receives, to be moved to the dead letters.
     pub(super) exhausted: Vec<i64>,
 }
 
-/// All queues.
 pub(super) struct State {
     names: BTreeMap<QueueName, i64>,
     queues: HashMap<i64, Queue>,
@@ -49,27 +48,27 @@ struct Queue {
     options: QueueOptions,
     messages: HashMap<i64, Message>,
     groups: HashMap<Arc<str>, Group>,
-    /// Groups that may have something to receive, in turn.
+    /// Groups that may have a message to receive, in turn.
     ready: VecDeque<Arc<str>>,
-    /// When hidden messages, in flight or released for later, become visible.
+    /// When hidden messages, in flight or released with a delay, become visible.
     timers: BTreeSet<(Timestamp, i64)>,
-    bell: Arc<Notify>,
+    notifier: Arc<Notify>,
 }
 
 struct Message {
     group: Arc<str>,
     receives: u32,
-    /// In the timers for as long as it has not come.
+    /// In the timers until this time has come.
     hidden_until: Timestamp,
     in_flight: bool,
 }
 
 #[derive(Default)]
 struct Group {
-    /// Ids, rising: the order of the group.
+    /// Ids in ascending order, which is the order of the group.
     order: VecDeque<i64>,
     in_flight: usize,
-    /// Whether it is among the ready ones.
+    /// Whether the group is in the ready list.
     ready: bool,
 }
 
@@ -77,7 +76,7 @@ impl State {
     pub(super) fn new(loaded: Loaded) -> Self {
         let mut state = Self { names: BTreeMap::new(), queues: HashMap::new(), next_id: loaded.first_id };
         for (number, name, options) in loaded.queues {
-            // Only parsed names are stored.
+            // All stored names were parsed before.
             if let Some(name) = QueueName::parse(name) {
                 state.created(number, name, options);
             }
@@ -94,17 +93,17 @@ impl State {
         self.names.get(name).copied()
     }
 
-    /// A queue's number and what wakes those who wait for its messages.
-    pub(super) fn bell(&self, name: &QueueName) -> Option<(i64, Arc<Notify>)> {
+    /// A queue's number, and the bell that wakes polls of the queue.
+    pub(super) fn notifier(&self, name: &QueueName) -> Option<(i64, Arc<Notify>)> {
         let number = self.number(name)?;
-        Some((number, Arc::clone(&self.queues.get(&number)?.bell)))
+        Some((number, Arc::clone(&self.queues.get(&number)?.notifier)))
     }
 
     pub(super) fn names(&self, prefix: &str) -> Vec<QueueName> {
         self.names.keys().filter(|name| name.as_str().starts_with(prefix)).cloned().collect()
     }
 
-    /// An id above all earlier ones.
+    /// An id greater than all earlier ones.
     pub(super) fn next_id(&mut self) -> i64 {
         self.next_id += 1;
         self.next_id
@@ -118,13 +117,13 @@ impl State {
         }
     }
 
-    /// Forgets a queue; the ids of its messages.
+    /// Forgets a queue. Returns the ids of its messages.
     pub(super) fn dropped(&mut self, number: i64, name: &QueueName) -> Vec<i64> {
         if self.number(name) == Some(number) {
             self.names.remove(name);
         }
         let Some(queue) = self.queues.remove(&number) else { return Vec::new() };
-        queue.bell.notify_one();
+        queue.notifier.notify_one();
         queue.messages.into_keys().collect()
     }
 
@@ -135,7 +134,7 @@ impl State {
         }
     }
 
-    /// Takes what can be received now; when there is nothing, the time at which something may be.
+    /// Takes messages that can be received now. If there are none, returns when the next may become visible.
     pub(super) fn pick(
         &mut self,
         number: i64,
@@ -145,7 +144,7 @@ impl State {
         self.queues.get_mut(&number).ok_or(None)?.pick(max, now)
     }
 
-    /// The messages whose latest receipt is among these.
+    /// The messages whose latest receipt is given.
     pub(super) fn valid(&self, number: i64, receipts: &[Receipt]) -> Vec<i64> {
         let Some(queue) = self.queues.get(&number) else { return Vec::new() };
         let mut ids: Vec<i64> = receipts
@@ -169,7 +168,7 @@ impl State {
         }
     }
 
-    /// Hides messages that are in flight until `at` only.
+    /// Hides messages in flight until `at`.
     pub(super) fn released(&mut self, number: i64, ids: &[i64], at: Timestamp, now: Timestamp) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
         for &id in ids {
@@ -177,10 +176,15 @@ impl State {
         }
     }
 
-    /// Makes messages visible that were picked and did not get to anyone.
-    pub(super) fn not_handed_out(&mut self, number: i64, ids: &[i64]) {
+    /// Makes picked messages visible that were not handed out. Neither they nor the `exhausted` ones count as received.
+    pub(super) fn undo_hand_out(&mut self, number: i64, received: &[i64], exhausted: &[i64]) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
-        for &id in ids {
+        for id in received {
+            if let Some(message) = queue.messages.get_mut(id) {
+                message.receives = message.receives.saturating_sub(1);
+            }
+        }
+        for &id in received.iter().chain(exhausted) {
             queue.release(id, None);
         }
     }
@@ -207,11 +211,10 @@ impl Queue {
             groups: HashMap::new(),
             ready: VecDeque::new(),
             timers: BTreeSet::new(),
-            bell: Arc::new(Notify::new()),
+            notifier: Arc::new(Notify::new()),
         }
     }
 
-    /// Adds a message at the end of its group.
     fn add(&mut self, stored: Stored, receives: u32) {
         let Stored { id, group } = stored;
         let group = match self.groups.get_key_value(group.as_str()) {
@@ -226,16 +229,16 @@ impl Queue {
         self.settle(&group);
     }
 
-    /// Sets a timer. Who sleeps until a later one has to know.
+    /// Hides a message until a time. Wakes a poll if that is the earliest timer.
     fn hide(&mut self, until: Timestamp, id: i64) {
         let earliest = self.timers.first().is_none_or(|first| (until, id) < *first);
         self.timers.insert((until, id));
         if earliest {
-            self.bell.notify_one();
+            self.notifier.notify_one();
         }
     }
 
-    /// Puts a group among the ready ones when its first message is visible and none is in flight.
+    /// Adds a group to the ready list if its first message is visible and none is in flight.
     fn settle(&mut self, name: &Arc<str>) {
         let Some(group) = self.groups.get_mut(name) else { return };
         let Some(first) = group.order.front() else {
@@ -247,11 +250,11 @@ impl Queue {
         if !group.ready && group.in_flight == 0 && !hidden {
             group.ready = true;
             self.ready.push_back(Arc::clone(name));
-            self.bell.notify_one();
+            self.notifier.notify_one();
         }
     }
 
-    /// Makes visible whose time has come.
+    /// Makes messages visible whose time has come.
     fn fire_timers(&mut self, now: Timestamp) {
         while let Some(&(at, id)) = self.timers.first()
             && at <= now
@@ -298,7 +301,7 @@ impl Queue {
                 } else {
                     message.receives += 1;
                     let group = Arc::clone(&message.group);
-                    picked.messages.push(Handout { id, group, receives: message.receives });
+                    picked.messages.push(PickedMessage { id, group, receives: message.receives });
                 }
             }
         }
@@ -306,7 +309,7 @@ impl Queue {
             self.hide(until, id);
         }
         if !self.ready.is_empty() {
-            self.bell.notify_one();
+            self.notifier.notify_one();
         }
         if picked.messages.is_empty() && picked.exhausted.is_empty() {
             return Err(self.timers.first().map(|(at, _)| *at));
@@ -326,7 +329,7 @@ impl Queue {
         self.settle(&message.group);
     }
 
-    /// Ends the flight of a message: hidden until `until`, or visible.
+    /// Ends the flight of a message. It is hidden until `until`, or visible.
     fn release(&mut self, id: i64, until: Option<Timestamp>) {
         let Some(message) = self.messages.get_mut(&id) else { return };
         if !std::mem::take(&mut message.in_flight) {

@@ -1,4 +1,4 @@
-//! Addresses of queues, looked up once.
+//! Cache of queue URLs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use aws_sdk_sqs::Client;
 use super::errors;
 use crate::queue::QueueError;
 
-/// A queue that was made and has no address.
+/// SQS created a queue without returning its URL.
 #[derive(Debug, thiserror::Error)]
-#[error("SQS did not say the address of `{0}`")]
+#[error("SQS did not return the URL of `{0}`")]
 struct NoAddress(String);
 
-/// The addresses of a deployment's queues, by their names in SQS.
+/// Queue URLs of a deployment, by queue name in SQS.
 pub(super) struct Addresses {
     client: Client,
-    /// Given, and never forgotten.
+    /// Configured URLs, which are never forgotten.
     known: HashMap<String, Arc<str>>,
     found: Mutex<HashMap<String, Arc<str>>>,
 }
@@ -31,7 +31,7 @@ impl Addresses {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The address of a queue; nothing when there is no such queue.
+    /// URL of a queue; `None` if the queue does not exist.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Arc<str>>, QueueError> {
         if let Some(url) = self.known.get(name) {
             return Ok(Some(Arc::clone(url)));

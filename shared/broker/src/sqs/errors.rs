@@ -1,4 +1,4 @@
-//! What SQS answers, in the terms of the port.
+//! Translates SQS errors to errors of the port.
 
 use std::error::Error;
 
@@ -7,38 +7,37 @@ use aws_sdk_sqs::types::BatchResultErrorEntry;
 
 use crate::queue::{QueueError, QueueName};
 
-/// What SQS says of an entry of a batch that it did not take.
+/// Error of a batch entry.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
-struct EntryFailed {
+struct BatchEntryError {
     code: String,
     message: String,
 }
 
-/// An entry that was not tried.
+/// A batch entry that was not sent.
 #[derive(Debug, thiserror::Error)]
 #[error("an earlier part of the batch was not sent")]
-struct Held;
+struct GroupInFlight;
 
-/// An error of a request.
 pub(super) trait Failure: ProvideErrorMetadata + Error + Send + Sync + 'static {}
 impl<E: ProvideErrorMetadata + Error + Send + Sync + 'static> Failure for E {}
 
-pub(super) fn no_such(queue: &QueueName) -> QueueError {
+pub(super) fn no_such_queue(queue: &QueueName) -> QueueError {
     QueueError::NoSuchQueue(queue.as_str().to_owned())
 }
 
-/// Whether there is no such queue. The second code is the one of SQS's older protocol, which its answers still name.
+/// Whether the queue does not exist. The second code belongs to SQS's older protocol and is still in use.
 pub(super) fn is_missing<E: ProvideErrorMetadata>(error: &E) -> bool {
     matches!(error.code(), Some("QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue"))
 }
 
-/// Whether a queue of this name is there with other attributes.
+/// Whether a queue of this name exists with other attributes.
 pub(super) fn exists<E: ProvideErrorMetadata>(error: &E) -> bool {
     matches!(error.code(), Some("QueueNameExists" | "QueueAlreadyExists"))
 }
 
-/// Whether a receipt is not, or no longer, the latest of a message. SQS calls an expired one an invalid parameter.
+/// Whether a receipt is not the latest of a message. SQS reports an expired one as an invalid parameter.
 fn stale(code: &str, message: &str) -> bool {
     match code {
         "ReceiptHandleIsInvalid"
@@ -52,15 +51,15 @@ fn stale(code: &str, message: &str) -> bool {
     }
 }
 
-/// Whether a request failed for its receipt.
+/// Whether a request failed because of its receipt.
 pub(super) fn is_stale<E: ProvideErrorMetadata>(error: &E) -> bool {
     stale(error.code().unwrap_or_default(), error.message().unwrap_or_default())
 }
 
-/// What a failed request means.
+/// Translates the error of a request.
 pub(super) fn of<E: Failure>(queue: &QueueName, error: E) -> QueueError {
     if is_missing(&error) {
-        return no_such(queue);
+        return no_such_queue(queue);
     }
     match error.code() {
         Some(
@@ -75,16 +74,16 @@ pub(super) fn of<E: Failure>(queue: &QueueName, error: E) -> QueueError {
     }
 }
 
-/// An entry of a batch that SQS did not take.
+/// Translates the error of a batch entry.
 pub(super) fn entry(entry: &BatchResultErrorEntry) -> QueueError {
     let message = entry.message().unwrap_or_default().to_owned();
     if entry.sender_fault() {
         return QueueError::Invalid(format!("{}: {message}", entry.code()));
     }
-    QueueError::Engine(Box::new(EntryFailed { code: entry.code().to_owned(), message }))
+    QueueError::Engine(Box::new(BatchEntryError { code: entry.code().to_owned(), message }))
 }
 
-/// The first failure of a batch that is not for a stale receipt.
+/// The first failure of a batch that is not due to a stale receipt.
 pub(super) fn unless_stale(failed: &[BatchResultErrorEntry]) -> Result<(), QueueError> {
     match failed.iter().find(|e| !stale(e.code(), e.message().unwrap_or_default())) {
         Some(failed) => Err(entry(failed)),
@@ -93,10 +92,10 @@ pub(super) fn unless_stale(failed: &[BatchResultErrorEntry]) -> Result<(), Queue
 }
 
 pub(super) fn held() -> QueueError {
-    QueueError::Engine(Box::new(Held))
+    QueueError::Engine(Box::new(GroupInFlight))
 }
 
-/// A request that could not even be made.
+/// A request that could not be built.
 pub(super) fn built(error: BuildError) -> QueueError {
     QueueError::Engine(Box::new(error))
 }
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_receipts_are_no_failure_and_others_are() {
+    fn stale_receipts_are_ignored_and_other_errors_are_failures() {
         let expired =
             "Value AQEB for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
         let stale = [

@@ -1,4 +1,4 @@
-//! Messages as SQS has them.
+//! Conversion of messages to and from SQS.
 
 use aws_sdk_sqs::types::{
     Message, MessageAttributeValue, MessageSystemAttributeName, SendMessageBatchRequestEntry,
@@ -6,24 +6,25 @@ use aws_sdk_sqs::types::{
 use sha2::{Digest as _, Sha256};
 
 use super::errors;
-use crate::queue::{DeadLetter, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueName, Receipt, Received};
+use crate::queue::{
+    DeadLetter, MAX_MESSAGE_BYTES, OutgoingMessage, QueueError, QueueName, Receipt, Received,
+};
 
-/// The attribute of a message that was a dead letter (ruling 9).
+/// Attribute that marks a message as a former dead letter (decision 9).
 pub const REDRIVEN: &str = "redriven";
-/// The attribute of a dead letter that says why it is one.
+/// Attribute of a dead letter with its cause.
 pub const CAUSE: &str = "cause";
-/// The attribute of a dead letter that says how often it was received.
+/// Attribute of a dead letter with its receive count.
 pub const RECEIVES: &str = "receives";
 
-/// The most bytes of the messages of one request. SQS takes four times as many by now, not everywhere and not yet from
-/// every account.
+/// Most bytes of the messages of one request. SQS now allows four times as much, but not in all regions and accounts.
 const MAX_REQUEST_BYTES: usize = MAX_MESSAGE_BYTES;
-/// The longest cause in bytes.
+/// Most bytes of a cause.
 const MAX_CAUSE: usize = 2048;
 
-/// The message with what SQS's protocol has no characters for escaped, as JSON writes them. In JSON they stand in strings
-/// alone, so that it says the same; what is no JSON is refused.
-pub(super) fn sendable(mut message: Outgoing) -> Result<Outgoing, QueueError> {
+/// Escapes characters that SQS does not accept, as in JSON. In JSON they occur only in strings, so the content stays the same.
+/// Other texts with such characters are refused.
+pub(super) fn sendable(mut message: OutgoingMessage) -> Result<OutgoingMessage, QueueError> {
     use std::fmt::Write as _;
     let Some(first) = message.body.chars().find(|c| !allowed(*c)) else { return Ok(message) };
     let mut body = String::with_capacity(message.body.len() + 64);
@@ -31,23 +32,23 @@ pub(super) fn sendable(mut message: Outgoing) -> Result<Outgoing, QueueError> {
         if allowed(c) {
             body.push(c);
         } else {
-            // All of them are below U+10000: one escape each. Writing to a string cannot fail.
+            // All of them are below U+10000, so one escape is enough. Writing to a string cannot fail.
             let _ = write!(body, "\\u{:04x}", u32::from(c));
         }
     }
     if serde_json::from_str::<serde::de::IgnoredAny>(&body).is_err() {
-        return Err(QueueError::Invalid(format!("SQS takes no U+{:04X}", u32::from(first))));
+        return Err(QueueError::Invalid(format!("SQS does not accept U+{:04X}", u32::from(first))));
     }
     message.body = body;
     Ok(message)
 }
 
-/// The characters of XML 1.0.
+/// Characters of XML 1.0.
 const fn allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// A cause as an attribute can carry it: cut, and with what SQS does not take replaced.
+/// Makes a cause valid as an attribute: shortens it and replaces characters that SQS does not accept.
 pub(super) fn printable(cause: &str) -> String {
     let mut text = String::with_capacity(cause.len().min(MAX_CAUSE));
     for c in cause.chars().map(|c| if allowed(c) { c } else { '\u{fffd}' }) {
@@ -78,11 +79,11 @@ pub(super) fn number(value: u32) -> Result<MessageAttributeValue, QueueError> {
     MessageAttributeValue::builder().data_type("Number").string_value(value).build().map_err(errors::built)
 }
 
-/// An entry of a request, named by its position.
+/// A batch entry, identified by its position.
 pub(super) fn entry(
     queue: &QueueName,
     position: usize,
-    message: &Outgoing,
+    message: &OutgoingMessage,
 ) -> Result<SendMessageBatchRequestEntry, QueueError> {
     let entry = SendMessageBatchRequestEntry::builder().id(position.to_string()).message_body(&message.body);
     let entry = if queue.is_fifo() {
@@ -94,8 +95,8 @@ pub(super) fn entry(
     entry.build().map_err(errors::built)
 }
 
-/// Messages, in order, as requests that are not too large.
-pub(super) fn requests(messages: Vec<(usize, Outgoing)>) -> Vec<Vec<(usize, Outgoing)>> {
+/// Splits messages into requests below the size limit, in order.
+pub(super) fn requests(messages: Vec<(usize, OutgoingMessage)>) -> Vec<Vec<(usize, OutgoingMessage)>> {
     let mut requests: Vec<Vec<_>> = Vec::new();
     let mut bytes = 0;
     for message in messages {
@@ -114,7 +115,7 @@ pub(super) fn requests(messages: Vec<(usize, Outgoing)>) -> Vec<Vec<(usize, Outg
     requests
 }
 
-/// A message of a standard queue has no group.
+/// Converts a received message. Messages of standard queues have no group.
 pub(super) fn received(message: Message) -> Option<Received> {
     let receive_count = receives(&message).unwrap_or(1);
     let group = group(&message);
@@ -123,12 +124,13 @@ pub(super) fn received(message: Message) -> Option<Received> {
     Some(Received { receipt, group, body: message.body?, receive_count, redriven })
 }
 
-/// A dead letter, buried with its cause or moved by SQS itself.
+/// Converts a dead letter, whether Pilothouse or SQS moved it.
 pub(super) fn dead_letter(message: Message) -> Option<DeadLetter> {
     let group = group(&message);
-    let buried = attribute(&message, RECEIVES).and_then(|n| n.parse().ok());
-    // SQS goes on counting where the queue stopped.
-    let receive_count = buried.or_else(|| receives(&message).map(|n| n.saturating_sub(1))).unwrap_or(0);
+    let dead_lettered = attribute(&message, RECEIVES).and_then(|n| n.parse().ok());
+    // SQS continues the count of the original queue.
+    let receive_count =
+        dead_lettered.or_else(|| receives(&message).map(|n| n.saturating_sub(1))).unwrap_or(0);
     let cause = attribute(&message, CAUSE)
         .map_or_else(|| "received too often and never deleted".to_owned(), ToOwned::to_owned);
     let id = message.message_id?;
@@ -156,8 +158,8 @@ fn receives(message: &Message) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn message(bytes: usize) -> Outgoing {
-        Outgoing::new("g", "d", "x".repeat(bytes))
+    fn message(bytes: usize) -> OutgoingMessage {
+        OutgoingMessage::new("g", "d", "x".repeat(bytes))
     }
 
     fn sizes(messages: &[usize]) -> Vec<Vec<usize>> {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_split_where_it_gets_too_large_and_keeps_its_order() {
+    fn oversized_batch_is_split_in_order() {
         let half = MAX_REQUEST_BYTES / 2;
         assert_eq!(sizes(&[1, 1, 1]), [vec![0, 1, 2]]);
         assert_eq!(sizes(&[half, half]), [vec![0, 1]]);
@@ -176,18 +178,15 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_sqs_does_not_know_are_escaped_in_bodies_and_replaced_in_causes() {
-        let of = |body: String| Outgoing { body, ..message(0) };
+    fn invalid_sqs_characters_are_escaped_or_replaced() {
+        let of = |body: String| OutgoingMessage { body, ..message(0) };
         let unknown = (0..0x20).filter(|c| ![0x9, 0xa, 0xd].contains(c)).chain([0xfffe, 0xffff]);
         for bad in unknown.map(|c| char::from_u32(c).unwrap()) {
             let sent = sendable(of(format!(r#"{{"said":"a{bad}b"}}"#))).unwrap().body;
             assert!(sent.chars().all(allowed), "{sent:?}");
             let read: serde_json::Value = serde_json::from_str(&sent).unwrap();
             assert_eq!(read["said"], format!("a{bad}b"));
-            assert!(
-                sendable(of(format!("a{bad}"))).is_err(),
-                "no JSON, so nothing can say the same: {bad:?}"
-            );
+            assert!(sendable(of(format!("a{bad}"))).is_err(), "cannot be escaped outside JSON: {bad:?}");
             assert_eq!(printable(&format!("a{bad}")), "a\u{fffd}");
         }
         let every = (0..=0x0010_ffff).filter_map(char::from_u32).filter(|c| allowed(*c)).step_by(97);

@@ -1,20 +1,20 @@
-//! Names of queues here and there.
+//! Names of queues in SQS.
 
 use crate::queue::{FIFO, QueueError, QueueName};
 
-/// The longest name of a queue (SQS).
+/// Longest queue name (SQS).
 const MAX_NAME: usize = 80;
-/// The longest prefix: `{prefix}-commands-{run}.fifo` and its like have to fit.
+/// Longest prefix that leaves room for `{prefix}-commands-{run}.fifo` and similar names.
 const MAX_PREFIX: usize = 24;
-/// What the name of a queue of dead letters ends with, before that.
+/// Suffix of the names of dead-letter queues, before `.fifo`.
 const DEAD: &str = "-dead";
 
-/// Not a prefix of a deployment.
+/// A string that is not the prefix of a deployment.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not 1 to {MAX_PREFIX} letters, digits and dashes")]
 pub struct InvalidPrefix(String);
 
-/// How queues of a deployment are called in SQS.
+/// Maps queue names to names in SQS.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     prefix: String,
@@ -32,19 +32,19 @@ impl Names {
         format!("{}-{name}", self.prefix)
     }
 
-    /// The name of a queue in SQS.
+    /// Name of a queue in SQS.
     pub(super) fn of(&self, queue: &QueueName) -> Result<String, QueueError> {
         let (stem, end) = parts(queue)?;
         fits(self.physical(stem) + end)
     }
 
-    /// The name of the queue of its dead letters.
+    /// Name of a queue's dead-letter queue in SQS.
     pub(super) fn dead(&self, queue: &QueueName) -> Result<String, QueueError> {
         let (stem, end) = parts(queue)?;
         fits(self.physical(stem) + DEAD + end)
     }
 
-    /// What a queue in SQS is called here; nothing for those of dead letters and of others.
+    /// Name of a queue here; `None` for dead-letter queues and queues of other deployments.
     pub(super) fn logical(&self, name: &str) -> Option<QueueName> {
         let name = name.strip_prefix(&self.prefix)?.strip_prefix('-')?;
         let queue = QueueName::parse(name)?;
@@ -52,19 +52,19 @@ impl Names {
     }
 }
 
-/// A name without its end, and its end. SQS takes a dot nowhere else.
+/// Splits a name into stem and suffix. SQS allows a dot only in the suffix.
 fn parts(queue: &QueueName) -> Result<(&str, &str), QueueError> {
     let name = queue.as_str();
     let (stem, end) = name.strip_suffix(FIFO).map_or((name, ""), |stem| (stem, FIFO));
     if stem.is_empty() || stem.contains('.') {
-        return Err(QueueError::Invalid(format!("`{name}` is no name of a queue in SQS")));
+        return Err(QueueError::Invalid(format!("`{name}` is not a valid queue name in SQS")));
     }
     Ok((stem, end))
 }
 
 fn fits(name: String) -> Result<String, QueueError> {
     if name.len() > MAX_NAME {
-        return Err(QueueError::Invalid(format!("`{name}` is longer than {MAX_NAME}")));
+        return Err(QueueError::Invalid(format!("`{name}` is longer than {MAX_NAME} characters")));
     }
     Ok(name)
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_there_and_back() {
+    fn queue_names_round_trip() {
         let names = Names::new("pilothouse".to_owned()).unwrap();
         let queue = QueueName::parse("events.fifo").unwrap();
         assert_eq!(names.of(&queue).unwrap(), "pilothouse-events.fifo");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_names_of_the_longest_prefix_fit() {
+    fn longest_names_fit_with_the_longest_prefix() {
         let names = Names::new("p".repeat(MAX_PREFIX)).unwrap();
         let commands = format!("commands-{}.fifo", "0".repeat(36));
         assert!(names.of(&QueueName::parse(commands).unwrap()).is_ok());

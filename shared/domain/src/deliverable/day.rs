@@ -1,4 +1,4 @@
-//! A calendar day, as S4 writes it: `YYYY-MM-DD`.
+//! A calendar day in the format of S4: `YYYY-MM-DD`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::Timestamp;
 #[serde(try_from = "String", into = "String")]
 pub struct Day(jiff::civil::Date);
 
-/// A text that is no day.
+/// A string that is not a day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a day like 2026-11-22")]
 pub struct InvalidDay {
@@ -20,9 +20,9 @@ pub struct InvalidDay {
 }
 
 impl Day {
-    /// The day, in UTC, of an instant.
+    /// The day of an instant, in UTC.
     pub fn of(instant: Timestamp) -> Self {
-        // In range by construction.
+        // `Timestamp` keeps its value in range.
         let instant = jiff::Timestamp::from_millisecond(instant.as_millis()).unwrap_or_default();
         Self(instant.to_zoned(jiff::tz::TimeZone::UTC).date())
     }
@@ -44,7 +44,7 @@ impl FromStr for Day {
     type Err = InvalidDay;
     fn from_str(s: &str) -> Result<Self, InvalidDay> {
         let invalid = || InvalidDay { given: s.chars().take(40).collect() };
-        // A date and nothing else: the parser would take a time behind it, too.
+        // Check the length, as the parser would also accept a time after the date.
         let right_length = s.len() == "YYYY-MM-DD".len();
         right_length.then(|| s.parse().ok()).flatten().map(Self).ok_or_else(invalid)
     }
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_written_as_the_file_has_it_and_read_back() {
+    fn day_round_trips_in_the_file_format() {
         let day = Day::of("2026-11-22T23:59:59.999Z".parse().unwrap());
         assert_eq!(day.to_string(), "2026-11-22");
         assert_eq!("2026-11-22".parse(), Ok(day));
     }
 
     #[test]
-    fn what_is_no_day_is_refused() {
+    fn invalid_day_is_refused() {
         for text in ["", "22.11.2026", "2026-13-01", "2026-11-22T10:00:00Z", "2026-1-1"] {
             assert!(text.parse::<Day>().is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What the `deliverable` tool is given (S4), and everything that can be wrong with it.
+//! Input of the `deliverable` tool (S4) and its validation.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::DeliverableId;
 use crate::text::cut;
 use crate::value::DeliverableState;
 
-/// One deliverable to create (S4).
+/// A deliverable to create (S4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliverableInput {
@@ -26,109 +26,71 @@ pub struct DeliverableInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateDeliverableInput {
-    /// What is created.
     pub deliverables: Vec<DeliverableInput>,
 }
 
-/// A deliverable's new status (S4).
+/// New status of a deliverable (S4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetDeliverableStatusInput {
-    /// Which.
+    /// Id of the deliverable.
     pub deliverable_id: String,
-    /// Its new status.
     pub status: DeliverableState,
 }
 
-/// Something that is wrong with deliverables.
+/// A violation in the input. Indexes start at 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDeliverable {
-    /// There is none.
+    /// The list is empty.
     #[error("deliverables: at least one is needed")]
     None,
-    /// More than a working directory may have.
+    /// The working directory would have too many deliverables.
     #[error(
-        "deliverables: at most {} may exist together, and these would be {actual}",
+        "deliverables: at most {} may exist together, but there would be {actual}",
         Deliverable::MAX_COUNT
     )]
-    TooMany {
-        /// How many there would be.
-        actual: usize,
-    },
-    /// Together longer than an event can carry.
+    TooMany { actual: usize },
+    /// The texts would be too long for one event.
     #[error(
-        "deliverables: their texts may have {} bytes together, and these would have {actual}",
+        "deliverables: their texts may have {} bytes together, but would have {actual}",
         Deliverable::MAX_BYTES
     )]
-    TooLong {
-        /// How many bytes there would be.
-        actual: usize,
-    },
-    /// The id is no id.
+    TooLong { actual: usize },
     #[error(
         "deliverables[{at}].id: must have 1 to {} characters without control characters",
         Deliverable::MAX_ID
     )]
-    Id {
-        /// The place in the list, from 0.
-        at: usize,
-    },
-    /// Another one of the same call has the id.
-    #[error("deliverables[{at}].id: `{id}` is there twice")]
-    Twice {
-        /// The place in the list, from 0.
-        at: usize,
-        /// The id.
-        id: String,
-    },
-    /// The id is taken.
+    Id { at: usize },
+    /// Another entry of the same call has the id.
+    #[error("deliverables[{at}].id: `{id}` occurs twice")]
+    Duplicate { at: usize, id: String },
+    /// An existing deliverable has the id.
     #[error("deliverables[{at}].id: `{id}` exists already")]
-    Exists {
-        /// The place in the list, from 0.
-        at: usize,
-        /// The id.
-        id: String,
-    },
-    /// No description, or too long a one.
+    Exists { at: usize, id: String },
+    /// The description is empty or too long.
     #[error("deliverables[{at}].description: must have 1 to {} characters", Deliverable::MAX_DESCRIPTION)]
-    Description {
-        /// The place in the list, from 0.
-        at: usize,
-    },
-    /// No criteria, or too many.
+    Description { at: usize },
     #[error("deliverables[{at}].acceptanceCriteria: must have 1 to {} entries", Deliverable::MAX_CRITERIA)]
-    Criteria {
-        /// The place in the list, from 0.
-        at: usize,
-    },
-    /// An empty criterion, or too long a one.
+    Criteria { at: usize },
+    /// A criterion is empty or too long.
     #[error(
         "deliverables[{at}].acceptanceCriteria[{criterion}]: must have 1 to {} characters",
         Deliverable::MAX_CRITERION
     )]
-    Criterion {
-        /// The place in the list, from 0.
-        at: usize,
-        /// The place among its criteria, from 0.
-        criterion: usize,
-    },
+    Criterion { at: usize, criterion: usize },
 }
 
 impl Deliverable {
-    /// The most that a working directory may have.
+    /// Most deliverables of a working directory.
     pub const MAX_COUNT: usize = 200;
-    /// The most bytes of all texts together: a snapshot of them fits into one envelope.
+    /// Most bytes of all texts together, so that a snapshot fits into one envelope.
     pub const MAX_BYTES: usize = 64 * 1024;
-    /// The most characters of an id.
     pub const MAX_ID: usize = 80;
-    /// The most characters of a description.
     pub const MAX_DESCRIPTION: usize = 2000;
-    /// The most criteria.
     pub const MAX_CRITERIA: usize = 50;
-    /// The most characters of a criterion.
     pub const MAX_CRITERION: usize = 1000;
 
-    /// Bytes of its texts.
+    /// Size of the texts in bytes.
     pub(super) fn bytes(&self) -> usize {
         let criteria: usize = self.acceptance_criteria.iter().map(String::len).sum();
         self.id.as_str().len() + self.description.len() + criteria
@@ -140,12 +102,12 @@ fn within(text: &str, max: usize) -> bool {
     !text.is_empty() && text.chars().count() <= max
 }
 
-/// An id that a deliverable may have, without the blanks around it.
+/// Trims and checks an id.
 pub(super) fn id_of(text: &str) -> Option<DeliverableId> {
     within(text, Deliverable::MAX_ID).then(|| DeliverableId::parse(text.trim()).ok()).flatten()
 }
 
-/// Checks `inputs` beside what `exists` already, and names everything that is wrong.
+/// Checks `inputs` against each other and the existing deliverables. Returns all violations.
 pub(super) fn check(
     inputs: Vec<DeliverableInput>,
     exists: &[Deliverable],
@@ -167,7 +129,7 @@ pub(super) fn check(
             Some(id) => {
                 let shown = || cut(id.as_str(), Deliverable::MAX_ID);
                 if !seen.insert(id.clone()) {
-                    wrong.push(InvalidDeliverable::Twice { at, id: shown() });
+                    wrong.push(InvalidDeliverable::Duplicate { at, id: shown() });
                 } else if exists.iter().any(|other| other.id == *id) {
                     wrong.push(InvalidDeliverable::Exists { at, id: shown() });
                 }

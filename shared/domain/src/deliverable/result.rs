@@ -1,4 +1,4 @@
-//! What the `deliverable` tool answers (S4 `OperationResult`).
+//! Results of the `deliverable` tool (S4 `OperationResult`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,53 +6,51 @@ use serde::{Deserialize, Serialize};
 use super::{Deliverable, DeliverableStatus, InvalidDeliverable, SetStatusError};
 use crate::value::DeliverableState;
 
-/// Why an operation failed: a stable code.
+/// Stable code of a failed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OperationError {
-    /// What was given is not valid; the message names every violation.
+    /// The input is invalid; the message names every violation.
     ValidationFailed,
-    /// There is no such deliverable.
+    /// No deliverable has the id.
     NotFound,
-    /// The state machine does not allow it.
+    /// The transition table does not allow the change.
     InvalidTransition,
-    /// The status file is there, and is none; it was left as it is.
+    /// The status file exists but is not valid; it was not changed.
     StatusFileBroken,
     /// The status file cannot be read or written.
     StorageFailed,
 }
 
-/// What came of an operation (S4).
+/// Result of an operation (S4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationResult {
     /// Whether it succeeded.
     pub success: bool,
-    /// A sentence for the agent.
+    /// Sentence for the agent.
     pub message: String,
-    /// Why it failed.
+    /// Code of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<OperationError>,
 }
 
 impl OperationResult {
-    /// It succeeded.
     pub fn succeeded(message: impl Into<String>) -> Self {
         Self { success: true, message: message.into(), error: None }
     }
 
-    /// It failed.
     pub fn failed(error: OperationError, message: impl Into<String>) -> Self {
         Self { success: false, message: message.into(), error: Some(error) }
     }
 
-    /// Deliverables were created.
+    /// Result of creating deliverables.
     pub fn created(made: &[Deliverable]) -> Self {
         let ids: Vec<_> = made.iter().map(|one| one.id.as_str()).collect();
         Self::succeeded(format!("Created {} deliverables: {}.", ids.len(), ids.join(", ")))
     }
 
-    /// A status was set; `status` is all of them after it.
+    /// Result of setting a status; `status` has all deliverables after the change.
     pub fn status_set(
         id: &str,
         before: DeliverableState,

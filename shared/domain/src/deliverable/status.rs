@@ -9,7 +9,7 @@ use super::{
 use crate::text::cut;
 use crate::value::{DeliverableCounts, DeliverableState};
 
-/// All deliverables of a working directory. Read from a file, it keeps the same rules as made by its methods.
+/// All deliverables of a working directory. Deserializing a status file checks the same rules as the methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "Stored")]
 pub struct DeliverableStatus {
@@ -18,7 +18,7 @@ pub struct DeliverableStatus {
     deliverables: Vec<Deliverable>,
 }
 
-/// A file's content before it is believed. A field that is not known is refused: writing the file back would lose it.
+/// Content of a status file before validation. Unknown fields are refused, because writing the file back would lose them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Stored {
@@ -36,7 +36,7 @@ struct StoredDeliverable {
     status: DeliverableState,
 }
 
-/// A status that no series of calls could have made.
+/// A status file that breaks the rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct InvalidStatus(pub Vec<InvalidDeliverable>);
@@ -67,32 +67,27 @@ impl From<StoredDeliverable> for DeliverableInput {
     }
 }
 
-/// Why a status is not set.
+/// Why a status was not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetStatusError {
-    /// There is none of that id.
+    /// No deliverable has the id.
     #[error("there is no deliverable `{id}`")]
     NotFound {
-        /// The id, cut to a length that fits a message.
+        /// The given id, shortened for the message.
         id: String,
     },
-    /// The state machine does not allow it.
+    /// The transition table does not allow the change.
     #[error("`{id}`: {source}; set it to pending first")]
-    Transition {
-        /// Which.
-        id: String,
-        /// From where to where.
-        source: InvalidTransition,
-    },
+    Transition { id: String, source: InvalidTransition },
 }
 
 impl DeliverableStatus {
-    /// None yet.
+    /// A status without deliverables.
     pub const fn empty(today: Day) -> Self {
         Self { created_at: today, updated_at: today, deliverables: Vec::new() }
     }
 
-    /// When the first was created.
+    /// When the first deliverable was created.
     pub const fn created_at(&self) -> Day {
         self.created_at
     }
@@ -102,12 +97,12 @@ impl DeliverableStatus {
         self.updated_at
     }
 
-    /// All of them, in the order in which they were created.
+    /// All deliverables in the order of their creation.
     pub fn deliverables(&self) -> &[Deliverable] {
         &self.deliverables
     }
 
-    /// Adds deliverables, pending: all of them, or none and everything that is wrong (S4 `create`).
+    /// Adds all given deliverables as pending, or none and returns all violations (S4 `create`).
     pub fn create(
         &mut self,
         input: CreateDeliverableInput,
@@ -123,7 +118,8 @@ impl DeliverableStatus {
         Ok(&self.deliverables[first..])
     }
 
-    /// Sets where one stands and answers where it stood (S4 `set_status`). The same once more succeeds (ruling 39).
+    /// Sets the state of a deliverable and returns the previous one (S4 `set_status`). Setting the same state again succeeds
+    /// (decision 39).
     pub fn set_status(
         &mut self,
         id: &str,
@@ -140,18 +136,16 @@ impl DeliverableStatus {
         Ok(before)
     }
 
-    /// How many stand where.
     pub fn counts(&self) -> DeliverableCounts {
         DeliverableCounts::of(self.deliverables.iter().map(|one| one.status))
     }
 
-    /// Those that are not settled, in order.
+    /// Deliverables that are not settled, in order.
     pub fn open(&self) -> impl Iterator<Item = &Deliverable> {
         self.deliverables.iter().filter(|one| !one.status.is_settled())
     }
 
-    /// Whether there is nothing left to do: there are some, and every one is passed or blocked (S4). Without any, nobody
-    /// has said yet what is to be done.
+    /// Whether all deliverables are passed or blocked (S4). False if there are none, because the goals are not known yet.
     pub fn is_settled(&self) -> bool {
         !self.deliverables.is_empty() && self.open().next().is_none()
     }

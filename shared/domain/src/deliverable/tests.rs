@@ -1,4 +1,4 @@
-//! What the aggregate promises (S4).
+//! Tests of the rules that the aggregate keeps (S4).
 
 use super::super::{OperationError, OperationResult};
 use super::*;
@@ -26,7 +26,7 @@ fn given(ids: &[&str]) -> DeliverableStatus {
 }
 
 #[test]
-fn given_none_when_some_are_created_then_they_are_pending_in_their_order() {
+fn created_deliverables_are_pending_in_order() {
     let mut status = DeliverableStatus::empty(day("2026-11-01"));
     let made = status.create(create(&["DL-001", " DL-002 "]), day("2026-11-02")).unwrap();
     assert_eq!(OperationResult::created(made).message, "Created 2 deliverables: DL-001, DL-002.");
@@ -37,7 +37,7 @@ fn given_none_when_some_are_created_then_they_are_pending_in_their_order() {
 }
 
 #[test]
-fn given_a_call_with_mistakes_when_it_creates_then_every_one_is_named_and_nothing_is_created() {
+fn invalid_create_reports_all_mistakes_and_creates_nothing() {
     let mut status = given(&["DL-001"]);
     let before = status.clone();
     let wrong = CreateDeliverableInput {
@@ -54,7 +54,7 @@ fn given_a_call_with_mistakes_when_it_creates_then_every_one_is_named_and_nothin
         refused,
         [
             InvalidDeliverable::Exists { at: 0, id: "DL-001".into() },
-            InvalidDeliverable::Twice { at: 2, id: "DL-002".into() },
+            InvalidDeliverable::Duplicate { at: 2, id: "DL-002".into() },
             InvalidDeliverable::Description { at: 2 },
             InvalidDeliverable::Id { at: 3 },
             InvalidDeliverable::Criteria { at: 3 },
@@ -68,7 +68,7 @@ fn given_a_call_with_mistakes_when_it_creates_then_every_one_is_named_and_nothin
 }
 
 #[test]
-fn given_a_full_directory_when_more_are_created_then_they_are_refused() {
+fn full_directory_refuses_more_deliverables() {
     let ids: Vec<_> = (0..Deliverable::MAX_COUNT).map(|n| format!("DL-{n}")).collect();
     let mut status = given(&ids.iter().map(String::as_str).collect::<Vec<_>>());
     let refused = status.create(create(&["one-more"]), day("2026-11-03")).unwrap_err();
@@ -84,7 +84,7 @@ fn given_a_full_directory_when_more_are_created_then_they_are_refused() {
 }
 
 #[test]
-fn given_each_state_when_each_status_is_set_then_the_table_decides_and_a_refusal_changes_nothing() {
+fn status_change_follows_the_table_and_a_refusal_is_harmless() {
     for from in DeliverableState::ALL {
         for to in DeliverableState::ALL {
             let mut status = given(&["DL-001", "DL-002"]);
@@ -108,7 +108,7 @@ fn given_each_state_when_each_status_is_set_then_the_table_decides_and_a_refusal
 }
 
 #[test]
-fn given_an_unknown_id_when_its_status_is_set_then_it_is_not_found() {
+fn unknown_deliverable_is_not_found() {
     let mut status = given(&["DL-001"]);
     let refused = status.set_status("DL-9", DeliverableState::Passed, day("2026-11-03")).unwrap_err();
     assert_eq!(refused.to_string(), "there is no deliverable `DL-9`");
@@ -117,7 +117,7 @@ fn given_an_unknown_id_when_its_status_is_set_then_it_is_not_found() {
 }
 
 #[test]
-fn it_is_settled_when_there_are_some_and_each_is_passed_or_blocked() {
+fn directory_is_settled_when_all_are_passed_or_blocked() {
     assert!(!DeliverableStatus::empty(day("2026-11-01")).is_settled());
     let mut status = given(&["DL-001", "DL-002"]);
     status.set_status("DL-001", DeliverableState::Passed, day("2026-11-03")).unwrap();
@@ -127,11 +127,11 @@ fn it_is_settled_when_there_are_some_and_each_is_passed_or_blocked() {
     assert!(status.is_settled());
     assert_eq!(status.counts().to_string(), "1 passed, 1 blocked, 0 pending");
     status.set_status("DL-001", DeliverableState::Pending, day("2026-11-03")).unwrap();
-    assert!(!status.is_settled(), "a bug was found in what had passed");
+    assert!(!status.is_settled(), "a bug was found in a passed deliverable");
 }
 
 #[test]
-fn its_json_is_that_of_the_specification_and_is_read_back() {
+fn json_matches_the_specification_and_round_trips() {
     let status = given(&["DL-001"]);
     let json = serde_json::to_value(&status).unwrap();
     assert_eq!(
@@ -154,11 +154,11 @@ fn its_json_is_that_of_the_specification_and_is_read_back() {
 }
 
 #[test]
-fn a_file_that_breaks_the_rules_is_not_read() {
+fn invalid_status_file_is_refused() {
     let mut json = serde_json::to_value(given(&["DL-001", "DL-002"])).unwrap();
     json["deliverables"][1]["id"] = "DL-001".into();
     let error = serde_json::from_value::<DeliverableStatus>(json).unwrap_err().to_string();
-    assert_eq!(error, "deliverables[1].id: `DL-001` is there twice");
+    assert_eq!(error, "deliverables[1].id: `DL-001` occurs twice");
     let mut json = serde_json::to_value(given(&["DL-001"])).unwrap();
     json["deliverables"][0]["verifiedBy"] = "me".into();
     assert!(

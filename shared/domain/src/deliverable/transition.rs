@@ -1,4 +1,4 @@
-//! The state machine of a deliverable (S4, ruling 39).
+//! The transition table of a deliverable (S4, decision 39).
 //!
 //! | from | to |
 //! |---|---|
@@ -6,25 +6,22 @@
 //! | passed | pending |
 //! | blocked | passed, pending |
 //!
-//! Setting the status that it has succeeds.
+//! Setting the current state again succeeds.
 
 use crate::value::DeliverableState;
 
-/// A status that cannot follow another one.
+/// A transition that the table does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a deliverable that is {} cannot become {}", .from.name(), .to.name())]
 pub struct InvalidTransition {
-    /// Where it stands.
     pub from: DeliverableState,
-    /// Where it was to go.
     pub to: DeliverableState,
 }
 
 impl DeliverableState {
-    /// Every state.
     pub const ALL: [Self; 3] = [Self::Pending, Self::Passed, Self::Blocked];
 
-    /// Its name in the status file and on the wire.
+    /// Name in the status file and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -33,7 +30,7 @@ impl DeliverableState {
         }
     }
 
-    /// Whether nothing is left to do about it: passed, or out of the agent's hands.
+    /// Whether no work is left: passed or blocked.
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Passed | Self::Blocked)
     }
@@ -43,7 +40,7 @@ impl DeliverableState {
         use DeliverableState::{Blocked, Passed, Pending};
         match (self, to) {
             (Pending | Blocked, Pending | Passed | Blocked) | (Passed, Passed | Pending) => Ok(to),
-            // What works is not prevented from outside: it goes back to pending first.
+            // A deliverable that is passed is not blocked. It has to be reset to pending first.
             (Passed, Blocked) => Err(InvalidTransition { from: self, to }),
         }
     }
@@ -55,14 +52,14 @@ mod tests {
     use DeliverableState::{Blocked, Passed, Pending};
 
     #[test]
-    fn every_state_goes_where_the_table_says_and_nowhere_else() {
+    fn transitions_match_the_table() {
         let allowed = [
             (Pending, Passed),
             (Pending, Blocked),
             (Passed, Pending),
             (Blocked, Passed),
             (Blocked, Pending),
-            // the same once more
+            // no change
             (Pending, Pending),
             (Passed, Passed),
             (Blocked, Blocked),
@@ -77,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_both_ends() {
+    fn refused_transition_names_both_states() {
         let refused = Passed.set(Blocked).unwrap_err();
         assert_eq!(refused.to_string(), "a deliverable that is passed cannot become blocked");
     }
 
     #[test]
-    fn the_names_are_those_of_the_file() {
+    fn state_names_match_the_file() {
         for state in DeliverableState::ALL {
             assert_eq!(serde_json::to_value(state).unwrap(), state.name());
         }

@@ -1,5 +1,5 @@
-//! What an agent tells, translated from raw events: the input of the session's side of the anti-corruption layer
-//! (S0 8.3). A fact of the current run is never discarded (ruling 17).
+//! Facts: what a sidecar can report about its agent. The anti-corruption layer translates raw events into facts (S0 8.3). A fact of
+//! the current run is never discarded (decision 17).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,158 +11,134 @@ use crate::value::{
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 
-/// One fact.
+/// Something that a sidecar reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentFact {
-    /// The sidecar is up.
+    /// The sidecar is ready.
     SidecarReady(Capabilities),
-    /// A turn began.
     TurnStarted {
-        /// Which.
         turn: TurnId,
-        /// The message that began it.
+        /// The message that started it.
         message: Option<MessageId>,
     },
-    /// A turn and all its subagents ended.
+    /// A turn ended, with all of its subagents.
     TurnCompleted {
-        /// Which.
         turn: TurnId,
-        /// What it produced.
         output: Option<SessionOutput>,
         /// How it ended (S4).
         #[serde(default)]
         outcome: SessionOutcome,
     },
-    /// The agent's conversation is over.
+    /// The agent's conversation ended.
     SessionEnded {
-        /// In an error.
         is_error: bool,
-        /// The agent's own word for it.
+        /// The reason in the agent's own words.
         reason: String,
-        /// A sentence for a person.
+        /// Explanation for a person.
         message: Option<String>,
-        /// What it produced.
         output: Option<SessionOutput>,
     },
-    /// The agent asks.
     QuestionAsked {
-        /// The request: the tool call that asked.
+        /// Id of the request: the tool call that asked.
         request: ToolCallId,
-        /// What.
         questions: Vec<Question>,
     },
-    /// What the agent works with now (S1 5).
+    /// The agent's model and thinking level (S1 5).
     SettingsTold(AgentSettings),
-    /// The agent holds before a model call that could pass what is left (ruling 32).
+    /// The agent waits before a model call that could exceed the remaining budget (decision 32).
     BudgetExceeded {
-        /// The worst case of the call, where it could be read.
+        /// Highest possible cost of the call, if known.
         needed: Option<Usd>,
     },
-    /// The plan that pays for the agent is used up, and it holds (ruling 39).
+    /// The agent's subscription quota is used up, and it waits (decision 39).
     QuotaExceeded {
-        /// The runtime's own words.
+        /// Message of the runtime.
         message: Option<String>,
-        /// When it can go on, where the runtime said.
+        /// When the quota resets, if the runtime reported it.
         reset_at: Option<Timestamp>,
     },
-    /// Where the deliverables stand (S4).
+    /// Counts of the deliverables by status (S4).
     DeliverablesTold(DeliverableCounts),
-    /// The agent entered plan mode.
     PlanModeEntered,
-    /// The agent showed its plan.
+    /// The agent submitted its plan.
     PlanShown {
-        /// The request: the tool call that showed it.
+        /// Id of the request: the tool call that submitted it.
         request: ToolCallId,
-        /// The document, where the runtime gave one.
+        /// Text of the plan, if the runtime provided it.
         content: Option<PlanContent>,
     },
-    /// The agent replaced its task list.
     TasksReplaced(Vec<SessionTask>),
-    /// The agent used something.
+    /// Running totals of a usage meter.
     Used(UsageReport),
-    /// The window passed its warning threshold.
+    /// Context usage crossed the warning threshold.
     ContextNearingLimit {
-        /// How full, in percent.
+        /// Usage in percent.
         usage_percent: String,
     },
-    /// The window is full.
     ContextExhausted,
-    /// The document for the continuation.
+    /// The agent wrote the handoff document for the continuation.
     HandoffWritten(Box<HandoffDocument>),
-    /// The agent hands over by itself.
+    /// The agent hands over before its context window is full.
     HandedOver {
-        /// Why.
         reason: String,
     },
-    /// The agent or a subagent said something.
+    /// The agent or a subagent sent a message.
     Said {
-        /// The subagent.
         subagent: Option<SubAgentId>,
     },
-    /// A tool was called.
+    /// A tool call started.
     ToolStarted {
-        /// The call.
         call: ToolCallId,
-        /// The tool.
         name: String,
-        /// The subagent that called it.
+        /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
-    /// A tool gave its result.
+    /// A tool call returned.
     ToolEnded {
-        /// The call.
         call: ToolCallId,
-        /// Whether it failed.
         is_error: bool,
-        /// The subagent that called it.
+        /// The subagent that made the call.
         subagent: Option<SubAgentId>,
     },
-    /// A subagent began.
     SubAgentStarted {
-        /// Which.
         subagent: SubAgentId,
-        /// Its model.
         model: Option<String>,
-        /// What it is to do.
         objective: String,
     },
-    /// A subagent ended.
     SubAgentEnded {
-        /// Which.
         subagent: SubAgentId,
-        /// Why it failed.
+        /// The reason, if it failed.
         failure: Option<String>,
     },
-    /// The sidecar has a command in its spool.
+    /// The sidecar stored a command in its spool.
     CommandReceived(CommandId),
-    /// The sidecar carried a lifecycle command out.
+    /// The sidecar carried out a command.
     CommandDone(LifecycleCommand, CommandId),
-    /// The sidecar will not carry a command out.
+    /// The sidecar refused a command.
     CommandRefused {
-        /// The command.
         command: CommandId,
-        /// A stable code.
+        /// Stable code of the reason.
         code: String,
-        /// A sentence for a person.
+        /// Explanation for a person.
         message: String,
     },
-    /// The sidecar has checked the criteria, or broke that off: then results are missing.
+    /// The sidecar checked the criteria. If it stopped early, results are missing.
     Validated {
-        /// The command that ordered it.
+        /// The command that requested it.
         command: CommandId,
-        /// How each criterion did, in order.
+        /// Results of the criteria, in order.
         results: Vec<CriterionResult>,
     },
-    /// A message is about to be given to the agent.
+    /// The sidecar is about to pass a message to the agent.
     MessageInjecting(MessageId),
-    /// The agent has a message.
+    /// The agent received a message.
     MessageInjected(MessageId),
-    /// Worth a line in the activity stream, nothing more.
+    /// An event that only adds a line to the activity stream.
     Noted,
 }
 
 impl AgentFact {
-    /// What a person reads of it.
+    /// Name of the fact in activity lines.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::SidecarReady(_) => "The sidecar's readiness",
@@ -170,7 +146,7 @@ impl AgentFact {
             Self::TurnCompleted { .. } => "The end of a turn",
             Self::SessionEnded { .. } => "The end of the agent's conversation",
             Self::QuestionAsked { .. } => "A question",
-            Self::SettingsTold(_) => "What the agent works with",
+            Self::SettingsTold(_) => "The agent's settings",
             Self::BudgetExceeded { .. } => "A call beyond the budget",
             Self::QuotaExceeded { .. } => "The end of the quota",
             Self::DeliverablesTold(_) => "The deliverables",
@@ -196,7 +172,7 @@ impl AgentFact {
         }
     }
 
-    /// What the end of a turn brought, and how it ended.
+    /// Output and outcome of a fact that ends a turn.
     pub(crate) fn end_of_turn(self) -> (Option<SessionOutput>, SessionOutcome) {
         match self {
             Self::TurnCompleted { output, outcome, .. } => (output, outcome),
@@ -205,7 +181,7 @@ impl AgentFact {
         }
     }
 
-    /// Facts that move the status: they wait while a request is under way (ruling 17).
+    /// Whether the fact changes the status. Such facts are deferred while a request is pending (decision 17).
     pub const fn waits_for_requests(&self) -> bool {
         matches!(
             self,
@@ -220,21 +196,19 @@ impl AgentFact {
     }
 }
 
-/// Running totals of one meter and model (ruling 31).
+/// Running totals of one meter and model (decision 31).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageReport {
-    /// The meter.
     pub meter: MeterId,
-    /// The model.
     pub model: String,
-    /// The subagent, when it has a meter of its own.
+    /// The subagent, if it has a separate meter.
     pub subagent: Option<SubAgentId>,
-    /// Dollars so far.
+    /// Total cost so far.
     pub cost: Usd,
-    /// Tokens so far.
+    /// Total tokens so far.
     pub tokens: TokenUsage,
-    /// The context window now.
+    /// Current state of the context window.
     pub context_window: Option<ContextWindowSnapshot>,
 }
 
@@ -242,14 +216,12 @@ pub struct UsageReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MeterTotals {
-    /// Dollars.
     pub cost: Usd,
-    /// Tokens.
     pub tokens: TokenUsage,
 }
 
 impl MeterTotals {
-    /// Takes new totals and returns what they add: max(0, total − last), part by part (ruling 31).
+    /// Records new totals and returns the increase: max(0, total − last) for each part (decision 31).
     #[must_use]
     pub fn advance(&mut self, cost: Usd, tokens: TokenUsage) -> Self {
         let added = Self { cost: cost.excess_over(self.cost), tokens: tokens.increment_since(self.tokens) };

@@ -1,119 +1,113 @@
-//! What a session leaves to another, and what it took over (S0 8.4, 8.10, rulings 30, 33 to 35).
+//! Handoff documents and continuations (S0 8.4, 8.10, decisions 30, 33 to 35).
 
-use serde::{Deserialize, Serialize};
-
-use super::{AgentSession, AgentSessionStatus, NewSession};
+use super::{AgentSession, AgentSessionStatus, Continues, NewSession, State};
 use crate::chain::SessionChain;
 use crate::value::{HandoffDocument, RecordedHandoff};
-use crate::{AgentSessionId, DomainEvent, Events, MessageId, Occasion, SessionChainId, Usd};
-
-/// What a session took over from the one before it in its chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Continues {
-    /// The session before it.
-    pub session_id: AgentSessionId,
-    /// Its own place in the chain, from 1.
-    pub position: u32,
-    /// The document that its agent is given; none where the owner attached it to the chain.
-    pub document: Option<RecordedHandoff>,
-}
+use crate::{AgentSessionId, DomainContext, DomainEvent, Events, MessageId, SessionChainId, Timestamp, Usd};
 
 /// Read access.
 impl AgentSession {
-    /// The document that it leaves to whoever goes on.
+    /// The document that this session leaves to its continuation.
     pub const fn handoff_document(&self) -> Option<&RecordedHandoff> {
-        self.handoff_document.as_ref()
+        self.chain.handoff_document()
     }
 
-    /// What it took over.
+    /// What the session inherited, if it continues another one.
     pub const fn continues(&self) -> Option<&Continues> {
-        self.continues.as_ref()
+        self.chain.continues()
     }
 
-    /// The session that goes on with its work.
+    /// The session that continues this one's work.
     pub const fn continuation(&self) -> Option<AgentSessionId> {
-        self.continuation
+        self.chain.continuation()
     }
 
-    /// Its context is full and its agent may still write the document.
+    /// Whether the context is full and the agent may still write the document.
     pub const fn awaits_document(&self) -> bool {
-        self.document_awaited_until.is_some()
+        matches!(self.state, State::ContextExhausted { document_awaited_until: Some(_) })
     }
 }
 
 impl AgentSession {
-    /// Takes the document that its agent wrote, or that was put together for it. The latest of the agent's own stands; a
-    /// synthesized one never takes its place. The same again changes nothing: a document that comes through the agent
-    /// API and as a raw event counts once.
-    pub fn record_handoff(&mut self, document: HandoffDocument, cx: &mut Occasion<'_>) -> Events {
-        let known = self.handoff_document.as_ref().map(|known| &known.document);
+    /// Records a handoff document, written by the agent or synthesized. A later document of the agent replaces an earlier one; a
+    /// synthesized document never does. An identical document changes nothing, because the agent API and a raw event may both
+    /// deliver it.
+    pub fn record_handoff(&mut self, document: HandoffDocument, ctx: &mut DomainContext<'_>) -> Events {
+        let known = self.chain.handoff_document().map(|known| &known.document);
         let stands =
             known.is_some_and(|known| *known == document || (document.synthesized && !known.synthesized));
         if !document.synthesized {
-            self.await_no_document();
+            self.stop_awaiting_document();
         }
         if stands {
             return Vec::new();
         }
-        let id = cx.handoff_document_id();
-        self.handoff_document = Some(RecordedHandoff { id, created_at: cx.now, document });
+        let id = ctx.handoff_document_id();
+        self.chain.record_document(RecordedHandoff { id, created_at: ctx.now, document });
         vec![DomainEvent::HandoffDocumentRecorded { handoff_document_id: Some(id) }]
     }
 
-    /// The agent may still write its document, as long as it lives and not for ever.
-    pub(crate) fn await_document(&mut self, cx: &Occasion<'_>) {
-        let has_one = self.handoff_document.as_ref().is_some_and(|known| !known.document.synthesized);
-        self.document_awaited_until = (self.is_live() && !has_one).then(|| cx.now + cx.deadlines.handed_over);
+    /// Until when a live agent may write its document; `None` if it has written one.
+    pub(super) fn document_time(&self, ctx: &DomainContext<'_>) -> Option<Timestamp> {
+        (self.is_live() && !self.chain.has_own_document()).then(|| ctx.now + ctx.deadlines.handed_over)
     }
 
-    pub(crate) const fn await_no_document(&mut self) {
-        self.document_awaited_until = None;
+    /// When the document is given up.
+    pub(super) const fn document_deadline(&self) -> Option<Timestamp> {
+        match self.state {
+            State::ContextExhausted { document_awaited_until } => document_awaited_until,
+            _ => None,
+        }
     }
 
-    /// Another session goes on with its work.
-    pub fn hand_on(
+    pub(crate) const fn stop_awaiting_document(&mut self) {
+        if let State::ContextExhausted { document_awaited_until } = &mut self.state {
+            *document_awaited_until = None;
+        }
+    }
+
+    /// Records that another session continues the work.
+    pub fn hand_off(
         &mut self,
         chain_id: SessionChainId,
         continuation: AgentSessionId,
         message_ids: Vec<MessageId>,
     ) -> Events {
-        self.continuation = Some(continuation);
-        self.chain_id = Some(chain_id);
+        self.chain.hand_off(chain_id, continuation);
         self.touch_control();
         vec![DomainEvent::WorkHandedOn { chain_id, continuation, message_ids }]
     }
 
-    /// The session that goes on with the work of `self` in `chain`: its objective is the chain's, everything else is as
-    /// it was (ruling 34).
-    pub fn continued(&self, id: AgentSessionId, chain: &SessionChain, cx: &Occasion<'_>) -> (Self, Events) {
+    /// Creates the session that continues the work of `self`. Its objective is the chain's; all else is inherited (decision 34).
+    pub fn continued(
+        &self,
+        id: AgentSessionId,
+        chain: &SessionChain,
+        ctx: &DomainContext<'_>,
+    ) -> (Self, Events) {
         let new = NewSession {
             id,
             owner_id: self.owner_id.clone(),
-            template_id: self.template_id,
-            name: Some(self.name.clone()),
-            working_directory: self.working_directory.clone(),
+            template_id: self.definition.template_id,
+            name: Some(self.definition.name.clone()),
+            working_directory: self.definition.working_directory.clone(),
             objective: chain.original_objective().clone(),
-            model_id: self.model_id.clone(),
-            budget: self.budget.continued(self.budget.account_usd()),
+            model_id: self.definition.model_id.clone(),
+            budget: self.budget().continued(self.budget().account_usd()),
             auto_continue: None,
-            settings: self.settings.clone(),
+            settings: self.definition.settings.clone(),
         };
-        let (mut session, events) = Self::create(new, cx);
-        session.enabled_skill_ids.clone_from(&self.enabled_skill_ids);
-        // How often it went on by itself counts for the work as a whole: a handoff is no new beginning.
+        let (mut session, events) = Self::create(new, ctx);
+        session.definition = self.definition.continued(chain.original_objective().clone());
+        // Continuations count for the work as a whole, so a handoff does not reset the count.
         session.auto_continue.clone_from(&self.auto_continue);
-        session.execution_mode = self.execution_mode;
-        session.chain_id = Some(chain.id());
-        session.continues = Some(Continues {
-            session_id: self.id,
-            position: chain.next_position(),
-            document: self.handoff_document.clone(),
-        });
+        let position = chain.next_position();
+        let document = self.chain.handoff_document().cloned();
+        session.chain.join(chain.id(), Continues { session_id: self.id, position, document });
         (session, events)
     }
 
-    /// A new session takes its place in a chain that its owner named; what the chain spent counts (ruling 33).
+    /// Puts a new session into a chain that its owner named. What the chain spent counts for its budget (decision 33).
     pub(crate) fn join(
         &mut self,
         chain_id: SessionChainId,
@@ -121,21 +115,17 @@ impl AgentSession {
         position: u32,
         carried_usd: Usd,
     ) {
-        self.chain_id = Some(chain_id);
-        self.continues = Some(Continues { session_id: before, position, document: None });
-        self.budget = self.budget.continued(carried_usd);
+        self.chain.join(chain_id, Continues { session_id: before, position, document: None });
+        self.spending.set_budget(self.budget().continued(carried_usd));
     }
 
-    /// Replaces the document that its agent is given, as long as it has not begun. Whether it did.
+    /// Replaces the inherited document if the agent has not started. Returns whether it did.
     pub(crate) fn replace_inherited(&mut self, from: AgentSessionId, document: &RecordedHandoff) -> bool {
         let unbegun = self.started_at.is_none() && self.status() == AgentSessionStatus::Queued;
-        match &mut self.continues {
-            Some(continues) if unbegun && continues.session_id == from => {
-                continues.document = Some(document.clone());
-                self.touch_control();
-                true
-            }
-            _ => false,
+        let replaced = unbegun && self.chain.replace_inherited(from, document);
+        if replaced {
+            self.touch_control();
         }
+        replaced
     }
 }

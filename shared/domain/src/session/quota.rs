@@ -1,26 +1,26 @@
-//! A plan that is used up, and calls that the budget does not cover (S4; rulings 32, 39): the agent holds, and the session
-//! pauses until it can go on with the same turn.
+//! Exhausted quotas and model calls beyond the budget (S4; decisions 32, 39). The agent waits, and the session pauses until the
+//! same turn can continue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus};
 use crate::text::cut;
-use crate::{Deadlines, DomainEvent, Events, Occasion, Timestamp, Usd};
+use crate::{Deadlines, DomainContext, DomainEvent, Events, Timestamp, Usd};
 
-/// The plan that pays for the agent is used up.
+/// Records that the agent's subscription quota is used up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Quota {
-    /// The runtime's own words.
+    /// Message of the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the session goes on by itself, where the runtime said; none: its owner resumes it.
+    /// When the session resumes automatically; `null` if the runtime did not report it and the owner has to resume the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<Timestamp>,
-    /// When the agent told of it.
+    /// When the agent reported it.
     pub told_at: Timestamp,
-    /// Whether the session was paused for it. One that its owner had paused is not resumed by the clock.
+    /// Whether the session was paused for its quota. If the owner paused it, the clock does not resume it.
     pub paused_for_it: bool,
 }
 
@@ -28,32 +28,37 @@ pub struct Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PausedReason {
-    /// Its owner paused it.
+    /// The owner paused the session.
     Owner,
-    /// Nothing is left to spend, or less than the next call may cost (ruling 32).
+    /// The budget is used up, or cannot cover the next model call (decision 32).
     BudgetExhausted,
-    /// The plan that pays for the agent is used up (ruling 39).
+    /// The agent does not report its cost, and the owner has not allowed that (decision 32).
+    Unmetered,
+    /// The agent's subscription quota is used up (decision 39).
     QuotaExceeded,
+    /// The server's disk is nearly full. The session resumes when there is space.
+    DiskFull,
 }
 
 impl AgentSession {
-    /// The plan is used up; the pause is ordered by what follows from it, where the session is Running.
+    /// Records an exhausted quota. [`Conversation::settle`](crate::conversation::Conversation::settle) pauses the session.
     pub(crate) fn exceed_quota(
         &mut self,
         message: Option<&str>,
         reset_at: Option<Timestamp>,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Events {
         let message = message.map(|message| cut(message, 500));
-        let paused_for_it = self.quota.as_ref().is_some_and(|quota| quota.paused_for_it);
-        self.quota = Some(Quota { message: message.clone(), reset_at, told_at: cx.now, paused_for_it });
+        let paused_for_it = self.spending.quota.as_ref().is_some_and(|quota| quota.paused_for_it);
+        self.spending.quota =
+            Some(Quota { message: message.clone(), reset_at, told_at: ctx.now, paused_for_it });
         self.touch_control();
         vec![DomainEvent::QuotaExceeded { message, reset_at }]
     }
 
-    /// Whether a Running session is to be paused for its quota. Asked once: then it is.
+    /// Whether to pause a running session for its quota. Returns true only once.
     pub(crate) fn pauses_for_quota(&mut self) -> bool {
-        match &mut self.quota {
+        match &mut self.spending.quota {
             Some(quota) if !quota.paused_for_it => {
                 quota.paused_for_it = true;
                 true
@@ -62,48 +67,51 @@ impl AgentSession {
         }
     }
 
-    /// When it goes on by itself. Not at once, whatever the runtime says: its clock is not ours (ruling 13).
-    pub(super) fn quota_due(&self, limits: &Deadlines) -> Option<Timestamp> {
-        let quota = self.quota.as_ref().filter(|quota| quota.paused_for_it)?;
+    /// When the session resumes automatically. Not immediately, because the clock of the runtime may differ (decision 13).
+    pub(super) fn quota_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
+        let quota = self.spending.quota.as_ref().filter(|quota| quota.paused_for_it)?;
         let paused = self.status() == AgentSessionStatus::Paused;
         quota.reset_at.filter(|_| paused).map(|at| at.max(quota.told_at + limits.received))
     }
 
-    /// The reset time has come: the session is resumed, as its owner would. Where nothing is left to spend it stays Paused,
-    /// and is its owner's to resume.
-    pub(super) fn on_quota_reset(&mut self, cx: &mut Occasion<'_>) -> Events {
+    /// Resumes the session at the reset time. If that is refused because the budget is used up, the owner has to resume it.
+    pub(super) fn on_quota_reset(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         let mut events = vec![DomainEvent::QuotaReset {}];
-        match self.request_resume(cx) {
+        match self.request_resume(ctx) {
             Ok(resumed) => events.extend(resumed),
-            Err(_) => self.quota = None,
+            Err(_) => self.spending.quota = None,
         }
         events
     }
 
-    /// The agent holds before a call that the budget does not cover: nothing more is spent until the cap is raised
-    /// (ruling 32). It looks again by itself when it is told what it may spend now.
+    /// The agent waits before a call that the budget does not cover, so no more is spent until the cap is raised (decision 32). It
+    /// checks again when it receives a new allowance.
     pub(crate) fn exceed_budget(&mut self, needed_usd: Option<Usd>) -> Events {
-        if self.is_allowance_under_way() || !self.budget.hold() {
+        if self.is_allowance_under_way() {
             return Vec::new();
         }
+        let Some(exhausted) = self.spending.hold(needed_usd) else { return Vec::new() };
         self.touch_control();
-        let (spent_usd, cap_usd) = (self.budget.account_usd(), self.budget.hard_cap_usd());
-        vec![DomainEvent::BudgetExhausted { spent_usd, cap_usd, needed_usd }]
+        vec![exhausted]
     }
 
-    /// The plan that is used up, while that stands in the way.
+    /// The exhausted quota, while it keeps the session from working.
     pub const fn quota(&self) -> Option<&Quota> {
-        self.quota.as_ref()
+        self.spending.quota.as_ref()
     }
 
-    /// Why it is Paused, or is about to be.
+    /// Why the session is Paused or Pausing.
     pub fn paused_reason(&self) -> Option<PausedReason> {
         if !matches!(self.status(), AgentSessionStatus::Pausing | AgentSessionStatus::Paused) {
             return None;
         }
-        Some(if self.quota.as_ref().is_some_and(|quota| quota.paused_for_it) {
+        Some(if self.is_paused_for_disk() {
+            PausedReason::DiskFull
+        } else if self.spending.quota.as_ref().is_some_and(|quota| quota.paused_for_it) {
             PausedReason::QuotaExceeded
-        } else if self.budget.exhausted() {
+        } else if self.budget().refuses_unmetered() {
+            PausedReason::Unmetered
+        } else if self.budget().exhausted() {
             PausedReason::BudgetExhausted
         } else {
             PausedReason::Owner

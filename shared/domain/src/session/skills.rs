@@ -1,69 +1,53 @@
-//! Skills of a session, and hot loading (S0 8.4 `EnableSkill`, `DisableSkill`, `RequestReload`, `ConfirmReloaded`;
-//! rulings 12, 25, 29).
+//! Skills of a session and hot reload (S0 8.4 `EnableSkill`, `DisableSkill`, `RequestReload`, `ConfirmReloaded`; decisions 12, 25,
+//! 29).
 //!
-//! A change of skills takes effect with the next reload, or with the next run: each launch of a sidecar composes its
-//! configuration anew. While a reload is under way no message is sent, so that no turn begins with half a configuration.
+//! A change of skills takes effect with the next reload or the next run, when the configuration is composed again. While a reload
+//! is pending no message is sent, so that a turn starts with a complete configuration.
 
 use super::{
-    AgentSession, AgentSessionStatus, LifecycleCommand, Operation, Outstanding, ProcessState, SessionError,
+    AgentSession, AgentSessionStatus, LifecycleCommand, Operation, Outstanding, ProcessState,
+    SessionDefinition, SessionError,
 };
-use crate::{AgentSkillId, CommandId, CommandRef, Deadlines, DomainEvent, Events, Occasion, Timestamp};
+use crate::{AgentSkillId, CommandId, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
 
 impl AgentSession {
-    /// The most skills of a session.
-    pub const MAX_SKILLS: usize = 20;
+    /// Most skills of a session.
+    pub const MAX_SKILLS: usize = SessionDefinition::MAX_SKILLS;
 
-    /// The skills that the session starts with, in their order, each once. For a session that was just created; those that
-    /// do not fit are refused.
-    pub fn equip(&mut self, skills: &[AgentSkillId]) -> Result<(), SessionError> {
-        let mut equipped = Vec::with_capacity(skills.len());
-        for skill in skills {
-            if !equipped.contains(skill) {
-                equipped.push(*skill);
-            }
-        }
-        if equipped.len() > Self::MAX_SKILLS {
-            return Err(SessionError::TooManySkills { max: Self::MAX_SKILLS });
-        }
-        self.enabled_skill_ids = equipped;
-        Ok(())
+    /// Sets the skills of a new session, in their order and without duplicates. Refused if there are too many.
+    pub fn set_skills(&mut self, skills: &[AgentSkillId]) -> Result<(), SessionError> {
+        self.definition.set_skills(skills)
     }
 
-    /// The session is to fold a skill's memory pills into its instructions. For a session that was just created.
-    pub const fn is_to_consolidate(&mut self, skill: AgentSkillId) {
-        self.consolidates = Some(skill);
+    /// Makes a new session consolidate the memory pills of a skill.
+    pub const fn mark_as_consolidation(&mut self, skill: AgentSkillId) {
+        self.definition.consolidates = Some(skill);
     }
 
-    /// `EnableSkill(skillId)`: last in the order. One that is enabled already stays where it is. That the skill is its
-    /// owner's and active is the caller's to see.
+    /// Enables a skill, as the last in order. Does nothing if it is enabled. The caller ensures that the skill is active and
+    /// belongs to the session's owner.
     pub fn enable_skill(&mut self, skill: AgentSkillId) -> Result<Events, SessionError> {
         self.ensure_skills_can_change(Operation::EnableSkill)?;
-        if self.enabled_skill_ids.contains(&skill) {
+        if !self.definition.enable_skill(skill)? {
             return Ok(Vec::new());
         }
-        if self.enabled_skill_ids.len() >= Self::MAX_SKILLS {
-            return Err(SessionError::TooManySkills { max: Self::MAX_SKILLS });
-        }
-        self.enabled_skill_ids.push(skill);
         self.skills_changed();
         Ok(vec![DomainEvent::SessionSkillEnabled { skill_id: skill }])
     }
 
-    /// `DisableSkill(skillId)`.
     pub fn disable_skill(&mut self, skill: AgentSkillId) -> Result<Events, SessionError> {
         self.ensure_skills_can_change(Operation::DisableSkill)?;
-        let at = self.enabled_skill_ids.iter().position(|enabled| *enabled == skill);
-        self.enabled_skill_ids.remove(at.ok_or(SessionError::SkillNotEnabled)?);
+        self.definition.disable_skill(skill)?;
         self.skills_changed();
         Ok(vec![DomainEvent::SessionSkillDisabled { skill_id: skill }])
     }
 
-    /// `RequestReload()`: the sidecar is to take the configuration as it is composed now. Without a sidecar there is nothing
-    /// to ask: the next one starts with it (ruling 25). An adapter that cannot take it in its life is ended instead; its
-    /// conversation goes on with the next run.
-    pub fn request_reload(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
+    /// Requests a reload of the configuration. Without a sidecar it is confirmed at once, as the next run starts with the new
+    /// configuration (decision 25). If the adapter cannot reload, its process is stopped and the next run continues the
+    /// conversation.
+    pub fn request_reload(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
         self.ensure_skills_can_change(Operation::RequestReload)?;
-        let Some(command) = self.command(cx) else {
+        let Some(command) = self.run_state.command(ctx) else {
             let mut events = vec![DomainEvent::ReloadRequested { command: None }];
             events.extend(self.confirm_reloaded()?);
             return Ok(events);
@@ -73,117 +57,113 @@ impl AgentSession {
             return Err(SessionError::NotCapable { what: "take a new configuration while it runs" });
         }
         let hot = can.hot_reload.then_some(command);
-        self.reload = Some(Self::outstanding_for(hot, cx));
+        self.configuration.request_reload(Outstanding::new(hot, ctx));
         self.touch_control();
         let mut events = vec![DomainEvent::ReloadRequested { command: hot }];
         if hot.is_none() {
-            events.extend(self.order_stop(cx));
+            events.extend(self.order_stop(ctx));
         }
         Ok(events)
     }
 
-    /// `ConfirmReloaded()`: the new configuration is in force.
+    /// Marks the new configuration as active.
     pub(crate) fn confirm_reloaded(&mut self) -> Result<Events, SessionError> {
         self.check(Operation::ConfirmReloaded)?;
-        self.reload = None;
-        self.config_changed = false;
-        self.touch_control();
-        Ok(vec![DomainEvent::Reloaded {}])
+        Ok(self.activate_configuration())
     }
 
-    /// The sidecar took the new configuration. Only the outstanding command confirms (ruling 11).
+    fn activate_configuration(&mut self) -> Events {
+        self.configuration.confirm();
+        self.touch_control();
+        vec![DomainEvent::Reloaded {}]
+    }
+
+    /// Handles the acknowledgement of a reload. It has to name the pending command (decision 11).
     pub(super) fn reload_done(&mut self, command: CommandId) -> Result<Events, SessionError> {
-        if self.reload.is_some_and(|reload| reload.command_id == command) {
+        if self.configuration.is_reloading_with(command) {
             self.confirm_reloaded()
         } else {
             Err(SessionError::StaleAck)
         }
     }
 
-    /// The sidecar has the command in its spool.
-    pub(super) fn reload_received(&mut self, command: CommandId, at: Timestamp) {
-        if let Some(reload) = self.reload.as_mut().filter(|reload| reload.command_id == command) {
-            reload.received_at.get_or_insert(at);
-        }
-    }
-
-    /// The sidecar will not take it: the old configuration stays in force. Whether it was this command.
+    /// Gives up a refused reload; the old configuration stays active. Returns whether the reload was this command.
     pub(super) fn reload_refused(&mut self, command: CommandId) -> bool {
-        let refused = self.reload.take_if(|reload| reload.command_id == command).is_some();
+        let refused = self.configuration.is_reloading_with(command);
         if refused {
+            self.configuration.drop_reload();
             self.touch_control();
         }
         refused
     }
 
-    /// The run is over: the next one starts with the new configuration.
+    /// Confirms a pending reload when the run ends, as the next run starts with the new configuration.
     pub(super) fn reloaded_by_end_of_run(&mut self) -> Events {
-        if self.reload.take().is_none() || self.status().is_terminal() {
+        if !self.configuration.drop_reload() || self.status().is_terminal() {
             return Vec::new();
         }
-        self.confirm_reloaded().unwrap_or_default()
+        self.activate_configuration()
     }
 
-    /// When the reload that is under way is overdue.
-    pub(super) fn reload_due(&self, limits: &Deadlines) -> Option<Timestamp> {
-        // Attempt 0: the end of the run is awaited, which has its own deadline.
-        let reload = self.reload.filter(|reload| self.is_live() && reload.attempt > 0 && !reload.late)?;
+    /// When the acknowledgement of the pending reload is late.
+    pub(super) fn reload_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
+        // With attempt 0 the reload waits for the end of the run, which has its own deadline.
+        let reload = self.reload().filter(|reload| self.is_live() && reload.attempt > 0 && !reload.late)?;
         Some(match reload.received_at {
-            None => reload.sent_at + limits.received,
-            Some(received) => received + limits.reloaded,
+            None => self.run_state.counted_from(reload.sent_at) + limits.received,
+            Some(received) => self.run_state.counted_from(received) + limits.reloaded,
         })
     }
 
-    /// No `received` in time: once more, then the process is stopped. No `done` in time: the process is stopped (ruling 12).
-    /// The stop fulfils the request, as the next run starts with the new configuration; a turn that the agent began by
-    /// itself is not ended for it.
-    pub(super) fn on_reload_due(&mut self, process: ProcessState, cx: &mut Occasion<'_>) -> Events {
-        let kind = LifecycleCommand::Reload;
-        let may_stop = self.status().survives_its_process();
-        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Vec::new() };
-        let Some(reload) = &mut self.reload else { return Vec::new() };
-        if reload.received_at.is_none() && process == ProcessState::Dead {
-            // The word of the run's end is on its way; if it never comes, the silence ends the run (ruling 13).
-            reload.sent_at = cx.now;
+    /// Handles a late acknowledgement (decision 12). A command that was not received is sent once more; after that the process is
+    /// stopped, which completes the reload. If the agent has started a turn meanwhile, the owner is only notified.
+    pub(super) fn on_reload_deadline(
+        &mut self,
+        process: ProcessState,
+        ctx: &mut DomainContext<'_>,
+    ) -> Events {
+        let Some(run_id) = self.run_state.current_id() else { return Vec::new() };
+        if self.reload().is_none() {
             return Vec::new();
         }
-        if reload.received_at.is_none() && reload.attempt < 2 {
-            reload.attempt += 1;
-            reload.sent_at = cx.now;
-            let command = CommandRef { command_id: reload.command_id, run_id, attempt: reload.attempt };
-            return vec![DomainEvent::CommandReissued { kind, command }];
+        if process == ProcessState::Dead && self.configuration.postpone_unreceived(ctx.now) {
+            // The report of the run's end will follow. If it does not, the silence ends the run (decision 13).
+            return Vec::new();
         }
-        reload.late = true;
-        if may_stop { self.order_kill(false, cx) } else { vec![DomainEvent::CommandLate { kind }] }
+        match self.configuration.resend(run_id, ctx.now) {
+            Some(resent) => vec![resent],
+            None if self.status().survives_its_process() => self.order_kill(false, ctx),
+            None => vec![DomainEvent::CommandLate { kind: LifecycleCommand::Reload }],
+        }
     }
 
-    /// Skills, and the configuration made of them, change between turns only, and not while one is being loaded.
+    /// Skills may change only between turns and while no reload is pending.
     fn ensure_skills_can_change(&self, operation: Operation) -> Result<AgentSessionStatus, SessionError> {
         let status = self.check(operation)?;
         self.ensure_no_turn_starting()?;
-        if self.reload.is_some() {
+        if self.reload().is_some() {
             return Err(SessionError::ReloadUnderWay);
         }
         Ok(status)
     }
 
     const fn skills_changed(&mut self) {
-        self.config_changed = true;
+        self.configuration.record_change();
         self.touch_control();
     }
 
-    /// The reload that is under way.
+    /// The pending reload.
     pub const fn reload(&self) -> Option<&Outstanding> {
-        self.reload.as_ref()
+        self.configuration.reload()
     }
 
-    /// Whether skills were enabled or disabled that its sidecar does not know yet.
+    /// Whether skills changed since the sidecar received its configuration.
     pub const fn config_changed(&self) -> bool {
-        self.config_changed
+        self.configuration.is_changed()
     }
 
-    /// The skill whose memory pills it folds into the instructions.
+    /// The skill whose memory pills this session consolidates.
     pub const fn consolidates(&self) -> Option<AgentSkillId> {
-        self.consolidates
+        self.definition.consolidates
     }
 }

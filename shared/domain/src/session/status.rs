@@ -1,45 +1,45 @@
-//! The statuses of a session and the one table of what may follow what (S0 8.4, as amended by the rulings).
+//! Session statuses and the transition table (S0 8.4, as amended by the decisions).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a session stands (S0 8.5).
+/// Status of a session (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum AgentSessionStatus {
-    /// Waits for a slot of the pool, or for its sidecar to be ready.
+    /// Waiting for a slot of the owner's pool, or for the sidecar to start.
     Queued,
-    /// The agent works.
+    /// The agent is working.
     Running,
-    /// An interrupt was requested and is not yet acknowledged.
+    /// An interrupt was sent to the sidecar and is not acknowledged yet.
     Interrupting,
-    /// The turn was ended by its owner; takes messages.
+    /// The owner ended the turn. The session accepts messages.
     Interrupted,
-    /// A pause was requested and is not yet acknowledged.
+    /// A pause was sent to the sidecar and is not acknowledged yet.
     Pausing,
-    /// Suspended.
+    /// The agent is suspended within its turn.
     Paused,
-    /// A resume was requested and is not yet acknowledged.
+    /// A resume was sent to the sidecar and is not acknowledged yet.
     Resuming,
-    /// A cancellation was requested and is not yet acknowledged.
+    /// A cancellation was sent to the sidecar and is not acknowledged yet.
     Cancelling,
-    /// Ended by its owner.
+    /// The owner cancelled the session.
     Cancelled,
-    /// The agent asked and waits for the answer.
+    /// The agent asked a question and waits for the answer.
     WaitingForInput,
-    /// The agent showed a plan and waits for the decision.
+    /// The agent submitted a plan and waits for approval.
     WaitingForApproval,
-    /// The normal resting state; takes messages.
+    /// No turn is running. The session accepts messages.
     Idle,
-    /// The context window is full; terminal for input.
+    /// The context window is full. The work continues in another session.
     ContextExhausted,
-    /// Closed or approved.
+    /// The owner closed the session or approved its output.
     Completed,
-    /// Ended by an error or a rejection; may be retried.
+    /// The session failed, or the owner rejected its output. It can be retried.
     Failed,
 }
 
 impl AgentSessionStatus {
-    /// Every status, in the order of S0 8.5.
+    /// All statuses, in the order of S0 8.5.
     pub const ALL: [Self; 15] = [
         Self::Queued,
         Self::Running,
@@ -58,22 +58,22 @@ impl AgentSessionStatus {
         Self::Failed,
     ];
 
-    /// A request waits for its acknowledgement (S0 8.5).
+    /// Whether a command was sent to the sidecar and its acknowledgement is pending (S0 8.5).
     pub const fn is_intermediate(self) -> bool {
         matches!(self, Self::Interrupting | Self::Pausing | Self::Resuming | Self::Cancelling)
     }
 
-    /// Nothing follows but a retry (S0 8.5).
+    /// Whether no operation but a retry leaves this status (S0 8.5).
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Cancelled | Self::Completed | Self::ContextExhausted | Self::Failed)
     }
 
-    /// The agent waits for its owner.
+    /// Whether the agent waits for an answer or decision of the owner.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::WaitingForInput | Self::WaitingForApproval)
     }
 
-    /// Keeps its status when its process is gone (ruling 14).
+    /// Whether the session keeps this status when its process ends (decision 14).
     pub const fn survives_its_process(self) -> bool {
         matches!(
             self,
@@ -82,113 +82,159 @@ impl AgentSessionStatus {
     }
 }
 
-impl std::fmt::Display for AgentSessionStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Debug::fmt(self, f)
-    }
-}
+crate::names::named!(AgentSessionStatus {
+    Queued => "Queued",
+    Running => "Running",
+    Interrupting => "Interrupting",
+    Interrupted => "Interrupted",
+    Pausing => "Pausing",
+    Paused => "Paused",
+    Resuming => "Resuming",
+    Cancelling => "Cancelling",
+    Cancelled => "Cancelled",
+    WaitingForInput => "WaitingForInput",
+    WaitingForApproval => "WaitingForApproval",
+    Idle => "Idle",
+    ContextExhausted => "ContextExhausted",
+    Completed => "Completed",
+    Failed => "Failed",
+});
 
-/// What can be done to a session. Names follow the methods of S0 8.4; a ruling stands where S0 has none.
+/// Operations on a session. Names follow the methods of S0 8.4; operations that S0 lacks cite a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// The sidecar is ready and the agent begins.
+    /// The sidecar is ready and the agent starts.
     Start,
-    /// A turn begins.
     StartTurn,
-    /// A turn ends without output.
+    /// The turn ends without output.
     RecordTurnCompleted,
-    /// A turn ends with output, or output follows it (ruling 18).
+    /// The turn ends with output, or output arrives after its end (decision 18).
     RecordOutput,
     /// The owner ends the turn.
     RequestInterrupt,
-    /// The sidecar did it.
+    /// The sidecar acknowledged the interrupt.
     ConfirmInterrupted,
-    /// The sidecar did it, but the turn had already ended by itself (ruling 17).
+    /// The sidecar acknowledged the interrupt, but the turn had already ended (decision 17).
     ConfirmInterruptedTurnOver,
-    /// The owner, or the budget, suspends.
+    /// The owner or the budget suspends the agent.
     RequestPause,
-    /// The sidecar did it.
+    /// The sidecar acknowledged the pause.
     ConfirmPaused,
-    /// The owner goes on.
+    /// The owner resumes a paused agent.
     RequestResume,
-    /// The sidecar did it.
+    /// The sidecar acknowledged the resume.
     ConfirmResumed,
-    /// The process was stopped before it resumed (ruling 12).
+    /// The process was stopped before it resumed (decision 12).
     AbandonResume,
-    /// The owner ends the session.
     RequestCancel,
-    /// The sidecar did it, or there was none.
+    /// The sidecar acknowledged the stop, or no sidecar was running.
     ConfirmCancelled,
-    /// The context window is full.
     RecordContextExhausted,
-    /// The agent hands over by itself.
+    /// The agent hands over before its context window is full.
     RecordVoluntaryHandoff,
-    /// The window passed its warning threshold.
+    /// Context usage crossed the warning threshold.
     RecordContextNearingLimit,
-    /// The agent asks.
     RecordUserQuestionAsked,
-    /// The owner answers.
     RecordUserQuestionAnswered,
-    /// The owner answers a session whose process is gone (ruling 26).
+    /// The owner answers a session that has no process (decision 26).
     AnswerHibernated,
     /// The agent enters plan mode.
     RecordPlanCreated,
-    /// The agent shows its plan and must wait.
+    /// The agent submits a plan that needs approval.
     RecordPlanPendingApproval,
-    /// The agent shows its plan and need not wait.
+    /// The agent submits a plan that needs no approval.
     RecordPlanAutoApproved,
-    /// The owner approves the plan.
     RecordPlanApproved,
-    /// The owner rejects the plan.
     RecordPlanRejected,
-    /// The result of the tool call that asked arrives (ruling 26).
+    /// The result of the tool call behind a request arrives (decision 26).
     CloseRequest,
     /// The agent replaces its task list.
     UpdateSessionTaskList,
     /// The agent reports usage.
     UpdateMetrics,
-    /// A skill is loaded into the session.
     EnableSkill,
-    /// A skill is taken out of it.
     DisableSkill,
-    /// The sidecar is to take a new configuration.
+    /// Send the current configuration to the sidecar.
     RequestReload,
-    /// It did.
+    /// The sidecar acknowledged the reload.
     ConfirmReloaded,
-    /// The owner has the agent work with another model, or think more or less deeply.
+    /// The owner changes the model or the thinking level.
     RequestAdjustment,
-    /// The owner has the conversation summarised.
+    /// The owner requests a summary of the conversation.
     RequestCompact,
-    /// The owner has the conversation go back to before a turn.
+    /// The owner rewinds the conversation to before a turn.
     RequestFork,
-    /// The plan that pays for the agent is used up (ruling 39).
+    /// The agent's subscription quota is used up (decision 39).
     RecordQuotaExceeded,
-    /// The agent's deliverables changed (S4).
+    /// The state of the agent's deliverables changed (S4).
     RecordDeliverables,
-    /// The owner approves the output.
     ApproveOutput,
-    /// The owner rejects the output.
     RejectOutput,
-    /// The owner closes the session.
     Close,
-    /// It failed.
     RecordFailure,
-    /// No sidecar got ready for it (ruling 12).
+    /// No sidecar became ready (decision 12).
     FailLaunch,
-    /// The owner tries again.
     Retry,
-    /// The cap changes.
     ChangeBudget,
-    /// A message is put in its queue (ruling 28).
+    /// A message is added to the session's queue (decision 28).
     AcceptMessage,
-    /// Its process is gone, its status stays (rulings 14, 22).
+    /// The process ends and the session keeps its status (decisions 14, 22).
     Hibernate,
-    /// A new run takes it up (ruling 22).
+    /// A new run starts for a hibernated session (decision 22).
     Wake,
 }
 
+crate::names::named!(Operation {
+    Start => "Start",
+    StartTurn => "StartTurn",
+    RecordTurnCompleted => "RecordTurnCompleted",
+    RecordOutput => "RecordOutput",
+    RequestInterrupt => "RequestInterrupt",
+    ConfirmInterrupted => "ConfirmInterrupted",
+    ConfirmInterruptedTurnOver => "ConfirmInterruptedTurnOver",
+    RequestPause => "RequestPause",
+    ConfirmPaused => "ConfirmPaused",
+    RequestResume => "RequestResume",
+    ConfirmResumed => "ConfirmResumed",
+    AbandonResume => "AbandonResume",
+    RequestCancel => "RequestCancel",
+    ConfirmCancelled => "ConfirmCancelled",
+    RecordContextExhausted => "RecordContextExhausted",
+    RecordVoluntaryHandoff => "RecordVoluntaryHandoff",
+    RecordContextNearingLimit => "RecordContextNearingLimit",
+    RecordUserQuestionAsked => "RecordUserQuestionAsked",
+    RecordUserQuestionAnswered => "RecordUserQuestionAnswered",
+    AnswerHibernated => "AnswerHibernated",
+    RecordPlanCreated => "RecordPlanCreated",
+    RecordPlanPendingApproval => "RecordPlanPendingApproval",
+    RecordPlanAutoApproved => "RecordPlanAutoApproved",
+    RecordPlanApproved => "RecordPlanApproved",
+    RecordPlanRejected => "RecordPlanRejected",
+    CloseRequest => "CloseRequest",
+    UpdateSessionTaskList => "UpdateSessionTaskList",
+    UpdateMetrics => "UpdateMetrics",
+    EnableSkill => "EnableSkill",
+    DisableSkill => "DisableSkill",
+    RequestReload => "RequestReload",
+    ConfirmReloaded => "ConfirmReloaded",
+    RequestAdjustment => "RequestAdjustment",
+    RequestCompact => "RequestCompact",
+    RequestFork => "RequestFork",
+    RecordQuotaExceeded => "RecordQuotaExceeded",
+    RecordDeliverables => "RecordDeliverables",
+    ApproveOutput => "ApproveOutput",
+    RejectOutput => "RejectOutput",
+    Close => "Close",
+    RecordFailure => "RecordFailure",
+    FailLaunch => "FailLaunch",
+    Retry => "Retry",
+    ChangeBudget => "ChangeBudget",
+    AcceptMessage => "AcceptMessage",
+    Hibernate => "Hibernate",
+    Wake => "Wake",
+});
+
 impl Operation {
-    /// Every operation.
     pub const ALL: [Self; 47] = [
         Self::Start,
         Self::StartTurn,
@@ -239,11 +285,11 @@ impl Operation {
         Self::Wake,
     ];
 
-    /// **The transition table**: the status that follows `from`, or none where the operation is not valid.
+    /// **The transition table.** Returns the status after `self` in status `from`, or `None` if the operation is not valid there.
     ///
-    /// Answering, deciding and closing a request lead to Running when it was the last open one; the aggregate
-    /// stays waiting while another blocks (ruling 26).
-    #[allow(clippy::match_same_arms)] // one line an operation, in the order of S0
+    /// Answering, deciding and closing a request lead to `Running`. The aggregate stays in its waiting status while another request
+    /// still blocks (decision 26).
+    #[allow(clippy::match_same_arms)] // one line per operation, in the order of S0
     pub const fn next(self, from: AgentSessionStatus) -> Option<AgentSessionStatus> {
         use AgentSessionStatus as S;
         let to = match (self, from) {
@@ -292,7 +338,7 @@ impl Operation {
                 | Self::CloseRequest,
                 S::WaitingForInput | S::WaitingForApproval,
             ) => S::Running,
-            // From Running: the sidecar never had the answer, and its process was stopped (ruling 12).
+            // From Running: the sidecar never received the answer, and its process was stopped (decision 12).
             (Self::AnswerHibernated, S::WaitingForInput | S::WaitingForApproval | S::Running) => S::Idle,
 
             (
@@ -327,7 +373,7 @@ impl Operation {
             ) => S::Failed,
             (Self::Retry, S::Failed) => S::Queued,
 
-            // Facts count in every status (ruling 17).
+            // Facts count in every status (decision 17).
             (
                 Self::RecordPlanCreated
                 | Self::UpdateSessionTaskList
@@ -337,7 +383,7 @@ impl Operation {
                 | Self::ConfirmReloaded,
                 _,
             ) => from,
-            // A failed session may be retried with what is chosen now.
+            // A failed session can be retried with the values that are set now.
             (
                 Self::ChangeBudget | Self::RequestAdjustment,
                 S::Cancelled | S::Completed | S::ContextExhausted,

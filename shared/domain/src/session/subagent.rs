@@ -1,5 +1,5 @@
-//! A subagent of a session (S0 8.4 `SubAgentSession`). Each is an item of its own; its messages and tool calls are
-//! views of the journal.
+//! The `SubAgentSession` entity (S0 8.4): a subagent of a session, stored as a separate item. Its messages and tool calls are views
+//! of the journal.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,37 @@ use crate::text::cut;
 use crate::value::{ContextWindowSnapshot, TokenUsage};
 use crate::{SubAgentId, Timestamp, Usd};
 
-/// Where a subagent stands.
+/// Status of a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SubAgentStatus {
-    /// At work.
+    /// The subagent is working.
     Running,
-    /// Ended.
+    /// The subagent ended normally.
     Completed,
-    /// Ended by an error, or with its run.
+    /// The subagent failed, or its run ended.
     Failed,
 }
 
-/// A subagent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubAgentSession {
-    /// Its id.
     pub id: SubAgentId,
-    /// Its model, when known.
+    /// Model, if known.
     pub model_id: Option<String>,
-    /// What it is to do; cut to 2,000 characters.
+    /// Objective, cut to 2,000 characters.
     pub objective: String,
-    /// Where it stands.
     pub status: SubAgentStatus,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub completed_at: Option<Timestamp>,
-    /// What it spent.
     pub total_cost_usd: Usd,
-    /// Its tokens by model.
+    /// Tokens by model.
     pub token_usage_by_model: BTreeMap<String, TokenUsage>,
-    /// Its own context window, independent of the parent's.
+    /// Context window of the subagent, independent of its parent's.
     pub context_window: Option<ContextWindowSnapshot>,
     meters: BTreeMap<String, MeterTotals>,
 }
 
 impl SubAgentSession {
-    /// A subagent that begins.
     pub fn start(id: SubAgentId, model_id: Option<String>, objective: &str, now: Timestamp) -> Self {
         Self {
             id,
@@ -64,7 +57,7 @@ impl SubAgentSession {
         }
     }
 
-    /// Ends it; a second end changes nothing (its status is terminal).
+    /// Ends the subagent. Returns whether it was running.
     pub fn end(&mut self, failed: bool, now: Timestamp) -> bool {
         if self.status != SubAgentStatus::Running {
             return false;
@@ -74,7 +67,7 @@ impl SubAgentSession {
         true
     }
 
-    /// Counts its usage and returns what it adds to the parent's.
+    /// Counts usage. Returns the increase, which also counts for the parent.
     pub fn record_usage(&mut self, report: &UsageReport) -> MeterTotals {
         let meter = self.meters.entry(format!("{}|{}", report.meter, report.model)).or_default();
         let added = meter.advance(report.cost, report.tokens);

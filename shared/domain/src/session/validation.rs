@@ -1,33 +1,31 @@
-//! Going on by itself (S0 8.5, 8.10; ruling 36): a turn of a session that auto-continues ends only when its criteria were
-//! checked, and the next one follows by itself as long as they are not met.
+//! Auto-continue (S0 8.5, 8.10; decision 36): the end of a turn takes effect only after its criteria were checked. If they are not
+//! met, another turn follows.
 //!
-//! What the agent told of the end of its turn is held until then, and takes effect as it would have: when all criteria are
-//! met, when the loop may not go on, and as soon as somebody else has the word. The rules that speak of the queue too stand
-//! with the conversation.
+//! The facts that ended the turn are held until the check is done. They take effect when all criteria are met, when no further
+//! continuation is allowed, or when the owner or a message intervenes. The rules that also involve the queue are in
+//! [`crate::conversation`].
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    AgentFact, AgentSession, AgentSessionStatus as S, InFlightStep, LifecycleCommand, Operation, Outstanding,
-    SessionError, State,
-};
+use super::AgentSessionStatus as S;
+use super::{AgentFact, AgentSession, LifecycleCommand, Operation, Outstanding, SessionError, State};
 use crate::value::{AutoContinueConfig, AutoContinueEnd, CriterionResult, SessionOutput};
-use crate::{CommandId, CommandRef, Deadlines, DomainEvent, Events, Occasion, Timestamp};
+use crate::{CommandId, CommandRef, Deadlines, DomainContext, DomainEvent, Events, Timestamp};
 
-/// Running, and no turn is open.
+/// State of a Running session without an open turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all_fields = "camelCase")]
 pub(crate) enum BetweenTurns {
-    /// The criteria of the turn that ended are checked.
+    /// The criteria of the last turn are being checked.
     Validating {
-        /// What the agent told of that end, in order: the end of its turn, of its conversation, or both.
+        /// Held facts, in order: the end of the turn, of the conversation, or both.
         ended: Vec<AgentFact>,
         /// The command, once it was sent.
         order: Option<Outstanding>,
     },
-    /// They are not met, and the agent is being told to go on.
+    /// The criteria are not met, and the agent is about to receive a message to continue.
     Continuing,
 }
 
@@ -36,39 +34,39 @@ fn is_conversation_end(fact: &AgentFact) -> bool {
 }
 
 impl AgentSession {
-    /// Whether the criteria of the turn that ended are being checked.
+    /// Whether the criteria of the last turn are being checked.
     pub const fn is_validating(&self) -> bool {
-        matches!(self.between_turns, Some(BetweenTurns::Validating { .. }))
+        matches!(self.delivery.between_turns(), Some(BetweenTurns::Validating { .. }))
     }
 
     pub(crate) const fn is_between_turns(&self) -> bool {
-        self.between_turns.is_some()
+        self.delivery.between_turns().is_some()
     }
 
     pub(crate) const fn is_continuing(&self) -> bool {
-        matches!(self.between_turns, Some(BetweenTurns::Continuing))
+        matches!(self.delivery.between_turns(), Some(BetweenTurns::Continuing))
     }
 
-    /// The criteria are to be checked and nobody was told to.
+    /// Whether the check is due and was not requested yet.
     pub(crate) const fn is_unvalidated(&self) -> bool {
-        matches!(self.between_turns, Some(BetweenTurns::Validating { order: None, .. }))
+        matches!(self.delivery.between_turns(), Some(BetweenTurns::Validating { order: None, .. }))
     }
 
     const fn validation_order(&self) -> Option<&Outstanding> {
-        match &self.between_turns {
+        match self.delivery.between_turns() {
             Some(BetweenTurns::Validating { order: Some(order), .. }) => Some(order),
             _ => None,
         }
     }
 
     const fn validation_order_mut(&mut self) -> Option<&mut Outstanding> {
-        match &mut self.between_turns {
+        match self.delivery.between_turns_mut() {
             Some(BetweenTurns::Validating { order: Some(order), .. }) => Some(order),
             _ => None,
         }
     }
 
-    /// Whether the end of the open turn waits for a validation.
+    /// Whether the end of the open turn has to be validated.
     pub(crate) fn validates(&self) -> bool {
         let status = self.status();
         self.auto_continue.as_ref().is_some_and(|auto| auto.is_enabled)
@@ -76,39 +74,39 @@ impl AgentSession {
             && self.is_live()
     }
 
-    /// The turn is over, and what it brought waits for the validation. An end of the conversation may follow it.
+    /// Holds the end of a turn until its validation. The end of the conversation may follow it.
     pub(crate) fn hold_end(&mut self, end: AgentFact) -> Events {
-        if let Some(BetweenTurns::Validating { ended, .. }) = &mut self.between_turns {
+        if let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.between_turns_mut() {
             ended.push(end);
             return Vec::new();
         }
-        self.turn = None;
-        self.in_flight.retain(|m| m.step != InFlightStep::Injected);
-        self.between_turns = Some(BetweenTurns::Validating { ended: vec![end], order: None });
+        self.delivery.close_turn();
+        self.delivery.forget_injected(None);
+        self.delivery.enter_between_turns(BetweenTurns::Validating { ended: vec![end], order: None });
         self.enter(State::Running);
-        self.close_all_requests()
+        self.requests.close_all()
     }
 
-    /// A request takes the word from the loop: what was held waits as if it had just been told (ruling 17).
+    /// Defers the held facts again because a request was made (decision 17).
     pub(crate) fn hand_back_end(&mut self) {
-        if let Some(BetweenTurns::Validating { ended, .. }) = self.between_turns.take() {
-            self.deferred.splice(0..0, ended);
+        if let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.leave_between_turns() {
+            self.delivery.defer_first(ended);
         }
     }
 
-    /// What was held takes effect.
-    fn release_end(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
-        let Some(BetweenTurns::Validating { ended, .. }) = self.between_turns.take() else {
+    /// Applies the held facts.
+    fn release_end(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.leave_between_turns() else {
             return Ok(Vec::new());
         };
         let mut events = Vec::new();
         for fact in ended {
             events.extend(match fact {
                 AgentFact::TurnCompleted { output, outcome, .. } => {
-                    self.complete_turn(output, outcome, cx)?
+                    self.complete_turn(output, outcome, ctx)?
                 }
                 AgentFact::SessionEnded { is_error, reason, message, output } => {
-                    self.end_conversation(is_error, &reason, message, output, cx)?
+                    self.end_conversation(is_error, &reason, message, output, ctx)?
                 }
                 _ => Vec::new(),
             });
@@ -117,94 +115,97 @@ impl AgentSession {
     }
 
     fn take_held_output(&mut self) -> Option<SessionOutput> {
-        let Some(BetweenTurns::Validating { ended, .. }) = &mut self.between_turns else { return None };
+        let Some(BetweenTurns::Validating { ended, .. }) = self.delivery.between_turns_mut() else {
+            return None;
+        };
         let mut last = None;
         for fact in ended {
             if let AgentFact::TurnCompleted { output, .. } | AgentFact::SessionEnded { output, .. } = fact {
                 last = output.take().or(last);
             }
         }
-        let staged = self.staged_output.take();
+        let staged = self.review.staged.take();
         last.or(staged)
     }
 
-    /// The turn counts; what it brought waits for the end of one that is to be reviewed.
-    pub(crate) fn count_held_turn(&mut self, cx: &Occasion<'_>) {
+    /// Counts the turn and keeps its output for the turn that will be reviewed.
+    pub(crate) fn count_held_turn(&mut self, ctx: &DomainContext<'_>) {
         if self.is_validating() {
-            self.staged_output = self.take_held_output();
-            self.between_turns = None;
-            self.metrics.turn_count += 1;
-            self.metrics.last_turn_at = Some(cx.now);
+            self.review.staged = self.take_held_output();
+            self.delivery.leave_between_turns();
+            self.spending.count_turn(ctx.now);
         }
     }
 
-    /// Orders the validation.
-    pub(crate) fn order_validation(&mut self, cx: &mut Occasion<'_>) -> Events {
-        let Some(command) = self.command(cx) else { return Vec::new() };
-        let Some(BetweenTurns::Validating { order, .. }) = &mut self.between_turns else { return Vec::new() };
+    /// Sends the command to check the criteria.
+    pub(crate) fn order_validation(&mut self, ctx: &mut DomainContext<'_>) -> Events {
+        let Some(command) = self.run_state.command(ctx) else { return Vec::new() };
+        let Some(BetweenTurns::Validating { order, .. }) = self.delivery.between_turns_mut() else {
+            return Vec::new();
+        };
         *order = Some(Outstanding {
             command_id: command.command_id,
             attempt: 1,
-            sent_at: cx.now,
+            sent_at: ctx.now,
             received_at: None,
             late: false,
         });
         vec![DomainEvent::ValidationRequested { command }]
     }
 
-    pub(crate) fn validation_received(&mut self, command: CommandId, cx: &Occasion<'_>) {
+    pub(crate) fn validation_received(&mut self, command: CommandId, ctx: &DomainContext<'_>) {
         if let Some(order) = self.validation_order_mut()
             && order.command_id == command
         {
-            order.received_at.get_or_insert(cx.now);
+            order.received_at.get_or_insert(ctx.now);
         }
     }
 
-    /// The sidecar has checked the criteria. Afterwards the session rests, or is continuing.
+    /// Applies the results of a validation. The session becomes idle or continues.
     pub(crate) fn validated(
         &mut self,
         command: CommandId,
         results: &[CriterionResult],
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         if self.validation_order().is_none_or(|order| order.command_id != command) {
             return Err(SessionError::StaleAck);
         }
-        let Some(auto) = &self.auto_continue else { return self.release_end(cx) };
+        let Some(auto) = &self.auto_continue else { return self.release_end(ctx) };
         if results.len() < auto.validation_criteria.len() {
-            let reason = "The sidecar broke the validation off.".to_owned();
-            return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), cx);
+            let reason = "The sidecar stopped the validation early.".to_owned();
+            return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), ctx);
         }
         match AutoContinueConfig::failure(results) {
             None => {
                 let mut events = vec![DomainEvent::ValidationPassed {}];
-                events.extend(self.release_end(cx)?);
+                events.extend(self.release_end(ctx)?);
                 Ok(events)
             }
-            Some(reason) if auto.may_continue() => Ok(self.go_on(reason, cx)),
-            Some(reason) => self.stop_loop(AutoContinueEnd::MaxContinuations, Some(reason), cx),
+            Some(reason) if auto.may_continue() => Ok(self.continue_loop(reason, ctx)),
+            Some(reason) => self.stop_loop(AutoContinueEnd::MaxContinuations, Some(reason), ctx),
         }
     }
 
-    /// The sidecar will not check the criteria: one that is older does not know how.
+    /// Handles a refused validation, for example by an older sidecar.
     pub(crate) fn validation_refused(
         &mut self,
         command: CommandId,
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         if self.validation_order().is_none_or(|order| order.command_id != command) {
             return Ok(Vec::new());
         }
         let reason = "The sidecar refused to check its criteria.".to_owned();
-        self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), cx)
+        self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), ctx)
     }
 
-    /// Not met, and it may go on once more: what the turn brought waits for the one that meets the criteria.
-    fn go_on(&mut self, reason: String, cx: &mut Occasion<'_>) -> Events {
-        let over = matches!(&self.between_turns, Some(BetweenTurns::Validating { ended, .. })
+    /// Continues because the criteria are not met. The output of the turn is kept for the turn that meets them.
+    pub(crate) fn continue_loop(&mut self, reason: String, ctx: &mut DomainContext<'_>) -> Events {
+        let over = matches!(self.delivery.between_turns(), Some(BetweenTurns::Validating { ended, .. })
             if ended.iter().any(is_conversation_end));
-        self.count_held_turn(cx);
-        self.between_turns = Some(BetweenTurns::Continuing);
+        self.count_held_turn(ctx);
+        self.delivery.enter_between_turns(BetweenTurns::Continuing);
         let Some(auto) = &mut self.auto_continue else { return Vec::new() };
         auto.current_continuation_count += 1;
         let mut events = vec![DomainEvent::ValidationFailed {
@@ -213,92 +214,98 @@ impl AgentSession {
             max_continuations: auto.max_continuations,
         }];
         if over {
-            // A sidecar without an agent: the message goes to a new run.
-            events.extend(self.order_stop(cx));
+            // The sidecar has no agent any more; a new run delivers the message.
+            events.extend(self.order_stop(ctx));
         }
         events
     }
 
-    /// The loop ends without the criteria being met. After the last continuation nothing is to be approved: the owner
-    /// looks at what there is (S0 8.10).
+    /// Ends auto-continue without the criteria being met. After the last continuation the output can be viewed but not approved (S0
+    /// 8.10).
     pub(crate) fn stop_loop(
         &mut self,
         cause: AutoContinueEnd,
         reason: Option<String>,
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         let continuations = self.auto_continue.as_ref().map_or(0, |auto| auto.current_continuation_count);
         let mut events = vec![DomainEvent::AutoContinueStopped { cause, reason, continuations }];
         let unmet = (cause == AutoContinueEnd::MaxContinuations).then(|| self.take_held_output());
-        events.extend(self.release_end(cx)?);
+        events.extend(self.release_end(ctx)?);
         if let Some(output) = unmet {
-            // It is there to be looked at, and not to be approved.
-            let _ = output.map(|output| self.record_output(output, cx));
-            self.has_pending_review = false;
+            // Keep the output for viewing, but not for approval.
+            let _ = output.map(|output| self.record_output(output, ctx));
+            self.review.end();
         }
         Ok(events)
     }
 
-    /// Somebody else has the word: the turn ends as it would have without a validation.
+    /// Ends the turn without a validation, because the owner or a message intervened.
     pub(crate) fn abandon_validation(
         &mut self,
         why: &str,
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
         if !self.is_validating() {
             return Ok(Vec::new());
         }
         let mut events = vec![DomainEvent::ValidationAbandoned { reason: why.to_owned() }];
-        events.extend(self.release_end(cx)?);
+        events.extend(self.release_end(ctx)?);
         Ok(events)
     }
 
-    /// The agent was not given the message to go on: the session rests.
+    /// Becomes idle because the message to continue did not reach the agent.
     pub(crate) fn rest_between_turns(&mut self) -> Result<Events, SessionError> {
         self.transition(Operation::RecordTurnCompleted, State::Idle)?;
-        self.between_turns = None;
+        self.delivery.leave_between_turns();
         let continuations = self.auto_continue.as_ref().map_or(0, |auto| auto.current_continuation_count);
         let cause = AutoContinueEnd::NotDelivered;
         Ok(vec![DomainEvent::AutoContinueStopped { cause, reason: None, continuations }])
     }
 
-    /// The process died between two turns: no turn failed with it (ruling 17). A message to go on waits, and wakes the
-    /// session; of a validation nobody knows the outcome.
-    pub(crate) fn died_between_turns(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
-        self.hibernated = true;
+    /// Handles the death of the process between two turns: no turn failed (decision 17). A waiting message to continue starts a new
+    /// run; the result of a pending validation stays unknown.
+    pub(crate) fn died_between_turns(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        self.run_state.hibernate();
         if self.is_validating() {
-            let reason = "The sidecar ended before it had reported.".to_owned();
-            return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), cx);
+            let reason = "The sidecar ended before it reported the result.".to_owned();
+            return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), ctx);
         }
         self.transition(Operation::RecordTurnCompleted, State::Idle)?;
-        self.between_turns = None;
+        self.delivery.leave_between_turns();
         Ok(Vec::new())
     }
 
-    /// When the validation is looked after next: its `received`, then its end. The sidecar keeps the limit of the criteria
-    /// itself; here is what it may take on top of that.
-    pub(crate) fn validation_due(&self, limits: &Deadlines) -> Option<Timestamp> {
+    /// When the validation is late: first its `received`, then its result. The sidecar enforces the time limit of the criteria;
+    /// this deadline adds a margin.
+    pub(crate) fn validation_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
         let order = self.validation_order()?;
         let most = self.auto_continue.as_ref().map_or(0, |auto| auto.validation_timeout_seconds);
         Some(match order.received_at {
-            None => order.sent_at + limits.received,
-            Some(received_at) => received_at + Duration::from_secs(most) + limits.stopped,
+            None => self.run_state.counted_from(order.sent_at) + limits.received,
+            Some(received_at) => {
+                self.run_state.counted_from(received_at) + Duration::from_secs(most) + limits.stopped
+            }
         })
     }
 
-    /// No `received`: once more, then the process is stopped (ruling 12). No result: the loop ends.
-    pub(crate) fn on_validation_due(&mut self, cx: &mut Occasion<'_>) -> Result<Events, SessionError> {
-        let Some(run_id) = self.run.as_ref().map(|run| run.id) else { return Ok(Vec::new()) };
+    /// Handles a late validation: if it was not received, it is sent once more, then the process is stopped (decision 12). If the
+    /// result is missing, auto-continue ends.
+    pub(crate) fn on_validation_deadline(
+        &mut self,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let Some(run_id) = self.run_state.current_id() else { return Ok(Vec::new()) };
         let Some(order) = self.validation_order_mut() else { return Ok(Vec::new()) };
         if order.received_at.is_some() {
             let reason = "The sidecar did not report in time.".to_owned();
-            return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), cx);
+            return self.stop_loop(AutoContinueEnd::ValidationUnavailable, Some(reason), ctx);
         }
         if order.attempt >= 2 {
-            return Ok(self.order_kill(false, cx));
+            return Ok(self.order_kill(false, ctx));
         }
         order.attempt += 1;
-        order.sent_at = cx.now;
+        order.sent_at = ctx.now;
         let command = CommandRef { command_id: order.command_id, run_id, attempt: order.attempt };
         Ok(vec![DomainEvent::CommandReissued { kind: LifecycleCommand::Validate, command }])
     }

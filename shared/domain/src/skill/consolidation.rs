@@ -1,8 +1,8 @@
-//! Consolidation: an agent folds pills into the instructions, its owner agrees (S0 8.7 `StartSkillConsolidationCommand`,
-//! `ConsolidateSkillCommand`).
+//! Consolidation: an agent merges memory pills into the instructions of a skill, and the owner approves the result (S0 8.7
+//! `StartSkillConsolidationCommand`, `ConsolidateSkillCommand`).
 //!
-//! A consolidation is under way from the start of its session to that session's end. What the session's agent proposes stays
-//! with the skill until then, and is applied when the owner closes or approves the session.
+//! A consolidation lasts as long as its session. The skill keeps the agent's proposal, which is applied when the owner closes or
+//! approves the session.
 
 use std::collections::BTreeSet;
 
@@ -11,41 +11,39 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentSkill, SkillError};
 use crate::text::SkillInstructions;
-use crate::{AgentSessionId, DomainEvent, Events, MemoryPillId, Occasion, Timestamp};
+use crate::{AgentSessionId, DomainContext, DomainEvent, Events, MemoryPillId, Timestamp};
 
-/// A consolidation that is under way.
+/// A consolidation in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Consolidation {
     /// The session that carries it out.
     pub session_id: AgentSessionId,
-    /// The pills that it was given: those that were Active at its start.
+    /// The pills that the session received: all that were active at its start.
     pub pill_ids: Vec<MemoryPillId>,
-    /// Since when.
     pub started_at: Timestamp,
-    /// What its agent proposes so far; a later proposal replaces it.
+    /// Latest proposal of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,
 }
 
-/// What the agent of a consolidation proposes.
+/// New instructions that the agent of a consolidation proposes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Proposal {
-    /// The pills that the new instructions hold.
+    /// The pills that the new instructions contain.
     pub pill_ids: Vec<MemoryPillId>,
     /// The new instructions.
     pub updated_instructions: SkillInstructions,
-    /// When it was made.
     pub proposed_at: Timestamp,
 }
 
 impl AgentSkill {
-    /// Begins a consolidation of all Active pills by `session_id`.
+    /// Starts a consolidation of all active pills in the session `session_id`.
     pub fn start_consolidation(
         &mut self,
         session_id: AgentSessionId,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         if let Some(consolidation) = &self.consolidation {
             return Err(SkillError::ConsolidationUnderWay { session_id: consolidation.session_id });
@@ -55,20 +53,20 @@ impl AgentSkill {
         }
         let pill_ids: Vec<_> = self.active_pills.iter().map(|pill| pill.id).collect();
         let pill_count = pill_ids.len();
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             skill.consolidation =
-                Some(Consolidation { session_id, pill_ids, started_at: cx.now, proposal: None });
+                Some(Consolidation { session_id, pill_ids, started_at: ctx.now, proposal: None });
             Ok(DomainEvent::SkillConsolidationStarted { session_id, pill_count })
         })
     }
 
-    /// Keeps what the consolidation's agent proposes. The pills must be among those that it was given, and still Active.
+    /// Stores a proposal. Its pills must be among those that the session received, and still active.
     pub fn propose_consolidation(
         &mut self,
         session_id: AgentSessionId,
         pill_ids: Vec<MemoryPillId>,
         updated_instructions: SkillInstructions,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         let given = match &self.consolidation {
             Some(consolidation) if consolidation.session_id == session_id => &consolidation.pill_ids,
@@ -86,69 +84,68 @@ impl AgentSkill {
         if self.consolidation.as_ref().and_then(|c| c.proposal.as_ref()).is_some_and(same) {
             return Ok(Vec::new());
         }
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             let pill_count = pill_ids.len();
             if let Some(consolidation) = &mut skill.consolidation {
                 consolidation.proposal =
-                    Some(Proposal { pill_ids, updated_instructions, proposed_at: cx.now });
+                    Some(Proposal { pill_ids, updated_instructions, proposed_at: ctx.now });
             }
             Ok(DomainEvent::SkillConsolidationProposed { session_id, pill_count })
         })
     }
 
-    /// The consolidation's session is Completed: what it proposed is applied. Pills that the owner dismissed meanwhile stay
-    /// dismissed. Without a proposal, or with none of its pills left, nothing is applied.
+    /// Applies the proposal, because the session is Completed. Pills that the owner dismissed meanwhile stay dismissed. If no
+    /// proposal or none of its pills is left, nothing is applied.
     pub fn finish_consolidation(
         &mut self,
         session_id: AgentSessionId,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         if self.consolidation.as_ref().is_none_or(|c| c.session_id != session_id) {
             return Ok(Vec::new());
         }
         let Some(proposal) = self.consolidation.as_ref().and_then(|c| c.proposal.clone()) else {
-            return Ok(self.abandon_consolidation(session_id, "the agent proposed nothing", cx));
+            return Ok(self.abandon_consolidation(session_id, "the agent proposed nothing", ctx));
         };
         let still_active = |id: &MemoryPillId| self.active_pills.iter().any(|pill| pill.id == *id);
         let pill_ids: Vec<_> = proposal.pill_ids.into_iter().filter(still_active).collect();
         if pill_ids.is_empty() {
-            return Ok(self.abandon_consolidation(session_id, "its pills were dismissed meanwhile", cx));
+            return Ok(self.abandon_consolidation(session_id, "its pills were dismissed meanwhile", ctx));
         }
-        let events = self.consolidate_memory_pills(&pill_ids, proposal.updated_instructions, cx)?;
+        let events = self.consolidate_memory_pills(&pill_ids, proposal.updated_instructions, ctx)?;
         self.consolidation = None;
         Ok(events)
     }
 
-    /// The consolidation's session ended another way: nothing is applied, and another one may begin.
+    /// Ends the consolidation without applying anything, because its session ended in another way.
     pub fn abandon_consolidation(
         &mut self,
         session_id: AgentSessionId,
         reason: &str,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Events {
         if self.consolidation.take_if(|c| c.session_id == session_id).is_none() {
             return Vec::new();
         }
-        self.updated_at = cx.now;
+        self.updated_at = ctx.now;
         vec![DomainEvent::SkillConsolidationAbandoned { session_id, reason: reason.to_owned() }]
     }
 
-    /// `ConsolidateMemoryPills(pillIds, updatedInstructions)`: marks the pills as Consolidated, replaces the instructions
-    /// and increments the version by 1.
+    /// Marks the pills as consolidated, replaces the instructions and increments the version (S0 8.4 `ConsolidateMemoryPills`).
     pub fn consolidate_memory_pills(
         &mut self,
         pill_ids: &[MemoryPillId],
         updated_instructions: SkillInstructions,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         let pill_ids: BTreeSet<_> = pill_ids.iter().copied().collect();
         self.ensure_active(&pill_ids)?;
         let mut changed = self.clone();
         for id in &pill_ids {
-            let pill = changed.take_pill(*id)?.consolidated(cx.now);
+            let pill = changed.take_pill(*id)?.consolidated(ctx.now);
             changed.settled.push(pill);
         }
-        let mut events = changed.update_instructions(updated_instructions, true, cx)?;
+        let mut events = changed.update_instructions(updated_instructions, true, ctx)?;
         *self = changed;
         events.push(DomainEvent::SkillConsolidated {
             new_version: self.version,
@@ -157,7 +154,7 @@ impl AgentSkill {
         Ok(events)
     }
 
-    /// Refuses an empty set of pills, and names those that are not Active.
+    /// Checks that the pills are active and that there is at least one.
     fn ensure_active<'a>(&self, ids: impl IntoIterator<Item = &'a MemoryPillId>) -> Result<(), SkillError> {
         let mut none = true;
         let active = |id: &MemoryPillId| self.active_pills.iter().any(|pill| pill.id == *id);

@@ -1,69 +1,47 @@
-//! Why a skill refuses (ruling 5: each has a stable code and a sentence that says what to do).
+//! Why a skill refuses an operation. Each error has a stable code and a sentence that says what to do (decision 5).
 
 use crate::value::InvalidDefinitions;
 use crate::{AgentSessionId, AgentSkillId, MemoryPillId};
 
-/// A refusal. The skill is unchanged.
+/// Why an operation was refused. The skill is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
-    /// Tools or subagents that cannot stand side by side.
+    /// Too many tools or subagents, or duplicate names.
     #[error(transparent)]
     Definitions(#[from] InvalidDefinitions),
-    /// There is no such tool or subagent.
     #[error("the skill has no {what} `{name}`")]
     NoSuchDefinition {
         /// `tool` or `subagent`.
         what: &'static str,
-        /// The name.
         name: String,
     },
-    /// As many pills as a skill keeps.
     #[error("the skill has {max} active memory pills already; consolidate or dismiss some first")]
-    TooManyPills {
-        /// The most Active pills.
-        max: usize,
-    },
-    /// It would not fit its item any more.
+    TooManyPills { max: usize },
+    /// The skill would exceed the size of an item.
     #[error("the skill is full: with its tools, subagents and active memory pills it may have {max_kib} KiB")]
-    Full {
-        /// The most KiB.
-        max_kib: usize,
-    },
-    /// Pills that are not there, or are consolidated or dismissed already.
+    Full { max_kib: usize },
+    /// Pills that do not exist or are not active.
     #[error("only active memory pills of this skill can be consolidated or dismissed; these are not: {}", list(.pill_ids))]
-    PillsNotActive {
-        /// Which.
-        pill_ids: Vec<MemoryPillId>,
-    },
-    /// No pills to fold in.
+    PillsNotActive { pill_ids: Vec<MemoryPillId> },
     #[error("there are no active memory pills to consolidate")]
     NothingToConsolidate,
-    /// Sessions are given active skills alone.
+    /// Sessions can use active skills only.
     #[error("skill {skill_id} is deactivated; activate it first")]
-    Inactive {
-        /// The skill.
-        skill_id: AgentSkillId,
-    },
-    /// A session's skills make a configuration that no sidecar can be sent.
+    Inactive { skill_id: AgentSkillId },
+    /// The configuration of the session would be too large to send to a sidecar.
     #[error(
         "the session's skills together are too large: prompts, tools and subagents may have {max_kib} KiB"
     )]
-    TooLargeTogether {
-        /// The most KiB.
-        max_kib: usize,
-    },
-    /// One at a time.
+    TooLargeTogether { max_kib: usize },
+    /// A skill can have one consolidation at a time.
     #[error("a consolidation is under way in session {session_id}; close or cancel that session first")]
     ConsolidationUnderWay {
-        /// Its session.
+        /// The session of the running consolidation.
         session_id: AgentSessionId,
     },
-    /// A proposal of a session that does not consolidate this skill.
+    /// The session does not consolidate this skill.
     #[error("session {session_id} does not consolidate this skill, or its consolidation is over")]
-    NotConsolidating {
-        /// The session.
-        session_id: AgentSessionId,
-    },
+    NotConsolidating { session_id: AgentSessionId },
 }
 
 fn list(ids: &[MemoryPillId]) -> String {
@@ -71,7 +49,7 @@ fn list(ids: &[MemoryPillId]) -> String {
 }
 
 impl SkillError {
-    /// The stable code (ruling 5).
+    /// Stable error code (decision 5).
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Definitions(InvalidDefinitions::Duplicates { .. }) => "name-taken",

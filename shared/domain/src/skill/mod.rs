@@ -1,12 +1,12 @@
-//! The `AgentSkill` aggregate (S0 8.4): instructions, tools and subagents for sessions, and what agents learned with them.
+//! The `AgentSkill` aggregate (S0 8.4): instructions, tools and subagents for sessions, with the memory pills that agents record.
 //!
-//! The aggregate holds what is live: its Active pills. A pill that is consolidated or dismissed leaves it and stays as a
-//! record of its own, so that the aggregate does not grow without bound.
+//! The aggregate contains active pills only. A pill that is consolidated or dismissed becomes a separate record, so that the
+//! aggregate stays small.
 //!
-//! | file | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`pill`] | the `MemoryPill` entity |
-//! | `consolidation` | folding pills into the instructions, by the owner's agent |
+//! | `consolidation` | merging pills into the instructions |
 //! | `error` | refusals |
 
 mod consolidation;
@@ -19,15 +19,16 @@ pub use consolidation::{Consolidation, Proposal};
 pub use error::SkillError;
 pub use pill::{MemoryPill, MemoryPillCategory, MemoryPillStatus};
 
-use crate::owned::{Departed, OwnedAggregate};
+use crate::aggregate::{Aggregate, ArchivedPart};
 use crate::text::{MemoryPillContent, SkillDescription, SkillInstructions, SkillName};
 use crate::value::{McpToolDefinition, SkillSubAgentDefinition, check_names, check_tools};
-use crate::{AgentSessionId, AgentSkillId, DomainEvent, Events, MemoryPillId, Occasion, Timestamp, UserId};
+use crate::{
+    AgentSessionId, AgentSkillId, DomainContext, DomainEvent, Events, MemoryPillId, Timestamp, UserId,
+};
 
 /// A skill (S0 8.4).
 ///
-/// Methods that can be refused return a [`SkillError`] and then have changed nothing. The same wish twice changes nothing
-/// the second time and gives no event.
+/// A method that returns a [`SkillError`] has changed nothing. Repeating an operation changes nothing and returns no event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSkill {
@@ -39,119 +40,103 @@ pub struct AgentSkill {
     version: u32,
     tool_definitions: Vec<McpToolDefinition>,
     sub_agent_definitions: Vec<SkillSubAgentDefinition>,
-    /// The Active ones, oldest first.
+    /// Active pills, oldest first.
     active_pills: Vec<MemoryPill>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     consolidation: Option<Consolidation>,
     is_active: bool,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// Pills that left in this change; the commit writes a record of each.
+    /// Pills that left in this change; the commit stores a record of each.
     #[serde(skip)]
     settled: Vec<MemoryPill>,
 }
 
-/// What a skill is created from (S0 8.7 `CreateAgentSkillCommand`).
+/// Input for creating a skill (S0 8.7 `CreateAgentSkillCommand`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSkill {
-    /// Its id.
     pub id: AgentSkillId,
-    /// Its owner.
     pub owner_id: UserId,
-    /// Its name; that no other skill of its owner has it is the commit's to see.
+    /// Unique among the owner's skills; the commit checks that.
     pub name: SkillName,
-    /// What it is for.
     pub description: SkillDescription,
-    /// What it tells the agent; may be empty at first.
+    /// May be empty at first.
     pub instructions: SkillInstructions,
-    /// Its tools.
     pub tool_definitions: Vec<McpToolDefinition>,
-    /// Its subagents.
     pub sub_agent_definitions: Vec<SkillSubAgentDefinition>,
 }
 
 /// Read access.
 impl AgentSkill {
-    /// Its id.
     pub const fn id(&self) -> AgentSkillId {
         self.id
     }
 
-    /// Its owner.
     pub const fn owner_id(&self) -> &UserId {
         &self.owner_id
     }
 
-    /// Its name.
     pub const fn name(&self) -> &SkillName {
         &self.name
     }
 
-    /// What it is for.
     pub const fn description(&self) -> &SkillDescription {
         &self.description
     }
 
-    /// What it tells the agent.
     pub const fn instructions(&self) -> &SkillInstructions {
         &self.instructions
     }
 
-    /// Counts its consolidations, from 1.
+    /// Number of consolidations plus 1.
     pub const fn version(&self) -> u32 {
         self.version
     }
 
-    /// Its tools.
     pub fn tool_definitions(&self) -> &[McpToolDefinition] {
         &self.tool_definitions
     }
 
-    /// Its subagents.
     pub fn sub_agent_definitions(&self) -> &[SkillSubAgentDefinition] {
         &self.sub_agent_definitions
     }
 
-    /// Its Active pills, oldest first.
+    /// Active pills, oldest first.
     pub fn active_pills(&self) -> &[MemoryPill] {
         &self.active_pills
     }
 
-    /// The consolidation under way.
     pub const fn consolidation(&self) -> Option<&Consolidation> {
         self.consolidation.as_ref()
     }
 
-    /// Whether sessions may be given it.
+    /// Whether sessions can use the skill.
     pub const fn is_active(&self) -> bool {
         self.is_active
     }
 
-    /// When it was created.
     pub const fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    /// When it last changed.
     pub const fn updated_at(&self) -> Timestamp {
         self.updated_at
     }
 
-    /// Pills that left the aggregate since it was loaded, with the status that they ended in.
+    /// Pills that left the aggregate since it was loaded, with their final status.
     pub fn settled_pills(&self) -> &[MemoryPill] {
         &self.settled
     }
 }
 
 impl AgentSkill {
-    /// The most Active pills. One transaction settles them all, each as a record of its own.
+    /// Most active pills. A single transaction stores the records of all of them.
     pub const MAX_ACTIVE_PILLS: usize = 80;
-    /// The most bytes of the aggregate as JSON. It is one item, far below what an item may have, and what an agent is told
-    /// of it, its pills included, fits one command.
+    /// Most bytes of the aggregate as JSON. It is stored as a single item and has to fit into one command together with its pills.
     pub const MAX_BYTES: usize = 128 * 1024;
 
-    /// `Create(…)`: a new skill, active, version 1.
-    pub fn create(new: NewSkill, cx: &Occasion<'_>) -> Result<(Self, Events), SkillError> {
+    /// Creates an active skill with version 1.
+    pub fn create(new: NewSkill, ctx: &DomainContext<'_>) -> Result<(Self, Events), SkillError> {
         check_tools(&new.tool_definitions)?;
         check_sub_agents(&new.sub_agent_definitions)?;
         let event = DomainEvent::SkillCreated { name: new.name.clone() };
@@ -167,35 +152,35 @@ impl AgentSkill {
             active_pills: Vec::new(),
             consolidation: None,
             is_active: true,
-            created_at: cx.now,
-            updated_at: cx.now,
+            created_at: ctx.now,
+            updated_at: ctx.now,
             settled: Vec::new(),
         };
         skill.ensure_fits()?;
         Ok((skill, vec![event]))
     }
 
-    /// Changes name and description (S0 8.7 `UpdateAgentSkillCommand`); what is not given stays.
+    /// Changes name and description (S0 8.7 `UpdateAgentSkillCommand`). Missing values stay as they are.
     pub fn update(
         &mut self,
         name: Option<SkillName>,
         description: Option<SkillDescription>,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             skill.name = name.unwrap_or_else(|| skill.name.clone());
             skill.description = description.unwrap_or_else(|| skill.description.clone());
             Ok(DomainEvent::SkillUpdated {})
         })
     }
 
-    /// `UpdateInstructions(instructions, incrementVersion)`. Only a consolidation moves the version; the owner's own edit
-    /// does not, and is refused while a consolidation is under way, which would overwrite it.
+    /// Replaces the instructions (S0 8.4 `UpdateInstructions`). Only a consolidation increments the version. An edit of the owner
+    /// is refused during a consolidation, which would overwrite it.
     pub fn update_instructions(
         &mut self,
         instructions: SkillInstructions,
         increment_version: bool,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         if instructions == self.instructions && !increment_version {
             return Ok(Vec::new());
@@ -203,32 +188,34 @@ impl AgentSkill {
         if let (Some(consolidation), false) = (&self.consolidation, increment_version) {
             return Err(SkillError::ConsolidationUnderWay { session_id: consolidation.session_id });
         }
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             skill.instructions = instructions;
             skill.version += u32::from(increment_version);
             Ok(DomainEvent::SkillInstructionsUpdated { new_version: skill.version })
         })
     }
 
-    /// `AddToolDefinition(tool)`.
     pub fn add_tool_definition(
         &mut self,
         tool: McpToolDefinition,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         if self.tool_definitions.contains(&tool) {
             return Ok(Vec::new());
         }
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             skill.tool_definitions.push(tool);
             check_tools(&skill.tool_definitions)?;
             Ok(DomainEvent::SkillUpdated {})
         })
     }
 
-    /// `RemoveToolDefinition(toolName)`.
-    pub fn remove_tool_definition(&mut self, name: &str, cx: &Occasion<'_>) -> Result<Events, SkillError> {
-        self.change(cx, |skill| {
+    pub fn remove_tool_definition(
+        &mut self,
+        name: &str,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SkillError> {
+        self.change(ctx, |skill| {
             let at = skill.tool_definitions.iter().position(|tool| tool.name.as_str() == name);
             let at =
                 at.ok_or_else(|| SkillError::NoSuchDefinition { what: "tool", name: name.to_owned() })?;
@@ -237,29 +224,27 @@ impl AgentSkill {
         })
     }
 
-    /// `AddSubAgentDefinition(def)`.
     pub fn add_sub_agent_definition(
         &mut self,
         definition: SkillSubAgentDefinition,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
         if self.sub_agent_definitions.contains(&definition) {
             return Ok(Vec::new());
         }
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             skill.sub_agent_definitions.push(definition);
             check_sub_agents(&skill.sub_agent_definitions)?;
             Ok(DomainEvent::SkillUpdated {})
         })
     }
 
-    /// `RemoveSubAgentDefinition(name)`.
     pub fn remove_sub_agent_definition(
         &mut self,
         name: &str,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             let at = skill.sub_agent_definitions.iter().position(|agent| agent.name.as_str() == name);
             let at =
                 at.ok_or_else(|| SkillError::NoSuchDefinition { what: "subagent", name: name.to_owned() })?;
@@ -268,17 +253,17 @@ impl AgentSkill {
         })
     }
 
-    /// `RecordMemoryPill(sessionId, content, category)`: keeps what an agent learned.
+    /// Records what an agent learned (S0 8.4 `RecordMemoryPill`).
     pub fn record_memory_pill(
         &mut self,
         session_id: AgentSessionId,
         content: MemoryPillContent,
         category: MemoryPillCategory,
-        cx: &mut Occasion<'_>,
+        ctx: &mut DomainContext<'_>,
     ) -> Result<(MemoryPillId, Events), SkillError> {
-        let pill_id = MemoryPillId::new(cx.uuid());
-        let pill = MemoryPill::record(pill_id, self.id, session_id, content, category, cx.now);
-        let events = self.change(cx, |skill| {
+        let pill_id = MemoryPillId::new(ctx.uuid());
+        let pill = MemoryPill::record(pill_id, self.id, session_id, content, category, ctx.now);
+        let events = self.change(ctx, |skill| {
             skill.active_pills.push(pill);
             if skill.active_pills.len() > Self::MAX_ACTIVE_PILLS {
                 return Err(SkillError::TooManyPills { max: Self::MAX_ACTIVE_PILLS });
@@ -288,48 +273,47 @@ impl AgentSkill {
         Ok((pill_id, events))
     }
 
-    /// `DismissMemoryPill(pillId)`: discards an Active pill.
+    /// Discards an active pill (S0 8.4 `DismissMemoryPill`).
     pub fn dismiss_memory_pill(
         &mut self,
         pill: MemoryPillId,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
     ) -> Result<Events, SkillError> {
-        self.change(cx, |skill| {
+        self.change(ctx, |skill| {
             let dismissed = skill.take_pill(pill)?.dismissed();
             skill.settled.push(dismissed);
             Ok(DomainEvent::MemoryPillDismissed { pill_id: pill })
         })
     }
 
-    /// `Deactivate()`: no session is given it from now on; those that have it keep it.
-    pub fn deactivate(&mut self, cx: &Occasion<'_>) -> Events {
-        self.set_active(false, cx, DomainEvent::SkillDeactivated {})
+    /// Deactivates the skill (S0 8.4 `Deactivate`). Sessions that already use it keep it.
+    pub fn deactivate(&mut self, ctx: &DomainContext<'_>) -> Events {
+        self.set_active(false, ctx, DomainEvent::SkillDeactivated {})
     }
 
-    /// `Activate()`.
-    pub fn activate(&mut self, cx: &Occasion<'_>) -> Events {
-        self.set_active(true, cx, DomainEvent::SkillActivated {})
+    pub fn activate(&mut self, ctx: &DomainContext<'_>) -> Events {
+        self.set_active(true, ctx, DomainEvent::SkillActivated {})
     }
 
-    fn set_active(&mut self, active: bool, cx: &Occasion<'_>, event: DomainEvent) -> Events {
+    fn set_active(&mut self, active: bool, ctx: &DomainContext<'_>, event: DomainEvent) -> Events {
         if self.is_active == active {
             return Vec::new();
         }
         self.is_active = active;
-        self.updated_at = cx.now;
+        self.updated_at = ctx.now;
         vec![event]
     }
 
-    /// Takes an Active pill out.
+    /// Removes an active pill.
     fn take_pill(&mut self, id: MemoryPillId) -> Result<MemoryPill, SkillError> {
         let at = self.active_pills.iter().position(|pill| pill.id == id);
         Ok(self.active_pills.remove(at.ok_or_else(|| SkillError::PillsNotActive { pill_ids: vec![id] })?))
     }
 
-    /// Makes a change to a copy and keeps it when it was allowed, fits and changed something.
+    /// Applies a change to a copy, and keeps the copy if the change is valid and changed something.
     fn change(
         &mut self,
-        cx: &Occasion<'_>,
+        ctx: &DomainContext<'_>,
         make: impl FnOnce(&mut Self) -> Result<DomainEvent, SkillError>,
     ) -> Result<Events, SkillError> {
         let mut changed = self.clone();
@@ -337,13 +321,13 @@ impl AgentSkill {
         if changed == *self {
             return Ok(Vec::new());
         }
-        changed.updated_at = cx.now;
+        changed.updated_at = ctx.now;
         changed.ensure_fits()?;
         *self = changed;
         Ok(vec![event])
     }
 
-    /// The aggregate is one item: what would make it too large for that is refused.
+    /// Refuses an aggregate that is too large for a single item.
     fn ensure_fits(&self) -> Result<(), SkillError> {
         let bytes = serde_json::to_vec(self).map_or(usize::MAX, |json| json.len());
         if bytes > Self::MAX_BYTES {
@@ -359,7 +343,7 @@ fn check_sub_agents(agents: &[SkillSubAgentDefinition]) -> Result<(), SkillError
     Ok(agents.iter().try_for_each(SkillSubAgentDefinition::check)?)
 }
 
-impl OwnedAggregate for AgentSkill {
+impl Aggregate for AgentSkill {
     type Id = AgentSkillId;
 
     const KIND: &'static str = "skill";
@@ -372,7 +356,7 @@ impl OwnedAggregate for AgentSkill {
         &self.owner_id
     }
 
-    /// By name, without regard to capitals.
+    /// Case-insensitive by name.
     fn listing_sort(&self) -> String {
         format!("{}#{}", self.name.as_str().to_lowercase(), self.id)
     }
@@ -381,8 +365,8 @@ impl OwnedAggregate for AgentSkill {
         Some(self.name.as_str())
     }
 
-    fn departed(&self) -> Vec<Departed> {
-        let record = |pill: &MemoryPill| Departed {
+    fn archived_parts(&self) -> Vec<ArchivedPart> {
+        let record = |pill: &MemoryPill| ArchivedPart {
             group: pill.status.group(),
             id: pill.id.to_string(),
             value: serde_json::to_value(pill).unwrap_or_default(),

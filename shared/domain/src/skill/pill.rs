@@ -1,4 +1,4 @@
-//! The `MemoryPill` entity (S0 8.4): what an agent learned while it worked with a skill.
+//! The `MemoryPill` entity (S0 8.4): something that an agent learned while it worked with a skill.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::MemoryPillContent;
 use crate::{AgentSessionId, AgentSkillId, MemoryPillId, Timestamp};
 
-/// What kind of learning a pill is (S0 8.5).
+/// Kind of learning (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MemoryPillCategory {
     /// Something that went wrong.
@@ -15,25 +15,39 @@ pub enum MemoryPillCategory {
     Tip,
     /// A rule to follow.
     Guideline,
-    /// A solution that comes back.
+    /// A recurring solution.
     Pattern,
-    /// How things are done here.
+    /// A convention of the project or team.
     Convention,
 }
 
-/// Where a pill stands (S0 8.5).
+crate::names::named!(MemoryPillCategory {
+    Mistake => "Mistake",
+    Tip => "Tip",
+    Guideline => "Guideline",
+    Pattern => "Pattern",
+    Convention => "Convention",
+});
+
+/// Status of a memory pill (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum MemoryPillStatus {
-    /// It may be consolidated or dismissed.
+    /// The pill can be consolidated or dismissed.
     Active,
-    /// It was folded into the skill's instructions; terminal.
+    /// The pill was merged into the skill's instructions. Final.
     Consolidated,
-    /// Its owner discarded it; terminal.
+    /// The owner discarded the pill. Final.
     Dismissed,
 }
 
+crate::names::named!(MemoryPillStatus {
+    Active => "Active",
+    Consolidated => "Consolidated",
+    Dismissed => "Dismissed",
+});
+
 impl MemoryPillStatus {
-    /// What the records of pills in this status are listed under.
+    /// Group under which the records of pills with this status are listed.
     pub const fn group(self) -> &'static str {
         match self {
             Self::Active => "PILL-ACTIVE",
@@ -43,31 +57,24 @@ impl MemoryPillStatus {
     }
 }
 
-/// What an agent learned (S0 8.4).
+/// Something that an agent learned (S0 8.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryPill {
-    /// Its id.
     pub id: MemoryPillId,
-    /// The skill that keeps it.
+    /// The skill that keeps the pill.
     pub skill_id: AgentSkillId,
     /// The session that recorded it.
     pub session_id: AgentSessionId,
-    /// What was learned.
     pub content: MemoryPillContent,
-    /// What kind of learning it is.
     pub category: MemoryPillCategory,
-    /// Where it stands.
     pub status: MemoryPillStatus,
-    /// When it was recorded.
     pub created_at: Timestamp,
-    /// When it was consolidated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consolidated_at: Option<Timestamp>,
 }
 
 impl MemoryPill {
-    /// A new pill, Active.
     pub(super) const fn record(
         id: MemoryPillId,
         skill_id: AgentSkillId,
@@ -80,12 +87,12 @@ impl MemoryPill {
         Self { id, skill_id, session_id, content, category, status, created_at, consolidated_at: None }
     }
 
-    /// Discarded; only Active pills are asked, which alone stand in a skill.
+    /// Marks the pill dismissed. Only active pills are in a skill, so its status needs no check.
     pub(super) fn dismissed(self) -> Self {
         Self { status: MemoryPillStatus::Dismissed, ..self }
     }
 
-    /// Folded into the instructions.
+    /// Marks the pill consolidated.
     pub(super) fn consolidated(self, at: Timestamp) -> Self {
         Self { status: MemoryPillStatus::Consolidated, consolidated_at: Some(at), ..self }
     }

@@ -1,4 +1,4 @@
-//! What sessions that are started from a template get, where their start says nothing else.
+//! Defaults for sessions that are started from a template.
 
 use std::collections::BTreeSet;
 
@@ -9,78 +9,69 @@ use serde_json::Value;
 use crate::text::{AdapterName, AnswerText, ModelId, SystemPrompt, TemplateDescription, TemplateName};
 use crate::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
 
-/// The fields of a template that are set as a whole (S0 8.7 `CreateAgentTemplateCommand`, `UpdateAgentTemplateCommand`).
+/// Fields of a template that are set as a whole (S0 8.7 `CreateAgentTemplateCommand`, `UpdateAgentTemplateCommand`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateContent {
-    /// Its name.
     pub name: TemplateName,
-    /// What it is for.
     pub description: Option<TemplateDescription>,
-    /// The model of its sessions.
     pub model_id: ModelId,
-    /// Base instructions, before those of skills.
+    /// Base instructions, placed before those of skills.
     pub system_prompt: Option<SystemPrompt>,
-    /// The tools that the agent may use.
+    /// Tools that the agent may use.
     pub allowed_tools: AllowedTools,
-    /// The money of a session.
+    /// Budget of each session.
     pub default_budget: SessionBudget,
-    /// When a session goes on by itself.
+    /// Auto-continue configuration of each session.
     pub default_auto_continue_config: Option<AutoContinueConfig>,
-    /// Whether leaving plan mode waits for the owner.
+    /// Whether leaving plan mode needs the owner's approval.
     pub plan_approval_required: bool,
-    /// How its sessions come to run.
+    /// Execution mode of the sessions.
     pub execution_mode: ExecutionMode,
-    /// The adapter that drives the agent; none: the default one (ruling 20).
+    /// Adapter that drives the agent; `None` for the default (decision 20).
     pub adapter: Option<AdapterName>,
-    /// What the adapter alone understands.
+    /// Options that only the adapter interprets.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub adapter_options: Value,
-    /// Seconds that a question or a plan may wait; none: the default (ruling 26).
+    /// Seconds until an unanswered question or plan times out; `None` for the default (decision 26).
     pub request_timeout_seconds: Option<u64>,
-    /// The answer that stands in when nobody answers in time; none: the session fails.
+    /// Answer to a question that times out; `None` lets the session fail.
     pub default_answer: Option<AnswerText>,
-    /// How full the context window may get before a warning, in percent; none: the default (S0, design note
-    /// `ContextExhausted` detection threshold).
+    /// Context usage in percent at which the owner is warned; `None` for the default (S0 design note "`ContextExhausted` detection
+    /// threshold").
     pub context_warn_at_percent: Option<u8>,
-    /// What is done when the context window fills up; none: the default (ruling 35).
+    /// Action when the context window fills up; `None` for the default (decision 35).
     #[serde(default)]
     pub context_policy: Option<ContextPolicy>,
-    /// Seconds of quiet after which a session hibernates; none: the default (ruling 22).
+    /// Seconds without activity after which a session hibernates; `None` for the default (decision 22).
     #[serde(default)]
     pub idle_timeout_seconds: Option<u64>,
-    /// The same while it is Paused.
+    /// The same for a paused session.
     #[serde(default)]
     pub paused_timeout_seconds: Option<u64>,
 }
 
-/// The names of the tools that an agent may use: 1 to 200 of them, each once.
+/// Names of the tools that an agent may use: 1 to 200, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct AllowedTools(Vec<String>);
 
-/// What is no list of tools.
+/// Why a list of tools is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTools {
-    /// None, or too many.
     #[error("must have 1 to {max} entries")]
-    Count {
-        /// The most tools.
-        max: usize,
-    },
-    /// Not a name.
+    Count { max: usize },
+    /// Not the name of a tool.
     #[error("`{0}` is not the name of a tool (1 to 200 characters)")]
     Name(String),
-    /// The same one again.
-    #[error("`{0}` is there twice")]
-    Twice(String),
+    #[error("`{0}` occurs twice")]
+    Duplicate(String),
 }
 
 impl AllowedTools {
-    /// The most tools.
     pub const MAX: usize = 200;
 
-    /// Takes 1 to 200 names of 1 to 200 characters, each once.
+    /// Accepts 1 to 200 unique names of 1 to 200 characters.
     pub fn new(names: Vec<String>) -> Result<Self, InvalidTools> {
         if !(1..=Self::MAX).contains(&names.len()) {
             return Err(InvalidTools::Count { max: Self::MAX });
@@ -93,13 +84,12 @@ impl AllowedTools {
                 return Err(InvalidTools::Name(name.chars().take(80).collect()));
             }
             if !seen.insert(name) {
-                return Err(InvalidTools::Twice(name.clone()));
+                return Err(InvalidTools::Duplicate(name.clone()));
             }
         }
         Ok(Self(names))
     }
 
-    /// The names.
     pub fn as_slice(&self) -> &[String] {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! Cron expressions of five fields: minute, hour, day of month, month, day of week (S0 8.5 `AgentSchedule`).
+//! Cron expressions with five fields: minute, hour, day of month, month, day of week (S0 8.5 `AgentSchedule`).
 //!
-//! A field is `*` or a list of numbers and ranges; `*` and ranges may have a step: `0,30`, `9-17`, `*/15`, `8-18/2`.
-//! Months and days of the week have names (`jan`, `MON`); Sunday is 0 and 7. When neither of the two day fields begins
-//! with `*`, a day is taken that fits one of them; otherwise it must fit both. That is what cron has always done.
+//! A field is `*` or a list of numbers and ranges; `*` and ranges may have a step: `0,30`, `9-17`, `*/15`, `8-18/2`. Months and
+//! days of the week have names (`jan`, `MON`); Sunday is 0 and 7. As in the original cron, a day matches if either day field
+//! matches, unless one of them begins with `*`; then both have to match.
 
 use std::fmt;
 
@@ -10,72 +10,62 @@ use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
 use serde::{Deserialize, Serialize};
 
-/// A valid cron expression that fits at least one day of some year.
+/// A valid cron expression that matches at least one day of some year.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CronExpression {
     text: String,
-    minutes: Numbers,
-    hours: Numbers,
-    days: Numbers,
-    months: Numbers,
-    weekdays: Numbers,
+    minutes: FieldValues,
+    hours: FieldValues,
+    days: FieldValues,
+    months: FieldValues,
+    weekdays: FieldValues,
     either_day: bool,
 }
 
-/// What is not a cron expression.
+/// Why a text is not a cron expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCron {
-    /// Longer than anybody needs.
     #[error("must have at most {max} characters")]
-    TooLong {
-        /// The most characters.
-        max: usize,
-    },
-    /// Not five fields.
+    TooLong { max: usize },
     #[error("must have five fields (minute, hour, day of month, month, day of week), but has {actual}")]
-    FieldCount {
-        /// How many there are.
-        actual: usize,
-    },
-    /// A part of a field that is no number, name, range or step.
+    FieldCount { actual: usize },
+    /// A part of a field that is not a number, name, range or step.
     #[error("`{part}` is not a {field} (`*`, {min}-{max}, a range, a list or a step)")]
     Part {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// The part.
         part: String,
-        /// The field's smallest number.
+        /// Smallest number of the field.
         min: u8,
-        /// Its largest one.
+        /// Largest number of the field.
         max: u8,
     },
-    /// A range whose end comes before its begin.
     #[error("the range `{part}` of the {field} ends before it begins")]
     Backwards {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
         /// The range.
         part: String,
     },
-    /// A step that is none, or of a single number.
+    /// A step that is zero, or applied to a single number.
     #[error("the step `{part}` of the {field} must be at least 1, of `*` or of a range")]
     Step {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
         /// The step.
         part: String,
     },
-    /// No such day in any year: the 30th of February.
-    #[error("fits no day of any year")]
+    /// Matches no day of any year, like the 30th of February.
+    #[error("matches no day of any year")]
     Never,
 }
 
 /// A set of numbers below 64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Numbers(u64);
+struct FieldValues(u64);
 
-impl Numbers {
+impl FieldValues {
     fn add(&mut self, from: u8, to: u8, step: u8) {
         for n in (from..=to).step_by(usize::from(step)) {
             self.0 |= 1 << n;
@@ -86,7 +76,7 @@ impl Numbers {
         self.from(n) == Some(n)
     }
 
-    /// The smallest number of the set that is `n` or more.
+    /// The smallest number of the set that is at least `n`.
     fn from(self, n: i8) -> Option<i8> {
         let n = u32::try_from(n).ok().filter(|n| *n < 64)?;
         let rest = self.0 >> n << n;
@@ -94,30 +84,34 @@ impl Numbers {
     }
 }
 
-/// What a field may hold.
-struct Kind {
+/// Name and limits of a field.
+struct FieldKind {
     name: &'static str,
     min: u8,
     max: u8,
-    /// Names of numbers; the first one is `min`.
+    /// Names of the numbers, starting at `min`.
     names: &'static [&'static str],
 }
 
-const MINUTE: Kind = Kind { name: "minute", min: 0, max: 59, names: &[] };
-const HOUR: Kind = Kind { name: "hour", min: 0, max: 23, names: &[] };
-const DAY: Kind = Kind { name: "day of month", min: 1, max: 31, names: &[] };
-const MONTH: Kind = Kind {
+const MINUTE: FieldKind = FieldKind { name: "minute", min: 0, max: 59, names: &[] };
+const HOUR: FieldKind = FieldKind { name: "hour", min: 0, max: 23, names: &[] };
+const DAY: FieldKind = FieldKind { name: "day of month", min: 1, max: 31, names: &[] };
+const MONTH: FieldKind = FieldKind {
     name: "month",
     min: 1,
     max: 12,
     names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
-const WEEKDAY: Kind =
-    Kind { name: "day of week", min: 0, max: 7, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+const WEEKDAY: FieldKind = FieldKind {
+    name: "day of week",
+    min: 0,
+    max: 7,
+    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+};
 
-impl Kind {
-    fn read(&self, field: &str) -> Result<Numbers, InvalidCron> {
-        let mut numbers = Numbers::default();
+impl FieldKind {
+    fn read(&self, field: &str) -> Result<FieldValues, InvalidCron> {
+        let mut numbers = FieldValues::default();
         for part in field.split(',') {
             let (from, to, step) = self.part(part)?;
             numbers.add(from, to, step);
@@ -131,7 +125,7 @@ impl Kind {
             Some((range, step)) => (range, Some(step)),
         };
         let (from, to) = if range == "*" {
-            // Sunday stands once in a week.
+            // Count Sunday only once.
             (self.min, self.max.min(if self.max == 7 { 6 } else { self.max }))
         } else if let Some((from, to)) = range.split_once('-') {
             let from = self.number(from, part)?;
@@ -167,19 +161,18 @@ impl Kind {
     }
 }
 
-/// One to three digits, and nothing else: `+5` is no number here.
+/// Parses one to three digits. Rejects signs such as `+5`, which `parse` accepts.
 fn digits(text: &str) -> Option<u8> {
     (text.len() <= 3 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
 impl CronExpression {
-    /// The most characters of an expression.
     pub const MAX: usize = 200;
-    /// How far ahead a fitting day may be: the 29th of February on a certain day of the week comes every 28 years, and
-    /// a year that is no leap year may make 40 of them.
+    /// How many years to search for a matching day. The 29th of February falls on a certain day of the week every 28 years, or
+    /// after 40 years if a century year without a leap day is in between.
     const YEARS: i32 = 50;
 
-    /// Reads an expression; spaces between fields do not count.
+    /// Reads an expression. The number of spaces between fields does not matter.
     pub fn parse(text: &str) -> Result<Self, InvalidCron> {
         if text.chars().count() > Self::MAX {
             return Err(InvalidCron::TooLong { max: Self::MAX });
@@ -201,7 +194,7 @@ impl CronExpression {
             either_day: !day.starts_with('*') && !weekday.starts_with('*'),
             text: fields.join(" "),
         };
-        if expression.fits_some_day() { Ok(expression) } else { Err(InvalidCron::Never) }
+        if expression.is_satisfiable() { Ok(expression) } else { Err(InvalidCron::Never) }
     }
 
     /// The expression as it was written, with single spaces.
@@ -209,8 +202,8 @@ impl CronExpression {
         &self.text
     }
 
-    /// Whether some year has a day that fits: whether one of the months is long enough for one of the days.
-    fn fits_some_day(&self) -> bool {
+    /// Whether some year has a matching day, judged by the lengths of the months.
+    fn is_satisfiable(&self) -> bool {
         const LONGEST: [i8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         let long_enough = |(month, longest): (i8, &i8)| {
             self.months.has(month) && self.days.from(1).is_some_and(|first| first <= *longest)
@@ -218,24 +211,24 @@ impl CronExpression {
         self.either_day || (1..).zip(&LONGEST).any(long_enough)
     }
 
-    /// Whether a date fits the three fields of days.
-    pub fn fits_date(&self, date: Date) -> bool {
+    /// Whether a date matches the three day fields.
+    pub fn matches_date(&self, date: Date) -> bool {
         let day = self.days.has(date.day());
         let weekday = self.weekdays.has(date.weekday().to_sunday_zero_offset());
         let fits = if self.either_day { day || weekday } else { day && weekday };
         fits && self.months.has(date.month())
     }
 
-    /// Whether a time of day fits minute and hour.
-    pub fn fits_time(&self, time: Time) -> bool {
+    /// Whether a time of day matches minute and hour.
+    pub fn matches_time(&self, time: Time) -> bool {
         self.hours.has(time.hour()) && self.minutes.has(time.minute())
     }
 
-    /// The first minute on a clock on the wall that fits and comes after that of `local`. None at the end of time.
-    pub fn next_on_the_wall(&self, local: DateTime) -> Option<DateTime> {
+    /// The first matching local time after the minute of `local`. `None` if no matching day is in range.
+    pub fn next_local_time(&self, local: DateTime) -> Option<DateTime> {
         let date = local.date();
         let later_today = self.time_from(local.hour(), local.minute().saturating_add(1));
-        if let Some(time) = later_today.filter(|_| self.fits_date(date)) {
+        if let Some(time) = later_today.filter(|_| self.matches_date(date)) {
             return Some(date.to_datetime(time));
         }
         Some(self.date_after(date)?.to_datetime(self.time_from(0, 0)?))
@@ -253,7 +246,7 @@ impl CronExpression {
         let last = date.checked_add(Self::YEARS.years()).unwrap_or(Date::MAX);
         let mut date = date.tomorrow().ok()?;
         while date <= last {
-            if self.fits_date(date) {
+            if self.matches_date(date) {
                 return Some(date);
             }
             let skipped = if self.months.has(date.month()) { date } else { date.last_of_month() };
@@ -291,7 +284,7 @@ mod tests {
     }
 
     fn next(text: &str, after: &str) -> String {
-        cron(text).next_on_the_wall(after.parse().unwrap()).unwrap().strftime("%F %H:%M %a").to_string()
+        cron(text).next_local_time(after.parse().unwrap()).unwrap().strftime("%F %H:%M %a").to_string()
     }
 
     #[test]
@@ -306,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_months_and_days() {
+    fn month_and_day_names_are_parsed() {
         assert_eq!(next("0 8 * feb MON-fri", "2026-01-15T00:00"), "2026-02-02 08:00 Mon");
         assert_eq!(next("0 8 * * sat-SUN", "2026-01-03T08:00"), "2026-01-04 08:00 Sun");
         assert_eq!(cron("0 8 * * 5-7").weekdays, cron("0 8 * * fri,sat,0").weekdays);
@@ -314,9 +307,9 @@ mod tests {
         assert_eq!(cron("0 0 * * */7").weekdays, cron("0 0 * * sun").weekdays);
     }
 
-    /// 13th or Friday when both are given; both when one begins with a star.
+    /// 13th or Friday if both are given; only Fridays or both conditions if one begins with a star.
     #[test]
-    fn the_days_of_month_and_week_are_alternatives_unless_one_is_a_star() {
+    fn month_days_and_weekdays_combine_unless_one_is_a_star() {
         assert_eq!(next("0 0 13 * fri", "2026-01-09T00:00"), "2026-01-13 00:00 Tue");
         assert_eq!(next("0 0 13 * fri", "2026-01-13T00:00"), "2026-01-16 00:00 Fri");
         assert_eq!(next("0 0 13 * *", "2026-01-13T00:00"), "2026-02-13 00:00 Fri");
@@ -326,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn leap_days_are_found_however_far_they_are() {
+    fn distant_leap_days_are_found() {
         assert_eq!(next("0 0 29 2 *", "2026-01-01T00:00"), "2028-02-29 00:00 Tue");
         assert_eq!(next("0 0 29 2 *", "2096-02-29T00:00"), "2104-02-29 00:00 Fri", "2100 is no leap year");
         assert_eq!(next("0 0 29 2 */7", "2026-01-01T00:00"), "2032-02-29 00:00 Sun");
@@ -334,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_what_is_wrong() {
+    fn invalid_expression_is_refused_with_the_reason() {
         let said = |text: &str| CronExpression::parse(text).unwrap_err().to_string();
         assert!(said("* * * *").contains("but has 4"));
         assert!(said("@daily").contains("but has 1"));
@@ -378,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_stored_as_its_text() {
+    fn cron_is_serialised_as_its_text() {
         let stored = serde_json::to_string(&cron("  0  9 * *   1-5 ")).unwrap();
         assert_eq!(stored, "\"0 9 * * 1-5\"");
         assert_eq!(serde_json::from_str::<CronExpression>(&stored).unwrap(), cron("0 9 * * 1-5"));

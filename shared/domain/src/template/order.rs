@@ -1,4 +1,4 @@
-//! From what a start says, and what its template says, to a session.
+//! Combines a start request and its template to a session.
 
 use std::collections::BTreeMap;
 
@@ -13,67 +13,61 @@ use crate::value::{
 };
 use crate::{AgentSessionId, AgentSkillId, Usd, UserId};
 
-/// What a start says (S0 8.7 `StartAgentSessionCommand`). What it leaves open comes from the template, and what that
-/// leaves open from the defaults (ruling 20).
+/// A request to start a session (S0 8.7 `StartAgentSessionCommand`). Missing values come from the template, then from the defaults
+/// (decision 20).
 #[derive(Debug, Clone, PartialEq)]
-pub struct SessionOrder {
-    /// Where the agent runs.
+pub struct SessionSpec {
     pub working_directory: WorkingDirectory,
-    /// What it is to do.
     pub objective: Objective,
-    /// The session's name; none: made from the objective.
+    /// If missing, the name is made from the objective.
     pub name: Option<SessionName>,
-    /// The model.
     pub model_id: Option<ModelId>,
-    /// How deeply its agent thinks.
     pub thinking_level: Option<ThinkingLevel>,
-    /// The most dollars that it may spend.
+    /// Budget cap.
     pub budget_cap_usd: Option<Usd>,
-    /// At which percentage of the cap its owner is warned.
+    /// Warning threshold in percent of the cap.
     pub warn_at_percent: Option<u8>,
-    /// The skills, in order; they stand in place of the template's.
+    /// Whether spend that the agent does not report is allowed (decision 32).
+    pub allow_unmetered: Option<bool>,
+    /// Skills in order, instead of the template's.
     pub skill_ids: Option<Vec<AgentSkillId>>,
-    /// When it goes on by itself.
     pub auto_continue: Option<AutoContinueConfig>,
-    /// How it came to run.
     pub execution_mode: Option<ExecutionMode>,
-    /// The adapter.
     pub adapter: Option<AdapterName>,
-    /// What the adapter alone understands.
+    /// Options that only the adapter interprets.
     pub adapter_options: Option<Value>,
-    /// Tools that the agent may use, in place of the template's; none: as the template says at each launch.
+    /// Tools that the agent may use, instead of the template's. If empty, each launch reads the template's list.
     pub allowed_tools: Vec<String>,
-    /// Labels for the owner's own order.
+    /// Labels for the owner's use.
     pub labels: BTreeMap<String, String>,
-    /// Whether leaving plan mode waits for the owner.
+    /// Whether leaving plan mode needs the owner's approval.
     pub plan_approval_required: Option<bool>,
-    /// Seconds that a question or a plan may wait.
+    /// Seconds until an unanswered question or plan times out.
     pub request_timeout_seconds: Option<u64>,
-    /// The answer that stands in when nobody answers in time.
+    /// Answer to a question that times out.
     pub default_answer: Option<AnswerText>,
-    /// How full the context window may get before a warning, in percent.
+    /// Context usage in percent at which the owner is warned.
     pub context_warn_at_percent: Option<u8>,
-    /// What is done when the context window fills up.
+    /// Action when the context window fills up.
     pub context_policy: Option<ContextPolicy>,
-    /// Seconds of quiet after which it hibernates.
+    /// Seconds without activity after which the session hibernates.
     pub idle_timeout_seconds: Option<u64>,
-    /// The same while it is Paused.
+    /// The same for a paused session.
     pub paused_timeout_seconds: Option<u64>,
 }
 
-/// What an order makes.
+/// Result of resolving an order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OrderedSession {
-    /// What the session is created from.
+pub struct ResolvedSession {
+    /// Input for creating the session.
     pub new: NewSession,
-    /// The skills that it is equipped with, in order.
+    /// Skills of the session, in order.
     pub skill_ids: Vec<AgentSkillId>,
-    /// How it comes to run.
     pub execution_mode: ExecutionMode,
 }
 
-impl SessionOrder {
-    /// A start that leaves everything open that can be.
+impl SessionSpec {
+    /// An order that leaves all optional values open.
     pub const fn new(working_directory: WorkingDirectory, objective: Objective) -> Self {
         Self {
             working_directory,
@@ -83,6 +77,7 @@ impl SessionOrder {
             thinking_level: None,
             budget_cap_usd: None,
             warn_at_percent: None,
+            allow_unmetered: None,
             skill_ids: None,
             auto_continue: None,
             execution_mode: None,
@@ -100,7 +95,7 @@ impl SessionOrder {
         }
     }
 
-    /// What a schedule starts.
+    /// The order for a scheduled session.
     pub fn scheduled(launch: &ScheduledLaunch) -> Self {
         Self {
             name: launch.name.clone(),
@@ -108,16 +103,16 @@ impl SessionOrder {
         }
     }
 
-    /// The session that this makes, of `template` if it is given. Whether the template may be used has been asked.
+    /// Fills the order from `template` and the defaults. The caller has checked that the template is active.
     ///
     /// # Errors
-    /// [`InvalidBudget`] when the cap is missing, or is none.
+    /// [`InvalidBudget`] if the cap is missing or zero.
     pub fn resolve(
         self,
         id: AgentSessionId,
         owner_id: UserId,
         template: Option<&AgentTemplate>,
-    ) -> Result<OrderedSession, InvalidBudget> {
+    ) -> Result<ResolvedSession, InvalidBudget> {
         let order = match template {
             Some(template) => self.filled_from(template),
             None => self,
@@ -129,28 +124,29 @@ impl SessionOrder {
             name: order.name.clone(),
             working_directory: order.working_directory.clone(),
             objective: order.objective.clone(),
-            model_id: order.model_id.clone().unwrap_or_else(ModelId::of_the_adapter),
+            model_id: order.model_id.clone().unwrap_or_else(ModelId::adapter_default),
             budget: order.budget()?,
             auto_continue: order.auto_continue.clone(),
             settings: order.settings(),
         };
-        Ok(OrderedSession {
+        Ok(ResolvedSession {
             new,
             skill_ids: order.skill_ids.unwrap_or_default(),
             execution_mode: order.execution_mode.unwrap_or(ExecutionMode::Standalone),
         })
     }
 
-    /// What is left open comes from the template. Its prompt and its tools are read at each launch.
+    /// Takes missing values from the template, except its prompt and tools, which each launch reads.
     fn filled_from(mut self, template: &AgentTemplate) -> Self {
         let base = template.content();
-        // Options are for one adapter alone.
+        // Options are meant for one adapter.
         if self.adapter.is_none() || self.adapter == base.adapter {
             self.adapter_options.get_or_insert_with(|| base.adapter_options.clone());
         }
         self.model_id.get_or_insert_with(|| base.model_id.clone());
         self.budget_cap_usd.get_or_insert_with(|| base.default_budget.hard_cap_usd());
         self.warn_at_percent.get_or_insert_with(|| base.default_budget.warn_at_percent());
+        self.allow_unmetered.get_or_insert(base.default_budget.allows_unmetered());
         self.skill_ids.get_or_insert_with(|| template.default_skill_ids().to_vec());
         self.execution_mode.get_or_insert(base.execution_mode);
         self.plan_approval_required.get_or_insert(base.plan_approval_required);
@@ -167,7 +163,8 @@ impl SessionOrder {
 
     fn budget(&self) -> Result<SessionBudget, InvalidBudget> {
         let warn_at = self.warn_at_percent.unwrap_or(SessionBudget::DEFAULT_WARN_AT_PERCENT);
-        SessionBudget::new(self.budget_cap_usd.unwrap_or(Usd::ZERO), warn_at)
+        let budget = SessionBudget::new(self.budget_cap_usd.unwrap_or(Usd::ZERO), warn_at)?;
+        Ok(budget.allowing_unmetered(self.allow_unmetered.unwrap_or(false)))
     }
 
     fn settings(&self) -> SessionSettings {

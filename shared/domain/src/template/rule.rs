@@ -1,4 +1,4 @@
-//! Rules that sort events from outside (S0 8.5 `ClassificationRule`): for automation, such as the triage of mail.
+//! Rules that classify external events (S0 8.5 `ClassificationRule`), for example to triage mail.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,46 +9,45 @@ use serde::{Deserialize, Serialize};
 use crate::ClassificationRuleId;
 use crate::text::{Classification, EventField};
 
-/// An event from outside: its fields by name.
+/// Fields of an external event by name.
 pub type EventFields = BTreeMap<String, String>;
 
-/// Says what an event is by one of its fields.
+/// Classifies an event by one of its fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClassificationRule {
-    /// Its id.
     pub id: ClassificationRuleId,
-    /// Which field of the event.
+    /// Name of the event's field.
     pub match_field: EventField,
-    /// What the field must look like, as a whole.
+    /// Pattern that the whole field has to match.
     pub match_pattern: MatchPattern,
-    /// What the event is then.
+    /// Class of a matching event.
     pub classify_as: Classification,
-    /// How urgent it is at least. None: as urgent as the event says.
+    /// Lowest priority of a matching event. If absent, the event's own priority applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_priority: Option<EventPriority>,
 }
 
-/// What a rule found.
+/// Result of a classification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classified<'a> {
-    /// The rule.
+    /// The rule that matched.
     pub rule: &'a ClassificationRule,
-    /// How urgent the event is: what it says itself, and no less than the rule's minimum.
+    /// Priority of the event: the higher of the event's value and the rule's minimum.
     pub priority: Option<EventPriority>,
 }
 
 impl ClassificationRule {
-    /// What this rule makes of an event; none: it does not fit.
+    /// Classifies an event; `None` if the rule does not match.
     pub fn classify(&self, event: &EventFields) -> Option<Classified<'_>> {
         let value = event.get(self.match_field.as_str())?;
         let said = event.get(EventPriority::FIELD).and_then(|text| EventPriority::read(text));
         let found = || Classified { rule: self, priority: self.min_priority.max(said) };
-        self.match_pattern.fits(value).then(found)
+        self.match_pattern.matches(value).then(found)
     }
 }
 
-/// How urgent an event is, from the least to the most.
+/// Priority of an event, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum EventPriority {
     /// It can wait.
@@ -62,12 +61,11 @@ pub enum EventPriority {
 }
 
 impl EventPriority {
-    /// The field in which an event says its own.
+    /// Field of an event that contains its priority.
     pub const FIELD: &'static str = "priority";
-    /// All of them, from the least to the most.
+    /// All priorities, in ascending order.
     pub const ALL: [Self; 4] = [Self::Low, Self::Normal, Self::High, Self::Urgent];
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Low => "Low",
@@ -82,8 +80,8 @@ impl EventPriority {
     }
 }
 
-/// A pattern that a whole text fits or not, upper and lower case alike: `*` stands for any text, `?` for any one
-/// character, and `\` takes the meaning from what follows it. `*invoice*` is a text with an invoice in it.
+/// A pattern that matches a whole text, ignoring case. `*` matches any text, `?` any single character, and `\` escapes the next
+/// character. `*invoice*` matches texts that contain "invoice".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MatchPattern {
@@ -98,25 +96,20 @@ enum Token {
     Letter(char),
 }
 
-/// What is no pattern.
+/// Why a text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
-    /// Too short or too long.
     #[error("must have 1 to {max} characters")]
-    Length {
-        /// The most characters.
-        max: usize,
-    },
-    /// Nothing to take the meaning from.
+    Length { max: usize },
+    /// Nothing follows the last `\`.
     #[error("must not end with a single `\\`")]
     Escape,
 }
 
 impl MatchPattern {
-    /// The most characters. Matching takes time by this and by the length of the text, never more.
+    /// Most characters. The time for matching is bounded by this limit and the length of the text.
     pub const MAX: usize = 200;
 
-    /// Reads a pattern.
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidPattern> {
         let text = text.into();
         if !(1..=Self::MAX).contains(&text.chars().count()) {
@@ -141,11 +134,11 @@ impl MatchPattern {
         &self.text
     }
 
-    /// Whether the whole of `text` fits.
-    pub fn fits(&self, text: &str) -> bool {
+    /// Whether the pattern matches the whole of `text`.
+    pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().flat_map(folded).collect();
         let (mut at, mut token) = (0, 0);
-        // Where the latest `*` stands, and where it was last tried to end.
+        // Position of the latest `*`, and the end that was last tried for it.
         let mut star: Option<(usize, usize)> = None;
         while at < text.len() {
             match self.tokens.get(token) {
@@ -155,7 +148,7 @@ impl MatchPattern {
                 }
                 Some(Token::One) => (at, token) = (at + 1, token + 1),
                 Some(Token::Letter(letter)) if *letter == text[at] => (at, token) = (at + 1, token + 1),
-                // An earlier `*` need never take more: what lies between the two fits already.
+                // An earlier `*` need not match more: the part between the two matches already.
                 _ => match star {
                     Some((starred, end)) => {
                         star = Some((starred, end + 1));
@@ -193,7 +186,7 @@ impl JsonSchema for MatchPattern {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string", "minLength": 1, "maxLength": Self::MAX,
-            "description": "What the whole field must look like: `*` is any text, `?` any character, `\\` takes the meaning from what follows. Case does not count.",
+            "description": "Pattern for the whole field: `*` matches any text, `?` any character, `\\` escapes the next character. Case is ignored.",
         })
     }
 }
@@ -203,40 +196,40 @@ mod tests {
     use super::EventPriority::{High, Low, Urgent};
     use super::*;
 
-    fn fits(pattern: &str, text: &str) -> bool {
-        MatchPattern::parse(pattern).unwrap().fits(text)
+    fn matches(pattern: &str, text: &str) -> bool {
+        MatchPattern::parse(pattern).unwrap().matches(text)
     }
 
     #[test]
-    fn a_pattern_is_for_the_whole_text() {
-        assert!(fits("invoice", "Invoice"));
-        assert!(!fits("invoice", "my invoice"));
-        assert!(fits("*invoice*", "My INVOICE of May"));
-        assert!(fits("*@example.com", "jo@Example.com"));
-        assert!(!fits("*@example.com", "jo@example.com.evil"));
-        assert!(fits("RE: ?*", "re: x") && !fits("RE: ?*", "re: "));
-        assert!(fits("*", "") && fits("**", "anything\nat all") && !fits("?", ""));
-        assert!(fits("a*b*c", "aXbbYc") && !fits("a*b*c", "aXbbY"));
-        assert!(fits("straße ?", "STRAßE 7") && fits("*ä", "Ä"));
+    fn pattern_matches_the_whole_text() {
+        assert!(matches("invoice", "Invoice"));
+        assert!(!matches("invoice", "my invoice"));
+        assert!(matches("*invoice*", "My INVOICE of May"));
+        assert!(matches("*@example.com", "jo@Example.com"));
+        assert!(!matches("*@example.com", "jo@example.com.evil"));
+        assert!(matches("RE: ?*", "re: x") && !matches("RE: ?*", "re: "));
+        assert!(matches("*", "") && matches("**", "anything\nat all") && !matches("?", ""));
+        assert!(matches("a*b*c", "aXbbYc") && !matches("a*b*c", "aXbbY"));
+        assert!(matches("straße ?", "STRAßE 7") && matches("*ä", "Ä"));
     }
 
     #[test]
-    fn a_backslash_takes_the_meaning() {
-        assert!(fits(r"100\*", "100*") && !fits(r"100\*", "1000"));
-        assert!(fits(r"a\\b", r"a\b") && fits(r"\?", "?") && !fits(r"\?", "x"));
+    fn backslash_escapes_the_next_character() {
+        assert!(matches(r"100\*", "100*") && !matches(r"100\*", "1000"));
+        assert!(matches(r"a\\b", r"a\b") && matches(r"\?", "?") && !matches(r"\?", "x"));
         assert_eq!(MatchPattern::parse(r"a\"), Err(InvalidPattern::Escape));
         assert_eq!(MatchPattern::parse(""), Err(InvalidPattern::Length { max: 200 }));
     }
 
-    /// What makes a matcher of regular expressions run for ages takes a moment.
+    /// A pattern that makes regular expressions backtrack for a long time is matched quickly.
     #[test]
-    fn a_hostile_pattern_takes_no_longer_than_any() {
+    fn hostile_pattern_takes_bounded_time() {
         let pattern = "*a".repeat(99) + "*b";
-        assert!(!fits(&pattern, &"a".repeat(4000)));
+        assert!(!matches(&pattern, &"a".repeat(4000)));
     }
 
     #[test]
-    fn the_urgency_is_the_larger_of_what_the_rule_and_the_event_say() {
+    fn urgency_is_the_larger_of_rule_and_event() {
         let rule = |min_priority| ClassificationRule {
             id: ClassificationRuleId::new(uuid::Uuid::from_u128(1)),
             match_field: EventField::parse("subject").unwrap(),

@@ -1,4 +1,4 @@
-//! Time zones by their names in the IANA database, which is built in: the same on every machine.
+//! IANA time zones. The database is compiled in, so it is the same on every machine.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// A time zone of the IANA database, spelled as it is there.
+/// A time zone, with its name as the IANA database spells it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TimeZoneName {
@@ -17,40 +17,39 @@ pub struct TimeZoneName {
     zone: TimeZone,
 }
 
-/// A name of no time zone.
+/// A name that is not a time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not an IANA time zone like Europe/Berlin")]
 pub struct InvalidTimeZone {
-    /// What was given, cut to a length that fits a message.
+    /// The given name, shortened.
     pub given: String,
 }
 
 impl TimeZoneName {
-    /// Finds a zone by its name, upper and lower case alike.
+    /// Finds a zone by its name, ignoring case.
     pub fn parse(name: &str) -> Result<Self, InvalidTimeZone> {
         let zone = TimeZoneDatabase::bundled().get(name).ok().filter(|zone| !zone.is_unknown());
         zone.and_then(|zone| Some(Self { name: zone.iana_name()?.to_owned(), zone }))
             .ok_or_else(|| InvalidTimeZone { given: name.chars().take(80).collect() })
     }
 
-    /// Its name.
     pub fn as_str(&self) -> &str {
         &self.name
     }
 
-    /// What a clock on the wall shows at `at`.
-    pub fn on_the_wall(&self, at: Timestamp) -> DateTime {
+    /// Local time at `at`.
+    pub fn local_time(&self, at: Timestamp) -> DateTime {
         self.zone.to_datetime(instant(at))
     }
 
-    /// When a clock on the wall shows `local`, for the first time. A time that is skipped when clocks go forward is the
-    /// first moment after them. None before and after all time.
-    pub fn first_moment_of(&self, local: DateTime) -> Option<Timestamp> {
+    /// The first moment with local time `local`. For a local time that is skipped when clocks go forward, the first moment after
+    /// the gap. `None` if the moment is out of range.
+    pub fn first_instant_of(&self, local: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(local);
         let moment = match ambiguous.offset() {
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => ambiguous.earlier().ok()?,
             AmbiguousOffset::Gap { .. } => {
-                // By the offset from before the gap, `local` is the moment of the change or one after it.
+                // With the offset before the gap, `local` is the moment of the change or a later one.
                 let after = ambiguous.later().ok()?.checked_add(1.nanosecond()).ok()?;
                 self.zone.preceding(after).next()?.timestamp()
             }
@@ -60,7 +59,7 @@ impl TimeZoneName {
 }
 
 fn instant(at: Timestamp) -> jiff::Timestamp {
-    // In range by construction.
+    // `Timestamp` keeps its value in range.
     jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default()
 }
 
@@ -95,11 +94,11 @@ mod tests {
 
     fn moment(zone: &str, local: &str) -> String {
         let zone = TimeZoneName::parse(zone).unwrap();
-        zone.first_moment_of(local.parse().unwrap()).unwrap().to_string()
+        zone.first_instant_of(local.parse().unwrap()).unwrap().to_string()
     }
 
     #[test]
-    fn names_are_those_of_the_database() {
+    fn zone_names_match_the_database() {
         assert_eq!(TimeZoneName::parse("europe/berlin").unwrap().as_str(), "Europe/Berlin");
         assert_eq!(TimeZoneName::parse("UTC").unwrap().as_str(), "UTC");
         for wrong in ["", "Europe/Bonn", "+02:00", "Etc/Unknown", "local", "../etc/passwd"] {
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_times_are_the_moment_after_and_repeated_ones_the_first() {
+    fn skipped_time_moves_forward_and_repeated_time_is_the_first() {
         assert_eq!(moment("Europe/Berlin", "2026-03-29T01:59"), "2026-03-29T00:59:00.000Z");
         assert_eq!(moment("Europe/Berlin", "2026-03-29T02:00"), "2026-03-29T01:00:00.000Z");
         assert_eq!(moment("Europe/Berlin", "2026-03-29T02:30"), "2026-03-29T01:00:00.000Z");

@@ -1,4 +1,4 @@
-//! What an agent works with, as it tells itself (S1 5).
+//! Settings that an agent reports about itself (S1 5).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,37 +6,36 @@ use serde::{Deserialize, Serialize};
 use super::ThinkingLevel;
 use crate::text::cut;
 
-/// The model and thinking level of an agent, and the models that it can be set to.
+/// Model and thinking level of an agent, and the models that it can switch to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSettings {
-    /// The model.
     pub model_id: String,
-    /// How deeply it thinks, where the adapter knows.
+    /// Thinking level, if the adapter knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<ThinkingLevel>,
-    /// The models that it can be set to, in the order in which they are cycled.
+    /// Models that the agent can switch to, in cycling order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub available_models: Vec<String>,
 }
 
 impl AgentSettings {
-    /// The most models that are kept: they stand in the session's own item.
+    /// Most models that are kept; they are part of the session's item.
     pub const MAX_MODELS: usize = 100;
-    /// The most characters of a model's name that are kept.
+    /// Most characters of a model's name.
     pub const MAX_NAME: usize = 200;
 
-    /// Cut to what fits (ruling 6).
+    /// Cuts the settings to their limits (decision 6).
     #[must_use]
     pub fn fitted(mut self) -> Self {
         self.model_id = cut(&self.model_id, Self::MAX_NAME);
-        // A name that is cut names nothing: such a model cannot be chosen.
+        // A shortened name would not identify the model.
         self.available_models.retain(|model| !model.is_empty() && model.chars().count() <= Self::MAX_NAME);
         self.available_models.truncate(Self::MAX_MODELS);
         self
     }
 
-    /// The next model after the one that is in use; none where there is no other.
+    /// The next model in `direction`; `None` if there is no other.
     pub fn cycled(&self, direction: super::CycleDirection) -> Option<&str> {
         let models = &self.available_models;
         let at = models.iter().position(|model| *model == self.model_id);
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_cycled_both_ways_and_round() {
+    fn models_cycle_in_both_directions() {
         let three = ["a", "b", "c"];
         assert_eq!(settings("c", &three).cycled(Direction::Forward), Some("a"));
         assert_eq!(settings("a", &three).cycled(Direction::Backward), Some("c"));
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out() {
+    fn oversized_model_names_are_dropped_or_cut() {
         let long = "m".repeat(300);
         let fitted = settings(&long, &[&long, "", "a"]).fitted();
         assert_eq!(fitted.available_models, ["a"]);

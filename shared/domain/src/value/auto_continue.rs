@@ -1,5 +1,4 @@
-//! When a session goes on by itself (S0 8.5). The loop stands in
-//! `session/validation.rs`; the sidecar runs the criteria (ruling 36).
+//! Configuration of auto-continue (S0 8.5). The loop is in `session/validation.rs`; the sidecar runs the criteria (decision 36).
 
 use rust_decimal::Decimal;
 use schemars::JsonSchema;
@@ -12,131 +11,133 @@ use crate::text::cut;
 pub enum ValidationType {
     /// The configured test command succeeds.
     TestsPassing,
-    /// The coverage that a command prints reaches a threshold.
+    /// The coverage in a command's output reaches a threshold.
     CoverageThreshold,
     /// A command succeeds.
     CustomCommand,
     /// The configured lint command succeeds.
     LintPassing,
-    /// There are deliverables, and each is passed or blocked (S4, ruling 39). Takes no command: the sidecar reads the status
-    /// file of the working directory.
+    /// At least one deliverable exists, and each is passed or blocked (S4, decision 39). Takes no command: the sidecar reads the
+    /// status file of the working directory.
     DeliverablesComplete,
 }
 
-/// One criterion (S0 8.5).
+crate::names::named!(ValidationType {
+    TestsPassing => "TestsPassing",
+    CoverageThreshold => "CoverageThreshold",
+    CustomCommand => "CustomCommand",
+    LintPassing => "LintPassing",
+    DeliverablesComplete => "DeliverablesComplete",
+});
+
+/// A criterion that a turn has to meet (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ValidationCriterion {
-    /// What it checks.
     #[serde(rename = "type")]
     pub kind: ValidationType,
-    /// The threshold in percent, for coverage.
+    /// Threshold in percent, for coverage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub threshold: Option<Decimal>,
-    /// The command that is run in the working directory.
+    /// Command to run in the working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_command: Option<String>,
-    /// The regular expression that finds the coverage in the command's output: its first group, or all of it, is the
-    /// percentage; the last place counts. Default: the usual summaries of coverage tools.
+    /// Regular expression that finds the coverage in the command's output. The first group, or else the whole match, is the
+    /// percentage; the last match counts. Default: the usual summary formats of coverage tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage_pattern: Option<String>,
 }
 
-/// How one criterion did, as the sidecar found it.
+/// Result of a criterion, as the sidecar found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionResult {
-    /// What was checked.
     #[serde(rename = "type")]
     pub kind: ValidationType,
     /// Whether it is met.
     pub passed: bool,
-    /// Why it is not, in words that an agent can act upon.
+    /// Why the criterion is not met, in words that an agent can act upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the command printed: its beginning and its end.
+    /// Start and end of the command's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The coverage that was found, in percent.
+    /// Measured coverage, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub coverage: Option<Decimal>,
 }
 
-/// Why the loop ended although not all criteria are met (S0 8.10).
+/// Why auto-continue stopped before all criteria were met (S0 8.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AutoContinueEnd {
-    /// It went on as often as it may.
+    /// The maximum number of continuations is reached.
     MaxContinuations,
-    /// The budget is spent.
+    /// The budget is used up.
     BudgetExhausted,
-    /// Nobody knows whether the criteria are met: the sidecar ended, or did not report in time.
+    /// The criteria could not be checked: the sidecar ended or did not report in time.
     ValidationUnavailable,
-    /// The agent was not given the message to go on: it is held, or was refused.
+    /// The agent did not receive the message to continue: it was held or refused.
     NotDelivered,
 }
 
-/// The auto-continue configuration of a session (S0 8.5).
+/// Auto-continue configuration of a session (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AutoContinueConfig {
-    /// All must pass.
+    /// Criteria that a turn has to meet; all must pass.
     pub validation_criteria: Vec<ValidationCriterion>,
-    /// How often the session may go on by itself; at least 1. Default: 5.
+    /// Most automatic continuations; at least 1. Default: 5.
     #[serde(default = "AutoContinueConfig::default_max")]
     pub max_continuations: u32,
-    /// How often it did.
+    /// Number of continuations so far.
     #[serde(default)]
     pub current_continuation_count: u32,
-    /// Seconds that all criteria together may take; what runs then is ended and counts as failed. Default: 30 minutes.
+    /// Time limit for all criteria together, in seconds. A criterion that exceeds it fails. Default: 30 minutes.
     #[serde(default = "AutoContinueConfig::default_timeout")]
     pub validation_timeout_seconds: u64,
-    /// Whether it is switched on. Default: yes.
+    /// Whether auto-continue is on. Default: yes.
     #[serde(default = "AutoContinueConfig::enabled")]
     pub is_enabled: bool,
 }
 
-/// A configuration that cannot be.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAutoContinue {
-    /// No continuation allowed at all.
     #[error("maxContinuations must be at least 1")]
     MaxContinuations,
-    /// Nothing to check.
     #[error("validationCriteria must have 1 to 20 entries")]
     NoCriteria,
-    /// A criterion without the command that it needs (ruling 36).
-    #[error("{0:?} needs a customCommand")]
+    /// A criterion lacks the command that it needs (decision 36).
+    #[error("{0} needs a customCommand")]
     CommandMissing(ValidationType),
-    /// A command where none is run.
+    /// A criterion that runs no command has one.
     #[error("DeliverablesComplete takes no customCommand")]
     Command,
-    /// Coverage without a threshold of 0 to 100.
+    /// Coverage without a threshold between 0 and 100.
     #[error("CoverageThreshold needs a threshold of 0 to 100")]
     Threshold,
-    /// A pattern where there is no coverage to be found.
+    /// A coverage pattern on a criterion that measures no coverage.
     #[error("only CoverageThreshold has a coveragePattern")]
     Pattern,
-    /// A text that is too long.
     #[error("customCommand and coveragePattern must be at most {MAX_TEXT} characters")]
     TooLong,
-    /// No time, or too much.
     #[error("validationTimeoutSeconds must be 1 to {MAX_TIMEOUT}")]
     Timeout,
 }
 
-/// The most characters of a command or a pattern.
+/// Most characters of a command or pattern.
 const MAX_TEXT: usize = 4000;
-/// The most seconds that a validation may take: a day.
+/// Longest time limit of a validation: one day.
 const MAX_TIMEOUT: u64 = 24 * 60 * 60;
 
 impl AutoContinueConfig {
-    /// How often a session goes on when nothing else is said (S0 8.5).
+    /// Default of `max_continuations` (S0 8.5).
     pub const DEFAULT_MAX_CONTINUATIONS: u32 = 5;
 
-    /// Everything but the criteria as it is when nothing else is said.
+    /// A configuration with these criteria and defaults for everything else.
     pub const fn until(validation_criteria: Vec<ValidationCriterion>) -> Self {
         Self {
             validation_criteria,
@@ -159,23 +160,23 @@ impl AutoContinueConfig {
         true
     }
 
-    /// Whether it goes on once more after a validation that failed.
+    /// Whether another continuation is allowed.
     pub(crate) const fn may_continue(&self) -> bool {
         self.current_continuation_count < self.max_continuations
     }
 
-    /// Why a validation with these results failed, in a sentence without its full stop; none: it passed.
+    /// Why a validation with these results failed, as a sentence without a full stop; `None` if it passed.
     pub(crate) fn failure(results: &[CriterionResult]) -> Option<String> {
         let failed: Vec<_> = results
             .iter()
             .filter(|result| !result.passed)
-            .map(|result| format!("{:?}: {}", result.kind, result.reason.as_deref().unwrap_or("not met")))
+            .map(|result| format!("{}: {}", result.kind, result.reason.as_deref().unwrap_or("not met")))
             .collect();
         let reason = cut(&failed.join("; "), 2000);
         (!failed.is_empty()).then(|| reason.trim_end_matches('.').to_owned())
     }
 
-    /// Checks the configuration and names everything that is wrong with it.
+    /// Checks the configuration and returns everything that is wrong with it.
     pub fn check(&self) -> Result<(), Vec<InvalidAutoContinue>> {
         let mut wrong = Vec::new();
         if self.max_continuations == 0 {

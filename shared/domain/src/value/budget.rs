@@ -1,4 +1,4 @@
-//! The money of one session (S0 8.5, rulings 31 to 33).
+//! Budget of a session (S0 8.5, decisions 31 to 33).
 
 use rust_decimal::Decimal;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Usd;
 
-/// A cap and what was spent of it. Spend is never refused once reported: what passes the cap shows as overshoot.
+/// A cap and the spend so far. Reported spend is always counted; spend above the cap is shown as overshoot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionBudget {
@@ -14,46 +14,57 @@ pub struct SessionBudget {
     warn_at_percent: u8,
     tokens_used: u64,
     estimated_cost_usd: Usd,
-    /// What earlier sessions of the chain spent: a chain has one account (ruling 33).
+    /// Spend of earlier sessions of the chain, which share the cap (decision 33).
     #[serde(default)]
     carried_usd: Usd,
     warned: bool,
-    /// The agent holds before a call that could pass what is left (ruling 32).
+    /// The agent waits before a call that could exceed the remaining budget (decision 32).
     #[serde(default)]
     held: bool,
+    /// Whether the owner allows spend that the agent does not report.
+    #[serde(default)]
+    allow_unmetered: bool,
+    #[serde(default)]
+    metering: Metering,
 }
 
-/// A budget that cannot be.
+/// Whether the agent's spend is known (decision 32).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum Metering {
+    /// The agent reports its cost, or tokens with a known price.
+    #[default]
+    Known,
+    /// The agent reports neither.
+    Unknown,
+}
+
+/// Why a budget is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBudget {
-    /// No money at all.
     #[error("the cap must be more than 0 dollars")]
     CapNotPositive,
-    /// A warning threshold outside 1 to 99.
+    /// The warning threshold is not between 1 and 99.
     #[error("the warning threshold must be 1 to 99 percent")]
     WarnAtPercent,
-    /// A cap that is already spent (ruling 32).
+    /// The cap is already spent (decision 32).
     #[error("the cap must be more than the {spent} dollars already spent")]
-    CapBelowSpend {
-        /// What was spent.
-        spent: Usd,
-    },
+    CapBelowSpend { spent: Usd },
 }
 
-/// What spending changed.
+/// Thresholds that a spend crossed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SpendEffect {
-    /// The warning threshold was reached, now and for the first time.
+    /// The warning threshold was crossed for the first time.
     pub(crate) warning: bool,
-    /// The cap was reached, now and not before.
+    /// The cap was reached.
     pub(crate) exhausted: bool,
 }
 
 impl SessionBudget {
-    /// The warning threshold when none is given (S0 8.5).
+    /// Default of the warning threshold (S0 8.5).
     pub const DEFAULT_WARN_AT_PERCENT: u8 = 80;
 
-    /// A budget of which nothing is spent.
     pub fn new(hard_cap_usd: Usd, warn_at_percent: u8) -> Result<Self, InvalidBudget> {
         if hard_cap_usd.is_zero() {
             return Err(InvalidBudget::CapNotPositive);
@@ -69,10 +80,19 @@ impl SessionBudget {
             carried_usd: Usd::ZERO,
             warned: false,
             held: false,
+            allow_unmetered: false,
+            metering: Metering::Known,
         })
     }
 
-    /// The budget of the session that goes on with the work: cap and threshold stand, and what was spent is spent.
+    /// Sets whether unreported spend is allowed.
+    #[must_use]
+    pub const fn allowing_unmetered(mut self, allow: bool) -> Self {
+        self.allow_unmetered = allow;
+        self
+    }
+
+    /// Budget of a continuation: same cap and threshold, with the spend so far carried over.
     #[must_use]
     pub const fn continued(&self, carried_usd: Usd) -> Self {
         Self {
@@ -83,62 +103,89 @@ impl SessionBudget {
             carried_usd,
             warned: self.warned,
             held: false,
+            allow_unmetered: self.allow_unmetered,
+            metering: Metering::Known,
         }
     }
 
-    /// The cap.
     pub const fn hard_cap_usd(&self) -> Usd {
         self.hard_cap_usd
     }
 
-    /// The warning threshold in percent of the cap.
+    /// Warning threshold in percent of the cap.
     pub const fn warn_at_percent(&self) -> u8 {
         self.warn_at_percent
     }
 
-    /// Tokens spent.
     pub const fn tokens_used(&self) -> u64 {
         self.tokens_used
     }
 
-    /// Money spent by this session; the same value as the metrics' total.
+    /// Spend of this session; equals the total in its metrics.
     pub const fn estimated_cost_usd(&self) -> Usd {
         self.estimated_cost_usd
     }
 
-    /// Money spent by the sessions before it in its chain.
+    /// Spend of earlier sessions of the chain.
     pub const fn carried_usd(&self) -> Usd {
         self.carried_usd
     }
 
-    /// Money spent of the cap, by this session and those before it (ruling 33).
+    /// Spend that counts against the cap: of this session and earlier ones of the chain (decision 33).
     pub fn account_usd(&self) -> Usd {
         self.carried_usd + self.estimated_cost_usd
     }
 
-    /// Whether the cap is reached, or the next call could pass it: nothing is spent any more until it is raised.
+    /// Whether the cap is reached, or the next call could exceed it. No more is spent until the cap is raised.
     pub fn exhausted(&self) -> bool {
         self.held || self.account_usd() >= self.hard_cap_usd
     }
 
-    /// Whether less is left than the next call may cost.
+    /// Whether the owner allows spend that the agent does not report.
+    pub const fn allows_unmetered(&self) -> bool {
+        self.allow_unmetered
+    }
+
+    /// Whether the agent's spend is unknown, so that the cap cannot be enforced.
+    pub const fn unmetered(&self) -> bool {
+        matches!(self.metering, Metering::Unknown)
+    }
+
+    /// Whether the spend is unknown and the owner has not allowed that.
+    pub const fn refuses_unmetered(&self) -> bool {
+        self.unmetered() && !self.allow_unmetered
+    }
+
+    /// Whether no more may be spent: [`Self::exhausted`] or [`Self::refuses_unmetered`].
+    pub fn blocked(&self) -> bool {
+        self.exhausted() || self.refuses_unmetered()
+    }
+
+    /// Records whether the agent's spend is unknown. Returns whether that changed.
+    pub(crate) const fn set_unmetered(&mut self, unmetered: bool) -> bool {
+        let news = self.unmetered() != unmetered;
+        self.metering = if unmetered { Metering::Unknown } else { Metering::Known };
+        news
+    }
+
+    /// Whether the next call may cost more than the rest of the budget.
     pub const fn held(&self) -> bool {
         self.held
     }
 
-    /// The next call could pass the cap. Whether that is news.
+    /// Records that the next call could exceed the cap. Returns whether the budget was not exhausted before.
     pub(crate) fn hold(&mut self) -> bool {
         let news = !self.exhausted();
         self.held = true;
         news
     }
 
-    /// Spend above the cap (ruling 32).
+    /// Spend above the cap (decision 32).
     pub fn overshoot_usd(&self) -> Usd {
         self.account_usd().excess_over(self.hard_cap_usd)
     }
 
-    /// What is left of the cap.
+    /// Remaining part of the cap.
     pub fn remaining_usd(&self) -> Usd {
         self.hard_cap_usd.excess_over(self.account_usd())
     }
@@ -148,7 +195,6 @@ impl SessionBudget {
         self.account_usd().percent_of(self.hard_cap_usd)
     }
 
-    /// Counts spend.
     pub(crate) fn spend(&mut self, cost: Usd, tokens: u64) -> SpendEffect {
         let was_exhausted = self.exhausted();
         self.estimated_cost_usd += cost;
@@ -156,7 +202,7 @@ impl SessionBudget {
         self.effect(was_exhausted)
     }
 
-    /// Takes what the sessions before it spent, all in all; it never shrinks.
+    /// Sets the spend of earlier sessions of the chain. It never decreases.
     pub(crate) fn carry(&mut self, carried: Usd) -> SpendEffect {
         let was_exhausted = self.exhausted();
         self.carried_usd = self.carried_usd.max(carried);
@@ -169,13 +215,13 @@ impl SessionBudget {
         SpendEffect { warning, exhausted: !was_exhausted && self.exhausted() }
     }
 
-    /// Replaces cap and threshold; the warning fires again when the new threshold is not reached yet.
+    /// Changes cap and threshold. The warning fires again if the new threshold is not reached yet.
     pub(crate) fn change(&mut self, cap: Usd, warn_at_percent: u8) -> Result<(), InvalidBudget> {
         Self::new(cap, warn_at_percent)?;
         if cap <= self.account_usd() {
             return Err(InvalidBudget::CapBelowSpend { spent: self.account_usd() });
         }
-        // With a higher cap the agent looks again.
+        // With a higher cap the agent checks again.
         self.held &= cap <= self.hard_cap_usd;
         self.hard_cap_usd = cap;
         self.warn_at_percent = warn_at_percent;
@@ -214,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be() {
+    fn invalid_budgets_are_refused() {
         assert_eq!(SessionBudget::new(Usd::ZERO, 80), Err(InvalidBudget::CapNotPositive));
         assert_eq!(SessionBudget::new(usd("1"), 100), Err(InvalidBudget::WarnAtPercent));
     }

@@ -1,56 +1,60 @@
-//! What an adapter can do; the control plane degrades by it instead of guessing.
+//! Capabilities of an adapter. The control plane offers only what the adapter supports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Adjustment;
 
-/// The capability report of a sidecar's adapter. What is not named, it cannot do.
+/// Capabilities that a sidecar's adapter reports. Capabilities that it does not name are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(clippy::struct_excessive_bools)] // a list of independent yes or no answers
+#[allow(clippy::struct_excessive_bools)] // a list of independent yes-or-no answers
 pub struct Capabilities {
-    /// A message can reach the agent within a turn.
+    /// Messages can reach the agent within a turn.
     pub steer_mid_turn: bool,
-    /// The agent can be suspended and goes on where it was.
+    /// The agent can be suspended and later continue the same turn.
     pub pause: bool,
-    /// The agent's conversation can be taken up by a later run.
+    /// A later run can continue the agent's conversation.
     pub resume_conversation: bool,
     /// The configuration can change without a new process.
     pub hot_reload: bool,
-    /// It reports what a turn costs.
+    /// The agent reports what a turn costs.
     pub cost: bool,
-    /// It reports how full the context window is.
+    /// The agent reports how full the context window is.
     pub context_usage: bool,
     /// Tools can wait for an approval.
     pub approvals: bool,
-    /// It asks questions.
+    /// The agent asks questions.
     pub questions: bool,
-    /// It has a plan mode.
+    /// The agent has a plan mode.
     pub plans: bool,
-    /// It starts subagents.
+    /// The agent starts subagents.
     pub subagents: bool,
-    /// Its model can be changed while it runs.
+    /// The model can be changed at run time.
     pub model_switch: bool,
-    /// How deeply it thinks can be changed while it runs.
+    /// The thinking level can be changed at run time.
     pub thinking_levels: bool,
-    /// It summarises its conversation when it is asked to.
+    /// The agent summarises its conversation on request.
     pub compaction: bool,
-    /// Its conversation can go back to before a turn.
+    /// The conversation can be rewound to before a turn.
     pub fork: bool,
-    /// It does not begin a model call whose worst case passes what is left (ruling 32).
+    /// The agent does not start a model call whose highest cost exceeds the rest of the budget (decision 32).
     pub budget_before_call: bool,
+    /// The agent stops spending at its allowance, and accepts a new allowance at run time.
+    pub allowance: bool,
+    /// The agent reports neither its cost nor tokens of a model with a known price (decision 32).
+    pub unmetered: bool,
 }
 
 impl Capabilities {
-    /// Whether it can carry out an adjustment.
+    /// Whether the adapter can carry out an adjustment.
     pub const fn can_adjust(&self, adjustment: &Adjustment) -> bool {
         match adjustment {
             Adjustment::SetModel { .. } | Adjustment::CycleModel { .. } => self.model_switch,
             Adjustment::SetThinkingLevel { .. } => self.thinking_levels,
             Adjustment::Compact { .. } => self.compaction,
             Adjustment::Fork { .. } => self.fork,
-            Adjustment::SetAllowance { .. } => self.budget_before_call,
+            Adjustment::SetAllowance { .. } => self.allowance || self.budget_before_call,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What one session leaves to the next (S0 8.4 `HandoffDocument`, ruling 34).
+//! Handoff documents (S0 8.4 `HandoffDocument`, decision 34).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,78 +8,75 @@ use crate::text::{HandoffText, cut};
 use crate::value::SessionTaskStatus;
 use crate::{HandoffDocumentId, Timestamp};
 
-/// A handoff document: its agent's, or put together from what was recorded.
+/// A document for the next session of a chain, written by the agent or synthesized from the session's records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandoffDocument {
-    /// What was accomplished.
+    /// Results so far.
     pub summary: HandoffText,
-    /// What still needs to be done.
+    /// Work that still needs to be done.
     pub remaining_work: HandoffText,
-    /// What must not be forgotten.
+    /// Decisions and facts that must not be forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_decisions: Option<HandoffText>,
-    /// Whether it was put together from what was recorded, as the agent left none.
+    /// Whether Pilothouse assembled the document because the agent wrote none.
     #[serde(default)]
     pub synthesized: bool,
 }
 
-/// A document with its id.
+/// A handoff document with its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedHandoff {
-    /// Its id.
     pub id: HandoffDocumentId,
-    /// When it was recorded.
     pub created_at: Timestamp,
-    /// What it says.
     #[serde(flatten)]
     pub document: HandoffDocument,
 }
 
-/// What was recorded of a session that left no document.
+/// Records of a session whose agent wrote no document.
 #[derive(Debug, Clone, Copy)]
-pub struct Remembered<'a> {
-    /// The session, with its task list and its plan.
+pub struct HandoffSource<'a> {
+    /// The session, with its task list and plan.
     pub session: &'a AgentSession,
-    /// What its agent said last, oldest first.
-    pub last_words: &'a [String],
+    /// Last messages of the agent, oldest first.
+    pub last_messages: &'a [String],
 }
 
-/// The text as far as it fits; `instead` where there is none.
-fn fitting(text: &str, instead: &'static str) -> HandoffText {
+/// Cuts the text to its limit; uses `instead` if it is empty.
+fn text_or(text: &str, instead: &'static str) -> HandoffText {
     let clean = text.replace('\0', "");
-    HandoffText::parse(cut(&clean, HandoffText::MAX)).unwrap_or_else(|_| HandoffText::standing(instead))
+    HandoffText::parse(cut(&clean, HandoffText::MAX)).unwrap_or_else(|_| HandoffText::from_static(instead))
 }
 
 impl HandoffDocument {
-    /// A document as an agent wrote it: cut where it is too long, never refused (ruling 6).
+    /// A document written by an agent. Too long texts are cut, not refused (decision 6).
     pub fn of_agent(summary: &str, remaining_work: &str, key_decisions: Option<&str>) -> Self {
         Self {
-            summary: fitting(summary, "The agent did not say what was done."),
-            remaining_work: fitting(remaining_work, "The agent did not say what remains."),
+            summary: text_or(summary, "The agent did not say what was done."),
+            remaining_work: text_or(remaining_work, "The agent did not say what remains."),
             key_decisions: key_decisions
                 .and_then(|text| HandoffText::parse(cut(&text.replace('\0', ""), HandoffText::MAX)).ok()),
             synthesized: false,
         }
     }
 
-    /// A document from what is recorded: the last messages, the task list, the plan (ruling 34).
-    pub fn synthesized(of: Remembered<'_>) -> Self {
-        let words: Vec<_> = of.last_words.iter().map(|said| format!("- {}", cut(said, 700))).collect();
+    /// A document made from the last messages, the task list and the plan (decision 34).
+    pub fn synthesized(of: HandoffSource<'_>) -> Self {
+        let words: Vec<_> = of.last_messages.iter().map(|said| format!("- {}", cut(said, 700))).collect();
         let mut summary =
             "The agent left no handoff document; this was put together from what was recorded.".to_owned();
         if !words.is_empty() {
             summary.extend(["\n\nWhat it said last:\n", &words.join("\n")]);
         }
         Self {
-            summary: fitting(&summary, "Nothing was recorded."),
-            remaining_work: fitting(&Self::open_tasks(of.session), "Nothing was recorded."),
+            summary: text_or(&summary, "Nothing was recorded."),
+            remaining_work: text_or(&Self::open_tasks(of.session), "Nothing was recorded."),
             key_decisions: of
                 .session
                 .plan()
                 .and_then(|plan| plan.content.as_ref())
-                .map(|plan| fitting(&format!("Its plan:\n{plan}"), "It had a plan.")),
+                .map(|plan| text_or(&format!("Its plan:\n{plan}"), "It had a plan.")),
             synthesized: true,
         }
     }
@@ -103,7 +100,7 @@ impl HandoffDocument {
         text
     }
 
-    /// The whole as one text.
+    /// The document as one text.
     pub fn to_text(&self) -> String {
         let decisions = self.key_decisions.as_ref().map(|d| format!("\n\nKey decisions:\n{d}"));
         format!(

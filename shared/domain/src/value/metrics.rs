@@ -1,4 +1,4 @@
-//! What a session used: sums that aggregate, and the context window that is replaced (S0 8.1.9).
+//! Usage of a session: totals, and a snapshot of the context window (S0 8.1.9).
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, Usd};
 
-/// Token counts; sums over turns and subagents (S0 8.5).
+/// Token counts, which add up over turns and subagents (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenUsage {
     /// Tokens sent to the model.
     pub input_tokens: u64,
-    /// Tokens that it wrote.
+    /// Tokens that the model generated.
     pub output_tokens: u64,
     /// Tokens read from the prompt cache.
     pub cache_read_tokens: u64,
@@ -23,7 +23,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// The four counts together.
+    /// Sum of the four counts.
     pub const fn total(self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)
@@ -40,64 +40,63 @@ impl TokenUsage {
         }
     }
 
-    /// The sum, count by count.
+    /// Adds each count.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_add)
     }
 
-    /// What `self` has more than `earlier`, count by count, never below zero (ruling 31).
+    /// Increase of each count over `earlier`, never below zero (decision 31).
     #[must_use]
     pub fn increment_since(self, earlier: Self) -> Self {
         self.zip(earlier, u64::saturating_sub)
     }
 
-    /// The larger of both, count by count.
+    /// Larger value of each count.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.zip(other, u64::max)
     }
 }
 
-/// How full the context window is now. Replaces its predecessor, never adds to it (S0 8.5).
+/// State of the context window. Each snapshot replaces the previous one (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextWindowSnapshot {
-    /// The tokens in the window.
+    /// Tokens in the window.
     #[serde(flatten)]
     pub usage: TokenUsage,
-    /// The most tokens that the model takes; at least 1.
+    /// Size of the model's context window in tokens; at least 1.
     pub model_context_limit: u64,
-    /// When it was recorded.
     pub recorded_at: Timestamp,
 }
 
 impl ContextWindowSnapshot {
-    /// The share of the window in use, in percent with two decimals.
+    /// Used share of the window, in percent with two decimals.
     pub fn usage_percent(&self) -> Decimal {
         let limit = Decimal::from(self.model_context_limit.max(1));
         (Decimal::from(self.usage.total()) * Decimal::ONE_HUNDRED / limit).round_dp(2).normalize()
     }
 }
 
-/// The metrics of a session (S0 8.5). Those of its subagents stand with each subagent and are counted in here too.
+/// Metrics of a session (S0 8.5), including those of its subagents.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMetrics {
-    /// Everything spent so far, subagents included.
+    /// Total spend, including subagents.
     pub total_cost_usd: Usd,
-    /// Tokens by model, subagents included.
+    /// Tokens by model, including subagents.
     pub token_usage_by_model: BTreeMap<String, TokenUsage>,
-    /// The parent's own window; nothing before the first report.
+    /// Context window of the main agent; `null` before the first report.
     pub context_window: Option<ContextWindowSnapshot>,
-    /// Turns that ended.
+    /// Number of completed turns.
     pub turn_count: u32,
-    /// When the last one ended.
+    /// When the last turn ended.
     pub last_turn_at: Option<Timestamp>,
 }
 
 impl SessionMetrics {
-    /// All tokens of all models.
+    /// Total over all models.
     pub fn total_tokens(&self) -> u64 {
         self.token_usage_by_model.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
     }

@@ -1,4 +1,4 @@
-//! Value objects of S0 8.5.
+//! Value objects (S0 8.5).
 
 mod activity;
 mod adjustment;
@@ -25,7 +25,7 @@ pub use auto_continue::{
 pub(crate) use budget::SpendEffect;
 pub use budget::{InvalidBudget, SessionBudget};
 pub use capabilities::Capabilities;
-pub use handoff::{HandoffDocument, RecordedHandoff, Remembered};
+pub use handoff::{HandoffDocument, HandoffSource, RecordedHandoff};
 pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
 pub use outcome::{DeliverableCounts, DeliverableState, SessionOutcome};
 pub use output::{CommitSha, InvalidCommitSha, SessionOutput};
@@ -40,77 +40,97 @@ pub use tool::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is done when a context window fills up (ruling 35).
+/// Action when the context window fills up (decision 35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ContextPolicy {
-    /// The work is handed to a new session with a document; the agent does not compact by itself.
+    /// The work is handed over to a new session with a document. The agent does not compact its context.
     #[default]
     Handoff,
     /// The agent compacts its own context (S1 6.1).
     Compact,
 }
 
-/// How a session came to run (S0 8.5).
+/// How a session was started (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ExecutionMode {
     /// On its own.
     Standalone,
-    /// One of a batch that runs side by side.
+    /// As part of a batch that runs in parallel.
     ParallelBatch,
-    /// One of a queue that runs one after the other.
+    /// As part of a queue that runs one session after the other.
     SequentialQueue,
 }
 
 /// Why a session failed (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailureReason {
-    /// Nothing left to spend.
+    /// The budget is used up.
     BudgetExhausted,
     /// The owner rejected the output.
     VerificationFailed,
     /// The agent ended with an error.
     AgentError,
-    /// A person cancelled it.
+    /// A person cancelled the session.
     ManualCancellation,
-    /// Nobody answered in time.
+    /// A question or plan was not answered in time.
     Timeout,
-    /// The process or the machine under it failed.
+    /// The process or its machine failed.
     InfrastructureError,
 }
 
-/// Who enqueued a message (S0 8.5).
+crate::names::named!(FailureReason {
+    BudgetExhausted => "BudgetExhausted",
+    VerificationFailed => "VerificationFailed",
+    AgentError => "AgentError",
+    ManualCancellation => "ManualCancellation",
+    Timeout => "Timeout",
+    InfrastructureError => "InfrastructureError",
+});
+
+/// Sender of a message to the agent (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MessageSource {
     /// A person.
     User,
     /// Pilothouse itself.
     System,
-    /// Another system.
+    /// An external system.
     Webhook,
 }
 
-/// When a message reaches the agent (S0 8.5).
+crate::names::named!(MessageSource {
+    User => "User",
+    System => "System",
+    Webhook => "Webhook",
+});
+
+/// When a message is delivered to the agent (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum MessagePriority {
-    /// Into the running turn, as soon as possible.
+    /// Within the running turn, as soon as possible.
     Immediate,
-    /// After the current turn, one a turn.
+    /// After the current turn; one message for each turn.
     Queued,
 }
 
-/// Where a message of the queue stands (S0 8.5).
+crate::names::named!(MessagePriority {
+    Immediate => "Immediate",
+    Queued => "Queued",
+});
+
+/// Status of a message to the agent (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MessageStatus {
-    /// Not yet acknowledged by the sidecar.
+    /// Not acknowledged by the sidecar yet.
     Pending,
-    /// Acknowledged.
+    /// The agent received the message.
     Delivered,
     /// Cancelled before delivery.
     Cancelled,
 }
 
-/// Who speaks in a message of the conversation (S0 8.5).
+/// Author of a message in the conversation (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AgentMessageSource {
     /// A person.
@@ -119,19 +139,19 @@ pub enum AgentMessageSource {
     System,
     /// The agent.
     Agent,
-    /// One of its subagents.
+    /// A subagent.
     SubAgent,
-    /// Another system.
+    /// An external system.
     Webhook,
 }
 
-/// Where a tool call stands (S0 8.5).
+/// Status of a tool call (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ToolCallStatus {
-    /// The tool runs.
+    /// The tool is running.
     Pending,
-    /// It gave a result.
+    /// The tool returned a result.
     Success,
-    /// It gave an error, or its run ended under it (ruling 6).
+    /// The tool returned an error, or the run ended before it returned (decision 6).
     Error,
 }

@@ -1,47 +1,45 @@
-//! How a turn of an agent ended, and where its deliverables stand (S4).
+//! Outcome of a turn, and states of deliverables (S4).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a session of S4, which is a turn here, ended (S4 `SessionOutcome`, ruling 39). Failure and quota have events of their own.
+/// How a turn ended (S4 `SessionOutcome`, decision 39; a session of S4 is a turn here).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionOutcome {
-    /// Normally.
+    /// The turn ended normally.
     #[default]
     Completed,
-    /// At the limit of its turns or iterations.
+    /// The agent reached its limit of turns or iterations.
     MaxIterations,
-    /// In an error.
+    /// The agent ended with an error.
     ExecutionError,
-    /// At the limit of its costs.
+    /// The agent reached its cost limit.
     BudgetExceeded,
-    /// The plan that pays for it is used up.
+    /// The agent's subscription quota is used up.
     QuotaExceeded,
 }
 
 impl SessionOutcome {
-    /// Whether it ended normally.
-    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde requires this signature
     pub const fn is_completed(&self) -> bool {
         matches!(self, Self::Completed)
     }
 }
 
-/// How many deliverables stand where (S4).
+/// Number of deliverables by state (S4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliverableCounts {
-    /// Not begun, or reset.
+    /// Not started, or reset.
     pub pending: u32,
     /// All acceptance criteria are verified.
     pub passed: u32,
-    /// Something outside prevents it.
+    /// Blocked by an external cause.
     pub blocked: u32,
 }
 
 impl DeliverableCounts {
-    /// The counts of `states`.
     pub fn of(states: impl IntoIterator<Item = DeliverableState>) -> Self {
         let mut counts = Self::default();
         for state in states {
@@ -55,7 +53,6 @@ impl DeliverableCounts {
         counts
     }
 
-    /// All of them.
     pub const fn total(self) -> u32 {
         self.pending.saturating_add(self.passed).saturating_add(self.blocked)
     }
@@ -68,15 +65,15 @@ impl std::fmt::Display for DeliverableCounts {
     }
 }
 
-/// Where a deliverable stands (S4).
+/// State of a deliverable (S4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliverableState {
-    /// Not begun, or reset.
+    /// Not started, or reset.
     #[default]
     Pending,
     /// All acceptance criteria are verified.
     Passed,
-    /// Something outside prevents it.
+    /// Blocked by an external cause.
     Blocked,
 }

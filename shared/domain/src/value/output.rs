@@ -1,20 +1,20 @@
-//! What a session produced (S0 8.5).
+//! Output of a session (S0 8.5).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A full git object name: 40 hexadecimal digits.
+/// A full git commit hash: 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CommitSha(String);
 
-/// A string that is not a commit's name.
+/// A string that is not a commit hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be a commit's 40 hexadecimal digits")]
 pub struct InvalidCommitSha;
 
 impl CommitSha {
-    /// Takes 40 hexadecimal digits; capitals are lowered.
+    /// Accepts 40 hexadecimal digits and lowers capitals.
     pub fn parse(s: impl Into<String>) -> Result<Self, InvalidCommitSha> {
         let s = s.into().to_ascii_lowercase();
         if s.len() == 40 && s.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -53,19 +53,19 @@ impl JsonSchema for CommitSha {
     }
 }
 
-/// The output of a session, for its owner to review (S0 8.5).
+/// Output of a session for its owner to review (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SessionOutput {
-    /// Lines of output.
+    /// Number of lines of output.
     pub output_line_count: u32,
-    /// Files that it changed.
+    /// Number of files changed.
     pub files_changed: u32,
-    /// Tests that it added.
+    /// Number of tests added.
     pub tests_added: u32,
     /// Whether all tests pass.
     pub all_tests_passing: bool,
-    /// The commit that holds the work.
+    /// The commit that contains the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_sha: Option<CommitSha>,
 }

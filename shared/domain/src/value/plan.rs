@@ -6,33 +6,31 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::text::PlanContent;
 
-/// Where a plan stands (S0 8.5).
+/// Status of a plan (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PlanStatus {
-    /// The agent writes it.
+    /// The agent is writing the plan.
     Draft,
-    /// The owner decides.
+    /// The plan waits for the owner's decision.
     PendingApproval,
     /// The agent may proceed.
     Approved,
-    /// The agent is to revise it.
+    /// The agent has to revise the plan.
     Rejected,
 }
 
-/// The plan document of a session (S0 8.5).
+/// Plan document of a session (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPlan {
-    /// The document; nothing while the agent has not shown one. Some runtimes leave plan mode without a text.
+    /// Text of the plan; `null` until the agent submits it. Some runtimes leave plan mode without a text.
     pub content: Option<PlanContent>,
-    /// Where it stands.
     pub status: PlanStatus,
-    /// Whether the owner must approve it before the agent proceeds.
+    /// Whether the owner has to approve the plan before the agent proceeds.
     pub requires_approval: bool,
     /// When the agent entered plan mode.
     pub created_at: Timestamp,
-    /// When it was approved.
     pub approved_at: Option<Timestamp>,
-    /// Counts its revisions from 1.
+    /// Revision of the plan, from 1.
     pub version: u32,
 }

@@ -1,29 +1,29 @@
-//! Questions of an agent to its owner (S0 8.3, `AskUserQuestion`).
+//! Questions of an agent to its owner (S0 8.3 `AskUserQuestion`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One answer to choose.
+/// A predefined answer to choose from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionOption {
-    /// What an answer says.
+    /// Text of the answer.
     pub label: String,
-    /// What it means.
+    /// Explanation of the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// One question. A request may hold several.
+/// One question. A request may contain several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    /// The question; also the key of its answer.
+    /// Text of the question; its answer repeats it as the key.
     pub question: String,
-    /// A word or two that stand for it.
+    /// Short label of one or two words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// Answers to choose from; free text is always possible.
+    /// Predefined answers. Free text is always allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<QuestionOption>,
     /// Whether several options may be chosen.
@@ -31,12 +31,12 @@ pub struct Question {
     pub multi_select: bool,
 }
 
-/// The answer to one question of a request.
+/// Answer to one question of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The question as it was asked.
+    /// Text of the question.
     pub question: String,
-    /// The chosen label, several of them joined with a comma, or free text.
+    /// The chosen label, several labels joined with commas, or free text.
     pub answer: String,
 }

@@ -1,4 +1,4 @@
-//! Tools and subagents that templates and skills give to a session (S0 8.5).
+//! Tools and subagents that templates and skills provide to a session (S0 8.5).
 
 use std::collections::BTreeSet;
 
@@ -7,38 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName};
 
-/// What a tool takes: a JSON Schema as text (S0 8.5).
+/// Input schema of a tool: a JSON Schema as text (S0 8.5).
 ///
-/// The domain asks for JSON that a schema can be, an object or a boolean, of at most [`InputSchema::MAX`] bytes. Whether it keeps
-/// the meta-schema is checked at the edge.
+/// The domain accepts a JSON object or boolean of at most [`InputSchema::MAX`] bytes. The functions validate it against the
+/// meta-schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct InputSchema(String);
 
-/// A text that no JSON Schema can be.
+/// Why a text is not an input schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInputSchema {
-    /// Not JSON at all.
     #[error("must be a JSON Schema as text: {0}")]
     NotJson(String),
-    /// JSON of another kind.
+    /// The JSON is neither an object nor a boolean.
     #[error("must be a JSON Schema as text: a JSON object, or `true` or `false`")]
     NotASchema,
-    /// Larger than a tool's description can be.
     #[error("must have at most {max} bytes, but has {actual}")]
-    TooLarge {
-        /// The most bytes.
-        max: usize,
-        /// What was given.
-        actual: usize,
-    },
+    TooLarge { max: usize, actual: usize },
 }
 
 impl InputSchema {
-    /// The most bytes.
     pub const MAX: usize = 16 * 1024;
 
-    /// Takes the text of a schema.
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidInputSchema> {
         let text = text.into();
         if text.len() > Self::MAX {
@@ -51,42 +42,37 @@ impl InputSchema {
         }
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Where a tool's MCP server is: an absolute URI (S0 8.5). Its scheme says which transport: `http`, `https`, `sse`, `stdio`, …
+/// Address of a tool's MCP server: an absolute URI (S0 8.5). The scheme selects the transport: `http`, `https`, `sse`, `stdio` and
+/// others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ServerUri(String);
 
-/// A text that is not an absolute URI.
+/// Why a text is not a server address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServerUri {
-    /// Too long to be one.
     #[error("must have at most {max} characters")]
-    TooLong {
-        /// The most characters.
-        max: usize,
-    },
-    /// No scheme, or nothing after it.
+    TooLong { max: usize },
+    /// The scheme, or everything after it, is missing.
     #[error("must be an absolute URI, like https://tools.example.com/mcp")]
     NotAbsolute,
-    /// A web address without its server.
+    /// A web address without a host.
     #[error("must name a server, like https://tools.example.com/mcp")]
     NoHost,
-    /// A character that must be escaped.
+    /// A character that must be percent-encoded.
     #[error("must not contain `{0}`; escape it with %")]
     Character(char),
 }
 
 impl ServerUri {
-    /// The most characters.
     pub const MAX: usize = 2000;
 
-    /// Takes an absolute URI (RFC 3986, `scheme:` and more).
+    /// Accepts an absolute URI (RFC 3986).
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidServerUri> {
         let text = text.into();
         if text.chars().count() > Self::MAX {
@@ -109,12 +95,11 @@ impl ServerUri {
         Ok(Self(text))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its scheme, as it was written.
+    /// The scheme as it was written.
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
@@ -129,13 +114,13 @@ fn is_uri_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c)
 }
 
-/// A `%` that two hexadecimal digits do not follow.
+/// Finds a `%` that is not followed by two hexadecimal digits.
 fn misplaced_percent(rest: &str) -> Option<char> {
     let hex = |s: &str| s.len() >= 2 && s.bytes().take(2).all(|b| b.is_ascii_hexdigit());
     rest.split('%').skip(1).any(|after| !hex(after)).then_some('%')
 }
 
-/// The server of `//user@host:port/path`.
+/// The host in `//user@host:port/path`.
 fn host(rest: &str) -> Option<&str> {
     let authority = rest.strip_prefix("//")?.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;
@@ -184,62 +169,58 @@ text_like!(ServerUri, InvalidServerUri, { "type": "string", "format": "uri", "ma
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpToolDefinition {
-    /// Its name, unique within its template, skill or subagent.
+    /// Name of the tool, unique within its template, skill or subagent.
     pub name: ToolName,
-    /// What it does, for the agent.
+    /// Description for the agent.
     pub description: ToolDescription,
-    /// What it takes: a JSON Schema as text.
+    /// Input schema: a JSON Schema as text.
     pub input_schema: InputSchema,
-    /// Where its server is.
+    /// Address of the MCP server.
     pub server_uri: ServerUri,
 }
 
 impl McpToolDefinition {
-    /// The most tools of a template or of a skill.
+    /// Most tools of a template or skill.
     pub const MAX_TOOLS: usize = 50;
 }
 
-/// A subagent that a skill brings along (S0 8.5).
+/// A subagent that a skill provides (S0 8.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SkillSubAgentDefinition {
-    /// What the agent calls it by: `test-runner`. Unique within its skill.
+    /// Name by which the agent calls the subagent, like `test-runner`. Unique within its skill.
     pub name: SubAgentName,
-    /// What it is for.
+    /// Purpose of the subagent.
     pub description: ToolDescription,
-    /// Its model.
     pub model_id: ModelId,
-    /// What its system prompt adds.
+    /// Addition to the subagent's system prompt.
     pub instructions: SkillInstructions,
-    /// Its tools; at most [`SkillSubAgentDefinition::MAX_TOOLS`], each name once.
+    /// Tools of the subagent; at most [`SkillSubAgentDefinition::MAX_TOOLS`], with unique names.
     #[serde(default)]
     pub tool_definitions: Vec<McpToolDefinition>,
 }
 
-/// A list of definitions that cannot be.
+/// Why a list of definitions is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDefinitions {
-    /// Names that stand there twice.
-    #[error("{what} names must be unique; these stand there more than once: {}", .names.join(", "))]
+    /// Names that occur more than once.
+    #[error("{what} names must be unique; these occur more than once: {}", .names.join(", "))]
     Duplicates {
-        /// Of what: `tool`, `subagent`.
+        /// `tool` or `subagent`.
         what: &'static str,
-        /// The names, each once.
+        /// The duplicate names, each once.
         names: Vec<String>,
     },
-    /// Too many of them.
     #[error("there can be at most {max} {what}s, but there are {actual}")]
     TooMany {
-        /// Of what.
+        /// `tool` or `subagent`.
         what: &'static str,
-        /// The most.
         max: usize,
-        /// How many there are.
         actual: usize,
     },
 }
 
-/// Refuses a list of `what` that is too long or in which a name stands twice.
+/// Checks the length of a list and that its names are unique. `what` names the kind of entry in errors.
 pub fn check_names<'a>(
     what: &'static str,
     max: usize,
@@ -257,18 +238,18 @@ pub fn check_names<'a>(
     Err(InvalidDefinitions::Duplicates { what, names: twice.into_iter().map(str::to_owned).collect() })
 }
 
-/// Refuses tools of a template or skill that are too many or bear the same name (S0 8.4).
+/// Checks the tools of a template or skill (S0 8.4).
 pub fn check_tools(tools: &[McpToolDefinition]) -> Result<(), InvalidDefinitions> {
     check_names("tool", McpToolDefinition::MAX_TOOLS, tools.iter().map(|t| t.name.as_str()))
 }
 
 impl SkillSubAgentDefinition {
-    /// The most subagents of a skill.
+    /// Most subagents of a skill.
     pub const MAX_SUB_AGENTS: usize = 20;
-    /// The most tools of one subagent.
+    /// Most tools of a subagent.
     pub const MAX_TOOLS: usize = 20;
 
-    /// Refuses tools that are too many or bear the same name.
+    /// Checks the subagent's tools.
     pub fn check(&self) -> Result<(), InvalidDefinitions> {
         let names = self.tool_definitions.iter().map(|t| t.name.as_str());
         check_names("tool", Self::MAX_TOOLS, names)
@@ -280,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_json_that_a_schema_can_be() {
+    fn tool_schema_must_be_a_valid_json_schema() {
         assert!(InputSchema::parse(r#"{"type":"object"}"#).is_ok());
         assert!(InputSchema::parse("true").is_ok());
         assert_eq!(InputSchema::parse("[]"), Err(InvalidInputSchema::NotASchema));
@@ -291,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_an_absolute_uri() {
+    fn server_needs_an_absolute_uri() {
         for good in [
             "https://tools.example.com/mcp",
             "http://[::1]:8080/",
@@ -320,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_that_stands_there_twice_is_named_once() {
+    fn each_duplicate_name_is_reported_once() {
         let names = ["a", "b", "a", "c", "b", "a"];
         assert_eq!(
             check_names("tool", 9, names.into_iter()),

@@ -1,10 +1,11 @@
-//! Stories: given where a session stands, when something happens, then what follows.
+//! Scenarios in given-when-then form: a session in some status, a step, and the expected result.
 
 mod adjust;
 mod auto_continue;
 pub(crate) mod chains;
 mod composition;
 mod delivery;
+mod disk;
 mod hibernation;
 mod lifecycle;
 mod liveness;

@@ -1,9 +1,9 @@
-//! The promises of the domain, from outside: the transition table, stories in given/when/then, and properties of random
-//! lives.
+//! Tests of the domain's public interface: the transition table, scenarios in given-when-then form, and properties of random
+//! sequences of operations.
 
-// Helpers of tests are tests, too; `clippy.toml` speaks of test functions alone.
+// Helpers of tests are tests as well, but `clippy.toml` covers only functions marked as tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::too_many_lines)]
-// `|s| s.pause()` reads as a step of a story.
+// `|s| s.pause()` reads like a step of a scenario.
 #![allow(clippy::redundant_closure_for_method_calls)]
 
 mod given;

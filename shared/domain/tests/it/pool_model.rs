@@ -1,4 +1,4 @@
-//! The pool against the simplest pool there is (S0 8.12, ruling 21): a set of those who have a slot, and a line.
+//! Compares the pool with the simplest possible pool (S0 8.12, decision 21): a set of sessions with a slot, and a line.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::SessionSettings;
 use pilothouse_domain::value::FailureReason;
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, Deadlines, DomainEvent as E, Occasion, RunId, Timestamp,
+    AgentSession, AgentSessionId, Deadlines, DomainContext, DomainEvent as E, RunId, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -18,16 +18,16 @@ const SESSIONS: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Asks for the slot that the session wants.
+    /// Requests the slot that the session needs.
     Allocate(usize),
-    /// Its run ends, and the word of it comes twice.
+    /// Ends the run; the report of its end arrives twice.
     End(usize),
-    /// It fails while its run lives on, and is retried.
+    /// Fails the session while its run is still alive, and retries it.
     FailAndRetry(usize),
-    /// It is cancelled, and another takes its place.
+    /// Cancels the session and replaces it with a new one.
     Replace(usize),
     Configure(u32),
-    /// A run that has no slot gives one back.
+    /// Releases a slot for a run that has none.
     ReleaseOther(usize),
 }
 
@@ -79,19 +79,19 @@ impl Owner {
         serde_json::from_value(json).unwrap()
     }
 
-    fn first_able(&self) -> Option<AgentSessionId> {
+    fn first_startable(&self) -> Option<AgentSessionId> {
         self.line.iter().copied().find(|id| !self.slots.contains_key(id))
     }
 
     fn step(&mut self, step: Step) {
-        let mut cx = Occasion::new(self.now, Deadlines::default(), &mut self.ids);
+        let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
         match step {
             Step::Allocate(who) => {
                 let session = &mut self.sessions[who];
                 let (id, wants) = (session.id(), session.slot_wanted().is_some());
-                let (allocation, events) = self.pool.allocate(session, &mut cx).unwrap();
+                let (allocation, events) = self.pool.allocate(session, &mut ctx).unwrap();
                 let free = self.slots.len() < self.max && !self.slots.contains_key(&id);
-                let first = self.first_able().is_none_or(|able| able == id);
+                let first = self.first_startable().is_none_or(|able| able == id);
                 if !wants {
                     assert_eq!(allocation, Allocation::NotWanted);
                     self.line.retain(|other| *other != id);
@@ -110,30 +110,30 @@ impl Owner {
             Step::End(who) => {
                 let session = &mut self.sessions[who];
                 let Some(run) = session.run().map(|run| run.id) else { return };
-                session.record_run_ended(run, None, &mut cx).unwrap();
+                session.record_run_ended(run, None, &mut ctx).unwrap();
                 let events = self.pool.release(session.id(), run);
                 assert!(matches!(events[..], [E::SlotReleased { .. }]));
-                assert_eq!(self.pool.release(session.id(), run), Vec::new(), "a second release is none");
+                assert_eq!(self.pool.release(session.id(), run), Vec::new(), "a second release does nothing");
                 assert_eq!(self.slots.remove(&session.id()), Some(run));
             }
             Step::FailAndRetry(who) => {
                 let session = &mut self.sessions[who];
-                let _ = session.record_failure(FailureReason::AgentError, None, &cx);
-                session.retry(None, false, &cx).unwrap();
+                let _ = session.record_failure(FailureReason::AgentError, None, &ctx);
+                session.retry(None, false, &ctx).unwrap();
             }
             Step::Replace(who) => {
                 if let Some(run) = self.sessions[who].run().map(|run| run.id) {
                     self.pool.release(self.sessions[who].id(), run);
                 }
                 let id = self.sessions[who].id();
-                assert_eq!(self.pool.leave_line(id), self.line.contains(&id));
+                assert_eq!(self.pool.stop_waiting(id), self.line.contains(&id));
                 self.line.retain(|other| *other != id);
                 self.slots.remove(&id);
                 self.sessions[who] = self.session();
             }
             Step::Configure(max) => {
                 self.max = max as usize;
-                let next = if self.slots.len() < self.max { self.first_able() } else { None };
+                let next = if self.slots.len() < self.max { self.first_startable() } else { None };
                 let events = self.pool.configure(max).unwrap();
                 assert_eq!(events, vec![E::PoolConfigured { max_count: max, next }]);
             }
@@ -152,14 +152,14 @@ impl Owner {
         assert_eq!(runs.collect::<BTreeMap<_, _>>(), self.slots, "a slot is held by a run, and by each");
         let line: Vec<_> = self.pool.waiting().iter().map(|w| w.session_id).collect();
         assert_eq!(line, self.line, "the line");
-        let next = if self.slots.len() < self.max { self.first_able() } else { None };
-        assert_eq!(self.pool.next_in_line(), next, "who is next");
+        let next = if self.slots.len() < self.max { self.first_startable() } else { None };
+        assert_eq!(self.pool.next_waiting(), next, "who is next");
         assert_eq!(self.pool.can_allocate(), self.slots.len() < self.max);
     }
 }
 
 #[test]
-fn the_pool_does_what_the_simplest_pool_does() {
+fn pool_matches_the_reference_model() {
     let config =
         Config { cases: 500, failure_persistence: None, rng_seed: RngSeed::Fixed(8_12), ..Config::default() };
     let result = TestRunner::new(config).run(&prop::collection::vec(step(), 1..60), |steps| {

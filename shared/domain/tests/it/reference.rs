@@ -1,7 +1,6 @@
-//! The reference model: S0 8.4 and the rulings once more, as simple as they can be said, and nothing of the aggregates'
-//! code. It knows what was asked, what was told, and what is said to have happened (the events); from these alone it says
-//! where a session has to stand, what its owner is refused, and in which order messages go out. [`crate::properties`]
-//! compares it with the aggregates after each step of a random life.
+//! The reference model: S0 8.4 and the decisions in their simplest form, without the code of the aggregates. Its inputs are
+//! requests, facts and the resulting events. From these it derives the status of the session, what the owner is refused, and the
+//! order in which messages are sent. [`crate::properties`] compares it with the aggregates after each step of a random sequence.
 
 mod kit;
 mod ledger;
@@ -20,7 +19,7 @@ pub(crate) use ledger::Ledger;
 pub(crate) use mail::Mail;
 pub(crate) use walk::Walk;
 
-/// Everything that the model knows.
+/// State of the model.
 #[derive(Debug)]
 pub(crate) struct Reference {
     pub(crate) walk: Walk,
@@ -30,31 +29,32 @@ pub(crate) struct Reference {
     pub(crate) retries: u32,
     max_retries: u32,
     pub(crate) reviewable: bool,
-    /// The key that the agent of the latest start was given.
+    /// API key hash of the latest start.
     key: Option<String>,
     ended_at: Option<Timestamp>,
     plan: Option<(u32, PlanStatus)>,
-    /// Subagents by their end.
+    /// Subagents with their status and end.
     subagents: BTreeMap<SubAgentId, (SubAgentStatus, Option<Timestamp>)>,
     run_live: bool,
+    unreachable: bool,
 }
 
-/// What was done in a step, as far as the events do not say it.
+/// The input of a step, as far as its events do not show it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input<'a> {
-    /// The agent told this; whether it waits.
-    Told { fact: &'a AgentFact, waits: bool },
-    /// A run that is over told this.
+    /// A fact of the agent, and whether it was deferred.
+    Told {
+        fact: &'a AgentFact,
+        waits: bool,
+    },
+    /// A fact of a run that has ended.
     ToldLate(&'a AgentFact),
-    /// The owner sent a message, meant for this turn.
+    /// The owner sent a message, for this turn if given.
     Sent(pilothouse_domain::MessageId, Option<&'a pilothouse_domain::TurnId>),
-    /// The owner moved a message.
     Moved(pilothouse_domain::MessageId, usize),
-    /// The owner released a message.
     Released(pilothouse_domain::MessageId),
-    /// The owner cleared the queue.
     Cleared,
-    /// Everything else.
+    /// Any other input.
     Other,
 }
 
@@ -73,12 +73,13 @@ impl Reference {
             plan: None,
             subagents: BTreeMap::new(),
             run_live: false,
+            unreachable: false,
         };
         reference.follow(Input::Other, scene);
         reference
     }
 
-    /// Takes a step, and compares.
+    /// Applies a step and compares the model with the scene.
     pub(crate) fn step(&mut self, input: Input<'_>, scene: &Scene) {
         self.follow(input, scene);
         self.compare(scene);
@@ -108,7 +109,7 @@ impl Reference {
         }
         self.walk.begin_step();
         for event in &scene.last {
-            // What goes out is judged by where the session stands at that moment.
+            // Judge a sent message by the status at that moment.
             self.mail.happened(event, &self.walk, self.can_send());
             self.walk.happened(event);
             self.ledger.happened(event);
@@ -117,13 +118,14 @@ impl Reference {
         }
     }
 
-    /// A sidecar is there, there is money, and between turns no new configuration is being loaded.
+    /// Whether messages may be sent: a sidecar is ready, the budget is not used up, and no reload is pending between turns.
     fn can_send(&self) -> bool {
         let rests = matches!(self.walk.status, S::Idle | S::Interrupted);
-        self.run_live && !self.ledger.exhausted() && !(rests && self.kit.reloads.is_some())
+        let reloads = rests && self.kit.reloads.is_some();
+        self.run_live && !self.unreachable && !self.ledger.exhausted() && !reloads
     }
 
-    /// Usage of a subagent that was not seen to start makes it known.
+    /// Usage of a subagent whose start was not observed makes it known.
     fn meet(&mut self, fact: &AgentFact) {
         let known = match fact {
             AgentFact::SubAgentStarted { subagent, .. } | AgentFact::SubAgentEnded { subagent, .. } => {
@@ -140,8 +142,17 @@ impl Reference {
     fn remember(&mut self, event: &E, scene: &Scene) {
         match event {
             E::RunReady { .. } => self.run_live = true,
-            E::RunStopOrdered { .. } | E::RunEnded { .. } => self.run_live = false,
-            // `ApiKeyHash` is set on a start, and on nothing else.
+            E::RunStopOrdered { .. } => self.run_live = false,
+            E::RunEnded { .. } => (self.run_live, self.unreachable) = (false, false),
+            E::RunUnreachable { .. } => {
+                assert!(!self.unreachable, "unreachable twice");
+                self.unreachable = true;
+            }
+            E::RunReachable { .. } => {
+                assert!(self.unreachable, "reachable again although it was not unreachable");
+                self.unreachable = false;
+            }
+            // `ApiKeyHash` is set by a start and by nothing else.
             E::SessionStarted { .. } => self.key = Some(scene.key.clone()),
             E::OutputReady { .. } => self.reviewable = true,
             E::Approved { .. } | E::Rejected { .. } => self.reviewable = false,
@@ -171,7 +182,7 @@ impl Reference {
         }
     }
 
-    /// A revision is written until it is shown; what follows is the next one (S0 8.5).
+    /// Revision of the plan: a new one after the latest was submitted (S0 8.5).
     fn revision(&self) -> u32 {
         match self.plan {
             None => 1,
@@ -215,7 +226,7 @@ impl Reference {
     }
 }
 
-/// What the owner asks of the session itself; messages are [`Mail::refuses`]'s.
+/// Operations of the owner on the session itself. Messages are covered by [`Mail::refuses`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Interrupt,
@@ -235,14 +246,14 @@ pub(crate) enum Asked {
     Compact,
     Fork,
     Submit,
-    /// Answer or decide on the oldest request, or on one that is not there.
+    /// Answer or decide on the oldest request, or on one that does not exist.
     Decide {
         there: bool,
     },
 }
 
 impl Reference {
-    /// The code of the refusal, by S0 8.4 and the rulings; none where it is granted.
+    /// The error code of a refusal by S0 8.4 and the decisions; `None` if the operation is allowed.
     pub(crate) fn refuses(&self, asked: Asked) -> Option<&'static str> {
         let status = self.walk.status;
         let ended = matches!(status, S::Completed | S::Cancelled | S::ContextExhausted | S::Failed);

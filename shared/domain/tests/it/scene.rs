@@ -1,15 +1,15 @@
-//! Given, when, then: a session with its queue and its pool, driven as the functions drive it. Each step is one commit:
-//! the change, what follows from it, and the pool's reactions.
+//! Given-when-then scenarios: a session with its queue and pool, driven as the functions drive it. Each step is one commit: the
+//! change, what follows from it, and the reactions of the pool.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-use pilothouse_domain::conversation::{Conversation, EnqueueError, NewMessage, Outcome};
+use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::queue::{QueueError, SessionMessageQueue};
 use pilothouse_domain::session::{
-    AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, NewSession, ProcessState, RunPhase,
-    SessionError, SessionSettings, UsageReport,
+    Absence, AgentFact, AgentSessionStatus as S, BudgetChange, LifecycleCommand as Command, NewSession,
+    Observation, ProcessState, RunPhase, SessionError, SessionSettings, UsageReport,
 };
 use pilothouse_domain::text::{Feedback, MessageContent, ModelId, Objective, WorkingDirectory};
 use pilothouse_domain::value::{
@@ -17,12 +17,12 @@ use pilothouse_domain::value::{
     Question, SessionBudget, SessionOutcome, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainEvent, Events, IdSource, MessageId, MeterId,
-    Occasion, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
+    AgentSession, AgentSessionId, AgentSkillId, Deadlines, DomainContext, DomainEvent, Events, IdSource,
+    MessageId, MeterId, OutputId, RunId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd, UserId,
 };
 use uuid::Uuid;
 
-/// Ids that count.
+/// Ids from a counter.
 #[derive(Debug, Clone)]
 pub(crate) struct Ids(pub(crate) u128);
 
@@ -33,7 +33,7 @@ impl IdSource for Ids {
     }
 }
 
-/// The code of a refusal.
+/// `Err` is the error code of a refusal.
 pub(crate) type Step = Result<(), &'static str>;
 
 pub(crate) trait Coded {
@@ -68,16 +68,20 @@ pub(crate) struct Scene {
     pub(crate) pool: SessionPool,
     pub(crate) now: Timestamp,
     pub(crate) ids: Ids,
-    /// What the latest step brought.
+    /// Events of the latest step.
     pub(crate) last: Events,
-    /// How the latest fact was taken.
-    pub(crate) outcome: Option<Outcome>,
-    /// The hash of the key that an agent which starts now is given.
+    /// Outcome of the latest fact.
+    pub(crate) outcome: Option<FactOutcome>,
+    /// API key hash for an agent that starts now.
     pub(crate) key: String,
 }
 
 pub(crate) fn usd(s: &str) -> Usd {
     s.parse().unwrap()
+}
+
+pub(crate) fn cap(usd: &str) -> BudgetChange {
+    BudgetChange { cap_usd: Some(self::usd(usd)), ..BudgetChange::default() }
 }
 
 pub(crate) fn turn(id: &str) -> TurnId {
@@ -88,7 +92,7 @@ pub(crate) fn call(id: &str) -> ToolCallId {
     ToolCallId::parse(id).unwrap()
 }
 
-/// The message with this number. Numbers keep clear of the counted ids.
+/// The message with this number. The ids do not overlap with those of the counter.
 pub(crate) fn message(n: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(1_000_000_000 + n))
 }
@@ -115,6 +119,8 @@ pub(crate) fn can_all() -> Capabilities {
         compaction: true,
         fork: true,
         budget_before_call: true,
+        allowance: true,
+        unmetered: false,
     }
 }
 
@@ -152,7 +158,7 @@ pub(crate) fn ends(is_error: bool) -> AgentFact {
     AgentFact::SessionEnded { is_error, reason: "max_turns".to_owned(), message: None, output: None }
 }
 
-/// The result of the validation that was ordered last.
+/// The result of the validation that was requested last.
 pub(crate) fn validated(scene: &Scene, passed: bool) -> AgentFact {
     let ordered = |event: &DomainEvent| match event {
         DomainEvent::ValidationRequested { command } => Some(command.command_id),
@@ -200,7 +206,7 @@ pub(crate) fn used_by(subagent: Option<&str>, total: &str) -> AgentFact {
     })
 }
 
-/// A new session with a cap of one dollar, and an owner with room for one run.
+/// A new session with a cap of one dollar, and an owner with one slot.
 impl Scene {
     pub(crate) fn new() -> Self {
         Self::with(SessionSettings::default())
@@ -210,12 +216,12 @@ impl Scene {
         Self::created(settings, None)
     }
 
-    /// Turn `t1` of a session that goes on by itself, at most `max` times, is under way.
+    /// A session with auto-continue, at most `max` times, in turn `t1`.
     pub(crate) fn looping(max: u32) -> Self {
         Self::looping_launching(max).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
     }
 
-    /// The sidecar of a session that goes on by itself, at most `max` times, is being launched.
+    /// A session with auto-continue, at most `max` times, whose sidecar is being launched.
     pub(crate) fn looping_launching(max: u32) -> Self {
         let criterion = ValidationCriterion {
             kind: ValidationType::TestsPassing,
@@ -239,7 +245,7 @@ impl Scene {
     fn created(settings: SessionSettings, auto_continue: Option<AutoContinueConfig>) -> Self {
         let mut ids = Ids(0);
         let now = Timestamp::from_millis(1_795_291_200_000);
-        let cx = Occasion::new(now, Deadlines::default(), &mut ids);
+        let ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
         let (session, last) = AgentSession::create(
             NewSession {
                 id: AgentSessionId::new(Uuid::from_u128(7)),
@@ -253,7 +259,7 @@ impl Scene {
                 auto_continue,
                 settings,
             },
-            &cx,
+            &ctx,
         );
         let mut pool = SessionPool::default();
         pool.configure(1).unwrap();
@@ -261,24 +267,24 @@ impl Scene {
         Self { conv, pool, now, ids, last, outcome: None, key: "hash".to_owned() }
     }
 
-    /// The sidecar is being launched.
+    /// A session whose sidecar is being launched.
     pub(crate) fn launching() -> Self {
         let mut scene = Self::new();
         scene.allocate();
         scene
     }
 
-    /// Turn `t1` is under way.
+    /// A session in turn `t1`.
     pub(crate) fn running() -> Self {
         Self::launching().told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
     }
 
-    /// Turn `t1` is over.
+    /// A session after turn `t1`.
     pub(crate) fn idle() -> Self {
         Self::running().told(completes("t1"))
     }
 
-    /// Turn `t1` brought output.
+    /// A session whose turn `t1` produced output.
     pub(crate) fn reviewable() -> Self {
         Self::running().told(AgentFact::TurnCompleted {
             turn: turn("t1"),
@@ -295,7 +301,7 @@ impl Scene {
         Self::running().when(Self::pause).told_done(Command::Pause)
     }
 
-    /// In `status`, by the shortest way.
+    /// A session in `status`, reached by the shortest path.
     pub(crate) fn in_status(status: S) -> Self {
         let scene = match status {
             S::Queued => Self::launching(),
@@ -322,20 +328,20 @@ impl Scene {
 impl Scene {
     pub(crate) fn commit<E: Coded>(
         &mut self,
-        change: impl FnOnce(&mut Conversation, &mut Occasion<'_>) -> Result<Events, E>,
+        change: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, E>,
     ) -> Step {
-        let mut cx = Occasion::new(self.now, Deadlines::default(), &mut self.ids);
-        let mut events = change(&mut self.conv, &mut cx).map_err(|e| e.coded())?;
-        events.extend(self.conv.settle(&events.clone(), &mut cx));
+        let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
+        let mut events = change(&mut self.conv, &mut ctx).map_err(|e| e.coded())?;
+        events.extend(self.conv.settle(&events.clone(), &mut ctx));
         let settled = self.conv.clone();
-        assert_eq!(self.conv.settle(&Vec::new(), &mut cx), Vec::new(), "settling twice after {events:?}");
+        assert_eq!(self.conv.settle(&Vec::new(), &mut ctx), Vec::new(), "settling twice after {events:?}");
         assert_eq!(self.conv, settled, "settling twice changes nothing");
         self.last = events;
         self.react();
         Ok(())
     }
 
-    /// What the reactions to the journal do: hand on slots, and mint runs.
+    /// Runs the reactions to the journal: allocating slots and creating runs.
     fn react(&mut self) {
         for event in self.last.clone() {
             match event {
@@ -355,8 +361,8 @@ impl Scene {
     }
 
     pub(crate) fn allocate(&mut self) -> Allocation {
-        let mut cx = Occasion::new(self.now, Deadlines::default(), &mut self.ids);
-        let (allocation, events) = self.pool.allocate(&mut self.conv.session, &mut cx).unwrap();
+        let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
+        let (allocation, events) = self.pool.allocate(&mut self.conv.session, &mut ctx).unwrap();
         self.last.extend(events);
         allocation
     }
@@ -364,20 +370,22 @@ impl Scene {
     pub(crate) fn tell(&mut self, fact: AgentFact) {
         let mut outcome = None;
         let key = self.key.clone();
-        self.commit::<SessionError>(|conv, cx| {
-            let observed = conv.observe(fact, &key, cx);
+        self.commit::<SessionError>(|conv, ctx| {
+            let mut events = conv.session.heard(ctx);
+            let observed = conv.observe(fact, &key, ctx);
             outcome = Some(observed.outcome);
-            Ok(observed.events)
+            events.extend(observed.events);
+            Ok(events)
         })
         .unwrap();
         self.outcome = outcome;
     }
 
-    /// A fact of an earlier run.
+    /// Reports a fact of an earlier run.
     pub(crate) fn tell_late(&mut self, fact: AgentFact) {
         let mut outcome = None;
-        self.commit::<SessionError>(|conv, cx| {
-            let observed = conv.observe_late(fact, cx);
+        self.commit::<SessionError>(|conv, ctx| {
+            let observed = conv.reprocess(fact, ctx);
             outcome = Some(observed.outcome);
             Ok(observed.events)
         })
@@ -386,44 +394,49 @@ impl Scene {
     }
 
     pub(crate) fn interrupt(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.request_interrupt(cx))
+        self.commit(|conv, ctx| conv.session.request_interrupt(ctx))
     }
 
     pub(crate) fn pause(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.request_pause(cx))
+        self.commit(|conv, ctx| conv.session.request_pause(ctx))
     }
 
     pub(crate) fn resume(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.request_resume(cx))
+        self.commit(|conv, ctx| conv.session.request_resume(ctx))
     }
 
     pub(crate) fn cancel(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.request_cancel(false, cx))
+        self.commit(|conv, ctx| conv.session.request_cancel(false, ctx))
     }
 
     pub(crate) fn force_cancel(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.request_cancel(true, cx))
+        self.commit(|conv, ctx| conv.session.request_cancel(true, ctx))
     }
 
     pub(crate) fn close(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.close(cx))
+        self.commit(|conv, ctx| conv.session.close(ctx))
     }
 
     pub(crate) fn approve(&mut self, id: OutputId) -> Step {
-        self.commit(|conv, cx| conv.session.approve_output(id, cx))
+        self.commit(|conv, ctx| conv.session.approve_output(id, ctx))
     }
 
     pub(crate) fn reject(&mut self, id: OutputId) -> Step {
-        self.commit(|conv, cx| conv.session.reject_output(id, None, cx))
+        self.commit(|conv, ctx| conv.session.reject_output(id, None, ctx))
     }
 
     pub(crate) fn retry(&mut self) -> Step {
-        self.commit(|conv, cx| conv.session.retry(Some(Feedback::parse("Again").unwrap()), false, cx))
+        self.commit(|conv, ctx| conv.session.retry(Some(Feedback::parse("Again").unwrap()), false, ctx))
     }
 
     pub(crate) fn raise_cap(&mut self, cap: &str) -> Step {
-        let cap = usd(cap);
-        self.commit(|conv, _| conv.session.change_budget(cap, None))
+        let change = self::cap(cap);
+        self.commit(|conv, _| conv.session.change_budget(change))
+    }
+
+    pub(crate) fn allow_unmetered(&mut self, allow: bool) -> Step {
+        let change = BudgetChange { allow_unmetered: Some(allow), ..BudgetChange::default() };
+        self.commit(|conv, _| conv.session.change_budget(change))
     }
 
     pub(crate) fn send(&mut self, n: u128, priority: MessagePriority, expected: Option<&str>) -> Step {
@@ -434,7 +447,7 @@ impl Scene {
             source: MessageSource::User,
             expected_turn_id: expected.map(turn),
         };
-        self.commit(|conv, cx| conv.enqueue(new, cx))
+        self.commit(|conv, ctx| conv.enqueue(new, ctx))
     }
 
     pub(crate) fn steer(&mut self, n: u128) -> Step {
@@ -446,11 +459,11 @@ impl Scene {
     }
 
     pub(crate) fn reload(&mut self) -> Step {
-        self.commit(|c, cx| c.session.request_reload(cx))
+        self.commit(|c, ctx| c.session.request_reload(ctx))
     }
 
     pub(crate) fn adjust(&mut self, adjustments: &[Adjustment]) -> Step {
-        self.commit(|c, cx| c.session.adjust(adjustments, cx))
+        self.commit(|c, ctx| c.session.adjust(adjustments, ctx))
     }
 
     pub(crate) fn enable(&mut self, n: u8) -> Step {
@@ -463,32 +476,33 @@ impl Scene {
 
     pub(crate) fn answer(&mut self, id: &str) -> Step {
         let answers = vec![Answer { question: format!("{id}?"), answer: "yes".to_owned() }];
-        self.commit(|conv, cx| conv.answer(&call(id), answers, cx))
+        self.commit(|conv, ctx| conv.answer(&call(id), answers, ctx))
     }
 
     pub(crate) fn approve_plan(&mut self, id: &str) -> Step {
-        self.commit(|conv, cx| conv.approve_plan(&call(id), cx))
+        self.commit(|conv, ctx| conv.approve_plan(&call(id), ctx))
     }
 
     pub(crate) fn reject_plan(&mut self, id: &str) -> Step {
-        self.commit(|conv, cx| conv.reject_plan(&call(id), Feedback::parse("Smaller").unwrap(), cx))
+        self.commit(|conv, ctx| conv.reject_plan(&call(id), Feedback::parse("Smaller").unwrap(), ctx))
     }
 
-    /// The process of the current run is gone.
+    /// Ends the process of the current run.
     pub(crate) fn die(&mut self, drained: bool) -> Step {
         let Some(run) = self.conv.session.run().map(|run| run.id) else { return Ok(()) };
-        self.commit(|conv, cx| conv.run_ended(run, drained, None, cx))
+        self.commit(|conv, ctx| conv.run_ended(run, drained, None, ctx))
     }
 
-    /// Time passes; the clock carries out what is due.
+    /// Lets time pass and processes deadlines.
     pub(crate) fn clock(&mut self, seconds: u64, process: ProcessState) -> Step {
         self.now = self.now + Duration::from_secs(seconds);
-        // It looks again as long as something is due.
+        // Repeat as long as a deadline is due.
         let mut happened = Vec::new();
         for _ in 0..16 {
-            self.commit(|conv, cx| conv.on_due(process, None, cx))?;
+            let observed = self.observed(process);
+            self.commit(|conv, ctx| conv.on_deadline(&observed, ctx))?;
             happened.append(&mut self.last);
-            if self.conv.session.next_due(&Deadlines::default()).is_none_or(|(at, _)| at > self.now) {
+            if self.conv.session.next_deadline(&Deadlines::default()).is_none_or(|(at, _)| at > self.now) {
                 break;
             }
         }
@@ -496,11 +510,38 @@ impl Scene {
         Ok(())
     }
 
-    /// Time passes while heartbeats arrive.
+    /// Lets time pass while heartbeats arrive.
     pub(crate) fn clock_with_heartbeats(&mut self, seconds: u64) -> Step {
         self.now = self.now + Duration::from_secs(seconds);
-        let now = self.now;
-        self.commit(|conv, cx| conv.on_due(ProcessState::Alive, Some(now), cx))
+        let observed = Observation { heard_at: Some(self.now), ..self.observed(ProcessState::Alive) };
+        self.commit(|conv, ctx| conv.on_deadline(&observed, ctx))
+    }
+
+    /// Lets time pass while events wait to be processed.
+    pub(crate) fn clock_over_a_backlog(&mut self, seconds: u64, process: ProcessState) -> Step {
+        self.now = self.now + Duration::from_secs(seconds);
+        let observed = Observation { processed_until: None, ..self.observed(process) };
+        self.commit(|conv, ctx| conv.on_deadline(&observed, ctx))
+    }
+
+    /// Lets time pass while the control plane does not watch.
+    pub(crate) fn clock_after_absence(&mut self, seconds: u64, process: ProcessState) -> Step {
+        let from = self.now;
+        self.now = self.now + Duration::from_secs(seconds);
+        let absence = Some(Absence { from, until: self.now });
+        let observed = Observation { absence, ..self.observed(process) };
+        self.commit(|conv, ctx| conv.on_deadline(&observed, ctx))
+    }
+
+    /// The observation of a run whose events are all processed, on a machine that never slept.
+    pub(crate) fn observed(&self, process: ProcessState) -> Observation {
+        Observation { process, heard_at: None, processed_until: Some(self.now), absence: None }
+    }
+
+    /// Declares the machine of the current run lost.
+    pub(crate) fn lose(&mut self) -> Step {
+        let Some(run) = self.conv.session.run().map(|run| run.id) else { return Ok(()) };
+        self.commit(|conv, ctx| conv.run_lost(run, None, ctx))
     }
 
     pub(crate) fn outstanding(&self) -> pilothouse_domain::CommandId {
@@ -516,7 +557,7 @@ impl Scene {
     }
 }
 
-/// The story.
+/// Given-when-then methods.
 impl Scene {
     #[track_caller]
     pub(crate) fn when(mut self, step: impl FnOnce(&mut Self) -> Step) -> Self {
@@ -526,7 +567,7 @@ impl Scene {
         self
     }
 
-    /// Refused with this code, and nothing has changed.
+    /// Expects a refusal with this code that changes nothing.
     #[track_caller]
     pub(crate) fn refuses(mut self, code: &str, step: impl FnOnce(&mut Self) -> Step) -> Self {
         let before = self.conv.clone();
@@ -547,7 +588,7 @@ impl Scene {
         self
     }
 
-    /// The validation that was ordered last is over.
+    /// Completes the validation that was requested last.
     #[track_caller]
     pub(crate) fn validates(self, passed: bool) -> Self {
         let result = validated(&self, passed);
@@ -560,7 +601,7 @@ impl Scene {
         self.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(kind, command))
     }
 
-    /// The next run's sidecar is up.
+    /// Makes the sidecar of the next run ready.
     #[track_caller]
     pub(crate) fn wakes(self) -> Self {
         assert!(
@@ -608,17 +649,17 @@ impl Scene {
     }
 
     #[track_caller]
-    pub(crate) fn then_taken(self, outcome: Outcome) -> Self {
+    pub(crate) fn then_taken(self, outcome: FactOutcome) -> Self {
         assert_eq!(self.outcome, Some(outcome));
         self
     }
 
     #[track_caller]
     pub(crate) fn then_ignored(self, reason: &str) -> Self {
-        self.then_taken(Outcome::Ignored(reason.to_owned()))
+        self.then_taken(FactOutcome::Ignored(reason.to_owned()))
     }
 
-    /// The open messages in delivery order, and of them those that were sent.
+    /// The open messages in delivery order, and those of them that were sent.
     #[track_caller]
     pub(crate) fn then_queue(self, open: &[u128], sent: &[u128]) -> Self {
         let ids = |sent: bool| {

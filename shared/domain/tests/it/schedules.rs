@@ -1,4 +1,4 @@
-//! When schedules are due: over clocks that are set forward and back, and for any expression.
+//! Due times of schedules, across changes of the clocks and for random expressions.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn schedule(cron: &str, zone: &str) -> AgentSchedule {
     }
 }
 
-/// The times after `after`, as the wall shows them there: `03-29 03:00`.
+/// Local times of the schedule after `after`, like `03-29 03:00`.
 fn times(cron: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let schedule = schedule(cron, zone);
     let mut at: Timestamp = after.parse().unwrap();
@@ -35,7 +35,7 @@ fn times(cron: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         at = schedule.next_after(at).unwrap();
         times.push(format!(
             "{} {}",
-            schedule.time_zone.on_the_wall(at).strftime("%m-%d %H:%M"),
+            schedule.time_zone.local_time(at).strftime("%m-%d %H:%M"),
             &at.to_string()[11..16]
         ));
     }
@@ -43,7 +43,7 @@ fn times(cron: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_time_that_does_not_exist_is_the_first_moment_after_the_gap() {
+fn skipped_local_time_maps_to_the_first_moment_after_the_gap() {
     let berlin = times("30 2 * * *", BERLIN, "2026-03-27T12:00:00Z", 3);
     assert_eq!(berlin, ["03-28 02:30 01:30", "03-29 03:00 01:00", "03-30 02:30 00:30"]);
     let new_york = times("30 2 * * *", NEW_YORK, "2026-03-07T00:00:00Z", 3);
@@ -51,17 +51,17 @@ fn a_time_that_does_not_exist_is_the_first_moment_after_the_gap() {
 }
 
 #[test]
-fn a_time_that_comes_twice_counts_once() {
+fn repeated_local_time_counts_once() {
     let berlin = times("30 2 * * *", BERLIN, "2026-10-24T12:00:00Z", 2);
     assert_eq!(berlin, ["10-25 02:30 00:30", "10-26 02:30 01:30"]);
     let new_york = times("30 1 * * *", NEW_YORK, "2026-11-01T00:00:00Z", 2);
     assert_eq!(new_york, ["11-01 01:30 05:30", "11-02 01:30 06:30"]);
-    // Asked between the two: the day's time was there already.
+    // The search starts between the two occurrences: the time was already due that day.
     assert_eq!(times("30 2 * * *", BERLIN, "2026-10-25T01:10:00Z", 1), ["10-26 02:30 01:30"]);
 }
 
 #[test]
-fn many_times_a_day_go_over_the_gap_and_the_overlap_without_a_time_twice() {
+fn frequent_schedule_crosses_gap_and_overlap_without_duplicates() {
     let gap = times("*/20 * * * *", BERLIN, "2026-03-29T00:20:00Z", 4);
     assert_eq!(gap, ["03-29 01:40 00:40", "03-29 03:00 01:00", "03-29 03:20 01:20", "03-29 03:40 01:40"]);
     let overlap = times("*/20 * * * *", BERLIN, "2026-10-25T00:00:00Z", 4);
@@ -69,7 +69,7 @@ fn many_times_a_day_go_over_the_gap_and_the_overlap_without_a_time_twice() {
 }
 
 #[test]
-fn midnight_may_be_what_is_skipped_and_so_may_a_day() {
+fn skipped_midnight_and_skipped_day_are_handled() {
     // Clocks in Beirut go from 00:00 to 01:00.
     let beirut = times("0 0 * * *", "Asia/Beirut", "2026-03-28T12:00:00Z", 2);
     assert_eq!(beirut, ["03-29 01:00 22:00", "03-30 00:00 21:00"]);
@@ -79,12 +79,12 @@ fn midnight_may_be_what_is_skipped_and_so_may_a_day() {
 }
 
 #[test]
-fn the_end_of_time_is_the_end() {
+fn schedule_has_no_time_after_the_year_9999() {
     let last = "9999-12-30T00:00:00Z".parse().unwrap();
     assert_eq!(schedule("0 0 1 1 *", "UTC").next_after(last), None);
 }
 
-/// A field: a star, a step, a number, a range or a list.
+/// A random field: a star, a step, a number, a range or a list.
 fn field(min: u8, max: u8) -> impl Strategy<Value = String> {
     let range = (min..=max, min..=max).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b)));
     let one = prop_oneof![
@@ -101,7 +101,7 @@ fn field(min: u8, max: u8) -> impl Strategy<Value = String> {
 
 fn expression() -> impl Strategy<Value = CronExpression> {
     (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 7)).prop_filter_map(
-        "fits no day",
+        "matches no day",
         |(minute, hour, day, month, weekday)| {
             CronExpression::parse(&format!("{minute} {hour} {day} {month} {weekday}")).ok()
         },
@@ -120,33 +120,33 @@ fn zone() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-/// Minutes of 2020 to 2039.
+/// A random moment in the years 2020 to 2039.
 fn moment() -> impl Strategy<Value = Timestamp> {
     (26_297_280_i64..36_815_040, 0..60_000_i64)
         .prop_map(|(minutes, millis)| Timestamp::from_millis(minutes * 60_000 + millis))
 }
 
 fn fits(cron: &CronExpression, local: DateTime) -> bool {
-    cron.fits_date(local.date()) && cron.fits_time(local.time())
+    cron.matches_date(local.date()) && cron.matches_time(local.time())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Each time is later than the one before, a full minute, and one that the expression names; or the first moment
-    /// after clocks went forward over one that it names.
+    /// Each time is later than the previous one, is a full minute, and matches the expression, or is the first moment after a gap
+    /// that skipped a match.
     #[test]
-    fn times_increase_and_fit(cron in expression(), zone in zone(), after in moment()) {
+    fn times_increase_and_match_the_schedule(cron in expression(), zone in zone(), after in moment()) {
         let schedule = AgentSchedule { cron_expression: cron.clone(), ..schedule("* * * * *", zone) };
         let mut at = after;
         for _ in 0..20 {
             let next = schedule.next_after(at).unwrap();
             prop_assert!(next > at);
             prop_assert_eq!(next.as_millis() % 60_000, 0);
-            let local = schedule.time_zone.on_the_wall(next);
-            let before = schedule.time_zone.on_the_wall(Timestamp::from_millis(next.as_millis() - 60_000));
+            let local = schedule.time_zone.local_time(next);
+            let before = schedule.time_zone.local_time(Timestamp::from_millis(next.as_millis() - 60_000));
             let named = fits(&cron, local) || {
-                let skipped = cron.next_on_the_wall(before).unwrap();
+                let skipped = cron.next_local_time(before).unwrap();
                 skipped < local
             };
             prop_assert!(named, "{} at {}", cron, local);
@@ -154,30 +154,29 @@ proptest! {
         }
     }
 
-    /// Nothing is left out: no minute between one time and the next is one that the expression names, unless the same
-    /// minute was on the wall before.
+    /// No time is left out: no minute between two times matches the expression, unless the same local minute occurred before.
     #[test]
-    fn no_time_is_left_out(cron in expression(), zone in zone(), after in moment()) {
+    fn no_matching_time_is_skipped(cron in expression(), zone in zone(), after in moment()) {
         let schedule = AgentSchedule { cron_expression: cron.clone(), ..schedule("* * * * *", zone) };
         let next = schedule.next_after(after).unwrap();
         let first = after.as_millis().div_euclid(60_000) + 1;
         for minute in (first..next.as_millis() / 60_000).take(3000) {
             let at = Timestamp::from_millis(minute * 60_000);
-            let local = schedule.time_zone.on_the_wall(at);
-            let again = schedule.time_zone.first_moment_of(local).unwrap() < at;
+            let local = schedule.time_zone.local_time(at);
+            let again = schedule.time_zone.first_instant_of(local).unwrap() < at;
             prop_assert!(again || !fits(&cron, local), "{} was due at {}", cron, local);
         }
     }
 
-    /// A daily schedule comes once on every day of the calendar, whatever clocks do.
+    /// A daily schedule is due once on every calendar day, whatever the clocks do.
     #[test]
     fn a_daily_schedule_skips_no_day(hour in 0..24_u8, minute in 0..60_u8, zone in zone(), after in moment()) {
         let schedule = schedule(&format!("{minute} {hour} * * *"), zone);
         let mut at = schedule.next_after(after).unwrap();
-        let mut day = schedule.time_zone.on_the_wall(at).date();
+        let mut day = schedule.time_zone.local_time(at).date();
         for _ in 0..400 {
             let next = schedule.next_after(at).unwrap();
-            let next_day = schedule.time_zone.on_the_wall(next).date();
+            let next_day = schedule.time_zone.local_time(next).date();
             prop_assert_eq!(next_day, day.tomorrow().unwrap());
             prop_assert!(next.since(at) >= Duration::from_hours(22) && next.since(at) <= Duration::from_hours(26));
             (at, day) = (next, next_day);

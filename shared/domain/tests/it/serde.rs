@@ -1,4 +1,4 @@
-//! What is stored is what was.
+//! Stored aggregates are read back unchanged.
 
 use pilothouse_domain::AgentSession;
 use pilothouse_domain::queue::SessionMessageQueue;
@@ -25,14 +25,14 @@ fn assert_stored(scene: &Scene) {
 }
 
 #[test]
-fn every_status_survives_its_storage() {
+fn every_status_round_trips_through_storage() {
     for status in S::ALL {
         assert_stored(&Scene::in_status(status));
     }
 }
 
 #[test]
-fn a_session_with_everything_survives_its_storage() {
+fn complete_session_round_trips_through_storage() {
     let window = ContextWindowSnapshot {
         usage: TokenUsage { input_tokens: 1, output_tokens: 2, cache_read_tokens: 3, cache_write_tokens: 4 },
         model_context_limit: 200_000,
@@ -54,7 +54,7 @@ fn a_session_with_everything_survives_its_storage() {
         .told(asks("q1"))
         .when(|s| s.steer(4));
     assert_stored(&scene);
-    // A gap, a request under way, facts that wait, a cancellation that waits.
+    // A gap, a pending request, deferred facts, a waiting cancellation.
     scene = Scene::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
     scene = scene
         .told(AgentFact::TurnCompleted {

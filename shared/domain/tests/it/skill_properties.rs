@@ -1,4 +1,4 @@
-//! Random lives of a skill: whatever its owner and agents do, the invariants of S0 8.4 hold after each step.
+//! Random operations on a skill: the invariants of S0 8.4 hold after each step.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Every pill ever recorded, and where it stands by what was seen.
+/// Every pill that was recorded, with its last known status.
 type Seen = BTreeMap<MemoryPillId, MemoryPillStatus>;
 
 fn take(scene: SkillScene, seen: &Seen, step: Step) -> SkillScene {
@@ -51,49 +51,53 @@ fn take(scene: SkillScene, seen: &Seen, step: Step) -> SkillScene {
     let pick = |n: u8| known.get(usize::from(n) % known.len().max(1)).copied();
     let picked = |ns: Vec<u8>| -> Vec<_> { ns.into_iter().filter_map(pick).collect() };
     match step {
-        Step::Learn(n) => scene.when(|s, cx| {
+        Step::Learn(n) => scene.when(|s, ctx| {
             let content = MemoryPillContent::parse("\u{1}".repeat(n.into())).unwrap();
-            Ok(s.record_memory_pill(session(1), content, MemoryPillCategory::Tip, cx)?.1)
+            Ok(s.record_memory_pill(session(1), content, MemoryPillCategory::Tip, ctx)?.1)
         }),
         Step::Dismiss(n) => match pick(n) {
-            Some(id) => scene.when(|s, cx| s.dismiss_memory_pill(id, cx)),
+            Some(id) => scene.when(|s, ctx| s.dismiss_memory_pill(id, ctx)),
             None => scene,
         },
         Step::Consolidate(ns) => {
             let ids = picked(ns);
-            scene.when(|s, cx| s.consolidate_memory_pills(&ids, instructions("by hand"), cx))
+            scene.when(|s, ctx| s.consolidate_memory_pills(&ids, instructions("by hand"), ctx))
         }
-        Step::Start(n) => scene.when(|s, cx| s.start_consolidation(session(n.into()), cx)),
+        Step::Start(n) => scene.when(|s, ctx| s.start_consolidation(session(n.into()), ctx)),
         Step::Propose(n, ns) => {
             let (ids, text) = (picked(ns), instructions(&"x".repeat(20_000)));
-            scene.when(|s, cx| s.propose_consolidation(session(n.into()), ids, text, cx))
+            scene.when(|s, ctx| s.propose_consolidation(session(n.into()), ids, text, ctx))
         }
-        Step::Finish(n) => scene.when(|s, cx| s.finish_consolidation(session(n.into()), cx)),
-        Step::Abandon(n) => scene.when(|s, cx| Ok(s.abandon_consolidation(session(n.into()), "over", cx))),
+        Step::Finish(n) => scene.when(|s, ctx| s.finish_consolidation(session(n.into()), ctx)),
+        Step::Abandon(n) => scene.when(|s, ctx| Ok(s.abandon_consolidation(session(n.into()), "over", ctx))),
         Step::Instruct(n) => {
-            scene.when(|s, cx| s.update_instructions(instructions(&"i".repeat(n.into())), false, cx))
+            scene.when(|s, ctx| s.update_instructions(instructions(&"i".repeat(n.into())), false, ctx))
         }
-        Step::AddTool(n) => scene.when(|s, cx| s.add_tool_definition(tool(&format!("t{n}")), cx)),
-        Step::RemoveTool(n) => scene.when(|s, cx| s.remove_tool_definition(&format!("t{n}"), cx)),
+        Step::AddTool(n) => scene.when(|s, ctx| s.add_tool_definition(tool(&format!("t{n}")), ctx)),
+        Step::RemoveTool(n) => scene.when(|s, ctx| s.remove_tool_definition(&format!("t{n}"), ctx)),
         Step::AddSubAgent(n) => {
-            scene.when(|s, cx| s.add_sub_agent_definition(sub_agent(&format!("a{n}"), &["t"]), cx))
+            scene.when(|s, ctx| s.add_sub_agent_definition(sub_agent(&format!("a{n}"), &["t"]), ctx))
         }
-        Step::Activate(on) => scene.when(|s, cx| Ok(if on { s.activate(cx) } else { s.deactivate(cx) })),
+        Step::Activate(on) => scene.when(|s, ctx| Ok(if on { s.activate(ctx) } else { s.deactivate(ctx) })),
     }
 }
 
 fn invariants(before: &AgentSkill, scene: &SkillScene, seen: &mut Seen) {
     let skill = &scene.skill;
     let consolidated = scene.last.as_ref().is_ok_and(|events| events.contains(&"SkillConsolidatedEvent"));
-    assert_eq!(skill.version(), before.version() + u32::from(consolidated), "the version moved by itself");
+    assert_eq!(
+        skill.version(),
+        before.version() + u32::from(consolidated),
+        "the version changed without a consolidation"
+    );
     assert!(skill.active_pills().len() <= AgentSkill::MAX_ACTIVE_PILLS);
     assert!(serde_json::to_vec(skill).unwrap().len() <= AgentSkill::MAX_BYTES);
     assert!(skill.active_pills().iter().all(|pill| pill.status == MemoryPillStatus::Active));
 
-    // A pill is in one place, and what is terminal stays.
+    // A pill is in one place, and a final status does not change.
     let mut now = Seen::new();
     for pill in skill.active_pills().iter().chain(skill.settled_pills()) {
-        assert!(now.insert(pill.id, pill.status).is_none(), "a pill stands twice");
+        assert!(now.insert(pill.id, pill.status).is_none(), "a pill is listed twice");
         assert_eq!(pill.consolidated_at.is_some(), pill.status == MemoryPillStatus::Consolidated);
     }
     for (id, status) in seen.iter() {
@@ -115,16 +119,16 @@ fn invariants(before: &AgentSkill, scene: &SkillScene, seen: &mut Seen) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_happens_to_a_skill_its_invariants_hold(steps in prop::collection::vec(step(), 1..60)) {
+    fn random_skill_histories_keep_the_invariants(steps in prop::collection::vec(step(), 1..60)) {
         let (mut scene, mut seen) = (SkillScene::created(), Seen::new());
         for step in steps {
             let before = scene.skill.clone();
             scene = take(scene, &seen, step);
             invariants(&before, &scene, &mut seen);
         }
-        // Whatever is under way can be ended.
+        // A consolidation in progress can be ended.
         if let Some(session) = scene.skill.consolidation().map(|c| c.session_id) {
-            let scene = scene.when(|s, cx| s.finish_consolidation(session, cx));
+            let scene = scene.when(|s, ctx| s.finish_consolidation(session, ctx));
             prop_assert!(scene.last.is_ok() && scene.skill.consolidation().is_none());
         }
     }

@@ -1,53 +1,53 @@
-//! The transition table, written out from S0 8.4 and the rulings, against the one that the code has; and every public
-//! method in every status.
+//! Compares the transition table of the code with one written from S0 8.4 and the decisions, and calls every public method in every
+//! status.
 
-use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, Operation as Op};
 use pilothouse_domain::value::{Adjustment, DeliverableCounts, FailureReason, ThinkingLevel};
 
 use crate::scene::{Scene, Step, asks, completes, output, shows, starts, turn};
 
-/// Non-terminal statuses without a request under way (S0: those that can be cancelled).
+/// Non-terminal statuses without a pending request (S0: those that can be cancelled).
 const RESTING: [S; 7] =
     [S::Queued, S::Running, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval, S::Idle];
 
-/// What the specification allows; everything else is refused.
+/// Transitions that the specification allows. All others must be refused.
 fn specified(operation: Op) -> Vec<(S, S)> {
     let same = |statuses: &[S]| statuses.iter().map(|s| (*s, *s)).collect::<Vec<_>>();
     let all_to = |statuses: &[S], to: S| statuses.iter().map(|s| (*s, to)).collect::<Vec<_>>();
     match operation {
         Op::Start => vec![(S::Queued, S::Running)],
-        // Ruling 18. Started sessions are Running before their first turn begins.
+        // Decision 18: a started session is Running before its first turn begins.
         Op::StartTurn => vec![(S::Idle, S::Running), (S::Interrupted, S::Running), (S::Running, S::Running)],
-        // Ruling 26: the turn's end closes what waits.
+        // Decision 26: the end of a turn closes open requests.
         Op::RecordTurnCompleted => {
             vec![(S::Running, S::Idle), (S::WaitingForInput, S::Idle), (S::WaitingForApproval, S::Idle)]
         }
-        // Ruling 18: output not yet recorded is recorded in Idle too.
+        // Decision 18: unrecorded output is recorded in Idle as well.
         Op::RecordOutput => vec![
             (S::Running, S::Idle),
             (S::WaitingForInput, S::Idle),
             (S::WaitingForApproval, S::Idle),
             (S::Idle, S::Idle),
         ],
-        // Ruling 26: an interrupt closes what the agent waits for.
+        // Decision 26: an interrupt closes open requests.
         Op::RequestInterrupt => {
             all_to(&[S::Running, S::WaitingForInput, S::WaitingForApproval], S::Interrupting)
         }
         Op::ConfirmInterrupted => vec![(S::Interrupting, S::Interrupted)],
-        // Ruling 17.
+        // Decision 17.
         Op::ConfirmInterruptedTurnOver => vec![(S::Interrupting, S::Idle)],
         Op::RequestPause => vec![(S::Running, S::Pausing)],
         Op::ConfirmPaused => vec![(S::Pausing, S::Paused)],
         Op::RequestResume => vec![(S::Paused, S::Resuming)],
         Op::ConfirmResumed => vec![(S::Resuming, S::Running)],
-        // Ruling 12.
+        // Decision 12.
         Op::AbandonResume => vec![(S::Resuming, S::Paused)],
         Op::RequestCancel => all_to(&RESTING, S::Cancelling),
         Op::ConfirmCancelled => vec![(S::Cancelling, S::Cancelled), (S::Queued, S::Cancelled)],
         Op::RecordContextExhausted | Op::RecordVoluntaryHandoff => vec![(S::Running, S::ContextExhausted)],
         Op::RecordContextNearingLimit | Op::RecordPlanAutoApproved => same(&[S::Running]),
-        // Ruling 26: several requests can be open; the oldest names the status.
+        // Decision 26: several requests can be open; the oldest determines the status.
         Op::RecordUserQuestionAsked => vec![
             (S::Running, S::WaitingForInput),
             (S::WaitingForInput, S::WaitingForInput),
@@ -62,7 +62,7 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         | Op::RecordPlanApproved
         | Op::RecordPlanRejected
         | Op::CloseRequest => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running),
-        // Ruling 26: it goes as a message; also one that the sidecar never had (ruling 12).
+        // Decision 26: the answer is sent as a message, as is one that the sidecar never received (decision 12).
         Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval, S::Running], S::Idle),
         Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::RequestFork => {
             same(&[S::Idle, S::Interrupted])
@@ -71,7 +71,7 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         Op::RequestCompact => same(&[S::Running, S::Idle, S::Interrupted]),
         Op::ApproveOutput | Op::Close => vec![(S::Idle, S::Completed)],
         Op::RejectOutput => vec![(S::Idle, S::Failed)],
-        // S0, and ruling 14.
+        // S0, and decision 14.
         Op::RecordFailure => all_to(
             &[
                 S::Running,
@@ -86,7 +86,7 @@ fn specified(operation: Op) -> Vec<(S, S)> {
             ],
             S::Failed,
         ),
-        // Ruling 12: a start, a retry, and the wake of whatever can hibernate.
+        // Decision 12: a start, a retry, and a new run of any session that can hibernate.
         Op::FailLaunch => all_to(
             &[
                 S::Queued,
@@ -100,25 +100,25 @@ fn specified(operation: Op) -> Vec<(S, S)> {
             S::Failed,
         ),
         Op::Retry => vec![(S::Failed, S::Queued)],
-        // Ruling 17.
+        // Decision 17.
         Op::RecordPlanCreated
         | Op::UpdateSessionTaskList
         | Op::UpdateMetrics
         | Op::RecordQuotaExceeded
         | Op::RecordDeliverables
         | Op::ConfirmReloaded => same(&S::ALL),
-        // A failed session is retried with what is chosen then.
+        // A failed session can be retried with the values that are set then.
         Op::ChangeBudget | Op::RequestAdjustment => {
             let ended = [S::Cancelled, S::Completed, S::ContextExhausted];
             same(&S::ALL.into_iter().filter(|s| !ended.contains(s)).collect::<Vec<_>>())
         }
-        // Rulings 28 and 29.
+        // Decisions 28 and 29.
         Op::AcceptMessage => {
             let mut open = RESTING.to_vec();
             open.extend([S::Interrupting, S::Pausing, S::Resuming, S::Cancelling]);
             same(&open)
         }
-        // Rulings 14 and 22.
+        // Decisions 14 and 22.
         Op::Hibernate | Op::Wake => {
             same(&[S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval])
         }
@@ -126,7 +126,7 @@ fn specified(operation: Op) -> Vec<(S, S)> {
 }
 
 #[test]
-fn the_table_is_the_specified_one() {
+fn transition_table_matches_the_specification() {
     for operation in Op::ALL {
         let specified = specified(operation);
         for from in S::ALL {
@@ -159,7 +159,7 @@ fn statuses_are_classified_as_specified() {
 
 type Command = fn(&mut Scene) -> Step;
 
-/// The owner's methods with the operation that each is, where that alone decides.
+/// The owner's methods that are allowed or refused by status alone, with their operations.
 fn commands() -> Vec<(Op, Command)> {
     vec![
         (Op::RequestInterrupt, Scene::interrupt),
@@ -169,10 +169,10 @@ fn commands() -> Vec<(Op, Command)> {
         (Op::ConfirmPaused, |s| s.commit(|c, _| c.session.confirm_paused())),
         (Op::RequestResume, Scene::resume),
         (Op::ConfirmResumed, |s| s.commit(|c, _| c.session.confirm_resumed())),
-        (Op::ConfirmCancelled, |s| s.commit(|c, cx| c.session.confirm_cancelled(cx))),
+        (Op::ConfirmCancelled, |s| s.commit(|c, ctx| c.session.confirm_cancelled(ctx))),
         (Op::Close, Scene::close),
         (Op::RecordFailure, |s| {
-            s.commit(|c, cx| c.session.record_failure(FailureReason::AgentError, None, cx))
+            s.commit(|c, ctx| c.session.record_failure(FailureReason::AgentError, None, ctx))
         }),
         (Op::Retry, Scene::retry),
         (Op::ChangeBudget, |s| s.raise_cap("9")),
@@ -186,7 +186,7 @@ fn commands() -> Vec<(Op, Command)> {
 }
 
 #[test]
-fn every_command_keeps_the_table_in_every_status() {
+fn every_command_follows_the_table_in_every_status() {
     for status in S::ALL {
         for (operation, command) in commands() {
             let mut scene = Scene::in_status(status);
@@ -206,9 +206,9 @@ fn every_command_keeps_the_table_in_every_status() {
     }
 }
 
-/// Ruling 16: cancel is taken everywhere but where nothing is left to cancel.
+/// Decision 16: a cancellation is accepted unless the session has ended.
 #[test]
-fn cancel_is_accepted_in_every_status_that_is_not_over() {
+fn cancel_is_accepted_until_the_session_has_ended() {
     for status in S::ALL {
         let mut scene = Scene::in_status(status);
         let before = scene.conv.clone();
@@ -228,9 +228,9 @@ fn cancel_is_accepted_in_every_status_that_is_not_over() {
     }
 }
 
-/// Requests and review need more than the status; a status that does not fit is always refused.
+/// Requests and reviews have further conditions, but a wrong status is always refused.
 #[test]
-fn decisions_are_refused_in_every_status_that_has_nothing_to_decide() {
+fn decisions_are_refused_when_nothing_is_to_decide() {
     for status in S::ALL {
         let scene = Scene::in_status(status);
         let id = pilothouse_domain::OutputId::new(uuid::Uuid::from_u128(1));
@@ -251,10 +251,10 @@ fn decisions_are_refused_in_every_status_that_has_nothing_to_decide() {
     }
 }
 
-/// Facts are never refused: they count, wait, or are recorded with a reason (ruling 17); after a stop they are flagged
-/// (ruling 15).
+/// Facts are never refused: they are applied, deferred, or recorded with a reason (decision 17). After a stop they are flagged
+/// (decision 15).
 #[test]
-fn every_fact_keeps_the_table_in_every_status() {
+fn every_fact_follows_the_table_in_every_status() {
     let facts = [
         (Op::StartTurn, starts("t2")),
         (Op::RecordTurnCompleted, completes("t1")),
@@ -276,36 +276,36 @@ fn every_fact_keeps_the_table_in_every_status() {
             let now = scene.conv.session.status();
             let outcome = scene.outcome.unwrap();
             if operation == Op::StartTurn && matches!(status, S::Interrupted | S::Paused | S::Cancelled) {
-                // Nobody asked for this turn.
+                // This turn was not requested.
                 assert_eq!(
                     (now, outcome),
-                    (status, Outcome::Ignored("after-stop".to_owned())),
+                    (status, FactOutcome::Ignored("after-stop".to_owned())),
                     "{operation:?} in {status}"
                 );
                 continue;
             }
             if let Some(to) = to {
-                assert_eq!((now, outcome), (to, Outcome::Applied), "{operation:?} from {status}");
+                assert_eq!((now, outcome), (to, FactOutcome::Applied), "{operation:?} from {status}");
                 continue;
             }
             assert_eq!(now, status, "{operation:?} moved {status}");
             let waits = between && operation != Op::RecordContextNearingLimit;
-            assert_eq!(outcome == Outcome::Deferred, waits, "{operation:?} in {status}: {outcome:?}");
+            assert_eq!(outcome == FactOutcome::Deferred, waits, "{operation:?} in {status}: {outcome:?}");
             assert!(
-                waits || matches!(outcome, Outcome::Ignored(_)),
+                waits || matches!(outcome, FactOutcome::Ignored(_)),
                 "{operation:?} in {status}: {outcome:?}"
             );
         }
     }
 }
 
-/// Output through the agent API waits for the turn's end, and is recorded at once in Idle (ruling 18).
+/// Output through the agent API waits for the end of the turn, or is recorded at once in Idle (decision 18).
 #[test]
-fn submitted_output_is_taken_while_the_session_lives() {
+fn submitted_output_is_accepted_while_the_session_lives() {
     for status in S::ALL {
         let mut scene = Scene::in_status(status);
         let before = scene.conv.clone();
-        let result = scene.commit(|c, cx| c.session.submit_output(output(1), cx));
+        let result = scene.commit(|c, ctx| c.session.submit_output(output(1), ctx));
         if status.is_terminal() || status == S::Queued {
             assert_eq!((result, &scene.conv), (Err("invalid-transition"), &before), "{status}");
         } else {
@@ -316,16 +316,19 @@ fn submitted_output_is_taken_while_the_session_lives() {
     }
 }
 
-/// A run is minted once, and only where one is wanted.
+/// A run is created once, and only if it is needed.
 #[test]
-fn no_run_is_minted_where_none_is_wanted() {
+fn no_run_is_created_when_none_is_required() {
     for status in S::ALL {
         let mut scene = Scene::in_status(status);
         let before = scene.conv.clone();
         let mut ids = scene.ids.clone();
-        let mut cx =
-            pilothouse_domain::Occasion::new(scene.now, pilothouse_domain::Deadlines::default(), &mut ids);
-        assert_eq!(scene.conv.session.mint_run(&mut cx), None, "{status}");
+        let mut ctx = pilothouse_domain::DomainContext::new(
+            scene.now,
+            pilothouse_domain::Deadlines::default(),
+            &mut ids,
+        );
+        assert_eq!(scene.conv.session.mint_run(&mut ctx), None, "{status}");
         assert_eq!(scene.conv, before, "{status}");
     }
 }

@@ -1,8 +1,8 @@
-//! The two-phase lifecycle (S3, rulings 11 to 16), explored to the end: every order in which an owner's requests, the real
+//! Exhaustive exploration of the two-phase life cycle (S3, decisions 11 to 16): every order in which requests of an owner, the real
 //! aggregates, a network, sidecars, a runtime and the clock can act, with a bounded number of requests and faults.
 //!
-//! What is promised of each reachable state: no confirmed stop while a process works on, never two agents at once, a slot
-//! for each run and for no other. And of each path on which nobody is put off for ever: whatever is under way ends.
+//! Checked for each reachable state: no confirmed stop while a process keeps working, never two agents at once, and a slot for each
+//! run and nothing else. Checked for each fair path: whatever is in progress ends.
 
 mod canon;
 mod explore;
@@ -12,7 +12,7 @@ mod world;
 use explore::{Found, explore};
 use world::{Ask, Bounds, Broken, Fault};
 
-/// More states than there are.
+/// Upper bound for the number of states.
 const MOST: usize = 400_000;
 
 fn found(bounds: &Bounds<'_>) -> Found {
@@ -26,7 +26,7 @@ fn found(bounds: &Bounds<'_>) -> Found {
 
 const ASKS: [Ask; 6] = [Ask::Interrupt, Ask::Pause, Ask::Resume, Ask::Cancel, Ask::Force, Ask::FollowUp];
 
-/// Everything but what plays with time.
+/// All faults except those that change the timing.
 const QUICK: [Fault; 10] = [
     Fault::Crash,
     Fault::Deaf,
@@ -42,7 +42,13 @@ const QUICK: [Fault; 10] = [
 
 #[track_caller]
 fn holds(asks: u8, of: &[Ask], faults: u8, wrong: &[Fault], at_least: usize) {
-    let found = found(&Bounds { asks, faults, of, wrong, broken: Broken::Nothing });
+    let bounds = Bounds { asks, faults, of, wrong, broken: Broken::Nothing, leased: true };
+    holds_within(&bounds, at_least);
+}
+
+#[track_caller]
+fn holds_within(bounds: &Bounds<'_>, at_least: usize) {
+    let found = found(bounds);
     if let Some(violation) = found.violation {
         panic!("{violation}");
     }
@@ -51,74 +57,105 @@ fn holds(asks: u8, of: &[Ask], faults: u8, wrong: &[Fault], at_least: usize) {
 }
 
 #[test]
-fn three_requests_in_any_order() {
+fn three_requests_in_any_order_settle() {
     holds(3, &ASKS, 0, &[], 4_000);
 }
 
 #[test]
-fn two_requests_and_anything_that_goes_wrong() {
+fn two_requests_and_any_fault_settle() {
     holds(2, &[Ask::Interrupt, Ask::FollowUp], 1, &QUICK, 4_000);
     holds(2, &[Ask::Interrupt, Ask::Steer], 1, &QUICK, 4_000);
     holds(2, &[Ask::Pause, Ask::Resume, Ask::Cancel], 1, &QUICK, 4_000);
 }
 
 #[test]
-fn a_request_and_two_things_that_go_wrong() {
+fn one_request_and_two_faults_settle() {
     let wrong = [Fault::Crash, Fault::Stuck, Fault::LoseCommand, Fault::LoseAck, Fault::Rebel];
     holds(1, &[Ask::Pause, Ask::Cancel], 2, &wrong, 5_000);
 }
 
 #[test]
-fn a_request_and_a_sidecar_that_is_slower_than_the_deadlines() {
+fn request_settles_with_a_slow_sidecar() {
     holds(1, &[Ask::Interrupt, Ask::Cancel], 1, &[Fault::Slow], 1_000);
 }
 
 #[test]
-fn a_request_and_a_journal_that_is_slower_than_the_deadlines() {
+fn request_settles_with_a_slow_journal() {
     holds(1, &ASKS, 1, &[Fault::Lag], 5_000);
 }
 
 #[test]
-fn a_request_and_a_sidecar_that_is_cut_off() {
+fn request_settles_with_a_disconnected_sidecar() {
     holds(1, &ASKS, 1, &[Fault::CutOff], 4_000);
 }
 
-/// A checker that finds nothing has to be one that can: each of these breaks one rule, and is found by it.
+/// Without a lease, silence alone ends nothing: pending work waits until the worker is back.
+#[test]
+fn request_settles_with_a_disconnected_worker() {
+    let wrong = [Fault::CutOff];
+    let bounds =
+        Bounds { asks: 1, faults: 1, of: &ASKS, wrong: &wrong, broken: Broken::Nothing, leased: false };
+    holds_within(&bounds, 4_000);
+}
+
+#[test]
+fn request_settles_with_a_lost_worker() {
+    let of = [Ask::Lose, Ask::Cancel, Ask::FollowUp];
+    let wrong = [Fault::CutOff];
+    let bounds =
+        Bounds { asks: 2, faults: 1, of: &of, wrong: &wrong, broken: Broken::Nothing, leased: false };
+    holds_within(&bounds, 4_000);
+}
+
+/// Tests of the checker itself: each of these breaks one rule, and the checker has to find it.
 #[track_caller]
 fn is_found(broken: Broken, asks: u8, of: &[Ask], faults: u8, wrong: &[Fault], as_what: &str) {
-    let found = found(&Bounds { asks, faults, of, wrong, broken });
+    let leased = broken != Broken::SilenceKills;
+    let found = found(&Bounds { asks, faults, of, wrong, broken, leased });
     let violation = found.violation.expect("what is broken is found");
     println!("{broken:?}: {violation}");
     assert!(violation.starts_with(as_what), "{violation}");
 }
 
 #[test]
-fn an_acknowledgement_of_another_command_that_confirms_is_found() {
+fn explorer_finds_foreign_acknowledgement_that_confirms() {
     let of = [Ask::Pause, Ask::Resume];
     is_found(Broken::AnyAckConfirms, 3, &of, 1, &[Fault::RepeatCommand], "Paused, and a process works on");
 }
 
 #[test]
-fn a_slot_that_is_kept_after_a_crash_is_found() {
+fn explorer_finds_slot_kept_after_a_crash() {
     is_found(Broken::SlotKept, 0, &[], 1, &[Fault::Crash], "the slot of a run that is over is kept");
 }
 
 #[test]
-fn deadlines_that_pass_unseen_are_found() {
+fn explorer_finds_ignored_deadlines() {
     is_found(Broken::NoClock, 1, &[Ask::Interrupt], 1, &[Fault::Deaf], "hangs");
 }
 
 #[test]
-fn a_stop_that_is_told_before_it_is_done_is_found() {
+fn explorer_finds_stop_reported_before_it_is_done() {
     is_found(Broken::AckBeforeStop, 1, &[Ask::Pause], 0, &[], "Paused, and a process works on");
 }
 
 #[test]
-fn a_sidecar_that_works_on_unheard_is_found() {
+fn explorer_finds_sidecar_that_keeps_working_unobserved() {
     is_found(Broken::NoSelfStop, 1, &[Ask::Cancel], 1, &[Fault::CutOff], "Cancelled, and a process works on");
 }
 
 #[test]
-fn an_order_to_kill_that_is_lost_is_found() {
+fn explorer_finds_silence_that_ends_a_run() {
+    is_found(
+        Broken::SilenceKills,
+        1,
+        &[Ask::Cancel],
+        1,
+        &[Fault::CutOff],
+        "Cancelled, and a process works on",
+    );
+}
+
+#[test]
+fn explorer_finds_lost_kill_order() {
     is_found(Broken::KillLost, 1, &[Ask::Cancel], 1, &[Fault::Deaf], "hangs");
 }

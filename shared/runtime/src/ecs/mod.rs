@@ -1,11 +1,11 @@
-//! Sidecars as ECS tasks: one task a run, which ends with it (S0 8.11; rulings 7, 12, 23).
+//! Sidecars as ECS tasks: one task for each run (S0 8.11; decisions 7, 12, 23).
 //!
-//! A task is started under the run's id as its client token, so that a launch that is given twice starts one task. It
-//! is found again by `startedBy`, the run, and names its session by its group, [`group_of`]: both stand in the events that
-//! ECS sends of it. The task's environment holds no more than the run's gateway token; the rest, keys and all, the
-//! sidecar fetches with it. Whoever may describe the tasks of the cluster sees that token.
+//! The run's id is the client token of its task, so that repeated launches start one task. `startedBy` contains the run and the
+//! group contains the session (see [`group_of`]); both are in the events that ECS sends about the task. The task's environment
+//! contains only the run's gateway token, with which the sidecar fetches everything else, including its keys. The token is visible
+//! to anybody who may describe tasks of the cluster.
 //!
-//! What reads the events needs these names and nothing of the SDK, so the runtime alone is behind the feature `ecs`.
+//! The consumer of the events needs these names but not the SDK. Only the runtime itself therefore depends on the feature `ecs`.
 
 #[cfg(feature = "ecs")]
 mod request;
@@ -17,18 +17,18 @@ use pilothouse_domain::AgentSessionId;
 #[cfg(feature = "ecs")]
 pub use runtime::{EcsError, EcsRuntime, EcsSettings};
 
-/// The container of the task definition that is the sidecar.
+/// Name of the sidecar's container in the task definition.
 pub const CONTAINER: &str = "sidecar";
 
-/// What the group of a task begins with.
+/// Prefix of the group of a task.
 const GROUP: &str = "session:";
 
-/// The group of the tasks of a session.
+/// Group of a session's tasks.
 pub fn group_of(session: AgentSessionId) -> String {
     format!("{GROUP}{session}")
 }
 
-/// The session of a group that [`group_of`] named.
+/// Parses the result of [`group_of`].
 pub fn session_of(group: &str) -> Option<AgentSessionId> {
     group.strip_prefix(GROUP)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The request that starts the task of a run.
+//! Request that starts the task of a run.
 
 use aws_sdk_ecs::operation::run_task::builders::RunTaskFluentBuilder;
 use aws_sdk_ecs::types::{
@@ -56,7 +56,7 @@ impl EcsRuntime {
             .set_subnets(Some(subnets.clone()))
             .set_security_groups(Some(security_groups.clone()))
             .assign_public_ip(public);
-        // The builder fails only without subnets, and there are some.
+        // The builder fails only without subnets.
         vpc.build().ok().map(|vpc| NetworkConfiguration::builder().awsvpc_configuration(vpc).build())
     }
 }

@@ -1,4 +1,4 @@
-//! The runtime.
+//! The ECS runtime.
 
 use std::time::Duration;
 
@@ -15,27 +15,28 @@ use tracing::{info, warn};
 
 use crate::port::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
 
-/// How long a request may take.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many tasks are described at once (ECS).
-const MOST_DESCRIBED: usize = 100;
+/// Most tasks of one description request (ECS).
+const MAX_DESCRIBED_TASKS: usize = 100;
 
-/// Where tasks run, and as what.
+/// Configuration of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EcsSettings {
-    /// The cluster, by name or ARN.
+    /// Name or ARN of the cluster.
     pub cluster: String,
-    /// The task definition, by family, family and revision, or ARN. Its container [`CONTAINER`](super::CONTAINER) is
-    /// the sidecar.
+    /// Family, family with revision, or ARN of the task definition. Its container [`CONTAINER`](super::CONTAINER) is the sidecar.
     pub task_definition: String,
-    /// The subnets of the tasks' network interfaces. None: the task definition brings its own network.
+    /// Subnets of the tasks' network interfaces. If empty, the task definition has its own network.
     pub subnets: Vec<String>,
-    /// The security groups of those interfaces.
+    /// Security groups of the network interfaces.
     pub security_groups: Vec<String>,
-    /// Whether the interfaces get public addresses: in a public subnet, tasks reach nothing without.
+    /// Whether the interfaces get public addresses. In a public subnet, tasks have no Internet access without them.
     pub public_addresses: bool,
-    /// Whether sessions' folders are on a volume that outlives tasks (ruling 23).
+    /// Whether the folders of sessions are on a volume that outlives tasks (decision 23).
     pub durable_workspace: bool,
+    /// How long a sidecar keeps running without an accepted publish (decision 13).
+    pub lease: Duration,
 }
 
 /// Runs sidecars as tasks of one cluster.
@@ -43,37 +44,36 @@ pub struct EcsSettings {
 pub struct EcsRuntime {
     pub(super) client: Client,
     pub(super) settings: EcsSettings,
-    /// Base address of the control plane, as sidecars reach it.
+    /// Base URL of the control plane for sidecars.
     pub(super) url: String,
     secret: RootSecret,
 }
 
-/// What ECS answered instead of a task.
+/// Why ECS started no task.
 #[derive(Debug, thiserror::Error)]
 pub enum EcsError {
-    /// There is no room, or nothing to run it on.
+    /// ECS has no capacity, or the task cannot be placed.
     #[error("ECS started no task: {0}")]
     NoTask(String),
-    /// The session asks for a worker with certain labels.
-    #[error("the session asks for a worker, and ECS has none")]
+    /// The session requires a worker with certain labels.
+    #[error("the session requires a worker, which ECS does not provide")]
     NoWorkers,
-    /// It did not answer in time.
-    #[error("ECS did not answer in time")]
-    Late,
-    /// It refused, or could not be reached.
-    #[error("ECS did not do it")]
+    /// ECS did not respond in time.
+    #[error("ECS did not respond in time")]
+    TimedOut,
+    /// ECS refused the request or could not be reached.
+    #[error("the request to ECS failed")]
     Service(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl EcsRuntime {
-    /// Runs what `settings` say with tokens derived from `secret`; `url` is the base address of the control plane, as
-    /// sidecars reach it. The client brings region, credentials and a dated
-    /// behavior version.
+    /// Creates a runtime. Tokens are derived from `secret`; `url` is the base URL of the control plane for sidecars. The client
+    /// configures region, credentials and a dated behavior version.
     pub const fn new(client: Client, settings: EcsSettings, url: String, secret: RootSecret) -> Self {
         Self { client, settings, url, secret }
     }
 
-    /// The tasks of a run that ECS wants in this state.
+    /// The tasks of a run with this desired status.
     async fn tasks(&self, run: RunId, desired: DesiredStatus) -> Result<Vec<String>, EcsError> {
         let request = self
             .client
@@ -81,13 +81,13 @@ impl EcsRuntime {
             .cluster(&self.settings.cluster)
             .started_by(run.to_string())
             .desired_status(desired);
-        // A run has one task, or two after an accident: one page holds a hundred.
+        // A run normally has one task, rarely two. One page has a hundred.
         Ok(answer(request.send()).await?.task_arns.unwrap_or_default())
     }
 
-    /// Whether any of these tasks still has containers.
-    async fn any_lives(&self, tasks: Vec<String>) -> Result<bool, EcsError> {
-        let tasks: Vec<_> = tasks.into_iter().take(MOST_DESCRIBED).collect();
+    /// Whether any of these tasks still has running containers.
+    async fn any_running(&self, tasks: Vec<String>) -> Result<bool, EcsError> {
+        let tasks: Vec<_> = tasks.into_iter().take(MAX_DESCRIBED_TASKS).collect();
         let request = self.client.describe_tasks().cluster(&self.settings.cluster).set_tasks(Some(tasks));
         let described = answer(request.send()).await?.tasks.unwrap_or_default();
         Ok(described.iter().any(|task| !matches!(task.last_status(), Some("STOPPED" | "DELETED"))))
@@ -99,9 +99,10 @@ impl EcsRuntime {
         }
         let stopped = self.tasks(run, DesiredStatus::Stopped).await?;
         Ok(if stopped.is_empty() {
-            ProcessState::Unknown
-        } else if self.any_lives(stopped).await? {
-            // It is being stopped, and may take its time.
+            // Stopped long ago, or never started: ECS remembers stopped tasks for an hour. The lease decides.
+            ProcessState::Unreachable
+        } else if self.any_running(stopped).await? {
+            // The task is stopping.
             ProcessState::Alive
         } else {
             ProcessState::Dead
@@ -127,15 +128,15 @@ impl AgentRuntime for EcsRuntime {
         }
         let token = self.secret.gateway_token(session, run);
         let sent = self.request(session, run, &token).send();
-        let outcome = timeout(TIMEOUT, sent).await.map_err(|_| EcsError::Late).and_then(started);
+        let outcome = timeout(TIMEOUT, sent).await.map_err(|_| EcsError::TimedOut).and_then(started);
         outcome.map_err(|error| LaunchError::Unreachable(Box::new(error)))
     }
 
-    /// ECS knows one way to stop: it asks, and kills what is left after the stop timeout of the task definition.
+    /// ECS stops tasks in one way: it sends a signal, and kills the rest after the stop timeout of the task definition.
     async fn stop(&self, _: AgentSessionId, run: RunId, mode: StopMode) -> Result<(), StopError> {
         let reason = match mode {
-            StopMode::Terminate => "the run was told to end",
-            StopMode::Kill => "the run is to end at once",
+            StopMode::Terminate => "the run was stopped",
+            StopMode::Kill => "the run was killed",
         };
         let unreachable = |error| StopError::Unreachable { run, source: Box::new(error) };
         self.stop_all(run, reason).await.map_err(unreachable)
@@ -143,20 +144,21 @@ impl AgentRuntime for EcsRuntime {
 
     async fn state(&self, run: RunId) -> ProcessState {
         self.state_of(run).await.unwrap_or_else(|error| {
-            warn!(%run, error = &error as &dyn std::error::Error, "the state of a task is not known");
-            ProcessState::Unknown
+            warn!(%run, error = &error as &dyn std::error::Error, "failed to find out the state of a task");
+            ProcessState::Unreachable
         })
     }
 
     fn capabilities(&self) -> RuntimeCapabilities {
         RuntimeCapabilities {
             durable_workspace: self.settings.durable_workspace,
+            lease: Some(self.settings.lease),
             placement: format!("ecs/{}", name_of(&self.settings.cluster)),
         }
     }
 }
 
-/// The answer to a request, within the time that it has.
+/// Response to a request, within the timeout.
 async fn answer<T, E, F>(sent: F) -> Result<T, EcsError>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -164,15 +166,15 @@ where
 {
     match timeout(TIMEOUT, sent).await {
         Ok(answer) => answer.map_err(|error| EcsError::Service(Box::new(error))),
-        Err(_) => Err(EcsError::Late),
+        Err(_) => Err(EcsError::TimedOut),
     }
 }
 
-/// Whether a task was started, now or before.
+/// Whether the task was started by this or an earlier request.
 fn started(outcome: Result<RunTaskOutput, SdkError<RunTaskError>>) -> Result<(), EcsError> {
     let output = match outcome {
         Ok(output) => output,
-        // The token was used with other settings, before they were changed: the run has its task.
+        // The token was used before with other settings: the task exists.
         Err(error) if error.as_service_error().is_some_and(RunTaskError::is_conflict_exception) => {
             return Ok(());
         }
@@ -188,7 +190,7 @@ fn started(outcome: Result<RunTaskOutput, SdkError<RunTaskError>>) -> Result<(),
     Err(EcsError::NoTask(reasons.collect::<Vec<_>>().join("; ")))
 }
 
-/// The name of a cluster that is given by name or ARN.
+/// Name of a cluster that is given by name or ARN.
 fn name_of(cluster: &str) -> &str {
     cluster.rsplit('/').next().unwrap_or(cluster)
 }

@@ -1,4 +1,4 @@
-//! Credentials of STS: a role that may do it for every run, narrowed by a session policy to one.
+//! Credentials of STS: a role with permissions for all runs, restricted to one run by a session policy.
 
 use std::time::Duration;
 
@@ -12,34 +12,34 @@ use serde_json::{Value, json};
 
 use super::{CredentialVendor, VendError};
 
-/// How long credentials are good: the most of a role that was assumed from another.
-const LIFE: Duration = Duration::from_hours(1);
-/// The shortest life of credentials (STS).
-const SHORTEST_LIFE: Duration = Duration::from_mins(15);
+/// Life of credentials. One hour is the maximum for a role that was assumed from another role.
+const CREDENTIAL_LIFETIME: Duration = Duration::from_hours(1);
+/// Shortest life of credentials (STS).
+const MIN_CREDENTIAL_LIFETIME: Duration = Duration::from_mins(15);
 
-/// Where the things are that credentials are for.
+/// Names and addresses of a deployment's resources.
 #[derive(Debug, Clone)]
 pub struct StsSettings {
-    /// What the names of the deployment's queues begin with, before a dash.
+    /// Prefix of the deployment's queue names, before a dash.
     pub prefix: String,
-    /// The region of the deployment.
+    /// Region of the deployment.
     pub region: String,
-    /// The address of every service, when it is not the region's own: a local cloud.
+    /// Endpoint of all services, if it is not the region's own (local cloud).
     pub endpoint: Option<String>,
-    /// The bucket of large bodies.
+    /// Bucket of large contents.
     pub bucket: String,
-    /// The role that is assumed for sidecars.
+    /// Role for sidecars.
     pub sidecar_role: String,
-    /// The role that is assumed for workers.
+    /// Role for workers.
     pub worker_role: String,
 }
 
-/// An ARN of a role that is none.
+/// A string that is not the ARN of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the ARN of a role")]
 pub struct InvalidRole(pub String);
 
-/// Hands out credentials of STS.
+/// Issues credentials of STS.
 #[derive(Debug, Clone)]
 pub struct StsVendor {
     client: Client,
@@ -50,20 +50,20 @@ pub struct StsVendor {
 }
 
 impl StsVendor {
-    /// Credentials for the things of a deployment. The account is that of the sidecars' role.
+    /// Issues credentials for the resources of a deployment, in the account of the sidecars' role.
     pub fn new(client: Client, settings: StsSettings) -> Result<Self, InvalidRole> {
         let parts: Vec<&str> = settings.sidecar_role.splitn(6, ':').collect();
         let [_, partition, "iam", _, account, _] = parts[..] else {
             return Err(InvalidRole(settings.sidecar_role.clone()));
         };
         let (partition, account) = (partition.to_owned(), account.to_owned());
-        Ok(Self { client, settings, partition, account, life: LIFE })
+        Ok(Self { client, settings, partition, account, life: CREDENTIAL_LIFETIME })
     }
 
-    /// With credentials that end sooner; STS makes none for less than 15 minutes.
+    /// Shortens the life of credentials, to 15 minutes at least (STS).
     #[must_use]
-    pub fn with_life(mut self, life: Duration) -> Self {
-        self.life = life.clamp(SHORTEST_LIFE, LIFE);
+    pub fn with_lifetime(mut self, life: Duration) -> Self {
+        self.life = life.clamp(MIN_CREDENTIAL_LIFETIME, CREDENTIAL_LIFETIME);
         self
     }
 
@@ -91,24 +91,24 @@ impl StsVendor {
             .send()
             .await
             .map_err(|error| VendError::Service(Box::new(error)))?;
-        output.credentials.ok_or(VendError::Nothing)
+        output.credentials.ok_or(VendError::NoCredentials)
     }
 
     fn policy_of_run(&self, session: AgentSessionId, run: RunId) -> Value {
-        let [events, blobs] = self.publishing(session);
-        policy(&[events, (RECEIVING, self.queue_arn(&commands_of(run))), blobs])
+        let [events, blobs] = self.publish_statements(session);
+        policy(&[events, (RECEIVING, self.queue_arn(&commands_queue_of(run))), blobs])
     }
 
-    fn policy_of_leftovers(&self, session: AgentSessionId) -> Value {
-        policy(&self.publishing(session))
+    fn policy_of_drain(&self, session: AgentSessionId) -> Value {
+        policy(&self.publish_statements(session))
     }
 
-    /// What one needs to publish.
-    fn publishing(&self, session: AgentSessionId) -> [(&'static [&'static str], String); 2] {
+    /// Permissions for publishing.
+    fn publish_statements(&self, session: AgentSessionId) -> [(&'static [&'static str], String); 2] {
         let (partition, bucket) = (&self.partition, &self.settings.bucket);
         [
             (&["sqs:SendMessage*"], self.queue_arn(EVENTS)),
-            (&["s3:PutObject"], format!("arn:{partition}:s3:::{bucket}/{}*", blobs_of(session))),
+            (&["s3:PutObject"], format!("arn:{partition}:s3:::{bucket}/{}*", blob_prefix_of(session))),
         ]
     }
 
@@ -127,9 +127,9 @@ impl StsVendor {
             region: self.settings.region.clone(),
             endpoint: self.settings.endpoint.clone(),
             events_queue_url: self.queue_url(EVENTS),
-            commands_queue_url: self.queue_url(&commands_of(run)),
+            commands_queue_url: self.queue_url(&commands_queue_of(run)),
             bucket: self.settings.bucket.clone(),
-            blob_prefix: blobs_of(session),
+            blob_prefix: blob_prefix_of(session),
         })
     }
 
@@ -139,14 +139,14 @@ impl StsVendor {
 }
 
 const EVENTS: &str = "events.fifo";
-/// What one needs to take messages from a queue.
+/// Permissions for receiving from a queue.
 const RECEIVING: &[&str] = &["sqs:ReceiveMessage", "sqs:DeleteMessage*", "sqs:ChangeMessageVisibility*"];
 
-fn commands_of(run: RunId) -> String {
+fn commands_queue_of(run: RunId) -> String {
     format!("commands-{run}.fifo")
 }
 
-fn blobs_of(session: AgentSessionId) -> String {
+fn blob_prefix_of(session: AgentSessionId) -> String {
     format!("sessions/{session}/")
 }
 
@@ -165,13 +165,13 @@ impl CredentialVendor for StsVendor {
         self.granted(session, run, &self.policy_of_run(session, run)).await
     }
 
-    async fn for_leftovers(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError> {
-        self.granted(session, run, &self.policy_of_leftovers(session)).await
+    async fn for_drain(&self, session: AgentSessionId, run: RunId) -> Result<RunCredentials, VendError> {
+        self.granted(session, run, &self.policy_of_drain(session)).await
     }
 
     async fn for_queue(&self, queue: &str) -> Result<QueueCredentials, VendError> {
         let policy = self.policy_of_queue(queue);
-        // The name is shown in audit trails: letters, digits and `-` of the queue's own.
+        // The name appears in audit logs: letters, digits and `-` of the queue's name.
         let name = queue.trim_end_matches(".fifo").chars().take(64).collect();
         let credentials = self.assume(&self.settings.worker_role, name, &policy).await?;
         Ok(QueueCredentials {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_names_the_queues_and_the_folder_of_one_run_and_nothing_else() {
+    fn policy_grants_only_the_queues_and_folder_of_one_run() {
         let session = "01900000-0000-7000-8000-000000000001".parse().unwrap();
         let run = "01900000-0000-7000-8000-000000000002".parse().unwrap();
         let policy = vendor(None).policy_of_run(session, run);
@@ -223,15 +223,15 @@ mod tests {
         );
         let actions = policy["Statement"][0]["Action"].as_array().unwrap();
         assert_eq!(actions, &["sqs:SendMessage*"], "a sidecar does not read the events of others");
-        assert!(policy.to_string().len() < 2048, "STS takes no longer policy");
-        let leftovers = vendor(None).policy_of_leftovers(session);
+        assert!(policy.to_string().len() < 2048, "STS limits the size of a policy");
+        let leftovers = vendor(None).policy_of_drain(session);
         let resources: Vec<_> =
             leftovers["Statement"].as_array().unwrap().iter().map(|s| &s["Resource"]).collect();
         assert_eq!(resources, [&policy["Statement"][0]["Resource"], &policy["Statement"][2]["Resource"]]);
     }
 
     #[test]
-    fn addresses_are_the_regions_or_the_local_clouds() {
+    fn addresses_are_regional_or_of_the_local_cloud() {
         assert_eq!(
             vendor(None).queue_url("worker-x.fifo"),
             "https://sqs.eu-central-1.amazonaws.com/123456789012/ph-worker-x.fifo"
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_role_is_refused() {
+    fn invalid_role_is_refused() {
         let settings = StsSettings { sidecar_role: "ph-sidecar".into(), ..vendor(None).settings };
         assert!(StsVendor::new(vendor(None).client, settings).is_err());
     }

@@ -1,4 +1,4 @@
-//! What is asked of ECS, and what its answers mean.
+//! Requests to ECS, and the interpretation of its responses.
 
 use aws_sdk_ecs::config::http::{HttpRequest, HttpResponse};
 use aws_sdk_ecs::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
@@ -11,7 +11,7 @@ use crate::{launch, secret, settings};
 
 const TASK: &str = "arn:aws:ecs:eu-central-1:111122223333:task/c/1";
 
-/// A runtime whose requests get these answers, in order.
+/// A runtime whose requests get these responses, in order.
 fn answering(answers: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
     let event = |(status, body): &(u16, Value)| {
         let answer = HttpResponse::new((*status).try_into().unwrap(), body.to_string().into());
@@ -32,7 +32,7 @@ fn answering(answers: &[(u16, Value)]) -> (EcsRuntime, StaticReplayClient) {
     )
 }
 
-/// The operations that were asked for, with what was asked.
+/// The operations that were requested, with their parameters.
 fn asked(replay: &StaticReplayClient) -> Vec<(String, Value)> {
     let request = |r: &HttpRequest| {
         let operation = r.headers().get("x-amz-target").unwrap().rsplit('.').next().unwrap();
@@ -42,7 +42,7 @@ fn asked(replay: &StaticReplayClient) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_launch_is_one_task_that_knows_its_token_and_nothing_more() {
+async fn launch_is_one_task_with_only_its_token() {
     let (runtime, replay) = answering(&[(200, json!({ "tasks": [{ "taskArn": TASK }], "failures": [] }))]);
     let request = launch();
     runtime.launch(request.clone()).await.unwrap();
@@ -65,13 +65,13 @@ async fn a_launch_is_one_task_that_knows_its_token_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_launch_without_room_or_answer_is_to_be_given_again() {
+async fn launch_without_capacity_or_response_is_retryable() {
     let no_room = json!({ "tasks": [], "failures": [{ "arn": TASK, "reason": "RESOURCE:MEMORY" }] });
     let throttled = json!({ "__type": "ThrottlingException", "message": "Rate exceeded" });
     for (status, answer, cause) in [
         (200, no_room, "RESOURCE:MEMORY"),
         (400, throttled, "Rate exceeded"),
-        (500, json!({}), "ECS did not do it"),
+        (500, json!({}), "the request to ECS failed"),
     ] {
         let (runtime, _) = answering(&[(status, answer)]);
         let error = runtime.launch(launch()).await.unwrap_err();
@@ -87,7 +87,7 @@ async fn a_launch_without_room_or_answer_is_to_be_given_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_asks_for_a_worker_gets_no_task() {
+async fn session_that_requires_a_worker_gets_no_task() {
     let (runtime, replay) = answering(&[]);
     let mut request = launch();
     request.worker_labels.insert("gpu".into(), "a100".into());
@@ -96,24 +96,24 @@ async fn a_session_that_asks_for_a_worker_gets_no_task() {
 }
 
 #[tokio::test]
-async fn a_run_that_has_its_task_already_is_launched() {
+async fn run_that_has_a_task_counts_as_launched() {
     let conflict = json!({ "__type": "ConflictException", "message": "in use", "resourceIds": [TASK] });
     let (runtime, _) = answering(&[(400, conflict)]);
     runtime.launch(launch()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_task_lives_until_its_containers_have_stopped() {
+async fn task_is_alive_until_its_containers_have_stopped() {
     let (none, one) = (json!({ "taskArns": [] }), json!({ "taskArns": [TASK] }));
     let described =
         |status: &str| json!({ "tasks": [{ "taskArn": TASK, "lastStatus": status }], "failures": [] });
     let run = launch().run_id;
     let cases = [
         (vec![(200, one.clone())], ProcessState::Alive),
-        (vec![(200, none.clone()), (200, none.clone())], ProcessState::Unknown),
+        (vec![(200, none.clone()), (200, none.clone())], ProcessState::Unreachable),
         (vec![(200, none.clone()), (200, one.clone()), (200, described("STOPPED"))], ProcessState::Dead),
         (vec![(200, none), (200, one), (200, described("DEPROVISIONING"))], ProcessState::Alive),
-        (vec![(500, json!({}))], ProcessState::Unknown),
+        (vec![(500, json!({}))], ProcessState::Unreachable),
     ];
     for (answers, expected) in cases {
         let (runtime, replay) = answering(&answers);
@@ -123,7 +123,7 @@ async fn a_task_lives_until_its_containers_have_stopped() {
 }
 
 #[tokio::test]
-async fn a_stop_stops_every_task_of_the_run_and_none_is_no_failure() {
+async fn stop_ends_every_task_of_the_run_and_tolerates_none() {
     let request = launch();
     let two = json!({ "taskArns": [TASK, "other"] });
     let (runtime, replay) = answering(&[(200, two), (200, json!({})), (200, json!({}))]);

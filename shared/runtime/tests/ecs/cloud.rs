@@ -1,6 +1,5 @@
-//! Against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p pilothouse-runtime --features ecs
-//! --run-ignored all -E 'test(cloud::)'`. Where that cloud has a container engine, `PILOTHOUSE_IMAGE` names the image that
-//! its tasks run.
+//! Tests against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p pilothouse-runtime --features ecs
+//! --run-ignored all -E 'test(cloud::)'`. If the cloud has a container engine, `PILOTHOUSE_IMAGE` names the image of its tasks.
 
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ async fn until(runtime: &EcsRuntime, run: pilothouse_domain::RunId, expected: Pr
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(DEADLINE, reached).await.unwrap_or_else(|_| panic!("it is never {expected:?}"));
+    tokio::time::timeout(DEADLINE, reached).await.unwrap_or_else(|_| panic!("it never became {expected:?}"));
 }
 
 #[tokio::test]
@@ -57,14 +56,14 @@ async fn a_task_is_started_found_and_stopped() {
         .unwrap();
     let mut settings = settings(&cluster, &cluster);
     settings.subnets.clear();
-    // Nothing answers there: the sidecar asks for its launch until it is stopped.
+    // Nothing listens there, so the sidecar requests its launch parameters until it is stopped.
     let runtime = EcsRuntime::new(client.clone(), settings, "http://127.0.0.1:1".into(), secret());
 
     let request = launch();
-    assert_eq!(runtime.state(request.run_id).await, ProcessState::Unknown);
+    assert_eq!(runtime.state(request.run_id).await, ProcessState::Unreachable);
     runtime.launch(request.clone()).await.unwrap();
     until(&runtime, request.run_id, ProcessState::Alive).await;
-    assert_eq!(runtime.state(launch().run_id).await, ProcessState::Unknown, "another run has no task");
+    assert_eq!(runtime.state(launch().run_id).await, ProcessState::Unreachable, "another run has no task");
     runtime.stop(request.session_id, request.run_id, StopMode::Kill).await.unwrap();
     until(&runtime, request.run_id, ProcessState::Dead).await;
     client.delete_cluster().cluster(&cluster).send().await.unwrap();

@@ -1,6 +1,6 @@
-//! The ECS runtime: against recorded answers, and against a local cloud.
+//! Tests of the ECS runtime with recorded responses and with a local cloud.
 
-// Clippy knows test functions, but not what they share.
+// Clippy recognises test functions, but not their helpers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;
@@ -24,6 +24,7 @@ fn settings(cluster: &str, task_definition: &str) -> EcsSettings {
         security_groups: vec!["sg-1".into()],
         public_addresses: false,
         durable_workspace: false,
+        lease: std::time::Duration::from_mins(1),
     }
 }
 
@@ -36,5 +37,6 @@ fn launch() -> LaunchRequest {
         adapter: "script".into(),
         working_directory: "/work".into(),
         worker_labels: std::collections::BTreeMap::new(),
+        lease_ms: None,
     }
 }

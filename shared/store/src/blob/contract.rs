@@ -1,7 +1,6 @@
-//! What every blob store promises, as functions that panic when it does not. [`blob_cases`](crate::blob_cases) makes tests
-//! of them.
+//! Contract of blob stores, as functions that panic on a violation. [`blob_cases`](crate::blob_cases) makes tests of them.
 
-// A suite speaks by panicking, wherever it is compiled.
+// A contract suite reports violations by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use super::{BlobError, BlobKey, Blobs};
 
 /// A blob store under test.
 pub trait Subject: Send + Sync {
-    /// The store, anew on what it had stored.
+    /// Opens the store again with its previous contents.
     fn blobs(&self) -> Arc<dyn Blobs>;
 }
 
@@ -21,11 +20,11 @@ pub trait Subject: Send + Sync {
 macro_rules! blob_cases {
     ($run:ident, $setup:path) => {
         $run! { $setup;
-            a_blob_is_found_again_under_its_key_alone,
-            storing_a_blob_again_does_nothing,
-            content_that_its_key_does_not_name_is_refused,
-            large_and_empty_blobs_are_kept_whole,
-            many_may_store_the_same_blob_at_once,
+            blob_is_found_only_under_its_own_key,
+            repeated_blob_write_changes_nothing,
+            content_that_does_not_match_its_key_is_refused,
+            large_and_empty_blobs_are_stored_whole,
+            concurrent_writes_of_one_blob_succeed,
         }
     };
 }
@@ -34,8 +33,8 @@ fn key(prefix: &str, content: &[u8]) -> BlobKey {
     BlobKey::of(prefix, content).unwrap()
 }
 
-/// Reading what is there, what is not, and what is another's.
-pub async fn a_blob_is_found_again_under_its_key_alone(subject: &dyn Subject) {
+/// Reads existing, missing and other sessions' contents.
+pub async fn blob_is_found_only_under_its_own_key(subject: &dyn Subject) {
     let mine = key("sessions/1", b"content");
     assert!(subject.blobs().get(&mine).await.unwrap().is_none());
     subject.blobs().put(&mine, Bytes::from_static(b"content")).await.unwrap();
@@ -44,8 +43,8 @@ pub async fn a_blob_is_found_again_under_its_key_alone(subject: &dyn Subject) {
     assert!(subject.blobs().get(&key("sessions/1", b"other")).await.unwrap().is_none());
 }
 
-/// A repeat.
-pub async fn storing_a_blob_again_does_nothing(subject: &dyn Subject) {
+/// Stores a content repeatedly.
+pub async fn repeated_blob_write_changes_nothing(subject: &dyn Subject) {
     let key = key("sessions/1", b"content");
     for _ in 0..3 {
         subject.blobs().put(&key, Bytes::from_static(b"content")).await.unwrap();
@@ -53,8 +52,8 @@ pub async fn storing_a_blob_again_does_nothing(subject: &dyn Subject) {
     assert_eq!(subject.blobs().get(&key).await.unwrap().unwrap(), "content");
 }
 
-/// A wrong hash, of a new blob and of one that is there.
-pub async fn content_that_its_key_does_not_name_is_refused(subject: &dyn Subject) {
+/// Stores a content under the hash of another, with a new and with an existing key.
+pub async fn content_that_does_not_match_its_key_is_refused(subject: &dyn Subject) {
     let key = key("sessions/1", b"content");
     for _ in 0..2 {
         let other = subject.blobs().put(&key, Bytes::from_static(b"other")).await;
@@ -64,8 +63,8 @@ pub async fn content_that_its_key_does_not_name_is_refused(subject: &dyn Subject
     assert_eq!(subject.blobs().get(&key).await.unwrap().unwrap(), "content");
 }
 
-/// Sizes at both ends.
-pub async fn large_and_empty_blobs_are_kept_whole(subject: &dyn Subject) {
+/// Stores contents of extreme sizes.
+pub async fn large_and_empty_blobs_are_stored_whole(subject: &dyn Subject) {
     for bytes in [0, 1, 3 * 1024 * 1024] {
         let content = Bytes::from(vec![b'x'; bytes]);
         let key = key("sessions/1", &content);
@@ -74,8 +73,8 @@ pub async fn large_and_empty_blobs_are_kept_whole(subject: &dyn Subject) {
     }
 }
 
-/// Two runs of one session may produce the same content.
-pub async fn many_may_store_the_same_blob_at_once(subject: &dyn Subject) {
+/// Two runs of one session may produce the same content at the same time.
+pub async fn concurrent_writes_of_one_blob_succeed(subject: &dyn Subject) {
     let content = Bytes::from(vec![b'y'; 100_000]);
     let key = key("sessions/1", &content);
     let blobs = subject.blobs();

@@ -11,17 +11,17 @@ use bytes::Bytes;
 
 use super::{BlobError, BlobKey, Blobs, sha256_hex};
 
-/// Blobs in a folder of their own.
+/// Blobs in a folder.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     root: PathBuf,
-    /// Names unfinished files.
+    /// Counter that names unfinished files.
     writes: Arc<AtomicU64>,
 }
 
 impl FileBlobs {
-    /// Blobs in `root`, which is created when it is missing. Unfinished files of an earlier process are removed, so
-    /// only one process may write there.
+    /// Opens the blobs in `root` and creates the folder if necessary. Removes unfinished files of an earlier process, so only one
+    /// process may write to the folder.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, BlobError> {
         let root = root.into();
         let unfinished = root.join(UNFINISHED);
@@ -34,12 +34,12 @@ impl FileBlobs {
     }
 
     fn path(&self, key: &BlobKey) -> PathBuf {
-        // A key holds nothing but lowercase names between slashes.
+        // A key consists of lowercase names separated by slashes.
         key.as_str().split('/').fold(self.root.clone(), |path, segment| path.join(segment))
     }
 }
 
-/// The folder of unfinished files. No prefix begins with a dot.
+/// Folder of unfinished files. No prefix begins with a dot.
 const UNFINISHED: &str = ".unfinished";
 
 #[async_trait]
@@ -72,7 +72,7 @@ impl Blobs for FileBlobs {
     }
 }
 
-/// Writes beside, then renames: a file under its name is whole.
+/// Writes a temporary file and renames it, so that a file under its final name is complete.
 fn store(unfinished: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(unfinished)?;
     file.write_all(content)?;
@@ -81,7 +81,7 @@ fn store(unfinished: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)?;
     fs::rename(unfinished, path)?;
-    // The name is durable when the folder is, and the folder when the one above it is.
+    // A name is durable once its folder is synced, and so on up to the root.
     for folder in folder.ancestors().take(super::MAX_SEGMENTS + 1) {
         if folder.as_os_str().is_empty() {
             break;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_blob_is_stored_once_whole_and_found_again() {
+    async fn blob_is_stored_whole_once_and_found_again() {
         let dir = tempfile::TempDir::new().unwrap();
         let blobs = FileBlobs::open(dir.path().join("blobs")).unwrap();
         let key = BlobKey::of("sessions/1", b"content").unwrap();

@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::{BlobError, BlobKey, Blobs, hex};
 
-/// Blobs in a bucket. Clones are the same blobs.
+/// Blobs in an S3 bucket. Clones share the same blobs.
 ///
-/// Storing needs `s3:PutObject` and reading `s3:GetObject`, with `s3:ListBucket` as well: without it S3 refuses to say that
-/// there is nothing.
+/// Storing needs `s3:PutObject`, reading `s3:GetObject`. Both need `s3:ListBucket`: without it S3 does not reveal that an object is
+/// missing.
 #[derive(Debug, Clone)]
 pub struct S3Blobs {
     client: Client,
@@ -27,15 +27,14 @@ pub struct S3Blobs {
 }
 
 impl S3Blobs {
-    /// Blobs in a bucket, under `prefix` when there is one: what the names of the objects begin with, before a slash. The
-    /// client brings region, credentials, retries, timeouts and a dated behavior version.
+    /// Blobs in a bucket, under `prefix` if there is one. The client configures region, credentials, retries, timeouts and a dated
+    /// behavior version.
     pub fn new(client: Client, bucket: &str, prefix: Option<&str>) -> Self {
         let prefix = prefix.map(|prefix| prefix.trim_matches('/')).filter(|prefix| !prefix.is_empty());
         let prefix = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         Self { client, bucket: bucket.into(), prefix: prefix.into() }
     }
 
-    /// The name of a blob's object.
     pub fn object(&self, key: &BlobKey) -> String {
         format!("{}{}", self.prefix, key.as_str())
     }
@@ -53,7 +52,7 @@ impl Blobs for S3Blobs {
             .put_object()
             .bucket(&*self.bucket)
             .key(self.object(key))
-            // What is there is this content already: its name says so.
+            // An existing object has the same content, because its name is its hash.
             .if_none_match("*")
             .checksum_sha256(STANDARD.encode(digest))
             .content_length(i64::try_from(content.len()).unwrap_or(i64::MAX))
@@ -62,7 +61,7 @@ impl Blobs for S3Blobs {
             .await;
         match stored {
             Ok(_) => Ok(()),
-            Err(error) if is_there(&error) => Ok(()),
+            Err(error) if already_exists(&error) => Ok(()),
             Err(error) => Err(engine(error)),
         }
     }
@@ -76,14 +75,14 @@ impl Blobs for S3Blobs {
         };
         let content = output.body.collect().await.map_err(|error| BlobError::Engine(Box::new(error)))?;
         let content = content.into_bytes();
-        // Sidecars store by themselves: what they stored need not be what they said.
+        // Sidecars store blobs directly, so the content need not match its name.
         if hex(&Sha256::digest(&content)) != key.digest() {
             return Err(BlobError::WrongContent);
         }
         Ok(Some(content))
     }
 
-    /// Good as long as the credentials are that sign it, if that is shorter.
+    /// Valid no longer than the credentials that sign it.
     async fn link(&self, key: &BlobKey, valid: Duration) -> Result<Option<String>, BlobError> {
         let config = PresigningConfig::expires_in(valid).map_err(engine)?;
         let object = self.client.get_object().bucket(&*self.bucket).key(self.object(key));
@@ -92,8 +91,8 @@ impl Blobs for S3Blobs {
     }
 }
 
-/// Whether an object was not stored because there is one.
-fn is_there<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+/// Whether an object was not stored because it exists.
+fn already_exists<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
     error.code() == Some("PreconditionFailed")
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Condition, Index, Item, Key, SortRange, Subject, Write, all, failed, item, put, query};
 
-/// Every field, characters beyond ASCII, replacement, deletion.
-pub async fn an_item_comes_back_as_it_was_put(subject: &dyn Subject) {
+/// Covers all fields, non-ASCII characters, replacement and deletion.
+pub async fn item_is_read_as_it_was_written(subject: &dyn Subject) {
     let table = subject.table();
     let full = Item {
         kind: "session".to_owned(),
@@ -28,8 +28,8 @@ pub async fn an_item_comes_back_as_it_was_put(subject: &dyn Subject) {
     table.transact(Vec::new()).await.unwrap();
 }
 
-/// What a transaction writes does not count for its own conditions.
-pub async fn conditions_decide_on_what_was_there_before(subject: &dyn Subject) {
+/// A transaction's own writes do not affect its conditions.
+pub async fn conditions_apply_to_the_previous_state(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, [item("p", "a")]).await;
     table
@@ -51,8 +51,8 @@ pub async fn conditions_decide_on_what_was_there_before(subject: &dyn Subject) {
     assert_eq!(table.get(&Key::new("p", "a")).await.unwrap(), None);
 }
 
-/// All or nothing, with the positions of all that failed.
-pub async fn a_failed_condition_writes_nothing_and_tells_its_position(subject: &dyn Subject) {
+/// Nothing is written, and all failed positions are returned.
+pub async fn failed_condition_writes_nothing_and_names_its_index(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, [item("p", "a"), item("p", "b")]).await;
     let result = table
@@ -70,8 +70,8 @@ pub async fn a_failed_condition_writes_nothing_and_tells_its_position(subject: &
     assert_eq!(there, [item("p", "a"), item("p", "b")]);
 }
 
-/// Checks alone, in company, and checks of nothing.
-pub async fn a_check_guards_and_changes_nothing(subject: &dyn Subject) {
+/// Checks alone, together with other writes, and of missing items.
+pub async fn condition_check_changes_nothing(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, [item("p", "a"), item("p", "b")]).await;
     let (a, b, none) = (Key::new("p", "a"), Key::new("p", "b"), Key::new("p", "none"));
@@ -87,8 +87,8 @@ pub async fn a_check_guards_and_changes_nothing(subject: &dyn Subject) {
     assert_eq!(all(&table, query("p", SortRange::All)).await, [item("p", "a"), item("p", "b")]);
 }
 
-/// One write alone.
-pub async fn a_single_write_keeps_its_condition(subject: &dyn Subject) {
+/// Transactions with one write.
+pub async fn single_write_respects_its_condition(subject: &dyn Subject) {
     let table = subject.table();
     let put = |version, condition| vec![Write::Put(Item { version, ..item("p", "a") }, condition)];
     assert_eq!(failed(table.transact(put(2, Condition::Version(1))).await), [0]);
@@ -103,8 +103,8 @@ pub async fn a_single_write_keeps_its_condition(subject: &dyn Subject) {
     table.transact(delete(Condition::Absent)).await.unwrap();
 }
 
-/// Time to live, to the millisecond, whether anything was deleted or not.
-pub async fn expired_items_are_gone_and_count_as_absent(subject: &dyn Subject) {
+/// Items expire at the millisecond, whether or not they were deleted.
+pub async fn expired_items_count_as_absent(subject: &dyn Subject) {
     let table = subject.table();
     let at = subject.now() + Duration::from_millis(100_500);
     let place = Some(Key::new("L", "x"));
@@ -130,8 +130,8 @@ pub async fn expired_items_are_gone_and_count_as_absent(subject: &dyn Subject) {
     assert_eq!(table.get(&short.key).await.unwrap(), Some(item("p", "short")));
 }
 
-/// More items than one batch takes, twice.
-pub async fn items_that_are_put_alone_can_be_put_again(subject: &dyn Subject) {
+/// Puts more items than one batch takes, twice.
+pub async fn unconditional_puts_can_be_repeated(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> = (0..130).map(|n| item("p", &format!("{n:03}"))).collect();
     put(&table, items.clone()).await;

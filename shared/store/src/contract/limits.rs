@@ -1,4 +1,4 @@
-//! Limits.
+//! Size limits.
 
 use super::{
     Condition, Index, Item, Key, Query, SortRange, Subject, Write, all, is_invalid, item, put, query,
@@ -11,8 +11,8 @@ fn sized(sort: &str, bytes: usize) -> Item {
     Item { body, ..empty }
 }
 
-/// The limit of an item, and that of a transaction's bytes.
-pub async fn items_up_to_the_limit_fit_and_larger_ones_do_not(subject: &dyn Subject) {
+/// Size of an item and of a transaction.
+pub async fn items_above_the_size_limit_are_refused(subject: &dyn Subject) {
     let table = subject.table();
     let largest = sized("a", MAX_ITEM_BYTES);
     put(&table, [largest.clone()]).await;
@@ -31,7 +31,7 @@ pub async fn items_up_to_the_limit_fit_and_larger_ones_do_not(subject: &dyn Subj
     assert_eq!(there.len(), fit);
 }
 
-/// The limit of writes.
+/// Number of writes.
 pub async fn a_transaction_has_at_most_100_writes(subject: &dyn Subject) {
     let table = subject.table();
     let of =
@@ -41,8 +41,8 @@ pub async fn a_transaction_has_at_most_100_writes(subject: &dyn Subject) {
     assert_eq!(all(&table, query("p", SortRange::All)).await.len(), MAX_TRANSACTION_WRITES);
 }
 
-/// One key, one write.
-pub async fn two_writes_of_one_key_are_refused(subject: &dyn Subject) {
+/// A key may occur in one write of a transaction.
+pub async fn duplicate_writes_in_a_transaction_are_refused(subject: &dyn Subject) {
     let table = subject.table();
     let key = Key::new("p", "a");
     let put = Write::Put(item("p", "a"), Condition::Always);
@@ -55,8 +55,8 @@ pub async fn two_writes_of_one_key_are_refused(subject: &dyn Subject) {
     assert_eq!(table.get(&key).await.unwrap(), None);
 }
 
-/// Keys and queries that no engine can serve.
-pub async fn impossible_keys_and_queries_are_refused(subject: &dyn Subject) {
+/// Keys and queries that no engine supports.
+pub async fn invalid_keys_and_queries_are_refused(subject: &dyn Subject) {
     let table = subject.table();
     let (partition, sort) = ("p".repeat(2048), "s".repeat(1024));
     put(&table, [item(&partition, &sort)]).await;

@@ -1,11 +1,11 @@
-//! Pages, ranges, indexes.
+//! Pages, ranges and indexes.
 
 use super::{
     Condition, Index, Item, Key, Query, SortRange, Subject, Write, all, is_invalid, item, put, query, sorts,
 };
 use crate::table::{MAX_PAGE_BYTES, Position};
 
-/// Order and pages, last first too, and no other partition.
+/// Order and pages in both directions, within one partition.
 pub async fn a_partition_is_read_in_both_directions_in_pages(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, (0..23).map(|n| item("p", &format!("{n:02}")))).await;
@@ -22,7 +22,6 @@ pub async fn a_partition_is_read_in_both_directions_in_pages(subject: &dyn Subje
     assert!(sorts(&table, query("none", SortRange::All)).await.is_empty());
 }
 
-/// Between.
 pub async fn ranges_include_their_ends(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, ["a", "b", "b#1", "c", "d"].map(|sort| item("p", sort))).await;
@@ -50,8 +49,8 @@ pub async fn ranges_include_their_ends(subject: &dyn Subject) {
     }
 }
 
-/// Prefixes, at the edges of characters.
-pub async fn prefixes_hold_to_the_last_character(subject: &dyn Subject) {
+/// Prefixes that end at boundaries of characters.
+pub async fn prefix_queries_match_every_character(subject: &dyn Subject) {
     let table = subject.table();
     let all_sorts =
         ["J", "J#", "J#1", "J#\u{D7FF}", "J#\u{E000}", "J#\u{10FFFF}", "J#\u{10FFFF}x", "J$", "K"];
@@ -69,7 +68,7 @@ pub async fn prefixes_hold_to_the_last_character(subject: &dyn Subject) {
     }
 }
 
-/// A text that nothing makes much smaller, of letters, digits and two signs.
+/// A text that barely compresses, of letters, digits, `-` and `_`.
 fn noise(seed: u64, length: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -82,8 +81,8 @@ fn noise(seed: u64, length: usize) -> String {
     (0..length).map(|_| next()).collect()
 }
 
-/// A page ends by its bytes.
-pub async fn pages_beyond_a_megabyte_lose_nothing(subject: &dyn Subject) {
+/// A page ends at its size limit.
+pub async fn pages_larger_than_a_megabyte_are_complete(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> =
         (0..25).map(|n| Item { body: noise(n, 150_000), ..item("p", &format!("{n:02}")) }).collect();
@@ -91,7 +90,7 @@ pub async fn pages_beyond_a_megabyte_lose_nothing(subject: &dyn Subject) {
     let whole = Query { limit: 1000, ..query("p", SortRange::All) };
     let first = table.query(&whole).await.unwrap();
     let bytes: usize = first.items.iter().map(Item::size).sum();
-    // Bytes as they are stored: an engine that packs bodies gets more of them into a page.
+    // Engines that pack bodies fit more of them into a page.
     assert!(first.items.len() > 3 && bytes <= 2 * MAX_PAGE_BYTES, "{bytes}");
     assert!(first.next.is_some());
     assert_eq!(all(&table, whole.clone()).await, items);
@@ -99,8 +98,8 @@ pub async fn pages_beyond_a_megabyte_lose_nothing(subject: &dyn Subject) {
     assert!(descending.iter().rev().eq(&items));
 }
 
-/// Sparse indexes: in, moved, out, deleted.
-pub async fn indexes_hold_what_has_a_place_in_them(subject: &dyn Subject) {
+/// Sparse indexes: adding, moving and removing entries.
+pub async fn index_contains_exactly_the_indexed_items(subject: &dyn Subject) {
     let table = subject.table();
     let listing = |partition: &str| Query { index: Some(Index::Listing), ..query(partition, SortRange::All) };
     let due = Query { index: Some(Index::Due), ..query("D", SortRange::All) };
@@ -130,8 +129,8 @@ pub async fn indexes_hold_what_has_a_place_in_them(subject: &dyn Subject) {
     assert!(all(&table, due).await.is_empty());
 }
 
-/// Many items at one place of an index.
-pub async fn ties_in_an_index_are_paged_without_loss(subject: &dyn Subject) {
+/// Many items with the same key in an index.
+pub async fn equal_index_keys_are_paged_without_loss(subject: &dyn Subject) {
     let table = subject.table();
     let items: Vec<_> = (0..30)
         .map(|n| Item {
@@ -154,8 +153,8 @@ pub async fn ties_in_an_index_are_paged_without_loss(subject: &dyn Subject) {
     }
 }
 
-/// Positions belong to their list.
-pub async fn a_position_of_another_list_is_refused(subject: &dyn Subject) {
+/// Positions are valid only for their own list.
+pub async fn cursor_position_of_another_list_is_refused(subject: &dyn Subject) {
     let table = subject.table();
     let position = |partition: &str, index_sort: Option<&str>| Position {
         partition: partition.to_owned(),

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{Condition, Item, Key, SortRange, Subject, Write, all, item, put, query};
 use crate::table::{Table, TableError};
 
-/// How many write at once.
+/// Number of concurrent writers.
 const WRITERS: usize = 8;
-/// How often.
+/// Number of rounds.
 const ROUNDS: u64 = 12;
 
-/// A transaction, again for as long as only others are in the way; whether its conditions held.
+/// Runs a transaction and retries it while it is contended. Returns whether its conditions held.
 async fn won(table: &Arc<dyn Table>, writes: &[Write]) -> bool {
     for attempt in 0..200_u64 {
         match table.transact(writes.to_vec()).await {
@@ -26,7 +26,7 @@ async fn won(table: &Arc<dyn Table>, writes: &[Write]) -> bool {
     panic!("always contended");
 }
 
-/// All write the same next version: one wins.
+/// If all writers write the same next version, one succeeds.
 pub async fn one_writer_wins_each_round(subject: &dyn Subject) {
     let table = subject.table();
     put(&table, [Item { version: 1, ..item("p", "a") }]).await;
@@ -39,7 +39,7 @@ pub async fn one_writer_wins_each_round(subject: &dyn Subject) {
                         Item { version: round + 1, body: format!("\"{writer}\""), ..item("p", "a") },
                         Condition::Version(round),
                     )];
-                    // Half of the rounds as a transaction, half as a single write.
+                    // Even rounds use a transaction, odd rounds a single write.
                     if round.is_multiple_of(2) {
                         let claim = item("claims", &format!("{round}-{writer}"));
                         writes.push(Write::Put(claim, Condition::Absent));
@@ -62,7 +62,7 @@ pub async fn one_writer_wins_each_round(subject: &dyn Subject) {
     assert_eq!(claims.len() as u64, ROUNDS / 2, "losers left nothing behind");
 }
 
-/// Every writer appends until it has won its share: the sequence has no gap and no double.
+/// Each writer appends until it has written its share. The sequence has no gaps and no duplicates.
 pub async fn sequences_have_no_gaps_under_concurrent_writers(subject: &dyn Subject) {
     let table = subject.table();
     let each = 6;

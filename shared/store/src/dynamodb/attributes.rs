@@ -1,4 +1,4 @@
-//! Items, keys and positions as attributes.
+//! Conversion of items, keys and positions to attributes and back.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub(super) const fn index_name(index: Index) -> &'static str {
     }
 }
 
-/// The names of partition and sort key, of the table or of an index.
+/// Names of partition and sort key, of the table or an index.
 pub(super) const fn key_names(index: Option<Index>) -> (&'static str, &'static str) {
     match index {
         None => ("pk", "sk"),
@@ -99,7 +99,7 @@ fn body(attributes: &mut Attributes) -> Result<String, TableError> {
     unpacked.map_err(|error| TableError::Engine(Box::new(error)))
 }
 
-/// Names and values, as `DynamoDB` counts them: a number takes a byte for two digits and one more.
+/// Size of names and values as `DynamoDB` computes it: a number takes one byte for two digits, and one more.
 pub(super) fn bytes(attributes: &Attributes) -> usize {
     let value = |value: &AttributeValue| match value {
         AttributeValue::S(text) => text.len(),
@@ -110,7 +110,7 @@ pub(super) fn bytes(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, of)| name.len() + value(of)).sum()
 }
 
-/// The primary key of an item that an index names.
+/// Primary key of an item that an index lists.
 pub(super) fn key_of(attributes: &Attributes) -> Result<Attributes, TableError> {
     let mut key = Attributes::with_capacity(2);
     for name in ["pk", "sk"] {
@@ -146,7 +146,7 @@ fn parsed<T: std::str::FromStr>(
     }
 }
 
-/// Where a query goes on.
+/// Start of the next page of a query.
 pub(super) fn start_key(query: &Query, after: &Position) -> Attributes {
     let mut start = key(&Key { partition: after.partition.clone(), sort: after.sort.clone() });
     if let (Some(_), Some(index_sort)) = (query.index, &after.index_sort) {
@@ -157,7 +157,7 @@ pub(super) fn start_key(query: &Query, after: &Position) -> Attributes {
     start
 }
 
-/// Where a page ended.
+/// End of a page.
 pub(super) fn position(index: Option<Index>, mut key: Attributes) -> Result<Position, TableError> {
     let index_sort = match index {
         None => None,

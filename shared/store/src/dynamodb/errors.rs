@@ -1,4 +1,4 @@
-//! What DynamoDB answers, in the terms of the port.
+//! Translates DynamoDB errors to errors of the port.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::CancellationReason;
 
 use crate::table::TableError;
 
-/// Everything but conditions.
+/// Errors other than failed conditions.
 pub(super) fn engine<E>(error: E) -> TableError
 where
     E: Error + Send + Sync + MaybeMetadata + 'static,
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// A write that is alone in its request.
+/// Errors of a single write.
 pub(super) fn single<E>(error: E) -> TableError
 where
     E: Error + Send + Sync + MaybeMetadata + 'static,
@@ -43,7 +43,7 @@ where
     engine(error)
 }
 
-/// A transaction; `positions` are those of its writes in what was asked for.
+/// Errors of a transaction. `positions` are those of its writes in the request of the caller.
 pub(super) fn transaction(error: SdkError<TransactWriteItemsError>, positions: &[usize]) -> TableError {
     if let Some(TransactWriteItemsError::TransactionCanceledException(canceled)) = error.as_service_error()
         && let Some(known) = cancellation(canceled.cancellation_reasons(), positions)
@@ -53,7 +53,7 @@ pub(super) fn transaction(error: SdkError<TransactWriteItemsError>, positions: &
     engine(error)
 }
 
-/// The reasons stand in the order of the writes. A condition that failed is certain, whatever else was in the way.
+/// Reasons are in the order of the writes. A failed condition takes precedence over all other reasons.
 fn cancellation(reasons: &[CancellationReason], positions: &[usize]) -> Option<TableError> {
     let with = |code: &'static str| reasons.iter().filter(move |reason| reason.code() == Some(code));
     let failed: Vec<usize> = reasons
@@ -74,11 +74,9 @@ fn cancellation(reasons: &[CancellationReason], positions: &[usize]) -> Option<T
     with("ThrottlingError").chain(with("ProvisionedThroughputExceeded")).next().map(|_| TableError::Throttled)
 }
 
-/// What an error says of itself, if it came from the service.
+/// Code and message of an error, if it came from the service.
 pub(super) trait MaybeMetadata {
-    /// Its code.
     fn error_code(&self) -> Option<&str>;
-    /// Its message.
     fn error_text(&self) -> Option<&str>;
 }
 
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn cancellation_reasons_become_errors_of_the_port() {
+    fn cancellation_reasons_become_table_errors() {
         let of = |codes: &[&str]| cancellation(&reasons(codes), &[0, 2, 5]);
         let failed = of(&["None", "ConditionalCheckFailed", "TransactionConflict"]);
         assert!(matches!(failed, Some(TableError::ConditionFailed { writes }) if writes == [2]));

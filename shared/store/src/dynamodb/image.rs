@@ -1,4 +1,4 @@
-//! Items as the table's stream tells them: attribute values in JSON.
+//! Parses items from the table's stream: attribute values in JSON.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -12,18 +12,18 @@ use crate::table::{Item, TableError};
 /// Why an image cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// It is no JSON of attribute values, or has values of a type that this program does not write.
+    /// Not JSON of attribute values, or values of a type that this program does not write.
     #[error("not the image of an item")]
     Unreadable(#[from] serde_json::Error),
-    /// A value says that it is base64 and is not.
-    #[error("a binary value is no base64")]
+    /// A binary value is not base64.
+    #[error("a binary value is not base64")]
     Base64(#[from] base64::DecodeError),
-    /// The attributes are none of an item.
+    /// The attributes are not those of an item.
     #[error(transparent)]
     Item(#[from] TableError),
 }
 
-/// A value of the types that items have here.
+/// An attribute value of a type that items have.
 #[derive(Deserialize)]
 enum Value {
     S(String),
@@ -31,7 +31,7 @@ enum Value {
     B(String),
 }
 
-/// The item that a `NewImage` or `OldImage` shows.
+/// Parses a `NewImage` or `OldImage`.
 pub fn read(image: &str) -> Result<Item, ImageError> {
     let values: std::collections::HashMap<String, Value> = serde_json::from_str(image)?;
     let mut read = Attributes::with_capacity(values.len());
@@ -53,7 +53,7 @@ mod tests {
     use crate::table::Key;
 
     #[test]
-    fn an_image_shows_the_item_that_was_written() {
+    fn image_shows_the_written_item() {
         let item = Item {
             key: Key::new("S#1", "SESSION"),
             kind: "session".to_owned(),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused() {
+    fn invalid_image_is_refused() {
         assert!(matches!(read("[]"), Err(ImageError::Unreadable(_))));
         assert!(matches!(read(r#"{"pk":{"L":[]}}"#), Err(ImageError::Unreadable(_))));
         assert!(matches!(read(r#"{"z":{"B":"?"}}"#), Err(ImageError::Base64(_))));

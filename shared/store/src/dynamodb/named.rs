@@ -1,20 +1,20 @@
-//! What an index names, and what is asked for by it: indexes hold keys alone, and may lag behind the table.
+//! Entries of an index, and reading their items. Indexes contain keys only and may lag behind the table.
 
 use std::collections::HashMap;
 
 use super::attributes::{self, Attributes};
 use crate::table::{Index, Item, Key, Position, Query, TableError};
 
-/// Items that an index names.
+/// Items that an index lists.
 pub(super) struct Named {
-    /// Their keys, each once. An item that moves within the index while that is read may be named at both of its places, and
-    /// `DynamoDB` takes no key twice.
+    /// Keys of the items without duplicates. An item that moves while the index is read may be listed twice, and `DynamoDB` refuses
+    /// duplicate keys.
     pub keys: Vec<Attributes>,
-    /// Where they are named, in the index's order.
+    /// Position of each item, in the order of the index.
     pub places: Vec<(Key, Position)>,
 }
 
-/// Reads what an index names.
+/// Parses entries of an index.
 pub(super) fn read(index: Option<Index>, named: &[Attributes]) -> Result<Named, TableError> {
     let mut keys = HashMap::with_capacity(named.len());
     let mut places = Vec::with_capacity(named.len());
@@ -27,7 +27,7 @@ pub(super) fn read(index: Option<Index>, named: &[Attributes]) -> Result<Named, 
     Ok(Named { keys: keys.into_values().collect(), places })
 }
 
-/// Whether an item still stands where an index says.
+/// Whether the item is still at that place in the index.
 pub(super) fn is_listed(query: &Query, item: &Item, at: &Position) -> bool {
     let place = match query.index {
         Some(Index::Listing) => &item.listing,
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_named_at_two_places_is_asked_for_once() {
+    fn item_named_twice_is_read_once() {
         let named = [place("a", "1"), place("b", "2"), place("a", "3")];
         let Named { keys, places } = read(Some(Index::Listing), &named).unwrap();
         let mut sorts: Vec<_> = keys.iter().map(|key| key["sk"].as_s().unwrap().as_str()).collect();

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Condition and key expressions.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,6 @@ use super::errors;
 use crate::range::Bounds;
 use crate::table::{Condition, Query, TableError, Write};
 
-/// An expression with its values.
 #[derive(Default)]
 pub(super) struct Expression {
     pub(super) text: Option<String>,
@@ -24,7 +23,7 @@ impl Expression {
     }
 }
 
-/// What has to hold for a write. Expired items count as absent.
+/// Condition expression of a write. Expired items count as absent.
 pub(super) fn condition(condition: Condition, now: Timestamp) -> Expression {
     let now = (":now", number(now.as_millis()));
     match condition {
@@ -37,7 +36,7 @@ pub(super) fn condition(condition: Condition, now: Timestamp) -> Expression {
     }
 }
 
-/// One write of a transaction; nothing for a check without a condition.
+/// One write of a transaction; `None` for a check without a condition.
 pub(super) fn transact_item(
     table: &str,
     write: Write,
@@ -77,7 +76,7 @@ pub(super) fn transact_item(
     Ok(Some(item.build()))
 }
 
-/// The partition and the range of a query.
+/// Key condition of a query.
 pub(super) fn key_condition(query: &Query, bounds: Bounds) -> Expression {
     let (partition, sort) = key_names(query.index);
     let p = (":p", text(&query.partition));

@@ -1,4 +1,4 @@
-//! The table itself, for tests and local clouds. In an account, the templates make it.
+//! Creates the table for tests and local clouds. In an account, the templates create it.
 
 use std::time::Duration;
 
@@ -10,18 +10,17 @@ use aws_sdk_dynamodb::types::{
 use super::{DynamoTable, attributes, errors};
 use crate::table::{Index, TableError};
 
-/// How often a new table is looked at before it counts as failed.
+/// How often to check whether a new table is active.
 const TRIES: u32 = 100;
-/// The pause between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A new table that does not become ready.
 #[derive(Debug, thiserror::Error)]
 #[error("the table `{0}` did not become active")]
 struct NotActive(String);
 
 impl DynamoTable {
-    /// Creates the table, on demand, with its indexes and time to live, and waits until it can be used.
+    /// Creates the table with its indexes and time to live, billed on demand, and waits until it is active.
     pub async fn create_table(&self) -> Result<(), TableError> {
         let mut request =
             self.client.create_table().table_name(&*self.name).billing_mode(BillingMode::PayPerRequest);

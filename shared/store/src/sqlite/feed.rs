@@ -1,7 +1,7 @@
-//! The outbox of the embedded profile: journal items in the order of their commits.
+//! The outbox of the embedded profile: journal items in commit order.
 //!
-//! One writer gives the numbers inside the transaction, so a reader that has seen number n has seen all before it
-//! that will ever be. In `aws`, the stream of the table does the same.
+//! The single writer allocates the numbers inside the transaction. A reader that has seen number n has therefore seen all lower
+//! numbers. In `aws`, the table's stream has this role.
 
 use pilothouse_sqlite::{Tx, Watch};
 use rusqlite::OptionalExtension as _;
@@ -9,12 +9,12 @@ use rusqlite::OptionalExtension as _;
 use super::{SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
 
-/// The topic of commits that feed.
+/// Topic that commits with journal items notify.
 const TOPIC: &str = "feed";
 
 impl SqliteTable {
-    /// The first `limit` journal items after number `after`, in the order of their commits, each with its number.
-    /// Numbers rise and may have gaps. An item that was put again with another content comes again.
+    /// The first `limit` journal items after number `after`, in commit order with their numbers. Numbers increase and may have
+    /// gaps. An item that is put again with another content appears again.
     pub async fn feed(&self, after: u64, limit: usize) -> Result<Vec<(u64, Item)>, TableError> {
         let (after, limit) =
             (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
@@ -38,12 +38,12 @@ impl SqliteTable {
         Ok(fed)
     }
 
-    /// Watches the feed. Make the watch, read the feed to its end, wait for the watch, read on.
+    /// Watches the feed. Create the watch, read the feed to its end, wait for the watch, and read on.
     pub fn watch_feed(&self) -> Watch {
         self.db.watch(TOPIC)
     }
 
-    /// Forgets the numbers up to `through`, for which all that was to be done is done. The items stay.
+    /// Deletes the numbers up to `through`, whose items were processed. The items stay.
     pub async fn trim_feed(&self, through: u64) -> Result<(), TableError> {
         let through = i64::try_from(through).unwrap_or(i64::MAX);
         self.db
@@ -55,8 +55,7 @@ impl SqliteTable {
     }
 }
 
-/// Gives a journal item that is about to be put its number. One that is there already with the same content keeps
-/// the number that it has.
+/// Allocates a number for a journal item that is about to be put. An existing item with the same content keeps its number.
 pub(super) fn announce(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
     let same = tx
         .prepare_cached("SELECT kind = ?3 AND body = ?4 FROM items WHERE pk = ?1 AND sk = ?2")?
@@ -65,7 +64,7 @@ pub(super) fn announce(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
     if same != Some(true) {
         tx.prepare_cached("INSERT INTO feed (pk, sk) VALUES (?1, ?2)")?
             .execute((&item.key.partition, &item.key.sort))?;
-        tx.touch(TOPIC);
+        tx.notify(TOPIC);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Pages.
+//! Queries.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::row;
 use crate::range::{Bounds, after_prefix};
 use crate::table::{Index, Item, MAX_PAGE_BYTES, Page, Position, Query};
 
-/// The columns of an index: its partition and its sort key.
+/// Columns of an index: partition and sort key.
 fn columns(index: Option<Index>) -> (&'static str, &'static str) {
     match index {
         None => ("pk", "sk"),
@@ -17,7 +17,7 @@ fn columns(index: Option<Index>) -> (&'static str, &'static str) {
     }
 }
 
-/// Reads one page of what has not expired at `now`.
+/// Reads one page of items that have not expired at `now`.
 pub(super) fn page(conn: &Connection, query: &Query, now: i64) -> rusqlite::Result<Page> {
     let bounds = Bounds::of(&query.range);
     if bounds == Bounds::Empty {

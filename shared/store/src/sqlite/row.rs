@@ -1,15 +1,15 @@
-//! Rows and items.
+//! Conversion of rows to items.
 
 use pilothouse_domain::Timestamp;
 use rusqlite::Row;
 
 use crate::table::{Item, Key};
 
-/// Reads one item that has not expired.
+/// Reads an item that has not expired.
 pub(super) const GET: &str = "SELECT pk, sk, kind, version, expires, lp, ls, dp, ds, body FROM items \
      WHERE pk = ?1 AND sk = ?2 AND (expires IS NULL OR expires > ?3)";
 
-/// The item of a row whose columns are those of [`GET`].
+/// The item of a row with the columns of [`GET`].
 pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
     Ok(Item {
         key: Key { partition: row.get(0)?, sort: row.get(1)? },

@@ -7,7 +7,7 @@ use super::{feed, topic};
 use crate::layout;
 use crate::table::{Condition, Item, Key, TableError, Write};
 
-/// Checks all conditions, then writes.
+/// Checks all conditions before writing.
 pub(super) fn transaction(tx: &Tx<'_>, writes: &[Write], now: i64) -> Result<(), TableError> {
     let engine = |e: rusqlite::Error| TableError::Engine(Box::new(e));
     let mut failed = Vec::new();
@@ -49,7 +49,7 @@ fn holds(tx: &Tx<'_>, key: &Key, condition: Condition, now: i64) -> rusqlite::Re
     })
 }
 
-/// Puts an item, whatever is there.
+/// Puts an item unconditionally.
 pub(super) fn put(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
     if layout::is_outbox(&item.kind) {
         feed::announce(tx, item)?;
@@ -74,9 +74,9 @@ pub(super) fn put(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
         due.as_ref().map(|k| &k.sort),
         body,
     ])?;
-    tx.touch(topic(&key.partition));
+    tx.notify(topic(&key.partition));
     if let Some(listing) = listing {
-        tx.touch(topic(&listing.partition));
+        tx.notify(topic(&listing.partition));
     }
     Ok(())
 }
@@ -87,15 +87,15 @@ fn delete(tx: &Tx<'_>, key: &Key) -> rusqlite::Result<()> {
         .query_row((&key.partition, &key.sort), |row| row.get(0))
         .optional()?;
     if let Some(listing) = listing {
-        tx.touch(topic(&key.partition));
+        tx.notify(topic(&key.partition));
         if let Some(partition) = listing {
-            tx.touch(topic(&partition));
+            tx.notify(topic(&partition));
         }
     }
     Ok(())
 }
 
-/// Removes up to `limit` items that have expired at `now`.
+/// Deletes up to `limit` items that have expired at `now`.
 pub(super) fn sweep(tx: &Tx<'_>, now: i64, limit: i64) -> rusqlite::Result<usize> {
     tx.prepare_cached(
         "DELETE FROM items WHERE id IN (SELECT id FROM items WHERE expires <= ?1 ORDER BY expires LIMIT ?2)",

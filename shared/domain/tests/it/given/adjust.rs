@@ -1,11 +1,11 @@
-//! Model, thinking level, compaction and fork (S1 5), and the allowance of a run (ruling 32).
+//! Model, thinking level, compaction and fork (S1 5), and the allowance of a run (decision 32).
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::value::{
     Adjustment, AgentSettings, Capabilities, CycleDirection, SessionOutcome, ThinkingLevel,
 };
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, CommandId, Deadlines, DomainEvent, Occasion, SessionChain,
+    AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, DomainEvent, SessionChain,
 };
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ fn fork() -> Adjustment {
     Adjustment::Fork { before_turn_id: turn("t1") }
 }
 
-/// The command of the change that was asked for first.
+/// The command of the oldest pending adjustment.
 fn asked(scene: &Scene) -> CommandId {
     scene.conv.session.adjustments().next().expect("a change is under way").order.command_id
 }
@@ -67,10 +67,10 @@ fn idle_that_can(can: Capabilities) -> Scene {
 }
 
 #[test]
-fn what_an_agent_can_do_may_be_told_again_once_it_is_known() {
+fn agent_abilities_may_be_reported_again() {
     idle_that_can(crate::scene::can_all())
         .told(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
-        .then_events(&[])
+        .then_events(&["CapabilityMissing"])
         .then_status(S::Idle)
         .refuses("not-supported", |s| s.adjust(&[compact()]))
         .told(AgentFact::SidecarReady(crate::scene::can_all()))
@@ -79,7 +79,7 @@ fn what_an_agent_can_do_may_be_told_again_once_it_is_known() {
 }
 
 #[test]
-fn a_model_is_the_sessions_once_its_agent_has_it() {
+fn model_takes_effect_once_the_agent_confirms_it() {
     let scene = Scene::running()
         .when(|s| s.adjust(&[model("large")]))
         .then_events(&["AdjustmentRequested"])
@@ -95,19 +95,19 @@ fn a_model_is_the_sessions_once_its_agent_has_it() {
 }
 
 #[test]
-fn a_refused_choice_leaves_everything_as_it_was() {
+fn refused_choice_changes_nothing() {
     let scene = Scene::idle().when(|s| s.adjust(&[model("nonsense")]));
     refused(scene, "invalid")
         .then_events(&["CommandRefused", "AdjustmentAbandoned"])
         .then(chosen, &"m".to_owned())
         .then(|s| s.conv.session.adjustments().count(), &0);
-    // A sidecar whose agent is gone: the next one has it.
+    // The sidecar has no agent any more: the next agent starts with the model.
     let scene = Scene::idle().when(|s| s.adjust(&[model("large")]));
     refused(scene, "no-agent").then_event("Adjusted").then(chosen, &"large".to_owned());
 }
 
 #[test]
-fn all_that_is_asked_at_once_is_asked_or_nothing() {
+fn combined_changes_are_requested_together_or_not_at_all() {
     let can = Capabilities { model_switch: true, ..Capabilities::default() };
     idle_that_can(can)
         .refuses("not-supported", |s| s.adjust(&[model("large"), thinks(ThinkingLevel::High)]))
@@ -118,7 +118,7 @@ fn all_that_is_asked_at_once_is_asked_or_nothing() {
 }
 
 #[test]
-fn without_an_agent_a_choice_is_for_the_next_one() {
+fn choice_without_an_agent_applies_to_the_next_one() {
     for scene in [Scene::launching(), Scene::idle().when(|s| s.die(true)), Scene::in_status(S::Failed)] {
         let scene = scene
             .when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::Low)]))
@@ -130,13 +130,13 @@ fn without_an_agent_a_choice_is_for_the_next_one() {
 }
 
 #[test]
-fn models_are_cycled_by_the_agent_or_by_what_it_told() {
-    // Which is next is the agent's to say, before or after its `done`.
+fn model_cycling_uses_the_agent_or_its_reported_models() {
+    // The agent chooses the next model, and reports it before or after its `done`.
     let scene = Scene::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
     made(scene.told(settings("large"))).then(chosen, &"large".to_owned());
     let scene = Scene::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
     made(scene).told(settings("large")).then(chosen, &"large".to_owned());
-    // Without an agent, by the list that it told.
+    // Without an agent, the list that it reported decides.
     Scene::idle()
         .told(settings("small"))
         .when(|s| s.die(true))
@@ -146,14 +146,14 @@ fn models_are_cycled_by_the_agent_or_by_what_it_told() {
 }
 
 #[test]
-fn what_the_agent_changes_by_itself_is_shown_and_not_chosen() {
+fn changes_by_the_agent_are_shown_but_not_chosen() {
     let scene = Scene::running().told(settings("large")).then(chosen, &"m".to_owned());
     assert_eq!(scene.conv.session.agent_settings().model_id, "large");
 }
 
 #[test]
 fn a_choice_survives_its_run_a_retry_and_the_context() {
-    // The run ends before it answered: nobody refused.
+    // The run ends before it answers, so the choice was not refused.
     let scene = Scene::idle()
         .when(|s| s.adjust(&[model("large"), next(), compact()]))
         .when(|s| s.die(false))
@@ -168,15 +168,15 @@ fn a_choice_survives_its_run_a_retry_and_the_context() {
     let mut scene = made(Scene::running().when(|s| s.adjust(&[thinks(ThinkingLevel::Max)])))
         .told(AgentFact::ContextExhausted);
     let session = &scene.conv.session;
-    let (chain, _) = SessionChain::begun_by(&scene.last, session, scene.now).expect("a chain begins");
-    let cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
+    let (chain, _) = SessionChain::from_handoff(&scene.last, session, scene.now).expect("a chain begins");
+    let ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
     let id = AgentSessionId::new(Uuid::from_u128(77));
-    let (next, _) = session.continued(id, &chain, &cx);
+    let (next, _) = session.continued(id, &chain, &ctx);
     assert_eq!(next.thinking_level(), Some(ThinkingLevel::Max));
 }
 
 #[test]
-fn what_only_an_agent_can_do_wakes_one() {
+fn agent_only_change_wakes_the_session() {
     let scene = Scene::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[compact()]))
@@ -184,7 +184,7 @@ fn what_only_an_agent_can_do_wakes_one() {
         .wakes()
         .then_events(&["RunReady", "CommandReissued"]);
     made(scene).then_events(&["Adjusted"]).then_status(S::Idle);
-    // One that cannot says so, and is woken once.
+    // An agent that does not support the adjustment refuses it, and no further run starts for it.
     Scene::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[fork()]))
@@ -196,21 +196,21 @@ fn what_only_an_agent_can_do_wakes_one() {
 }
 
 #[test]
-fn a_conversation_goes_back_between_turns_alone() {
+fn conversation_rewinds_only_between_turns() {
     Scene::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&[fork()]));
     Scene::idle().when(Scene::reload).refuses("reload-under-way", |s| s.adjust(&[fork()]));
     Scene::idle().told(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
 }
 
 #[test]
-fn a_change_that_takes_long_is_told_and_nothing_is_ended() {
+fn slow_change_is_reported_and_nothing_is_ended() {
     let scene = Scene::idle()
         .when(|s| s.adjust(&[compact()]))
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandReissued"])
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandLate"]);
-    // Said once; and it may still come.
+    // The owner is notified once, and the adjustment can still complete.
     made(scene.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[])).then_events(&["Adjusted"]);
 
     let scene = Scene::idle().when(|s| s.adjust(&[compact()]));
@@ -227,7 +227,7 @@ fn a_change_that_takes_long_is_told_and_nothing_is_ended() {
 }
 
 #[test]
-fn not_more_changes_are_under_way_than_can_be_told_apart() {
+fn concurrent_changes_are_limited() {
     let mut scene = Scene::running();
     for n in 0..AgentSession::MAX_ADJUSTMENTS {
         scene = scene.when(|s| s.adjust(&[model(&format!("m{n}"))]));
@@ -236,7 +236,7 @@ fn not_more_changes_are_under_way_than_can_be_told_apart() {
 }
 
 #[test]
-fn the_end_of_a_session_leaves_nothing_under_way() {
+fn session_end_leaves_no_pending_change() {
     let scene = Scene::idle().when(|s| s.die(true)).when(|s| s.adjust(&[compact()])).when(Scene::cancel);
     assert_eq!(scene.conv.session.adjustments().count(), 0);
     let scene = Scene::idle().when(|s| s.adjust(&[compact()])).when(Scene::close).when(|s| s.die(true));
@@ -247,9 +247,9 @@ fn allowance(scene: &Scene) -> String {
     scene.conv.session.allowance_usd().expect("there is a run").to_string()
 }
 
-/// Ruling 32: the cap without what others spent.
+/// Decision 32: the cap less the spend of other runs.
 #[test]
-fn a_run_may_spend_what_was_left_when_it_began() {
+fn run_allowance_is_the_remainder_at_its_start() {
     Scene::running()
         .then(allowance, &"1".to_owned())
         .told(used("0.3"))
@@ -260,7 +260,7 @@ fn a_run_may_spend_what_was_left_when_it_began() {
         .wakes()
         .then(allowance, &"0.7".to_owned())
         .then_no_event("AllowanceChanged")
-        // The run before it spent more than was known.
+        // The previous run spent more than was known.
         .told_late(used("0.5"))
         .then_event("AllowanceChanged")
         .then(allowance, &"0.5".to_owned())
@@ -270,12 +270,12 @@ fn a_run_may_spend_what_was_left_when_it_began() {
 }
 
 #[test]
-fn an_agent_that_does_not_price_its_calls_is_told_no_allowance() {
+fn unpriced_agent_gets_no_allowance() {
     idle_that_can(Capabilities::default()).when(|s| s.raise_cap("3")).then_events(&["BudgetChanged"]);
 }
 
 #[test]
-fn an_allowance_that_is_unheard_is_sent_again_and_only_the_latest_counts() {
+fn unacknowledged_allowance_is_resent_and_the_latest_counts() {
     let scene = Scene::running().when(|s| s.raise_cap("2")).when(|s| s.raise_cap("3"));
     let sent = |e: &DomainEvent| match e {
         DomainEvent::AllowanceChanged { command, .. } => Some(command.command_id),
@@ -292,7 +292,7 @@ fn an_allowance_that_is_unheard_is_sent_again_and_only_the_latest_counts() {
 }
 
 #[test]
-fn the_outcome_of_a_turn_is_shown() {
+fn turn_outcome_is_shown() {
     let ended = |outcome| AgentFact::TurnCompleted { turn: turn("t1"), output: None, outcome };
     let outcome = |s: &Scene| s.conv.session.last_outcome();
     Scene::running()
@@ -307,13 +307,12 @@ fn the_outcome_of_a_turn_is_shown() {
         .told(ended(SessionOutcome::ExecutionError))
         .then_status(S::Failed)
         .then(outcome, &Some(SessionOutcome::ExecutionError));
-    // Ruling 32: nothing more is spent until the cap is raised.
+    // The turn reached the agent's own limit. The session's budget depends on its spend and cap (decision 32).
     Scene::running()
         .told(ended(SessionOutcome::BudgetExceeded))
         .then_status(S::Idle)
-        .then_event("BudgetExhausted")
+        .then(outcome, &Some(SessionOutcome::BudgetExceeded))
+        .then_no_event("BudgetExhausted")
         .when(|s| s.follow_up(1))
-        .then_queue(&[1], &[])
-        .when(|s| s.raise_cap("2"))
         .then_event("MessageDispatched");
 }

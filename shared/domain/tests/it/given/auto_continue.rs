@@ -1,6 +1,6 @@
-//! Going on by itself (S0 8.5, 8.10; ruling 36).
+//! Auto-continue (S0 8.5, 8.10; decision 36).
 
-use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState,
 };
@@ -42,7 +42,7 @@ fn end(scene: &Scene) -> Option<AutoContinueEnd> {
     })
 }
 
-/// What goes on: the message that the latest step sent, as the agent takes it into turn `id`.
+/// Starts turn `id` with the message that the latest step sent.
 fn goes_on(scene: Scene, id: &str) -> Scene {
     let message = scene.last.iter().find_map(|event| match event {
         DomainEvent::MessageDispatched { message_id, .. } => Some(*message_id),
@@ -74,7 +74,7 @@ fn a_turn_ends_when_its_criteria_are_met() {
 }
 
 #[test]
-fn criteria_that_are_not_met_start_the_next_turn() {
+fn unmet_criteria_start_the_next_turn() {
     let scene = Scene::looping(5)
         .told(completes("t1"))
         .validates(false)
@@ -99,9 +99,9 @@ fn criteria_that_are_not_met_start_the_next_turn() {
         .then(count, &1);
 }
 
-/// What a turn brings that does not meet the criteria waits for the one that does.
+/// Output of a turn that does not meet the criteria is kept for the turn that does.
 #[test]
-fn output_is_for_review_when_the_criteria_are_met() {
+fn output_goes_to_review_when_the_criteria_are_met() {
     let scene = Scene::looping(5).told(completes_with("t1", 3)).validates(false).then(pending_review, &false);
     goes_on(scene, "t2")
         .told(completes("t2"))
@@ -112,7 +112,7 @@ fn output_is_for_review_when_the_criteria_are_met() {
 }
 
 #[test]
-fn it_goes_on_as_often_as_it_may_and_tells_its_owner() {
+fn auto_continue_stops_at_its_limit_and_notifies_the_owner() {
     let scene = Scene::looping(1).told(completes("t1")).validates(false);
     goes_on(scene, "t2")
         .told(completes_with("t2", 4))
@@ -128,7 +128,7 @@ fn it_goes_on_as_often_as_it_may_and_tells_its_owner() {
 }
 
 #[test]
-fn a_retry_counts_anew() {
+fn retry_restarts_the_count() {
     let scene = Scene::looping(1).told(completes("t1")).validates(false);
     goes_on(scene, "t2")
         .told(ends(true))
@@ -144,9 +144,9 @@ fn a_retry_counts_anew() {
         .then(count, &1);
 }
 
-/// The owner's word goes first; the turn that it begins is validated at its end.
+/// The owner's message is delivered first; the turn that it starts is validated at its end.
 #[test]
-fn a_message_goes_before_the_validation() {
+fn message_takes_precedence_over_validation() {
     Scene::looping(5)
         .when(|s| s.follow_up(1))
         .told(completes("t1"))
@@ -170,7 +170,7 @@ fn a_message_goes_before_the_validation() {
 }
 
 #[test]
-fn only_the_ordered_validation_counts() {
+fn only_the_requested_validation_counts() {
     let stale = AgentFact::Validated {
         command: CommandId::new(Uuid::from_u128(99_999)),
         results: vec![criterion(true)],
@@ -189,7 +189,7 @@ fn only_the_ordered_validation_counts() {
         .then(validating, &true);
 }
 
-/// The turn had ended by itself (ruling 17): an interrupt ends the loop, and the turn counts.
+/// The turn had already ended (decision 17): an interrupt ends the loop, and the turn counts.
 #[test]
 fn an_interrupt_ends_the_validation() {
     let scene = Scene::looping(5).told(completes_with("t1", 2));
@@ -206,9 +206,9 @@ fn an_interrupt_ends_the_validation() {
         .then(count, &0);
 }
 
-/// Suspended while its criteria are checked, they are checked anew when it goes on.
+/// If the session is paused during a validation, the criteria are checked again after the resume.
 #[test]
-fn a_pause_puts_the_validation_off() {
+fn pause_defers_the_validation() {
     Scene::looping(5)
         .told(completes("t1"))
         .when(Scene::pause)
@@ -233,9 +233,9 @@ fn a_cancellation_ends_the_validation() {
         .then(validating, &false);
 }
 
-/// The turn was over: its session did not fail with the sidecar (rulings 14, 17), and its owner is told.
+/// The turn was over, so the session does not fail with its sidecar (decisions 14, 17). The owner is notified.
 #[test]
-fn a_sidecar_that_dies_while_it_validates_fails_nothing() {
+fn sidecar_death_during_validation_fails_nothing() {
     Scene::looping(5)
         .told(completes_with("t1", 1))
         .when(|s| s.die(true))
@@ -248,9 +248,9 @@ fn a_sidecar_that_dies_while_it_validates_fails_nothing() {
         .then_event("MessageDispatched");
 }
 
-/// The message to go on survives the sidecar that should have taken it.
+/// The message to continue survives the sidecar that should have delivered it.
 #[test]
-fn a_sidecar_that_dies_before_it_goes_on_is_followed_by_another() {
+fn sidecar_death_before_the_next_turn_starts_a_new_run() {
     Scene::looping(5)
         .told(completes("t1"))
         .validates(false)
@@ -262,9 +262,9 @@ fn a_sidecar_that_dies_before_it_goes_on_is_followed_by_another() {
         .then_event("MessageDispatched");
 }
 
-/// An agent that ends with its turn leaves a sidecar that can still check; going on takes a new run.
+/// The sidecar can still check the criteria after its agent has ended. Continuing needs a new run.
 #[test]
-fn an_agent_that_ended_is_validated_too() {
+fn ended_agent_is_validated_too() {
     Scene::looping(5)
         .told(completes_with("t1", 1))
         .told(ends(false))
@@ -286,7 +286,7 @@ fn an_agent_that_ended_is_validated_too() {
         .then_event("MessageDispatched");
 }
 
-/// An error of an agent whose turn was over fails no turn.
+/// An agent's error after its turn does not fail the turn.
 #[test]
 fn an_error_after_the_turn_does_not_end_the_loop() {
     let scene = Scene::looping(5).told(completes("t1"));
@@ -311,9 +311,9 @@ fn a_spent_budget_ends_the_loop() {
         .then_ignored("stale-ack");
 }
 
-/// Nothing hangs: a command that is not received goes out once more, then the process is stopped (ruling 12).
+/// A command that is not received is sent once more, then the process is stopped (decision 12).
 #[test]
-fn a_validation_that_is_not_received_is_ordered_once_more_then_the_process_is_stopped() {
+fn unreceived_validation_is_resent_once_then_stopped() {
     Scene::looping(5)
         .told(completes("t1"))
         .when(|s| s.clock_with_heartbeats(30))
@@ -325,7 +325,7 @@ fn a_validation_that_is_not_received_is_ordered_once_more_then_the_process_is_st
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable));
 }
 
-/// The sidecar keeps the limit itself; here it has a minute more.
+/// The sidecar enforces the time limit; the control plane waits one minute longer.
 #[test]
 fn a_validation_without_a_result_ends_the_loop() {
     let scene = Scene::looping(5).told(completes("t1"));
@@ -340,9 +340,9 @@ fn a_validation_without_a_result_ends_the_loop() {
         .then(|s| s.conv.session.is_live(), &true);
 }
 
-/// A sidecar that breaks it off, or does not know how to, does not pass anything.
+/// A sidecar that stops the validation early, or does not support it, passes nothing.
 #[test]
-fn a_broken_off_validation_passes_nothing() {
+fn aborted_validation_passes_nothing() {
     let ordered = |scene: &Scene| match crate::scene::validated(scene, true) {
         AgentFact::Validated { command, .. } => command,
         _ => panic!(),
@@ -351,7 +351,7 @@ fn a_broken_off_validation_passes_nothing() {
     let command = ordered(&scene);
     scene
         .told(AgentFact::Validated { command, results: Vec::new() })
-        .then_taken(Outcome::Applied)
+        .then_taken(FactOutcome::Applied)
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
         .then_status(S::Idle);
     let scene = Scene::looping(5).told(completes("t1"));
@@ -361,9 +361,9 @@ fn a_broken_off_validation_passes_nothing() {
     scene.told(refusal).then(end, &Some(AutoContinueEnd::ValidationUnavailable)).then_status(S::Idle);
 }
 
-/// A message to go on that the agent does not take leaves nothing waiting.
+/// If the agent does not take the message to continue, the session becomes idle.
 #[test]
-fn a_refused_message_to_go_on_rests() {
+fn refused_continuation_message_leaves_the_session_idle() {
     let scene = Scene::looping(5).told(completes("t1")).validates(false);
     let command = scene.last.iter().find_map(|event| match event {
         DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
@@ -377,9 +377,9 @@ fn a_refused_message_to_go_on_rests() {
     scene.told(refusal).then(end, &Some(AutoContinueEnd::NotDelivered)).then_status(S::Idle);
 }
 
-/// A turn that the agent begins by itself is the one that is validated.
+/// A turn that the agent starts without a message is validated at its end.
 #[test]
-fn an_agent_that_goes_on_by_itself_is_validated_later() {
+fn agent_that_continues_on_its_own_is_validated_later() {
     Scene::looping(5)
         .told(completes("t1"))
         .told(starts("t2"))
@@ -389,9 +389,9 @@ fn an_agent_that_goes_on_by_itself_is_validated_later() {
         .then_events(&["ValidationRequested"]);
 }
 
-/// Restarts change nothing: the whole loop stands in the session.
+/// The state of the loop is stored with the session.
 #[test]
-fn a_validation_survives_being_stored() {
+fn validation_round_trips_through_storage() {
     let scene = Scene::looping(5).told(completes_with("t1", 1)).told(ends(false));
     let stored = serde_json::to_string(&scene.conv.session).unwrap();
     let loaded: pilothouse_domain::AgentSession = serde_json::from_str(&stored).unwrap();

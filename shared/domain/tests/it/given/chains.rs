@@ -1,12 +1,12 @@
-//! Chains: exhaustion, documents, handovers, one account (S0 8.4, rulings 30, 33 to 35).
+//! Chains: exhaustion, documents, handoffs, the shared budget (S0 8.4, decisions 30, 33 to 35).
 
 use pilothouse_domain::chain::{ChainError, ChainOperation as Op, HandedOver, SessionChainStatus as C};
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError};
 use pilothouse_domain::value::{
-    HandoffDocument, RecordedHandoff, Remembered, SessionTask, SessionTaskStatus,
+    HandoffDocument, HandoffSource, RecordedHandoff, SessionTask, SessionTaskStatus,
 };
-use pilothouse_domain::{AgentSessionId, Deadlines, DomainEvent, Occasion, SessionChain, Usd};
+use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, DomainEvent, SessionChain, Usd};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -24,16 +24,16 @@ fn session(n: u128) -> AgentSessionId {
     AgentSessionId::new(Uuid::from_u128(n))
 }
 
-/// The chain that the latest step of a scene began.
+/// The chain that the latest step of a scene created.
 fn begun(scene: &Scene) -> SessionChain {
-    SessionChain::begun_by(&scene.last, &scene.conv.session, scene.now).expect("a chain begins").0
+    SessionChain::from_handoff(&scene.last, &scene.conv.session, scene.now).expect("a chain begins").0
 }
 
 fn recorded(scene: &Scene) -> RecordedHandoff {
     scene.conv.session.handoff_document().expect("a document").clone()
 }
 
-/// Exhausted, with its document, and its run over.
+/// An exhausted session with its document, whose run has ended.
 fn over() -> (Scene, SessionChain) {
     let scene = Scene::running().told(AgentFact::ContextExhausted);
     let chain = begun(&scene);
@@ -44,14 +44,14 @@ fn over() -> (Scene, SessionChain) {
 
 fn hand_over(scene: &mut Scene, chain: &mut SessionChain) -> HandedOver {
     let document = recorded(scene);
-    // Counted ids come close to that of the scene's session.
+    // Avoid an id that the scene's session already has.
     scene.ids.0 = scene.ids.0.max(1_000);
-    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
-    chain.hand_over(&mut scene.conv, &document, &mut cx).unwrap()
+    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
+    chain.hand_over(&mut scene.conv, &document, &mut ctx).unwrap()
 }
 
 #[test]
-fn the_first_exhaustion_begins_a_chain_and_a_later_one_does_not() {
+fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
     let scene = Scene::running().told(AgentFact::ContextExhausted);
     let chain = begun(&scene);
     assert_eq!(Some(chain.id()), scene.conv.session.chain_id());
@@ -61,42 +61,42 @@ fn the_first_exhaustion_begins_a_chain_and_a_later_one_does_not() {
     let (mut scene, mut chain) = over();
     let mut next = hand_over(&mut scene, &mut chain).continuation;
     let mut pool = SessionPool::default();
-    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
-    pool.allocate(&mut next.session, &mut cx).unwrap();
+    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
+    pool.allocate(&mut next.session, &mut ctx).unwrap();
     scene.conv = next;
     let scene = scene.told(AgentFact::SidecarReady(crate::scene::can_all())).told(starts("t1"));
     let scene = scene.told(AgentFact::ContextExhausted);
     assert_eq!(scene.conv.session.chain_id(), Some(chain.id()));
-    assert_eq!(SessionChain::begun_by(&scene.last, &scene.conv.session, scene.now), None);
+    assert_eq!(SessionChain::from_handoff(&scene.last, &scene.conv.session, scene.now), None);
 }
 
-/// The agent gets the time to write its document, but not for ever; `session_end` ends the waiting (ruling 34).
+/// The agent may write its document until a deadline, or until `session_end` (decision 34).
 #[test]
-fn an_exhausted_agent_is_stopped_when_its_document_is_there_or_does_not_come() {
+fn exhausted_agent_is_stopped_after_its_document_or_timeout() {
     let stopped =
         |scene: &Scene| scene.last.iter().any(|event| matches!(event, DomainEvent::RunStopOrdered { .. }));
     let waiting = Scene::running().told(AgentFact::ContextExhausted);
     assert!(!stopped(&waiting) && waiting.conv.session.awaits_document());
     assert!(stopped(&waiting.clone().told(written("half"))));
-    assert!(stopped(&waiting.clone().told(ends(true))), "an end in an error is an end");
+    assert!(stopped(&waiting.clone().told(ends(true))), "an end with an error ends it too");
     let mut late = waiting;
     late.clock_with_heartbeats(119).unwrap();
     assert!(!stopped(&late) && late.conv.session.awaits_document());
     late.clock_with_heartbeats(2).unwrap();
     assert!(stopped(&late));
-    // A document that came before leaves nothing to wait for.
+    // If the document came first, there is nothing to wait for.
     assert!(stopped(&Scene::running().told(written("half")).told(AgentFact::ContextExhausted)));
 }
 
-/// The API call and the raw event of one handoff count once, in either order (ruling 34).
+/// The API call and the raw event of one handoff count once, in either order (decision 34).
 #[test]
-fn a_handoff_that_is_told_twice_counts_once() {
+fn duplicate_handoff_counts_once() {
     let over = || AgentFact::HandedOver { reason: "full".to_owned() };
     let mut scene = Scene::running();
     scene
-        .commit::<SessionError>(|conv, cx| {
-            let mut events = conv.observe(over(), "hash", cx).events;
-            events.extend(conv.observe(written("half"), "hash", cx).events);
+        .commit::<SessionError>(|conv, ctx| {
+            let mut events = conv.observe(over(), "hash", ctx).events;
+            events.extend(conv.observe(written("half"), "hash", ctx).events);
             Ok(events)
         })
         .unwrap();
@@ -108,24 +108,24 @@ fn a_handoff_that_is_told_twice_counts_once() {
 }
 
 #[test]
-fn the_agents_own_document_replaces_a_synthesized_one_and_never_the_other_way_round() {
+fn agent_document_replaces_a_synthesized_one_only() {
     let mut scene = Scene::running().told(AgentFact::ContextExhausted);
-    let synthesized = HandoffDocument::synthesized(Remembered {
+    let synthesized = HandoffDocument::synthesized(HandoffSource {
         session: &scene.conv.session,
-        last_words: &["I read the tests.".to_owned()],
+        last_messages: &["I read the tests.".to_owned()],
     });
     scene
-        .commit::<SessionError>(|conv, cx| Ok(conv.session.record_handoff(synthesized.clone(), cx)))
+        .commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized.clone(), ctx)))
         .unwrap();
     assert!(recorded(&scene).document.summary.as_str().contains("I read the tests."));
     let mut scene = scene.told(written("half"));
     assert_eq!(recorded(&scene).document, document("half"));
-    scene.commit::<SessionError>(|conv, cx| Ok(conv.session.record_handoff(synthesized, cx))).unwrap();
+    scene.commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized, ctx))).unwrap();
     assert_eq!(recorded(&scene).document, document("half"));
 }
 
 #[test]
-fn a_synthesized_document_has_the_tasks_and_fits_whatever_was_said() {
+fn synthesized_document_lists_tasks_and_stays_within_bounds() {
     let task = |id: &str, status| SessionTask {
         id: id.to_owned(),
         subject: format!("task {id} {}", "x".repeat(400)),
@@ -137,15 +137,15 @@ fn a_synthesized_document_has_the_tasks_and_fits_whatever_was_said() {
     let scene = Scene::running().told(AgentFact::TasksReplaced(tasks));
     let words = vec!["ä\0".repeat(5000); 9];
     let document =
-        HandoffDocument::synthesized(Remembered { session: &scene.conv.session, last_words: &words });
+        HandoffDocument::synthesized(HandoffSource { session: &scene.conv.session, last_messages: &words });
     assert!(document.synthesized && document.remaining_work.as_str().contains("task 0"));
     assert!(document.remaining_work.as_str().chars().count() <= 4000);
     assert!(document.summary.as_str().chars().count() <= 4000);
 }
 
-/// Everything that is carried over (ruling 34), and the messages that wait, in their order (ruling 30).
+/// The continuation inherits the settings (decision 34) and the waiting messages in their order (decision 30).
 #[test]
-fn the_continuation_has_what_its_predecessor_had() {
+fn continuation_inherits_from_its_predecessor() {
     let scene = Scene::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
@@ -171,16 +171,16 @@ fn the_continuation_has_what_its_predecessor_had() {
     assert_eq!(new.budget().remaining_usd(), usd("0.6"));
     let handoff = chain.handoff_from(old.id()).unwrap();
     assert_eq!((handoff.id, handoff.to_session_id), (recorded(&scene).id, Some(new.id())));
-    // Done once: nothing waits any more.
+    // The handoff happens once.
     assert!(!chain.waits_for_continuation(&scene.conv.session));
-    // What would change it now is refused with the name of who goes on.
+    // Further operations are refused with the id of the continuation.
     let refused = scene.conv.session.check(pilothouse_domain::session::Operation::RequestCancel);
     assert_eq!(refused, Err(SessionError::Continued { continuation: new.id() }));
 }
 
-/// A message that the agent may or may not have got stays marked so (ruling 30).
+/// A message whose delivery is uncertain stays marked as uncertain (decision 30).
 #[test]
-fn unacknowledged_messages_move_and_uncertain_ones_stay_uncertain() {
+fn unacknowledged_messages_move_and_uncertain_ones_remain() {
     let scene = Scene::running().when(|s| s.steer(1));
     let scene = scene.told(AgentFact::ContextExhausted);
     let mut chain = begun(&scene);
@@ -191,47 +191,47 @@ fn unacknowledged_messages_move_and_uncertain_ones_stay_uncertain() {
     assert!(message.delivery_uncertain && !message.sent);
 }
 
-/// A handoff takes the slot along, also past who waits in line (ruling 21).
+/// A handoff moves the slot to the continuation, even if other sessions wait in line (decision 21).
 #[test]
 fn the_slot_goes_to_the_continuation() {
     let (mut scene, mut chain) = over();
     let mut pool = SessionPool::default();
     pool.configure(1).unwrap();
     let mut ids = Ids(50_000);
-    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut ids);
+    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut ids);
     let mut other = Scene::new().conv.session;
     let from = other.id();
-    pool.allocate(&mut other, &mut cx).unwrap();
+    pool.allocate(&mut other, &mut ctx).unwrap();
     let mut handed = hand_over(&mut scene, &mut chain);
-    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut ids);
-    let (allocation, _) = pool.transfer(from, &mut handed.continuation.session, &mut cx).unwrap();
+    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut ids);
+    let (allocation, _) = pool.transfer(from, &mut handed.continuation.session, &mut ctx).unwrap();
     assert!(matches!(allocation, Allocation::Allocated(_)));
     assert_eq!(pool.leases().keys().copied().collect::<Vec<_>>(), [handed.continuation.session.id()]);
-    let again = pool.transfer(from, &mut handed.continuation.session, &mut cx).unwrap();
+    let again = pool.transfer(from, &mut handed.continuation.session, &mut ctx).unwrap();
     assert_eq!(again, (Allocation::NotWanted, Vec::new()));
 }
 
-/// Nothing left: the continuation stays Queued until the cap is raised (ruling 33).
+/// If the budget is used up, the continuation stays Queued until the cap is raised (decision 33).
 #[test]
-fn a_continuation_that_cannot_be_paid_for_waits_for_the_cap() {
+fn unaffordable_continuation_waits_for_the_cap() {
     let scene = Scene::running().told(AgentFact::ContextExhausted);
     let mut chain = begun(&scene);
     let mut scene = scene.told(written("half")).told(used("1.2"));
     scene.die(true).unwrap();
     let mut next = hand_over(&mut scene, &mut chain).continuation.session;
     let mut pool = SessionPool::default();
-    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut scene.ids);
+    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
     assert!(next.waits_for_budget());
-    assert_eq!(pool.allocate(&mut next, &mut cx).unwrap(), (Allocation::NotWanted, Vec::new()));
-    assert_eq!(next.change_budget(usd("1.2"), None).unwrap_err().code(), "cap-below-spend");
-    let events = next.change_budget(usd("2"), None).unwrap();
+    assert_eq!(pool.allocate(&mut next, &mut ctx).unwrap(), (Allocation::NotWanted, Vec::new()));
+    assert_eq!(next.change_budget(crate::scene::cap("1.2")).unwrap_err().code(), "cap-below-spend");
+    let events = next.change_budget(crate::scene::cap("2")).unwrap();
     assert!(events.iter().any(|event| matches!(event, DomainEvent::SlotWanted { .. })));
-    assert!(matches!(pool.allocate(&mut next, &mut cx).unwrap().0, Allocation::Allocated(_)));
+    assert!(matches!(pool.allocate(&mut next, &mut ctx).unwrap().0, Allocation::Allocated(_)));
 }
 
-/// Late spend counts once, however often it is counted (ruling 33).
+/// Late spend counts once, however often it is reported (decision 33).
 #[test]
-fn late_spend_counts_and_never_twice() {
+fn late_spend_counts_once() {
     let (mut scene, mut chain) = over();
     let mut next = hand_over(&mut scene, &mut chain).continuation.session;
     scene.tell_late(used("0.9"));
@@ -239,41 +239,42 @@ fn late_spend_counts_and_never_twice() {
     let events = next.carry_spend(usd("0.9"));
     assert!(events.iter().any(|event| matches!(event, DomainEvent::BudgetWarning { .. })));
     assert_eq!(next.carry_spend(usd("0.9")), Vec::new());
-    assert_eq!(next.carry_spend(usd("0.5")), Vec::new(), "what is counted is not taken back");
+    assert_eq!(next.carry_spend(usd("0.5")), Vec::new(), "counted spend is not taken back");
     assert_eq!(next.budget().account_usd(), usd("0.9"));
 }
 
-/// Until the continuation has begun the late document replaces the one that was given; then it is said to it (ruling 34).
+/// A late document replaces the inherited one before the continuation has started. After that it is sent as a message (decision
+/// 34).
 #[test]
-fn a_late_document_replaces_or_is_said() {
+fn late_document_replaces_the_first_or_is_reported() {
     let (mut scene, mut chain) = over();
     let from = scene.conv.session.id();
     let mut next = hand_over(&mut scene, &mut chain).continuation;
     let scene = scene.told(written("more"));
     let late = recorded(&scene);
     assert_eq!(chain.correct_document(from, &late).len(), 1);
-    assert_eq!(chain.correct_document(from, &late), Vec::new(), "the same one once more");
+    assert_eq!(chain.correct_document(from, &late), Vec::new(), "an identical document");
 
     let mut ids = Ids(70_000);
-    let mut cx = Occasion::new(scene.now, Deadlines::default(), &mut ids);
-    next.take_late_document(from, &late, &mut cx);
+    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut ids);
+    next.receive_late_document(from, &late, &mut ctx);
     assert_eq!(next.session.continues().unwrap().document, Some(late));
     assert!(next.queue.messages().is_empty());
 
-    // The same with a session that runs: it is said, however long it is.
+    // A running session receives the document as messages, however long it is.
     let mut begun = Scene::running();
     let long = RecordedHandoff {
         document: HandoffDocument::of_agent(&"a".repeat(4000), &"b".repeat(4000), None),
         ..recorded(&scene)
     };
-    begun.commit::<SessionError>(|conv, cx| Ok(conv.take_late_document(from, &long, cx))).unwrap();
+    begun.commit::<SessionError>(|conv, ctx| Ok(conv.receive_late_document(from, &long, ctx))).unwrap();
     let said: String = begun.conv.queue.messages().iter().map(|m| m.content.as_str()).collect();
     assert!(said.contains(&"a".repeat(4000)) && said.contains(&"b".repeat(4000)), "nothing is cut");
 }
 
-/// The whole table: Completed and Cancelled take nothing any more.
+/// The whole transition table: no operation leaves Completed and Cancelled.
 #[test]
-fn a_chain_that_is_over_stays_so() {
+fn ended_chain_stays_ended() {
     for from in C::ALL {
         for operation in Op::ALL {
             let to = match (from, operation) {
@@ -305,7 +306,7 @@ fn a_chain_that_is_over_stays_so() {
 }
 
 #[test]
-fn a_chain_is_completed_when_its_current_session_rests_or_is_completed() {
+fn chain_completes_with_its_current_session() {
     let (scene, chain) = over();
     for status in S::ALL {
         let mut chain = chain.clone();
@@ -319,10 +320,9 @@ fn a_chain_is_completed_when_its_current_session_rests_or_is_completed() {
     }
 }
 
-/// Its owner attaches a session when the current one is over, and no continuation is on its way by itself. What waited
-/// there goes along.
+/// The owner attaches a session when the current one has ended and no continuation is pending. The waiting messages move to it.
 #[test]
-fn an_owner_attaches_a_session_when_the_current_one_is_over() {
+fn owner_attaches_a_session_when_the_current_one_has_ended() {
     let (_, chain) = over();
     for status in S::ALL {
         let mut scene = Scene::in_status(status);
@@ -340,10 +340,10 @@ fn an_owner_attaches_a_session_when_the_current_one_is_over() {
     let mut chain =
         SessionChain::create(chain.id(), owner, objective, failed.conv.session.id(), failed.now).0;
     let mut ids = Ids(90_000);
-    let cx = Occasion::new(failed.now, Deadlines::default(), &mut ids);
-    // Sessions of scenes share an id.
+    let ctx = DomainContext::new(failed.now, Deadlines::default(), &mut ids);
+    // All scenes use the same session id.
     let mut same = Scene::new().conv;
-    let refused = chain.admit(&mut same, &mut failed.conv.clone(), &cx).unwrap_err();
+    let refused = chain.admit(&mut same, &mut failed.conv.clone(), &ctx).unwrap_err();
     assert_eq!(refused.code(), "already-in-chain");
 
     let fresh = SessionChain::create(
@@ -354,7 +354,7 @@ fn an_owner_attaches_a_session_when_the_current_one_is_over() {
         failed.now,
     );
     let mut chain = fresh.0;
-    let admitted = chain.admit(&mut same, &mut failed.conv, &cx).unwrap();
+    let admitted = chain.admit(&mut same, &mut failed.conv, &ctx).unwrap();
     assert_eq!((admitted.of_chain.len(), admitted.of_current.len(), admitted.of_new.len()), (1, 1, 1));
     assert_eq!(same.queue.messages().len(), 1);
     assert!(failed.conv.queue.messages().is_empty());
@@ -382,7 +382,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever is done to a chain, the invariants of S0 8.4 hold.
+    /// The invariants of S0 8.4 hold after any sequence of operations.
     #[test]
     fn the_invariants_hold(steps in proptest::collection::vec(step(), 0..60)) {
         let (scene, mut chain) = over();

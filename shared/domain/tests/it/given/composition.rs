@@ -1,8 +1,8 @@
-//! What template, skills and session make together (S0 design note "Skill composition semantics", ruling 38).
+//! The configuration that template, skills and session make together (S0 design note "Skill composition semantics", decision 38).
 
 use pilothouse_domain::AgentSkillId;
 use pilothouse_domain::composition::{
-    Composition, HANDOFF_INSTRUCTION, SkillPart, TemplatePart, compose, compose_what_fits,
+    Composition, HANDOFF_INSTRUCTION, SkillPart, TemplatePart, compose, compose_within_limit,
     consolidation_prompt,
 };
 use pilothouse_domain::value::{ContextPolicy, McpToolDefinition, ServerUri, SkillSubAgentDefinition};
@@ -27,11 +27,11 @@ fn skill<'a>(
 
 fn places(composition: &Composition, parts: &[&str]) {
     let places: Vec<_> = parts.iter().map(|part| composition.system_prompt.find(part).unwrap()).collect();
-    assert!(places.is_sorted(), "{parts:?} stand in another order: {places:?}");
+    assert!(places.is_sorted(), "{parts:?} are in another order: {places:?}");
 }
 
 #[test]
-fn every_prompt_ends_with_the_handoff_instruction_where_work_is_handed_over() {
+fn prompt_ends_with_handoff_instruction_under_handoff() {
     let bare = compose(None, &[], &[], ContextPolicy::Handoff);
     assert_eq!(bare.system_prompt, HANDOFF_INSTRUCTION);
     assert!(bare.allowed_tools.is_empty() && bare.custom_tools.is_empty() && bare.sub_agents.is_empty());
@@ -40,7 +40,7 @@ fn every_prompt_ends_with_the_handoff_instruction_where_work_is_handed_over() {
 }
 
 #[test]
-fn an_agent_whose_conversation_is_compacted_is_not_told_to_hand_over() {
+fn compacting_agent_gets_no_handoff_instruction() {
     let template = TemplatePart { system_prompt: Some("You are careful."), ..TemplatePart::default() };
     let skills = [skill(1, "first", "Do A.", &[], &[])];
     let composed = compose(Some(template), &skills, &[], ContextPolicy::Compact);
@@ -51,7 +51,7 @@ fn an_agent_whose_conversation_is_compacted_is_not_told_to_hand_over() {
 }
 
 #[test]
-fn the_template_comes_first_then_the_skills_in_order() {
+fn template_precedes_the_skills_in_order() {
     let template = TemplatePart { system_prompt: Some("You are careful."), ..TemplatePart::default() };
     let skills = [skill(2, "second", "Do B.", &[], &[]), skill(1, "first", "", &[], &[])];
     let composed = compose(Some(template), &skills, &[], ContextPolicy::Handoff);
@@ -59,12 +59,12 @@ fn the_template_comes_first_then_the_skills_in_order() {
         &composed,
         &["You are careful.", "# Skill: second", "Do B.", "# Skill: first", HANDOFF_INSTRUCTION],
     );
-    // By its id an agent records what it learns.
+    // The agent records memory pills under the skill's id.
     assert!(composed.system_prompt.contains(&skills[1].id.to_string()));
 }
 
 #[test]
-fn of_two_with_the_same_name_the_first_wins() {
+fn first_of_two_duplicate_names_wins() {
     let of_template = [at(tool("search"), "https://template/")];
     let of_first = [at(tool("search"), "https://first/"), at(tool("build"), "https://first/")];
     let of_second = [at(tool("build"), "https://second/"), at(tool("lint"), "https://second/")];
@@ -87,7 +87,7 @@ fn of_two_with_the_same_name_the_first_wins() {
 }
 
 #[test]
-fn where_nobody_names_tools_the_adapter_keeps_its_own() {
+fn adapter_keeps_its_own_tools_when_none_are_named() {
     let tools = [tool("search")];
     let composed = compose(None, &[skill(1, "s", "", &tools, &[])], &[], ContextPolicy::Handoff);
     assert!(composed.allowed_tools.is_empty());
@@ -95,7 +95,7 @@ fn where_nobody_names_tools_the_adapter_keeps_its_own() {
 }
 
 #[test]
-fn what_does_not_fit_is_left_out_and_named() {
+fn oversized_parts_are_omitted_and_named() {
     let large = "x".repeat(60 * 1024);
     let skills = [
         skill(1, "first", &large, &[], &[]),
@@ -103,19 +103,19 @@ fn what_does_not_fit_is_left_out_and_named() {
         skill(3, "third", &large, &[], &[]),
         skill(4, "fourth", "small", &[], &[]),
     ];
-    let (composed, left_out) = compose_what_fits(None, &skills, &[], ContextPolicy::Handoff);
+    let (composed, left_out) = compose_within_limit(None, &skills, &[], ContextPolicy::Handoff);
     assert_eq!(left_out, [skills[2]]);
     assert!(composed.bytes() <= Composition::MAX_BYTES + 1024);
     assert!(composed.system_prompt.contains("The skill third could not be loaded"));
     places(&composed, &["# Skill: first", "# Skill: second", "# Skill: fourth"]);
-    let (composed, left_out) = compose_what_fits(None, &skills[..2], &[], ContextPolicy::Handoff);
+    let (composed, left_out) = compose_within_limit(None, &skills[..2], &[], ContextPolicy::Handoff);
     assert!(left_out.is_empty());
     assert_eq!(composed, compose(None, &skills[..2], &[], ContextPolicy::Handoff));
 }
 
-/// Whatever a skill holds, its consolidation fits a command.
+/// The consolidation prompt of the largest possible skill fits into a command.
 #[test]
-fn a_full_skill_fits_a_command() {
+fn full_skill_fits_into_a_command() {
     let heavy = "\u{1}".repeat(2000);
     let mut scene = SkillScene::created();
     while scene.last.is_ok() {
@@ -140,9 +140,9 @@ fn a_consolidation_gets_the_instructions_and_the_pills() {
 }
 
 proptest! {
-    /// Union by name: nothing twice, nothing lost, and each is the first of its name.
+    /// The union by name has no duplicates, loses nothing, and keeps the first of each name.
     #[test]
-    fn names_are_united_and_the_first_wins(
+    fn merged_names_are_unique_and_the_first_wins(
         template in prop::collection::vec(0..6_u8, 0..6),
         skills in prop::collection::vec(prop::collection::vec(0..6_u8, 0..6), 0..5),
         session in prop::collection::vec(0..9_u8, 0..4),

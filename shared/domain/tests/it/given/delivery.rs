@@ -1,12 +1,12 @@
-//! When messages go to the agent (rulings 28 to 30).
+//! When messages are delivered to the agent (decisions 28 to 30).
 
-use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::value::{Capabilities, MessagePriority};
 use pilothouse_domain::{CommandId, DomainEvent};
 
-use crate::scene::{Scene, completes, message, starts, starts_with};
+use crate::scene::{Scene, can_all, completes, ends, message, starts, starts_with};
 
 fn injected(n: u128) -> AgentFact {
     AgentFact::MessageInjected(message(n))
@@ -21,7 +21,7 @@ pub(crate) fn dispatched(scene: &Scene) -> CommandId {
 }
 
 #[test]
-fn steering_goes_out_at_once_and_counts_as_delivered_on_its_acknowledgement() {
+fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
     Scene::running()
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "MessageDispatched"])
@@ -36,7 +36,7 @@ fn steering_goes_out_at_once_and_counts_as_delivered_on_its_acknowledgement() {
 }
 
 #[test]
-fn follow_ups_go_out_one_a_turn() {
+fn follow_ups_are_sent_one_per_turn() {
     Scene::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
@@ -53,7 +53,7 @@ fn follow_ups_go_out_one_a_turn() {
 }
 
 #[test]
-fn an_idle_session_takes_the_immediate_ones_first() {
+fn idle_session_sends_immediate_messages_first() {
     Scene::in_status(S::WaitingForInput)
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
@@ -86,14 +86,14 @@ fn waiting_suspended_and_intermediate_sessions_keep_messages() {
 }
 
 #[test]
-fn ended_sessions_take_no_messages() {
+fn ended_sessions_accept_no_messages() {
     for status in [S::Completed, S::Cancelled, S::Failed, S::ContextExhausted] {
         Scene::in_status(status).refuses("invalid-transition", |s| s.steer(1));
     }
 }
 
 #[test]
-fn completed_and_cancelled_sessions_cancel_what_is_open_and_failed_ones_keep_it() {
+fn completed_sessions_cancel_open_messages_and_failed_keep_them() {
     Scene::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.cancel())
@@ -113,7 +113,7 @@ fn completed_and_cancelled_sessions_cancel_what_is_open_and_failed_ones_keep_it(
 }
 
 #[test]
-fn messages_pending_at_an_interrupt_are_held_until_their_owner_acts() {
+fn messages_pending_at_an_interrupt_wait_for_their_owner() {
     let held = || {
         Scene::running()
             .when(|s| s.follow_up(1))
@@ -140,9 +140,9 @@ fn messages_pending_at_an_interrupt_are_held_until_their_owner_acts() {
         .then_queue(&[4], &[4]);
 }
 
-/// What is sent after the interrupt was asked for is its owner's new word.
+/// A message that the owner sends after the interrupt was requested is not held.
 #[test]
-fn a_message_sent_while_the_interrupt_is_under_way_is_not_held() {
+fn message_sent_during_an_interrupt_is_not_held() {
     Scene::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.interrupt())
@@ -154,7 +154,7 @@ fn a_message_sent_while_the_interrupt_is_under_way_is_not_held() {
 }
 
 #[test]
-fn an_interrupt_that_the_runtime_had_to_enforce_holds_too() {
+fn interrupt_enforced_by_the_runtime_holds_messages_too() {
     Scene::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
@@ -171,7 +171,7 @@ fn an_interrupt_that_the_runtime_had_to_enforce_holds_too() {
 }
 
 #[test]
-fn what_was_sent_cannot_be_changed() {
+fn sent_messages_cannot_be_changed() {
     let content = || MessageContent::parse("other words").unwrap();
     Scene::running()
         .when(|s| s.steer(1))
@@ -184,7 +184,7 @@ fn what_was_sent_cannot_be_changed() {
 }
 
 #[test]
-fn what_is_pending_can_be_changed() {
+fn pending_messages_can_be_changed() {
     let content = || MessageContent::parse("other words").unwrap();
     Scene::running()
         .when(|s| s.follow_up(1))
@@ -207,7 +207,7 @@ fn what_is_pending_can_be_changed() {
 }
 
 #[test]
-fn the_same_message_is_taken_once() {
+fn duplicate_message_is_accepted_once() {
     Scene::paused()
         .when(|s| s.steer(1))
         .when(|s| s.steer(1))
@@ -217,7 +217,7 @@ fn the_same_message_is_taken_once() {
 }
 
 #[test]
-fn a_full_queue_takes_no_more() {
+fn full_queue_accepts_no_more() {
     let mut scene = Scene::paused();
     for n in 0..100 {
         scene = scene.when(|s| s.follow_up(n));
@@ -226,18 +226,18 @@ fn a_full_queue_takes_no_more() {
 }
 
 #[test]
-fn steering_for_a_turn_that_is_over_is_not_sent() {
+fn steering_for_an_ended_turn_is_not_sent() {
     let to_turn_1 = |s: &mut Scene| s.send(1, MessagePriority::Immediate, Some("t1"));
     Scene::running().when(to_turn_1).then_queue(&[1], &[1]);
     Scene::idle().refuses("turn-over", to_turn_1);
     Scene::idle().told(starts("t2")).refuses("turn-over", to_turn_1);
-    // It was over before it could be sent.
+    // The turn ended before the message could be sent.
     Scene::in_status(S::WaitingForInput)
         .when(to_turn_1)
         .told(completes("t1"))
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
-    // It was over before the sidecar had it.
+    // The turn ended before the sidecar received the message.
     let scene = Scene::running().when(to_turn_1);
     let command = dispatched(&scene);
     scene
@@ -247,7 +247,7 @@ fn steering_for_a_turn_that_is_over_is_not_sent() {
 }
 
 #[test]
-fn a_message_that_the_sidecar_refuses_waits_for_its_owner() {
+fn message_refused_by_the_sidecar_waits_for_its_owner() {
     let scene = Scene::running().when(|s| s.steer(1));
     let command = dispatched(&scene);
     let refused =
@@ -260,7 +260,7 @@ fn a_message_that_the_sidecar_refuses_waits_for_its_owner() {
         .then_queue(&[1], &[]);
 }
 
-/// A refusal of what has been delivered in the meantime takes nothing else out of the queue.
+/// A late refusal of a delivered message removes no other message.
 #[test]
 fn a_late_refusal_drops_no_other_message() {
     let scene = Scene::idle().when(|s| s.steer(1));
@@ -273,13 +273,13 @@ fn a_late_refusal_drops_no_other_message() {
 }
 
 #[test]
-fn a_message_is_delivered_whatever_becomes_of_its_turn() {
+fn message_is_delivered_whatever_the_outcome_of_its_turn() {
     Scene::running()
         .when(|s| s.steer(1))
         .when(|s| s.interrupt())
         .told(completes("t1"))
         .told(starts_with("t2", 1))
-        .then_taken(Outcome::Deferred)
+        .then_taken(FactOutcome::Deferred)
         .then_events(&["MessageDelivered"])
         .told_done(C::Interrupt)
         .then_status(S::Interrupted)
@@ -287,9 +287,9 @@ fn a_message_is_delivered_whatever_becomes_of_its_turn() {
         .then_queue(&[2], &[2]);
 }
 
-/// A message that reached the turn under way leaves nothing behind that would block the next one.
+/// A message that reached the running turn does not block the next one.
 #[test]
-fn a_message_injected_under_an_interrupt_does_not_block_the_next() {
+fn message_injected_during_an_interrupt_blocks_nothing() {
     Scene::running()
         .when(|s| s.steer(1))
         .when(|s| s.interrupt())
@@ -300,7 +300,7 @@ fn a_message_injected_under_an_interrupt_does_not_block_the_next() {
 }
 
 #[test]
-fn nor_does_one_whose_turn_was_seen_to_begin_under_the_interrupt() {
+fn message_whose_turn_began_during_an_interrupt_blocks_nothing() {
     Scene::launching()
         .told(AgentFact::SidecarReady(crate::scene::can_all()))
         .when(|s| s.steer(1))
@@ -314,7 +314,7 @@ fn nor_does_one_whose_turn_was_seen_to_begin_under_the_interrupt() {
 }
 
 #[test]
-fn a_crash_between_spool_and_agent_is_uncertain_and_never_sent_again_by_itself() {
+fn crash_before_the_agent_leaves_the_message_uncertain() {
     let dead = |drained: bool| {
         Scene::idle()
             .when(|s| s.steer(1))
@@ -335,16 +335,16 @@ fn a_crash_between_spool_and_agent_is_uncertain_and_never_sent_again_by_itself()
         .then_event("SlotWanted")
         .wakes()
         .then_queue(&[1], &[1]);
-    // The agent had it after all.
+    // The agent had received it after all.
     dead(true)
         .told_late(injected(1))
         .then_events(&["MessageDelivered"])
-        .then_taken(Outcome::Applied)
+        .then_taken(FactOutcome::Applied)
         .then_queue(&[], &[]);
 }
 
 #[test]
-fn what_a_dead_run_had_not_taken_is_sent_to_the_next_one() {
+fn messages_a_dead_run_had_not_received_go_to_the_next_run() {
     Scene::idle()
         .when(|s| s.steer(1))
         .when(|s| s.die(true))
@@ -353,17 +353,17 @@ fn what_a_dead_run_had_not_taken_is_sent_to_the_next_one() {
         .wakes()
         .then_events(&["RunReady", "MessageDispatched"])
         .then_queue(&[1], &[1]);
-    // Without all its envelopes nobody can know.
+    // If envelopes are missing, the delivery is uncertain.
     Scene::idle().when(|s| s.steer(1)).when(|s| s.die(false)).then_event("MessageDeliveryUncertain");
 }
 
 #[test]
-fn a_run_that_is_wanted_no_more_is_not_taken() {
+fn run_that_is_no_longer_needed_is_not_started() {
     let mut scene = Scene::idle().when(|s| s.die(true));
     scene.pool = {
         let mut busy = Scene::launching();
         busy.conv = scene.conv.clone();
-        // One slot, and it is in use.
+        // The only slot is in use.
         let json = serde_json::to_string(&busy.pool).unwrap();
         let id = busy.pool.leases().keys().next().unwrap().to_string();
         serde_json::from_str(&json.replace(&id, &message(99).to_string())).unwrap()
@@ -373,4 +373,48 @@ fn a_run_that_is_wanted_no_more_is_not_taken() {
         .then_events(&["MessageEnqueued", "SlotWanted", "PoolExhausted"])
         .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
         .then(|s| s.conv.session.slot_wanted(), &None);
+}
+
+fn running_that_can(can: Capabilities) -> Scene {
+    Scene::launching().told(AgentFact::SidecarReady(can)).told(starts("t1"))
+}
+
+#[test]
+fn immediate_message_waits_for_turn_end_without_steering() {
+    let can = Capabilities { steer_mid_turn: false, ..can_all() };
+    running_that_can(can)
+        .when(|s| s.follow_up(1))
+        .when(|s| s.steer(2))
+        .then_events(&["MessageEnqueued", "CapabilityMissing"])
+        .then_queue(&[2, 1], &[])
+        .when(|s| s.steer(3))
+        .then_events(&["MessageEnqueued"])
+        .refuses("not-supported", |s| s.send(4, MessagePriority::Immediate, Some("t1")))
+        .told(completes("t1"))
+        .then_events(&["TurnCompleted", "MessageDispatched"])
+        .then_queue(&[2, 3, 1], &[2]);
+}
+
+#[test]
+fn missing_agent_ability_is_reported_once() {
+    let can = Capabilities { plans: false, context_usage: false, ..can_all() };
+    let scene = Scene::launching().told(AgentFact::SidecarReady(can)).then_event("CapabilityMissing");
+    let scene = scene.told(AgentFact::SidecarReady(can)).then_events(&[]);
+    let scene = scene.told(starts("t1")).told(completes("t1"));
+    let scene = scene.then_events(&["CapabilityMissing", "TurnCompleted"]);
+    scene.told(starts("t2")).told(completes("t2")).then_events(&["TurnCompleted"]);
+    running_that_can(can_all()).told(completes("t1")).then_events(&["TurnCompleted"]);
+}
+
+#[test]
+fn session_whose_runs_end_repeatedly_fails_with_their_reason() {
+    let mut scene = Scene::idle().when(|s| s.die(true)).when(|s| s.steer(1));
+    for _ in 0..3 {
+        scene = scene.wakes().told(ends(true)).when(|s| s.die(true));
+    }
+    let why = |scene: &Scene| {
+        let failure = scene.conv.session.failure().and_then(|failure| failure.message.clone());
+        failure.is_some_and(|message| message.ends_with("The last one said: max_turns"))
+    };
+    scene.then_status(S::Failed).then(why, &true);
 }

@@ -1,4 +1,4 @@
-//! Sleeping when nothing happens (rulings 22, 23), and answers that the sidecar never had (rulings 12, 26).
+//! Hibernation (decisions 22, 23), and answers that the sidecar never received (decisions 12, 26).
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionSettings};
 use pilothouse_domain::value::{Capabilities, MessageSource};
@@ -13,7 +13,7 @@ fn told_to_stop(scene: &Scene) -> bool {
 }
 
 #[test]
-fn what_rests_or_waits_hibernates_after_its_idle_time() {
+fn resting_or_waiting_session_hibernates_after_its_idle_time() {
     for status in [S::Idle, S::Interrupted, S::WaitingForInput, S::WaitingForApproval] {
         Scene::in_status(status)
             .when(|s| s.clock_with_heartbeats(IDLE - 1))
@@ -34,9 +34,9 @@ fn what_rests_or_waits_hibernates_after_its_idle_time() {
         .then_hibernated(S::Paused);
 }
 
-/// Anything that is heard begins the time anew.
+/// Every event restarts the idle timeout.
 #[test]
-fn what_is_heard_puts_it_off() {
+fn activity_defers_hibernation() {
     Scene::idle()
         .when(|s| s.clock_with_heartbeats(IDLE - 1))
         .told(AgentFact::Noted)
@@ -47,19 +47,19 @@ fn what_is_heard_puts_it_off() {
 }
 
 #[test]
-fn at_work_nothing_hibernates() {
+fn working_session_does_not_hibernate() {
     for status in [S::Queued, S::Running] {
         let scene = Scene::in_status(status).when(|s| s.clock_with_heartbeats(10));
         assert!(!scene.happened("HibernationOrdered"));
     }
-    // A message is on its way: a turn is about to begin.
+    // A message was sent, so a turn is about to start.
     Scene::idle()
         .when(|s| s.follow_up(1))
-        .refuses("turn-starting", |s| s.commit(|c, cx| c.session.hibernate(cx)));
+        .refuses("turn-starting", |s| s.commit(|c, ctx| c.session.hibernate(ctx)));
 }
 
 #[test]
-fn zero_is_never_and_so_is_what_could_not_be_taken_up() {
+fn zero_idle_time_and_unresumable_agents_never_hibernate() {
     let idle = |settings: SessionSettings, can: Capabilities| {
         let mut scene = Scene::with(settings);
         scene.allocate();
@@ -70,16 +70,16 @@ fn zero_is_never_and_so_is_what_could_not_be_taken_up() {
     for scene in [idle(never, can_all()), idle(SessionSettings::default(), forgets)] {
         scene.when(|s| s.clock_with_heartbeats(7 * 24 * 3600)).then_no_event("HibernationOrdered");
     }
-    // Where folders do not outlive their runs (ruling 23).
+    // Folders do not outlive their runs (decision 23).
     let scene = Scene::idle();
     let limits = Deadlines { durable_workspace: false, ..Deadlines::default() };
-    let due = |limits| scene.conv.session.next_due(limits).map(|(_, due)| format!("{due:?}"));
+    let due = |limits| scene.conv.session.next_deadline(limits).map(|(_, due)| format!("{due:?}"));
     assert!(due(&limits).unwrap() == "Silence" && due(&Deadlines::default()).is_some());
 }
 
-/// While its sidecar is being stopped, its owner may do everything; it is done by the next run.
+/// While the sidecar is being stopped the owner can use the session; the next run carries out the operations.
 #[test]
-fn what_comes_while_it_falls_asleep_wakes_it() {
+fn message_during_hibernation_wakes_the_session() {
     let falling_asleep = |status: S, seconds: u64| {
         Scene::in_status(status).when(|s| s.clock_with_heartbeats(seconds)).then(told_to_stop, &true)
     };
@@ -112,9 +112,9 @@ fn what_comes_while_it_falls_asleep_wakes_it() {
     falling_asleep(S::Interrupted, IDLE).when(Scene::cancel).when(|s| s.die(true)).then_status(S::Cancelled);
 }
 
-/// A sidecar that does not stop is ended by the runtime.
+/// The runtime kills a sidecar that does not stop.
 #[test]
-fn a_sidecar_that_does_not_fall_asleep_is_ended() {
+fn sidecar_that_does_not_hibernate_is_ended() {
     Scene::idle()
         .when(|s| s.clock_with_heartbeats(IDLE))
         .when(|s| s.clock_with_heartbeats(60))
@@ -128,9 +128,9 @@ fn messages(scene: &Scene) -> Vec<(MessageSource, String)> {
     all.map(|m| (m.source, m.content.as_str().to_owned())).collect()
 }
 
-/// An answer has its `received` like every command: once more, then the process is stopped, and it goes as a message.
+/// An answer without a `received` is sent once more, then the process is stopped and the answer is sent as a message.
 #[test]
-fn an_answer_that_is_never_received_goes_as_a_message() {
+fn unreceived_answer_is_sent_as_a_message() {
     Scene::in_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .then_status(S::Running)
@@ -151,9 +151,9 @@ fn an_answer_that_is_never_received_goes_as_a_message() {
         .then_status(S::Idle);
 }
 
-/// One that was received is the agent's: its process died at work (ruling 14).
+/// An answer that was received belongs to the agent: its process died at work (decision 14).
 #[test]
-fn a_received_answer_is_not_told_twice() {
+fn received_answer_is_not_repeated() {
     let heard = |s: &Scene| {
         s.last.iter().find_map(|event| match event {
             DomainEvent::InputReceived { command, .. } => *command,
@@ -169,7 +169,7 @@ fn a_received_answer_is_not_told_twice() {
         .when(|s| s.die(true))
         .then_status(S::Failed)
         .then(messages, &Vec::new());
-    // The result of its call says that the agent had it, whatever became of the acknowledgement.
+    // The result of its tool call shows that the agent had the answer, even without the acknowledgement.
     Scene::in_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .told(results("q1"))
@@ -177,9 +177,9 @@ fn a_received_answer_is_not_told_twice() {
         .then_events(&[]);
 }
 
-/// With another request open the session goes on waiting for that.
+/// If another request is open, the session keeps waiting for that.
 #[test]
-fn an_unheard_answer_waits_with_what_is_still_open() {
+fn unreceived_answer_waits_while_another_request_is_open() {
     Scene::running()
         .told(asks("q1"))
         .told(shows("p1"))

@@ -1,6 +1,6 @@
-//! The two-phase lifecycle (rulings 11, 15 to 17), review, and retry.
+//! The two-phase life cycle (decisions 11, 15 to 17), review, and retry.
 
-use pilothouse_domain::conversation::Outcome;
+use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase,
 };
@@ -9,14 +9,14 @@ use pilothouse_domain::{CommandId, OutputId};
 use uuid::Uuid;
 
 use crate::scene::{
-    Scene, asks, calls, completes, ends, message, output, said, starts, starts_with, turn, used,
+    Scene, asks, calls, can_all, completes, ends, message, output, said, starts, starts_with, turn, used,
 };
 
 #[test]
-fn a_session_is_created_launched_begun_and_closed() {
+fn session_is_created_launched_started_and_closed() {
     Scene::launching()
         .then_events(&["Created", "RunRequested", "Allocated"])
-        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .told(AgentFact::SidecarReady(can_all()))
         .then_events(&["Started", "RunReady"])
         .then_status(S::Running)
         .told(starts("t1"))
@@ -60,7 +60,7 @@ fn each_request_waits_for_its_acknowledgement() {
 }
 
 #[test]
-fn a_doubled_a_stale_and_a_foreign_acknowledgement_change_nothing() {
+fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
     let scene = Scene::running().when(|s| s.pause());
     let command = scene.outstanding();
     let foreign = CommandId::new(Uuid::from_u128(42));
@@ -78,28 +78,28 @@ fn a_doubled_a_stale_and_a_foreign_acknowledgement_change_nothing() {
 }
 
 #[test]
-fn a_done_without_its_received_confirms() {
+fn done_without_received_confirms() {
     let scene = Scene::running().when(|s| s.interrupt());
     let command = scene.outstanding();
     scene.told(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
 }
 
 #[test]
-fn facts_of_an_earlier_run_count_usage_and_move_nothing() {
+fn facts_of_an_earlier_run_only_count_usage() {
     Scene::running()
         .told_late(completes("t1"))
         .then_ignored("stale-run")
         .then_status(S::Running)
         .told_late(used("0.10"))
-        .then_taken(Outcome::Applied)
+        .then_taken(FactOutcome::Applied)
         .then_events(&["MetricsUpdated", "AllowanceChanged"])
         .told_late(said())
-        .then_taken(Outcome::Applied)
+        .then_taken(FactOutcome::Applied)
         .then_status(S::Running);
 }
 
 #[test]
-fn a_cancel_under_another_request_is_carried_out_when_that_resolves() {
+fn cancel_during_another_request_runs_after_it() {
     for (given, done, confirmed) in [
         (Scene::in_status(S::Interrupting), C::Interrupt, "Interrupted"),
         (Scene::in_status(S::Pausing), C::Pause, "Paused"),
@@ -119,7 +119,7 @@ fn a_cancel_under_another_request_is_carried_out_when_that_resolves() {
 }
 
 #[test]
-fn a_cancel_with_force_ends_the_process_at_once() {
+fn forced_cancel_ends_the_process_at_once() {
     for status in
         [S::Running, S::Idle, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::WaitingForInput]
     {
@@ -146,7 +146,7 @@ fn a_cancel_does_not_wait_for_the_slot_of_a_resume() {
 }
 
 #[test]
-fn a_cancel_without_an_agent_confirms_at_once() {
+fn cancel_without_an_agent_is_confirmed_at_once() {
     Scene::new()
         .when(|s| s.cancel())
         .then_events(&["CancelRequested", "Cancelled"])
@@ -161,14 +161,14 @@ fn a_cancel_without_an_agent_confirms_at_once() {
 }
 
 #[test]
-fn a_turn_that_ended_by_itself_under_an_interrupt_leads_to_idle() {
+fn turn_that_ends_during_an_interrupt_leads_to_idle() {
     Scene::in_status(S::Interrupting)
         .told(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(2)),
             outcome: SessionOutcome::Completed,
         })
-        .then_taken(Outcome::Deferred)
+        .then_taken(FactOutcome::Deferred)
         .then_status(S::Interrupting)
         .told_done(C::Interrupt)
         .then_events(&["Interrupted", "OutputReady"])
@@ -177,11 +177,11 @@ fn a_turn_that_ended_by_itself_under_an_interrupt_leads_to_idle() {
 }
 
 #[test]
-fn a_turn_that_began_under_an_interrupt_is_the_one_that_was_interrupted() {
+fn turn_that_begins_during_an_interrupt_is_interrupted() {
     Scene::in_status(S::Interrupting)
         .told(completes("t1"))
         .told(starts("t2"))
-        .then_taken(Outcome::Deferred)
+        .then_taken(FactOutcome::Deferred)
         .told_done(C::Interrupt)
         .then_events(&["Interrupted", "TurnCompleted", "TurnStarted"])
         .then_status(S::Interrupted)
@@ -189,10 +189,10 @@ fn a_turn_that_began_under_an_interrupt_is_the_one_that_was_interrupted() {
 }
 
 #[test]
-fn a_turn_that_ended_while_suspended_counts_on_resume() {
+fn turn_that_ends_while_suspended_counts_on_resume() {
     Scene::in_status(S::Pausing)
         .told(completes("t1"))
-        .then_taken(Outcome::Deferred)
+        .then_taken(FactOutcome::Deferred)
         .told_done(C::Pause)
         .then_status(S::Paused)
         .when(|s| s.resume())
@@ -202,7 +202,7 @@ fn a_turn_that_ended_while_suspended_counts_on_resume() {
 }
 
 #[test]
-fn facts_that_waited_are_applied_in_their_order() {
+fn parked_facts_are_applied_in_order() {
     Scene::in_status(S::Resuming)
         .told(asks("q1"))
         .told(completes("t1"))
@@ -220,9 +220,9 @@ fn facts_that_waited_are_applied_in_their_order() {
         .then_status(S::ContextExhausted);
 }
 
-/// Ruling 17: what fits no status is recorded with its reason.
+/// Decision 17: a fact that fits no status is recorded with the reason.
 #[test]
-fn a_fact_that_waited_in_vain_says_why() {
+fn inapplicable_parked_fact_is_recorded_as_ignored() {
     Scene::in_status(S::Resuming)
         .told(AgentFact::ContextExhausted)
         .told(completes("t1"))
@@ -236,7 +236,7 @@ fn a_fact_that_waited_in_vain_says_why() {
 }
 
 #[test]
-fn an_interrupt_closes_a_question_that_waited() {
+fn interrupt_closes_a_parked_question() {
     Scene::in_status(S::Interrupting)
         .told(asks("q1"))
         .told_done(C::Interrupt)
@@ -245,7 +245,7 @@ fn an_interrupt_closes_a_question_that_waited() {
 }
 
 #[test]
-fn a_question_whose_result_arrived_while_suspended_does_not_block() {
+fn question_answered_while_suspended_does_not_block() {
     Scene::in_status(S::Pausing)
         .told(asks("q1"))
         .told(crate::scene::results("q1"))
@@ -257,7 +257,7 @@ fn a_question_whose_result_arrived_while_suspended_does_not_block() {
 }
 
 #[test]
-fn usage_messages_and_results_count_under_a_request() {
+fn usage_messages_and_results_count_during_a_request() {
     for status in [S::Interrupting, S::Pausing, S::Resuming, S::Cancelling] {
         Scene::in_status(status)
             .told(said())
@@ -272,7 +272,7 @@ fn usage_messages_and_results_count_under_a_request() {
 }
 
 #[test]
-fn a_stopped_agent_that_acts_is_told_again_and_then_ended() {
+fn active_agent_after_a_stop_is_stopped_again_then_killed() {
     for (status, fact) in [(S::Interrupted, said()), (S::Paused, calls("c1")), (S::Interrupted, starts("t2"))]
     {
         Scene::in_status(status)
@@ -297,7 +297,7 @@ fn a_stopped_agent_that_acts_is_told_again_and_then_ended() {
 }
 
 #[test]
-fn usage_and_results_of_what_was_under_way_are_no_activity_after_a_stop() {
+fn results_of_earlier_work_are_no_activity_after_a_stop() {
     Scene::interrupted()
         .told(used("0.2"))
         .then_events(&["MetricsUpdated"])
@@ -306,9 +306,9 @@ fn usage_and_results_of_what_was_under_way_are_no_activity_after_a_stop() {
         .then_status(S::Interrupted);
 }
 
-/// What an earlier run did after its stop is not held against the next one.
+/// Activity of an earlier run after its stop does not count against the next run.
 #[test]
-fn the_next_run_is_judged_by_itself() {
+fn next_run_is_judged_separately() {
     Scene::interrupted()
         .told(said())
         .told(said())
@@ -323,7 +323,7 @@ fn the_next_run_is_judged_by_itself() {
 }
 
 #[test]
-fn an_agent_that_cannot_pause_says_so() {
+fn agent_without_pause_support_refuses() {
     Scene::launching()
         .told(AgentFact::SidecarReady(Capabilities::default()))
         .refuses("not-supported", |s| s.pause())
@@ -331,7 +331,7 @@ fn an_agent_that_cannot_pause_says_so() {
 }
 
 #[test]
-fn a_refused_resume_leaves_the_session_suspended_and_a_refused_stop_is_enforced() {
+fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
     let refused = |scene: Scene| {
         let command = scene.outstanding();
         scene.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
@@ -346,7 +346,7 @@ fn a_refused_resume_leaves_the_session_suspended_and_a_refused_stop_is_enforced(
 }
 
 #[test]
-fn output_is_decided_on_by_its_id() {
+fn output_is_decided_by_its_id() {
     let scene = Scene::reviewable();
     let first = scene.output_id();
     let scene =
@@ -371,7 +371,7 @@ fn output_is_decided_on_by_its_id() {
 }
 
 #[test]
-fn nothing_is_decided_while_a_turn_is_about_to_begin() {
+fn no_decision_is_accepted_while_a_turn_is_starting() {
     let scene = Scene::reviewable().when(|s| s.steer(1)).then_event("MessageDispatched");
     let id = scene.output_id();
     scene
@@ -386,7 +386,7 @@ fn nothing_is_decided_while_a_turn_is_about_to_begin() {
 }
 
 #[test]
-fn a_retry_clears_what_failed_and_keeps_what_was_spent() {
+fn retry_clears_the_failure_and_keeps_the_spend() {
     let scene = Scene::running()
         .told(used("0.5"))
         .told(ends(true))
@@ -411,9 +411,9 @@ fn a_session_is_retried_three_times() {
     scene.told(ends(true)).refuses("retries-exhausted", |s| s.retry());
 }
 
-/// The run that failed may take a while to end, and what it still tells is late.
+/// The failed run may take a while to end. Facts that it still reports are late.
 #[test]
-fn a_retry_waits_for_the_end_of_the_run_that_failed() {
+fn retry_waits_for_the_failed_run_to_end() {
     let scene = Scene::running().told(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
     let old = scene.run();
     scene
@@ -421,7 +421,7 @@ fn a_retry_waits_for_the_end_of_the_run_that_failed() {
         .told(ends(true))
         .then_ignored("stale-run")
         .told(used("0.1"))
-        .then_taken(Outcome::Applied)
+        .then_taken(FactOutcome::Applied)
         .then_status(S::Queued)
         .when(|s| s.die(true))
         .then_events(&["RunEnded", "Released", "RunRequested", "Allocated"])

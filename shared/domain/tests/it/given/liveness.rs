@@ -1,14 +1,14 @@
-//! Nothing hangs (rulings 9, 12 to 14).
+//! Deadlines, dead processes and unreachable runs (decisions 9, 12 to 14).
 
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, Arrival, LifecycleCommand as C, ProcessState as P,
 };
 use pilothouse_domain::value::FailureReason;
 
-use crate::scene::{Scene, can_all, completes, ends, starts_with, used};
+use crate::scene::{Scene, can_all, completes, ends, said, starts_with, used};
 
 #[test]
-fn a_process_that_dies_at_work_fails_its_session() {
+fn process_death_at_work_fails_the_session() {
     for status in [S::Running, S::Interrupting, S::Pausing, S::Resuming] {
         Scene::in_status(status)
             .when(|s| s.die(true))
@@ -20,7 +20,7 @@ fn a_process_that_dies_at_work_fails_its_session() {
 }
 
 #[test]
-fn a_process_that_dies_at_rest_leaves_its_session_hibernated() {
+fn process_death_at_rest_hibernates_the_session() {
     for status in [S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval] {
         Scene::in_status(status)
             .when(|s| s.die(true))
@@ -36,9 +36,9 @@ fn a_process_that_dies_at_rest_leaves_its_session_hibernated() {
     }
 }
 
-/// Ruling 17 before ruling 14: what the agent told before it died counts.
+/// Decision 17 comes before decision 14: facts from before the death count.
 #[test]
-fn a_process_that_dies_after_its_turn_fails_nothing() {
+fn process_death_after_the_turn_fails_nothing() {
     for (status, rests) in [(S::Interrupting, S::Idle), (S::Pausing, S::Paused), (S::Resuming, S::Paused)] {
         Scene::in_status(status).told(completes("t1")).when(|s| s.die(true)).then_hibernated(rests);
         Scene::in_status(status)
@@ -55,13 +55,13 @@ fn the_end_of_another_run_ends_nothing() {
     let old = scene.run();
     let scene = scene.when(|s| s.die(true)).when(|s| s.steer(1)).wakes().told(starts_with("t2", 1));
     scene
-        .when(|s| s.commit(|c, cx| c.run_ended(old, true, None, cx)))
+        .when(|s| s.commit(|c, ctx| c.run_ended(old, true, None, ctx)))
         .then_events(&[])
         .then_status(S::Running);
 }
 
 #[test]
-fn a_command_that_is_not_received_is_sent_once_more_and_then_enforced() {
+fn unreceived_command_is_resent_once_then_enforced() {
     for (status, rests) in
         [(S::Interrupting, S::Interrupted), (S::Pausing, S::Paused), (S::Resuming, S::Paused)]
     {
@@ -83,9 +83,9 @@ fn a_command_that_is_not_received_is_sent_once_more_and_then_enforced() {
         .then_status(S::Cancelled);
 }
 
-/// What the spool still holds is published before the runtime reports the end; a silence bounds the wait.
+/// The rest of the spool is published before the runtime reports the end. The silence deadline bounds the wait.
 #[test]
-fn a_command_that_is_not_received_by_a_dead_process_waits_for_the_word_of_its_end() {
+fn unreceived_command_of_a_dead_process_waits_for_its_exit() {
     for (status, then) in [
         (S::Interrupting, S::Failed),
         (S::Pausing, S::Failed),
@@ -105,7 +105,7 @@ fn a_command_that_is_not_received_by_a_dead_process_waits_for_the_word_of_its_en
 }
 
 #[test]
-fn an_interrupt_or_stop_that_is_not_done_is_enforced_and_a_late_acknowledgement_still_counts() {
+fn unfinished_request_is_enforced_and_a_late_done_counts() {
     for (status, kind, then) in
         [(S::Interrupting, C::Interrupt, S::Interrupted), (S::Cancelling, C::Stop, S::Cancelled)]
     {
@@ -137,7 +137,7 @@ fn a_pause_that_takes_long_only_notifies() {
             .then_events(&["CommandLate", "CommandReissued"])
             .when(|s| s.clock_with_heartbeats(10 * 60))
             .then_events(&[])
-            // Its owner is told once. Its sidecar is asked again, for the word that it did it may be what was lost.
+            // The owner is notified once. The command is sent again, because the acknowledgement may have been lost.
             .when(|s| s.clock_with_heartbeats(60 * 60))
             .then_events(&["CommandReissued"])
             .then_status(status)
@@ -146,9 +146,9 @@ fn a_pause_that_takes_long_only_notifies() {
     }
 }
 
-/// Ruling 23: without a place it waits, and with one it has its five minutes.
+/// Decision 23: a launch without capacity waits. Once there is capacity it has five minutes.
 #[test]
-fn a_launch_without_a_place_waits_and_has_its_time_once_it_has_found_one() {
+fn launch_deadline_starts_when_it_has_a_place() {
     Scene::launching()
         .when(|s| s.clock(300, P::Waiting))
         .then_events(&[])
@@ -170,7 +170,7 @@ fn a_launch_without_a_place_waits_and_has_its_time_once_it_has_found_one() {
 }
 
 #[test]
-fn a_launch_that_takes_too_long_fails() {
+fn slow_launch_fails() {
     Scene::launching()
         .when(|s| s.clock(5 * 60 - 1, P::Unknown))
         .then_events(&[])
@@ -182,7 +182,7 @@ fn a_launch_that_takes_too_long_fails() {
 }
 
 #[test]
-fn a_stop_that_takes_too_long_is_enforced() {
+fn slow_stop_is_enforced() {
     Scene::idle()
         .when(|s| s.close())
         .then_event("RunStopOrdered")
@@ -195,7 +195,7 @@ fn a_stop_that_takes_too_long_is_enforced() {
 }
 
 #[test]
-fn silence_is_death() {
+fn silent_run_without_a_process_has_ended() {
     Scene::running()
         .when(|s| s.clock_with_heartbeats(89))
         .when(|s| s.clock_with_heartbeats(89))
@@ -203,7 +203,7 @@ fn silence_is_death() {
         .when(|s| s.clock(90, P::Unknown))
         .then_events(&["RunStopOrdered", "Failed", "RunEnded", "Released"])
         .then_status(S::Failed);
-    // One that was seen to end is first given the time to have its spool published.
+    // A process that just ended gets time to have its spool published.
     Scene::idle()
         .when(|s| s.clock(90, P::Dead))
         .then_events(&["RunStopOrdered"])
@@ -211,21 +211,251 @@ fn silence_is_death() {
         .then_hibernated(S::Idle);
 }
 
-/// A confirmed state never lies about a living process (ruling 15).
+const DAY: u64 = 24 * 60 * 60;
+
+/// Decision 13: silence alone never ends a run.
 #[test]
-fn a_silent_process_that_lives_is_ended_first() {
+fn silent_run_is_unreachable_until_an_event_arrives() {
+    for status in [S::Running, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::Idle, S::Paused] {
+        Scene::in_status(status)
+            .when(|s| s.clock(20, P::Alive))
+            .when(|s| s.clock(69, P::Unreachable))
+            .then_events(&[])
+            .when(|s| s.clock(1, P::Unreachable))
+            .then_events(&["RunUnreachable"])
+            .when(|s| s.clock(30 * DAY, P::Unreachable))
+            .then_events(&[])
+            .then_status(status)
+            .then(|s| s.pool.active_count(), &1)
+            .told(used("0.1"))
+            .then_event("RunReachable")
+            .then(|s| s.conv.session.unreachable_since(), &None);
+    }
+}
+
+#[test]
+fn a_heartbeat_makes_a_run_reachable() {
+    Scene::running()
+        .when(|s| s.clock(90, P::Unreachable))
+        .then_events(&["RunUnreachable"])
+        .when(|s| s.clock_with_heartbeats(90))
+        .then_events(&["RunReachable"]);
+}
+
+#[test]
+fn deadlines_restart_after_a_run_was_unreachable() {
+    let scene = Scene::running()
+        .when(|s| s.clock(70, P::Unreachable))
+        .when(|s| s.interrupt())
+        .when(|s| s.clock(20, P::Unreachable))
+        .then_events(&["RunUnreachable"])
+        .when(|s| s.clock(DAY, P::Unreachable))
+        .then_events(&[])
+        .told(said())
+        .when(|s| s.clock_with_heartbeats(29))
+        .then_events(&[])
+        .when(|s| s.clock_with_heartbeats(1))
+        .then_events(&["CommandReissued"]);
+    scene.then_status(S::Interrupting);
+}
+
+/// Nothing is decided about a run whose worker cannot be reached before the run is marked unreachable.
+#[test]
+fn command_to_an_unreachable_worker_is_not_enforced() {
+    Scene::in_status(S::Interrupting)
+        .when(|s| s.clock(30, P::Unreachable))
+        .then_events(&[])
+        .when(|s| s.clock(30, P::Unreachable))
+        .then_events(&[])
+        .when(|s| s.clock(30, P::Unreachable))
+        .then_events(&["RunUnreachable"]);
+}
+
+#[test]
+fn messages_wait_while_a_run_is_unreachable() {
+    Scene::idle()
+        .when(|s| s.clock(90, P::Unreachable))
+        .when(|s| s.steer(1))
+        .then_events(&["MessageEnqueued"])
+        .then_queue(&[1], &[])
+        .told(said())
+        .then_event("MessageDispatched")
+        .then_queue(&[1], &[1]);
+}
+
+#[test]
+fn budget_changes_wait_while_a_run_is_unreachable() {
+    Scene::running()
+        .when(|s| s.clock(90, P::Unreachable))
+        .when(|s| s.raise_cap("5"))
+        .then_events(&["BudgetChanged"])
+        .told(said())
+        .then_event("AllowanceChanged");
+}
+
+#[test]
+fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
+    Scene::in_status(S::WaitingForInput)
+        .when(|s| s.clock(90, P::Unreachable))
+        .then_events(&["RunUnreachable"])
+        .when(|s| s.clock(2 * DAY, P::Unreachable))
+        .told(said())
+        .when(|s| s.clock_with_heartbeats(14 * 60))
+        .then_events(&[])
+        .then_status(S::WaitingForInput);
+    Scene::idle()
+        .when(|s| s.clock(90, P::Unreachable))
+        .when(|s| s.clock(DAY, P::Unreachable))
+        .when(|s| s.clock_with_heartbeats(90))
+        .then_events(&["RunReachable"])
+        .when(|s| s.clock_with_heartbeats(14 * 60))
+        .then_events(&[])
+        .when(|s| s.clock_with_heartbeats(60))
+        .then_event("HibernationOrdered");
+}
+
+/// A confirmed status must not be wrong about a living process (decision 15).
+#[test]
+fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
     Scene::running()
         .when(|s| s.clock(90, P::Alive))
+        .then_events(&["RunUnreachable"])
+        .when(|s| s.clock(599, P::Alive))
+        .then_events(&[])
+        .when(|s| s.clock(1, P::Alive))
         .then_events(&["RunStopOrdered"])
         .then_status(S::Running)
         .when(|s| s.clock(90, P::Alive))
         .then_events(&["RunStopOrdered"])
         .when(|s| s.die(true))
         .then_status(S::Failed);
+    // The time counts only while the worker is reachable.
+    Scene::running()
+        .when(|s| s.clock(90, P::Unreachable))
+        .when(|s| s.clock(DAY, P::Unreachable))
+        .when(|s| s.clock(90, P::Alive))
+        .then_events(&[])
+        .when(|s| s.clock(599, P::Alive))
+        .then_events(&[])
+        .when(|s| s.clock(1, P::Alive))
+        .then_events(&["RunStopOrdered"]);
 }
 
 #[test]
-fn what_was_sent_to_a_silent_run_is_uncertain() {
+fn a_silence_decides_nothing_while_events_are_unprocessed() {
+    for process in [P::Unknown, P::Dead, P::Unreachable, P::Alive] {
+        Scene::running()
+            .when(|s| s.clock_over_a_backlog(600, process))
+            .then_events(&[])
+            .then_status(S::Running)
+            .then(|s| s.conv.session.unreachable_since(), &None);
+    }
+}
+
+fn leased() -> Scene {
+    let mut scene = Scene::running();
+    let mut json = serde_json::to_value(&scene.conv.session).unwrap();
+    json["runState"]["current"]["leaseMs"] = (60 * 60 * 1000).into();
+    scene.conv.session = serde_json::from_value(json).unwrap();
+    scene
+}
+
+#[test]
+fn a_run_ends_five_minutes_after_its_lease() {
+    let ended = ["RunStopOrdered", "Failed", "RunEnded", "Released"];
+    leased()
+        .when(|s| s.clock(90, P::Unreachable))
+        .then_events(&["RunUnreachable"])
+        .when(|s| s.clock(65 * 60 - 91, P::Unreachable))
+        .then_events(&[])
+        .when(|s| s.clock_over_a_backlog(1, P::Unreachable))
+        .then_events(&[])
+        .when(|s| s.clock(5, P::Unreachable))
+        .then_events(&ended);
+    // The runtime still sees the process.
+    leased()
+        .when(|s| s.clock(65 * 60, P::Alive))
+        .then_events(&["RunStopOrdered"])
+        .then_status(S::Running)
+        .when(|s| s.die(true))
+        .then_status(S::Failed);
+}
+
+#[test]
+fn launch_waits_for_an_unreachable_worker() {
+    Scene::launching()
+        .when(|s| s.clock(300, P::Unreachable))
+        .then_events(&["RunUnreachable"])
+        .when(|s| s.clock(DAY, P::Unreachable))
+        .then_events(&[])
+        .then_status(S::Queued)
+        .when(|s| s.clock(90, P::Alive))
+        .then_events(&["RunReachable"])
+        .when(|s| s.clock(299, P::Alive))
+        .then_events(&[])
+        .told(AgentFact::SidecarReady(can_all()))
+        .then_status(S::Running);
+}
+
+/// Deadlines restart after the machine slept, the server was down, or its clock was stepped forward.
+#[test]
+fn deadlines_missed_during_an_outage_restart() {
+    for away in [5 * 60, 9 * 60 * 60, 30 * DAY] {
+        for status in S::ALL.into_iter().filter(|status| !status.is_terminal()) {
+            let scene = Scene::in_status(status)
+                .when(|s| s.clock_with_heartbeats(5))
+                .when(|s| s.clock_after_absence(away, P::Alive))
+                .then_events(&[])
+                .then_status(status);
+            scene.when(|s| s.clock_with_heartbeats(15)).then_events(&[]).then_status(status);
+        }
+    }
+    Scene::in_status(S::Interrupting)
+        .when(|s| s.clock_after_absence(3600, P::Alive))
+        .when(|s| s.clock_with_heartbeats(30))
+        .then_events(&["CommandReissued"]);
+}
+
+#[test]
+fn lost_run_has_ended_and_its_late_events_only_count_usage() {
+    let scene = Scene::running().when(|s| s.clock(90, P::Unreachable));
+    let scene = scene
+        .when(|s| s.lose())
+        .then_event("Failed")
+        .then_event("RunEnded")
+        .then_event("Released")
+        .then_status(S::Failed)
+        .then(|s| s.conv.session.past_runs().last().unwrap().end_uncertain, &true);
+    scene
+        .told_late(used("0.2"))
+        .then(|s| s.conv.session.budget().estimated_cost_usd(), &crate::scene::usd("0.2"))
+        .told_late(completes("t1"))
+        .then_status(S::Failed);
+    Scene::idle()
+        .when(|s| s.steer(1))
+        .when(|s| s.lose())
+        .then_event("MessageDeliveryUncertain")
+        .then_hibernated(S::Idle);
+}
+
+/// `force` waits for the worker. Until then the slot stays allocated.
+#[test]
+fn forced_cancel_of_an_unreachable_run_ends_with_the_process() {
+    Scene::running()
+        .when(|s| s.clock(90, P::Unreachable))
+        .when(|s| s.force_cancel())
+        .then_event("RunStopOrdered")
+        .when(|s| s.clock(DAY, P::Unreachable))
+        .then_events(&[])
+        .then_status(S::Cancelling)
+        .then(|s| s.pool.active_count(), &1)
+        .when(|s| s.die(true))
+        .then_status(S::Cancelled)
+        .then(|s| s.pool.active_count(), &0);
+}
+
+#[test]
+fn messages_sent_to_a_silent_run_become_uncertain() {
     Scene::idle()
         .when(|s| s.steer(1))
         .when(|s| s.clock(90, P::Unknown))
@@ -234,15 +464,15 @@ fn what_was_sent_to_a_silent_run_is_uncertain() {
 }
 
 #[test]
-fn missing_envelopes_are_asked_for_three_times_and_then_lost() {
+fn missing_envelopes_are_requested_three_times_then_lost() {
     let mut scene = Scene::running();
     {
         let mut json = serde_json::to_value(&scene.conv.session).unwrap();
-        json["run"]["inbox"] = serde_json::json!({ "next": 4, "parked": [7, 8] });
+        json["runState"]["current"]["inbox"] = serde_json::json!({ "next": 4, "parked": [7, 8] });
         scene.conv.session = serde_json::from_value(json).unwrap();
     }
     let ask = |s: &mut Scene| {
-        s.commit::<pilothouse_domain::session::SessionError>(|c, cx| Ok(c.session.ask_for_missing(cx)))
+        s.commit::<pilothouse_domain::session::SessionError>(|c, ctx| Ok(c.session.request_replay(ctx)))
     };
     let scene = scene
         .when(ask)
@@ -258,9 +488,9 @@ fn missing_envelopes_are_asked_for_three_times_and_then_lost() {
     assert_eq!((inbox.arrival(6), inbox.arrival(9)), (Arrival::Duplicate, Arrival::Next));
 }
 
-/// Its resume was never asked of the process that ends: neither does it fail with it, nor is it lost.
+/// The resume was never sent to the process that ends: it neither fails with that process nor gets lost.
 #[test]
-fn a_resume_while_the_process_is_being_ended_is_taken_up_by_the_next_run() {
+fn resume_during_a_forced_end_starts_the_next_run() {
     let scene = Scene::in_status(S::Pausing);
     let command = scene.outstanding();
     scene
@@ -280,7 +510,7 @@ fn a_resume_while_the_process_is_being_ended_is_taken_up_by_the_next_run() {
 }
 
 #[test]
-fn a_hibernated_session_wakes_for_its_resume() {
+fn hibernated_session_wakes_on_resume() {
     Scene::paused()
         .when(|s| s.die(true))
         .when(|s| s.resume())
@@ -293,7 +523,7 @@ fn a_hibernated_session_wakes_for_its_resume() {
 }
 
 #[test]
-fn a_wake_that_never_gets_ready_fails() {
+fn wake_that_never_becomes_ready_fails() {
     Scene::idle().when(|s| s.die(true)).when(|s| s.steer(1)).when(|s| s.die(true)).then_status(S::Failed);
     Scene::paused()
         .when(|s| s.die(true))
@@ -303,7 +533,7 @@ fn a_wake_that_never_gets_ready_fails() {
 }
 
 #[test]
-fn sidecars_that_die_over_a_message_are_not_woken_for_ever() {
+fn sidecars_that_die_on_a_message_are_not_woken_forever() {
     let mut scene = Scene::idle().when(|s| s.steer(1)).when(|s| s.die(true)).then_event("SlotWanted");
     let mut wakes = 0;
     while scene.conv.session.status() == S::Idle {
@@ -331,7 +561,7 @@ fn a_turn_between_two_deaths_counts_as_progress() {
     scene.then_status(S::Idle);
 }
 
-/// A run that ended while nothing waited is no failure, however often that happens.
+/// A run that ends while no message waits is not a failure, however often that happens.
 #[test]
 fn hibernation_is_no_failure() {
     let mut scene = Scene::idle();
@@ -343,7 +573,7 @@ fn hibernation_is_no_failure() {
 }
 
 #[test]
-fn a_begin_that_is_not_received_is_sent_once_more_and_then_its_process_is_ended() {
+fn unreceived_begin_is_resent_once_then_the_process_is_ended() {
     Scene::launching()
         .told(AgentFact::SidecarReady(can_all()))
         .when(|s| s.clock_with_heartbeats(31))
@@ -353,7 +583,7 @@ fn a_begin_that_is_not_received_is_sent_once_more_and_then_its_process_is_ended(
 }
 
 #[test]
-fn a_message_that_is_not_received_is_sent_once_more_and_then_its_process_is_ended() {
+fn unreceived_message_is_resent_once_then_the_process_is_ended() {
     Scene::idle()
         .when(|s| s.steer(1))
         .then_event("MessageDispatched")

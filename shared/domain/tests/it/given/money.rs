@@ -1,9 +1,9 @@
-//! Budget (rulings 31 and 32).
+//! Budget (decisions 31 and 32).
 
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C};
-use pilothouse_domain::value::{Capabilities, MessageSource};
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason};
+use pilothouse_domain::value::{Capabilities, MessageSource, SessionOutcome};
 
-use crate::scene::{Scene, completes, message, starts, usd, used};
+use crate::scene::{Scene, asks, call, calls, can_all, completes, message, starts, turn, usd, used};
 
 #[test]
 fn running_totals_are_counted_once() {
@@ -17,7 +17,7 @@ fn running_totals_are_counted_once() {
 }
 
 #[test]
-fn the_warning_comes_once_and_reaches_the_agent_in_its_turn() {
+fn budget_warning_is_sent_once_within_the_turn() {
     Scene::running()
         .told(used("0.79"))
         .then_events(&["MetricsUpdated"])
@@ -28,9 +28,9 @@ fn the_warning_comes_once_and_reaches_the_agent_in_its_turn() {
         .then_events(&["MetricsUpdated"]);
 }
 
-/// A notice must not begin a turn, least of all after an interrupt.
+/// The notice must not start a turn, least of all after an interrupt.
 #[test]
-fn a_warning_that_comes_late_begins_no_turn() {
+fn late_budget_warning_starts_no_turn() {
     for status in [S::Idle, S::Interrupted] {
         Scene::in_status(status)
             .told(used("0.85"))
@@ -40,7 +40,7 @@ fn a_warning_that_comes_late_begins_no_turn() {
             .told_late(used("0.9"))
             .then_events(&["MetricsUpdated"]);
     }
-    // The turn that it is for ends before it can be said.
+    // The turn for which the notice is meant ends before it can be sent.
     Scene::in_status(S::Interrupting)
         .told(used("0.85"))
         .then_event("MessageEnqueued")
@@ -75,7 +75,7 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
 }
 
 #[test]
-fn only_running_pauses() {
+fn only_running_sessions_pause_at_the_cap() {
     Scene::idle().told(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
     Scene::in_status(S::WaitingForInput)
         .told(used("2"))
@@ -84,7 +84,7 @@ fn only_running_pauses() {
 }
 
 #[test]
-fn what_would_run_waits_for_the_cap() {
+fn new_work_waits_for_the_cap() {
     Scene::idle()
         .told(used("1"))
         .when(|s| s.follow_up(1))
@@ -92,7 +92,7 @@ fn what_would_run_waits_for_the_cap() {
         .when(|s| s.raise_cap("2"))
         .then_events(&["BudgetChanged", "AllowanceChanged", "MessageDispatched"])
         .then_queue(&[1], &[1]);
-    // Neither is a run taken for it.
+    // No run starts for it.
     Scene::idle()
         .told(used("1"))
         .when(|s| s.die(true))
@@ -112,7 +112,7 @@ fn what_would_run_waits_for_the_cap() {
 }
 
 #[test]
-fn an_agent_that_cannot_pause_is_interrupted_at_the_cap() {
+fn agent_without_pause_support_is_interrupted_at_the_cap() {
     Scene::launching()
         .told(AgentFact::SidecarReady(Capabilities::default()))
         .told(starts("t1"))
@@ -122,11 +122,11 @@ fn an_agent_that_cannot_pause_is_interrupted_at_the_cap() {
         .then_status(S::Interrupted);
 }
 
-/// Late usage may spend the rest while a hibernated session waits for its run to resume.
+/// Late usage may use up the budget while a hibernated session waits for its run to resume.
 #[test]
-fn a_resume_with_nothing_left_is_abandoned() {
+fn resume_without_budget_is_abandoned() {
     let mut scene = Scene::paused().when(|s| s.die(true));
-    // The owner's only slot is taken by another session.
+    // Another session has the owner's only slot.
     scene.pool.configure(1).unwrap();
     let mut other = Scene::new();
     other.pool = scene.pool.clone();
@@ -141,7 +141,7 @@ fn a_resume_with_nothing_left_is_abandoned() {
         .then(|s| s.conv.session.slot_wanted(), &None);
 }
 
-/// The same pool with its lease in another session's name.
+/// The same pool, with its lease held by another session.
 fn shifted(pool: &pilothouse_domain::pool::SessionPool) -> pilothouse_domain::pool::SessionPool {
     let json = serde_json::to_string(pool).unwrap();
     let id = pool.leases().keys().next().unwrap().to_string();
@@ -149,12 +149,132 @@ fn shifted(pool: &pilothouse_domain::pool::SessionPool) -> pilothouse_domain::po
 }
 
 #[test]
-fn a_resume_that_succeeds_with_nothing_left_pauses_again() {
+fn successful_resume_without_budget_pauses_again() {
     Scene::in_status(S::Resuming)
         .told(used("5"))
         .told_done(C::Resume)
         .then_events(&["Resumed", "PauseRequested"])
         .then_status(S::Pausing);
+}
+
+/// Deferred facts describe the state before the cap was raised. None of them exhausts the budget again, and the waiting message is
+/// sent.
+#[test]
+fn raised_cap_survives_all_parked_facts() {
+    let over_budget =
+        AgentFact::TurnCompleted { turn: turn("t1"), output: None, outcome: SessionOutcome::BudgetExceeded };
+    let ended =
+        AgentFact::SessionEnded { is_error: false, reason: "end".to_owned(), message: None, output: None };
+    let table: &[(&[AgentFact], S)] = &[
+        (std::slice::from_ref(&over_budget), S::Idle),
+        (&[over_budget.clone(), ended.clone()], S::Idle),
+        (&[completes("t1")], S::Idle),
+        (&[ended], S::Idle),
+        (&[AgentFact::BudgetExceeded { needed: Some(usd("0.4")) }], S::Running),
+        (&[AgentFact::BudgetExceeded { needed: None }], S::Running),
+        (&[used("1.3")], S::Running),
+        (&[asks("q1")], S::WaitingForInput),
+        (&[over_budget.clone(), starts("t2")], S::Running),
+        (&[over_budget.clone(), starts("t2"), completes("t2")], S::Idle),
+    ];
+    let paused_when_told = |s: Scene| s.told_done(C::Pause);
+    for (facts, status) in table {
+        for told_in_pausing in [true, false] {
+            let scene = Scene::running().told(calls("c1")).told(used("1.2")).then_status(S::Pausing);
+            let scene = if told_in_pausing { scene } else { paused_when_told(scene) };
+            let starts_late =
+                !told_in_pausing && facts.iter().any(|f| matches!(f, AgentFact::TurnStarted { .. }));
+            if starts_late {
+                // A turn that starts after the pause was confirmed is activity of a stopped agent (decision 15).
+                continue;
+            }
+            let scene = facts.iter().fold(scene, |scene, fact| scene.told(fact.clone()));
+            let scene = if told_in_pausing { paused_when_told(scene) } else { scene };
+            let scene = scene
+                .then_status(S::Paused)
+                .when(|s| s.steer(1))
+                .when(|s| s.raise_cap("5"))
+                .when(|s| s.resume())
+                .told_done(C::Resume);
+            let session = &scene.conv.session;
+            assert!(!session.budget().exhausted(), "{facts:?}: {:?}", session.budget());
+            assert_eq!(session.status(), *status, "{facts:?}");
+            let ends = facts
+                .iter()
+                .any(|fact| matches!(fact, AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { .. }));
+            assert_eq!(session.open_tool_call(&call("c1")).is_none(), ends, "{facts:?}");
+            if session.is_live() && *status != S::WaitingForInput {
+                assert!(scene.conv.queue.messages().iter().all(|m| m.sent), "{facts:?}");
+            }
+        }
+    }
+}
+
+fn unmetered() -> AgentFact {
+    AgentFact::SidecarReady(Capabilities { unmetered: true, ..can_all() })
+}
+
+#[test]
+fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
+    let reason = |s: &Scene| s.conv.session.paused_reason();
+    Scene::running()
+        .told(unmetered())
+        .then_events(&["SpendUnmetered", "PauseRequested"])
+        .told(unmetered())
+        .then_events(&[])
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .then(reason, &Some(PausedReason::Unmetered))
+        .refuses("unmetered", Scene::resume)
+        // A higher cap does not help, as it could not be enforced.
+        .refuses("unmetered", |s| s.raise_cap("5"))
+        .when(|s| s.allow_unmetered(true))
+        .then_events(&["BudgetChanged"])
+        .when(Scene::resume)
+        .told_done(C::Resume)
+        .then_status(S::Running)
+        .when(|s| s.raise_cap("5"))
+        // The owner withdraws the permission.
+        .when(|s| s.allow_unmetered(false))
+        .then_status(S::Pausing);
+}
+
+#[test]
+fn allowed_unmetered_spend_is_only_reported() {
+    Scene::running()
+        .when(|s| s.allow_unmetered(true))
+        .told(unmetered())
+        .then_events(&["SpendUnmetered"])
+        .then_status(S::Running)
+        // A model with a known price.
+        .told(AgentFact::SidecarReady(can_all()))
+        .then_events(&[])
+        .then(|s| s.conv.session.budget().unmetered(), &false);
+}
+
+#[test]
+fn new_work_waits_until_unmetered_spend_is_allowed() {
+    Scene::idle()
+        .told(unmetered())
+        .then_events(&["SpendUnmetered"])
+        .when(|s| s.follow_up(1))
+        .then_queue(&[1], &[])
+        .when(|s| s.allow_unmetered(true))
+        .then_event("MessageDispatched");
+    // Neither a run nor a retry starts for it. The next run of the same agent changes nothing.
+    Scene::idle()
+        .told(unmetered())
+        .when(|s| s.die(true))
+        .when(|s| s.follow_up(1))
+        .then_no_event("SlotWanted")
+        .when(|s| s.allow_unmetered(true))
+        .then_event("SlotWanted");
+    Scene::running()
+        .told(unmetered())
+        .told_done(C::Pause)
+        .told(AgentFact::SessionEnded { is_error: true, reason: "x".to_owned(), message: None, output: None })
+        .then_status(S::Failed)
+        .refuses("unmetered", Scene::retry);
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! The pool (ruling 21).
+//! The pool (decision 21).
 
 use pilothouse_domain::pool::{Allocation, SessionPool};
-use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainEvent, Occasion};
+use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, DomainEvent};
 use uuid::Uuid;
 
 use crate::scene::{Ids, Scene, ends};
 
-/// Sessions of one owner.
+/// Sessions of the same owner.
 fn sessions(n: u128) -> Vec<AgentSession> {
     let session = Scene::new().conv.session;
     let json = serde_json::to_value(&session).unwrap();
@@ -23,13 +23,13 @@ fn allocate(
     session: &mut AgentSession,
     ids: &mut Ids,
 ) -> (Allocation, Vec<&'static str>) {
-    let mut cx = Occasion::new(Scene::new().now, Deadlines::default(), ids);
-    let (allocation, events) = pool.allocate(session, &mut cx).unwrap();
+    let mut ctx = DomainContext::new(Scene::new().now, Deadlines::default(), ids);
+    let (allocation, events) = pool.allocate(session, &mut ctx).unwrap();
     (allocation, events.iter().map(DomainEvent::name).collect())
 }
 
 #[test]
-fn who_comes_when_all_slots_are_taken_waits_in_line() {
+fn session_queues_when_all_slots_are_taken() {
     let mut ids = Ids(100);
     let mut pool = SessionPool::default();
     pool.configure(1).unwrap();
@@ -41,12 +41,12 @@ fn who_comes_when_all_slots_are_taken_waits_in_line() {
     assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::Waits, vec!["SessionPoolExhaustedEvent"]));
     assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::Waits, vec![]));
     assert_eq!(allocate(&mut pool, &mut c, &mut ids).0, Allocation::Waits);
-    assert_eq!(pool.next_in_line(), None);
+    assert_eq!(pool.next_waiting(), None);
 
     assert_eq!(pool.release(a.id(), run).len(), 1);
-    assert_eq!(pool.release(a.id(), run).len(), 0, "a second release is none");
-    assert_eq!(pool.next_in_line(), Some(b.id()));
-    // Who is in line is not overtaken.
+    assert_eq!(pool.release(a.id(), run).len(), 0, "a second release does nothing");
+    assert_eq!(pool.next_waiting(), Some(b.id()));
+    // Sessions in line keep their precedence.
     assert_eq!(allocate(&mut pool, &mut c, &mut ids).0, Allocation::Waits);
     assert!(matches!(allocate(&mut pool, &mut b, &mut ids).0, Allocation::Allocated(_)));
     assert_eq!(pool.leases().len(), 1);
@@ -54,7 +54,7 @@ fn who_comes_when_all_slots_are_taken_waits_in_line() {
 }
 
 #[test]
-fn lowering_the_maximum_stops_nobody_and_raising_it_names_who_is_next() {
+fn lower_maximum_stops_nobody_and_higher_one_names_the_next() {
     let mut ids = Ids(100);
     let mut pool = SessionPool::default();
     pool.configure(2).unwrap();
@@ -70,22 +70,22 @@ fn lowering_the_maximum_stops_nobody_and_raising_it_names_who_is_next() {
 }
 
 #[test]
-fn a_session_that_wants_nothing_leaves_the_line() {
+fn session_that_needs_no_slot_leaves_the_queue() {
     let mut ids = Ids(100);
     let mut pool = SessionPool::default();
     pool.configure(1).unwrap();
     let [mut a, mut b] = <[_; 2]>::try_from(sessions(2)).unwrap();
     allocate(&mut pool, &mut a, &mut ids);
     allocate(&mut pool, &mut b, &mut ids);
-    let mut cx = Occasion::new(Scene::new().now, Deadlines::default(), &mut ids);
-    b.request_cancel(false, &mut cx).unwrap();
+    let mut ctx = DomainContext::new(Scene::new().now, Deadlines::default(), &mut ids);
+    b.request_cancel(false, &mut ctx).unwrap();
     assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::NotWanted, vec![]));
-    assert!(pool.waiting().is_empty() && !pool.leave_line(b.id()));
+    assert!(pool.waiting().is_empty() && !pool.stop_waiting(b.id()));
 }
 
-/// A retry waits for the end of its own earlier run; the others need not wait with it.
+/// A retry waits for the end of its own earlier run; other sessions do not wait with it.
 #[test]
-fn a_retry_that_waits_for_its_old_run_holds_nobody_up() {
+fn retry_that_waits_for_its_old_run_blocks_nobody() {
     let mut scene = Scene::running().told(ends(true)).when(|s| s.retry());
     scene.pool.configure(2).unwrap();
     assert_eq!(scene.pool.waiting().len(), 1);

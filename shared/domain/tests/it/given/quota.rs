@@ -1,4 +1,4 @@
-//! Calls that the budget does not cover (ruling 32), plans that are used up (ruling 39), and deliverables (S4).
+//! Model calls beyond the budget (decision 32), exhausted quotas (decision 39), and deliverables (S4).
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn reason(scene: &Scene) -> Option<PausedReason> {
 }
 
 #[test]
-fn a_call_beyond_the_budget_pauses_in_the_same_commit_until_the_cap_is_raised() {
+fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
     Scene::running()
         .told(used("0.7"))
         .told(too_dear())
@@ -39,7 +39,7 @@ fn a_call_beyond_the_budget_pauses_in_the_same_commit_until_the_cap_is_raised() 
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::BudgetExhausted))
         .refuses("budget-exhausted", Scene::resume)
-        // Not more than before: the call is as dear as it was.
+        // The same cap does not help, as the call still costs as much.
         .when(|s| s.raise_cap("1"))
         .refuses("budget-exhausted", Scene::resume)
         .when(|s| s.raise_cap("2"))
@@ -50,9 +50,9 @@ fn a_call_beyond_the_budget_pauses_in_the_same_commit_until_the_cap_is_raised() 
         .then(|s| s.conv.session.turn().is_some(), &true);
 }
 
-/// The cap was raised while the agent told of the old one: it looks again with what it is told now.
+/// The cap was raised while the agent reported the old one: the agent checks again with the new allowance.
 #[test]
-fn a_call_beyond_a_budget_of_before_holds_nobody() {
+fn call_beyond_an_earlier_budget_holds_nobody() {
     Scene::running()
         .when(|s| s.raise_cap("2"))
         .then_event("AllowanceChanged")
@@ -62,7 +62,7 @@ fn a_call_beyond_a_budget_of_before_holds_nobody() {
 }
 
 #[test]
-fn the_quota_pauses_in_the_same_commit_and_the_clock_resumes() {
+fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
     let scene = Scene::running();
     let fact = used_up(&scene, Some(600));
     scene
@@ -82,7 +82,7 @@ fn the_quota_pauses_in_the_same_commit_and_the_clock_resumes() {
 }
 
 #[test]
-fn a_session_that_sleeps_is_woken_when_its_quota_is_reset() {
+fn hibernated_session_wakes_when_its_quota_resets() {
     let scene = Scene::running();
     let fact = used_up(&scene, Some(7200));
     scene
@@ -100,7 +100,7 @@ fn a_session_that_sleeps_is_woken_when_its_quota_is_reset() {
         .then_status(S::Running);
 }
 
-/// A reset time that is over already is no reason to ask at once, again and again.
+/// A reset time in the past must not cause an immediate resume, over and over.
 #[test]
 fn the_clock_does_not_resume_at_once() {
     let scene = Scene::running();
@@ -126,13 +126,13 @@ fn without_a_reset_time_its_owner_resumes() {
         .when(Scene::resume)
         .told_done(C::Resume)
         .then_status(S::Running);
-    // Still used up: it pauses again.
+    // The quota is still used up, so the session pauses again.
     let fact = used_up(&scene, None);
     scene.told(fact).then_status(S::Pausing);
 }
 
 #[test]
-fn what_its_owner_paused_is_not_resumed_by_the_clock() {
+fn session_paused_by_its_owner_is_not_resumed_by_the_clock() {
     let scene = Scene::running().when(Scene::pause);
     let fact = used_up(&scene, Some(60));
     scene
@@ -145,7 +145,7 @@ fn what_its_owner_paused_is_not_resumed_by_the_clock() {
 }
 
 #[test]
-fn with_nothing_left_to_spend_the_reset_resumes_nothing() {
+fn quota_reset_without_budget_resumes_nothing() {
     let scene = Scene::running();
     let fact = used_up(&scene, Some(60));
     scene
@@ -159,7 +159,7 @@ fn with_nothing_left_to_spend_the_reset_resumes_nothing() {
 }
 
 #[test]
-fn an_agent_that_waits_is_paused_when_it_goes_on() {
+fn waiting_agent_is_paused_when_it_continues() {
     let scene = Scene::running().told(asks("q1"));
     let fact = used_up(&scene, None);
     scene
@@ -171,14 +171,14 @@ fn an_agent_that_waits_is_paused_when_it_goes_on() {
 }
 
 #[test]
-fn an_agent_that_cannot_pause_is_interrupted() {
+fn agent_without_pause_support_is_interrupted() {
     let scene = Scene::launching().told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"));
     let fact = used_up(&scene, None);
     scene.told(fact).then_event("InterruptRequested").told_done(C::Interrupt).then_status(S::Interrupted);
 }
 
 #[test]
-fn deliverables_are_counted_and_their_list_is_the_entrys() {
+fn deliverable_counts_refer_to_their_journal_entry() {
     let told = |pending, passed, blocked| {
         AgentFact::DeliverablesTold(DeliverableCounts { pending, passed, blocked })
     };
@@ -190,7 +190,7 @@ fn deliverables_are_counted_and_their_list_is_the_entrys() {
         (recorded.counts.total(), recorded.journal_sequence),
         (3, scene.conv.session.journal_sequence() + 1)
     );
-    // A run that is over has nothing to say of what the next one does.
+    // A run that has ended reports nothing about the deliverables of the next one.
     let scene = scene.told_late(told(9, 0, 0)).then_ignored("stale-run");
     assert_eq!(scene.conv.session.deliverables().unwrap().counts.passed, 1);
 }

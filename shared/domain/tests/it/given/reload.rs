@@ -1,4 +1,4 @@
-//! Skills of a session and hot loading (S0 8.4; rulings 12, 25, 29).
+//! Skills of a session and hot reload (S0 8.4; decisions 12, 25, 29).
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::value::Capabilities;
@@ -15,7 +15,7 @@ fn reloaded(scene: Scene) -> Scene {
     scene.told(AgentFact::CommandDone(C::Reload, command))
 }
 
-/// An Idle session whose adapter can do what `can` says.
+/// An idle session whose adapter has the capabilities `can`.
 fn idle_with(can: Capabilities) -> Scene {
     Scene::launching()
         .told(AgentFact::SidecarReady(can))
@@ -24,7 +24,7 @@ fn idle_with(can: Capabilities) -> Scene {
 }
 
 #[test]
-fn skills_keep_their_order_and_stand_there_once() {
+fn skills_keep_their_order_without_duplicates() {
     let scene = Scene::idle()
         .when(|s| s.enable(2))
         .then_events(&["SkillEnabled"])
@@ -48,8 +48,8 @@ fn a_session_has_a_bounded_number_of_skills() {
     scene.refuses("too-many-skills", |s| s.enable(20)).when(|s| s.enable(3));
     let mut session = Scene::new().conv.session;
     let many: Vec<_> = (0..21).map(skill).collect();
-    assert_eq!(session.equip(&many).unwrap_err().code(), "too-many-skills");
-    assert!(session.equip(&[skill(1), skill(0), skill(1)]).is_ok());
+    assert_eq!(session.set_skills(&many).unwrap_err().code(), "too-many-skills");
+    assert!(session.set_skills(&[skill(1), skill(0), skill(1)]).is_ok());
     assert_eq!(session.enabled_skill_ids(), [skill(1), skill(0)]);
     assert_eq!(AgentSession::MAX_SKILLS, 20);
 }
@@ -70,7 +70,7 @@ fn a_reload_is_confirmed_by_its_own_acknowledgement() {
         .then_events(&["Reloaded"])
         .then(|s| s.conv.session.config_changed(), &false)
         .then(|s| s.conv.session.reload().is_none(), &true);
-    // Interrupted sessions are reloaded alike.
+    // Interrupted sessions reload in the same way.
     reloaded(Scene::interrupted().when(Scene::reload)).then_status(S::Interrupted);
     drop(scene);
 }
@@ -86,7 +86,7 @@ fn a_message_waits_for_the_reload() {
 }
 
 #[test]
-fn nothing_is_reloaded_while_a_turn_is_about_to_begin() {
+fn no_reload_starts_while_a_turn_is_starting() {
     Scene::idle()
         .when(|s| s.follow_up(1))
         .refuses("turn-starting", Scene::reload)
@@ -95,7 +95,7 @@ fn nothing_is_reloaded_while_a_turn_is_about_to_begin() {
 }
 
 #[test]
-fn without_a_sidecar_it_is_confirmed_at_once() {
+fn reload_without_a_sidecar_is_confirmed_at_once() {
     Scene::idle()
         .when(|s| s.enable(1))
         .when(|s| s.die(true))
@@ -106,7 +106,7 @@ fn without_a_sidecar_it_is_confirmed_at_once() {
 }
 
 #[test]
-fn the_end_of_the_process_fulfils_it() {
+fn process_end_fulfils_the_reload() {
     Scene::idle()
         .when(Scene::reload)
         .when(|s| s.follow_up(1))
@@ -117,7 +117,7 @@ fn the_end_of_the_process_fulfils_it() {
 }
 
 #[test]
-fn an_adapter_that_cannot_reload_is_ended_and_goes_on_with_the_next_run() {
+fn adapter_without_reload_support_is_restarted() {
     let can = Capabilities { hot_reload: false, ..can_all() };
     idle_with(can)
         .when(Scene::reload)
@@ -131,7 +131,7 @@ fn an_adapter_that_cannot_reload_is_ended_and_goes_on_with_the_next_run() {
 }
 
 #[test]
-fn a_reload_that_is_not_heard_is_sent_once_more_then_the_process_is_stopped() {
+fn unreceived_reload_is_resent_once_then_the_process_is_stopped() {
     Scene::idle()
         .when(Scene::reload)
         .when(|s| s.clock(31, ProcessState::Alive))
@@ -144,7 +144,7 @@ fn a_reload_that_is_not_heard_is_sent_once_more_then_the_process_is_stopped() {
 }
 
 #[test]
-fn a_reload_that_is_not_done_in_time_ends_the_process() {
+fn reload_timeout_ends_the_process() {
     let scene = Scene::idle().when(Scene::reload);
     let command = reload(&scene);
     scene
@@ -156,7 +156,7 @@ fn a_reload_that_is_not_done_in_time_ends_the_process() {
 }
 
 #[test]
-fn a_refused_reload_leaves_the_old_configuration_in_force() {
+fn refused_reload_keeps_the_old_configuration() {
     let scene = Scene::idle().when(|s| s.enable(1)).when(Scene::reload).when(|s| s.follow_up(1));
     let command = reload(&scene);
     scene
@@ -164,15 +164,15 @@ fn a_refused_reload_leaves_the_old_configuration_in_force() {
         .then_event("CommandRefused")
         .then_no_event("Reloaded")
         .then(|s| s.conv.session.config_changed(), &true)
-        // What waited goes out.
+        // The waiting message is sent.
         .then_queue(&[1], &[1]);
 }
 
 #[test]
-fn a_turn_that_the_agent_begins_by_itself_is_no_obstacle() {
+fn turn_started_by_the_agent_does_not_block_a_reload() {
     let scene = Scene::idle().when(Scene::reload).told(starts("t9")).then_status(S::Running);
     reloaded(scene).then_events(&["Reloaded"]).then_status(S::Running);
-    // And is not ended for a late reload.
+    // The turn is not ended for a late reload.
     let scene = Scene::idle().when(Scene::reload).told(starts("t9"));
     let command = reload(&scene);
     scene
@@ -183,7 +183,7 @@ fn a_turn_that_the_agent_begins_by_itself_is_no_obstacle() {
 }
 
 #[test]
-fn the_end_of_the_session_ends_the_reload() {
+fn session_end_ends_the_reload() {
     for end in [Scene::close, Scene::cancel] {
         let scene = Scene::idle().when(Scene::reload);
         let command = reload(&scene);

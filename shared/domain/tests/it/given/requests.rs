@@ -1,4 +1,4 @@
-//! Questions and plans by id (ruling 26).
+//! Questions and plans by id (decision 26).
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
 use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus};
@@ -37,7 +37,7 @@ fn a_waiting_status_lasts_while_a_request_blocks() {
 #[test]
 fn every_question_of_a_request_needs_its_answer() {
     Scene::in_status(S::WaitingForInput)
-        .refuses("validation-failed", |s| s.commit(|c, cx| c.answer(&call("q1"), Vec::new(), cx)))
+        .refuses("validation-failed", |s| s.commit(|c, ctx| c.answer(&call("q1"), Vec::new(), ctx)))
         .when(|s| s.answer("q1"));
 }
 
@@ -54,7 +54,7 @@ fn the_result_of_its_call_closes_a_request() {
 }
 
 #[test]
-fn the_turns_end_closes_every_request() {
+fn turn_end_closes_every_request() {
     Scene::running()
         .told(asks("q1"))
         .told(shows("p1"))
@@ -84,7 +84,7 @@ fn plans_count_their_revisions() {
 }
 
 #[test]
-fn a_plan_that_nobody_must_look_at_blocks_nothing() {
+fn plan_without_required_approval_blocks_nothing() {
     let settings = SessionSettings { plan_approval_required: false, ..SessionSettings::default() };
     running_with(settings)
         .told(shows("p1"))
@@ -94,7 +94,7 @@ fn a_plan_that_nobody_must_look_at_blocks_nothing() {
 }
 
 #[test]
-fn a_request_that_nobody_answers_fails_the_session() {
+fn unanswered_request_fails_the_session() {
     Scene::in_status(S::WaitingForInput)
         .when(|s| s.clock_with_heartbeats(DAY - 1))
         .then_status(S::WaitingForInput)
@@ -105,7 +105,7 @@ fn a_request_that_nobody_answers_fails_the_session() {
 }
 
 #[test]
-fn the_default_answer_stands_in() {
+fn default_answer_applies_after_the_timeout() {
     let settings =
         SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
     running_with(settings.clone())
@@ -113,12 +113,12 @@ fn the_default_answer_stands_in() {
         .when(|s| s.clock_with_heartbeats(DAY))
         .then_event("InputReceived")
         .then_status(S::Running);
-    // There is no default decision on a plan.
+    // Plans have no default decision.
     running_with(settings).told(shows("p1")).when(|s| s.clock_with_heartbeats(DAY)).then_status(S::Failed);
 }
 
 #[test]
-fn without_a_process_the_answer_goes_as_a_message() {
+fn answer_without_a_process_is_sent_as_a_message() {
     let sources = |s: &Scene| s.conv.queue.messages().iter().map(|m| m.source).collect::<Vec<_>>();
     Scene::in_status(S::WaitingForInput)
         .when(|s| s.die(true))
@@ -134,7 +134,7 @@ fn without_a_process_the_answer_goes_as_a_message() {
 }
 
 #[test]
-fn without_a_process_the_default_answer_goes_as_a_message() {
+fn default_answer_without_a_process_is_sent_as_a_message() {
     let settings =
         SessionSettings { default_answer: Some("Decide".to_owned()), ..SessionSettings::default() };
     running_with(settings)
@@ -147,7 +147,7 @@ fn without_a_process_the_default_answer_goes_as_a_message() {
 }
 
 #[test]
-fn hibernated_plans_are_decided_one_after_the_other() {
+fn hibernated_plans_are_decided_in_order() {
     Scene::running()
         .told(shows("p1"))
         .told(asks("q1"))
@@ -160,9 +160,9 @@ fn hibernated_plans_are_decided_one_after_the_other() {
         .then_event("SlotWanted");
 }
 
-/// An answer is never lost, not even to a full queue.
+/// An answer is never lost, even if the queue is full.
 #[test]
-fn an_answer_finds_its_place_in_a_full_queue() {
+fn answer_fits_into_a_full_queue() {
     let mut scene = Scene::in_status(S::WaitingForInput).when(|s| s.die(true));
     for n in 0..100 {
         scene = scene.when(|s| s.follow_up(n));

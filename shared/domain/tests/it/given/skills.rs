@@ -1,10 +1,11 @@
-//! Skills: what may be done with one, and what follows (S0 8.4 `AgentSkill`, `MemoryPill`).
+//! Operations on skills and their results (S0 8.4 `AgentSkill`, `MemoryPill`).
 
 use pilothouse_domain::skill::{MemoryPillCategory as Category, MemoryPillStatus, NewSkill, SkillError};
 use pilothouse_domain::text::{MemoryPillContent, SkillDescription, SkillInstructions, SkillName};
 use pilothouse_domain::value::{McpToolDefinition, SkillSubAgentDefinition};
 use pilothouse_domain::{
-    AgentSessionId, AgentSkill, AgentSkillId, Deadlines, Events, MemoryPillId, Occasion, Timestamp, UserId,
+    AgentSessionId, AgentSkill, AgentSkillId, Deadlines, DomainContext, Events, MemoryPillId, Timestamp,
+    UserId,
 };
 use serde_json::{from_value, json};
 use uuid::Uuid;
@@ -61,8 +62,8 @@ pub(crate) struct SkillScene {
 impl SkillScene {
     pub(crate) fn created() -> Self {
         let (now, mut ids) = (Timestamp::from_millis(1_000), Ids(100));
-        let cx = Occasion::new(now, Deadlines::default(), &mut ids);
-        let (skill, events) = AgentSkill::create(new_skill(), &cx).unwrap();
+        let ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
+        let (skill, events) = AgentSkill::create(new_skill(), &ctx).unwrap();
         assert_eq!(names(&events), ["AgentSkillCreatedEvent"]);
         Self { skill, now, ids, last: Ok(vec![]) }
     }
@@ -73,15 +74,15 @@ impl SkillScene {
         })
     }
 
-    /// One commit. A refusal has changed nothing; a change without events neither.
+    /// One commit. A refusal, or a change without events, must have changed nothing.
     pub(crate) fn when(
         mut self,
-        what: impl FnOnce(&mut AgentSkill, &mut Occasion<'_>) -> Result<Events, SkillError>,
+        what: impl FnOnce(&mut AgentSkill, &mut DomainContext<'_>) -> Result<Events, SkillError>,
     ) -> Self {
         self.now = self.now + std::time::Duration::from_secs(1);
-        let mut cx = Occasion::new(self.now, Deadlines::default(), &mut self.ids);
+        let mut ctx = DomainContext::new(self.now, Deadlines::default(), &mut self.ids);
         let before = self.skill.clone();
-        let done = what(&mut self.skill, &mut cx);
+        let done = what(&mut self.skill, &mut ctx);
         self.last = match &done {
             Ok(events) => Ok(names(events)),
             Err(refusal) => Err(refusal.code()),
@@ -96,7 +97,7 @@ impl SkillScene {
 
     pub(crate) fn learns(self, what: &str) -> Self {
         let content = MemoryPillContent::parse(what).unwrap();
-        self.when(|s, cx| Ok(s.record_memory_pill(session(1), content, Category::Tip, cx)?.1))
+        self.when(|s, ctx| Ok(s.record_memory_pill(session(1), content, Category::Tip, ctx)?.1))
     }
 
     #[track_caller]
@@ -125,69 +126,69 @@ fn names(events: &Events) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_new_skill_is_active_and_of_version_1() {
+fn new_skill_is_active_at_version_1() {
     let skill = SkillScene::created().skill;
     assert!(skill.is_active() && skill.version() == 1 && skill.active_pills().is_empty());
 }
 
 #[test]
-fn names_of_tools_and_subagents_are_unique_within_the_skill() {
+fn tool_and_subagent_names_are_unique_within_the_skill() {
     let mut new = new_skill();
     new.tool_definitions.push(tool("run_tests"));
     let mut ids = Ids(1);
-    let cx = Occasion::new(Timestamp::from_millis(0), Deadlines::default(), &mut ids);
-    assert_eq!(AgentSkill::create(new, &cx).unwrap_err().code(), "name-taken");
+    let ctx = DomainContext::new(Timestamp::from_millis(0), Deadlines::default(), &mut ids);
+    assert_eq!(AgentSkill::create(new, &ctx).unwrap_err().code(), "name-taken");
 
     let mut other = tool("run_tests");
     other.description = tool("x").description;
     other.server_uri = pilothouse_domain::value::ServerUri::parse("https://other.example.com/").unwrap();
     SkillScene::created()
-        .when(|s, cx| s.add_tool_definition(tool("lint"), cx))
+        .when(|s, ctx| s.add_tool_definition(tool("lint"), ctx))
         .then(&["AgentSkillUpdatedEvent"])
-        // The same again is no second one.
-        .when(|s, cx| s.add_tool_definition(tool("lint"), cx))
+        // Adding the same definition again changes nothing.
+        .when(|s, ctx| s.add_tool_definition(tool("lint"), ctx))
         .then(&[])
-        .when(|s, cx| s.add_tool_definition(other, cx))
+        .when(|s, ctx| s.add_tool_definition(other, ctx))
         .refused("name-taken")
-        .when(|s, cx| s.remove_tool_definition("lint", cx))
+        .when(|s, ctx| s.remove_tool_definition("lint", ctx))
         .then(&["AgentSkillUpdatedEvent"])
-        .when(|s, cx| s.remove_tool_definition("lint", cx))
+        .when(|s, ctx| s.remove_tool_definition("lint", ctx))
         .refused("not-found")
-        .when(|s, cx| s.add_sub_agent_definition(sub_agent("runner", &["a", "b"]), cx))
+        .when(|s, ctx| s.add_sub_agent_definition(sub_agent("runner", &["a", "b"]), ctx))
         .then(&["AgentSkillUpdatedEvent"])
-        .when(|s, cx| s.add_sub_agent_definition(sub_agent("runner", &["a"]), cx))
+        .when(|s, ctx| s.add_sub_agent_definition(sub_agent("runner", &["a"]), ctx))
         .refused("name-taken")
-        .when(|s, cx| s.add_sub_agent_definition(sub_agent("other", &["a", "a"]), cx))
+        .when(|s, ctx| s.add_sub_agent_definition(sub_agent("other", &["a", "a"]), ctx))
         .refused("name-taken")
-        .when(|s, cx| s.remove_sub_agent_definition("runner", cx))
+        .when(|s, ctx| s.remove_sub_agent_definition("runner", ctx))
         .then(&["AgentSkillUpdatedEvent"])
-        .when(|s, cx| s.remove_sub_agent_definition("runner", cx))
+        .when(|s, ctx| s.remove_sub_agent_definition("runner", ctx))
         .refused("not-found");
 }
 
 #[test]
-fn only_a_consolidation_moves_the_version() {
+fn only_consolidation_increments_the_version() {
     let scene = SkillScene::with_pills(2)
-        .when(|s, cx| s.update_instructions(instructions("Test much."), false, cx))
+        .when(|s, ctx| s.update_instructions(instructions("Test much."), false, ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent"])
-        .when(|s, cx| s.update_instructions(instructions("Test much."), false, cx))
+        .when(|s, ctx| s.update_instructions(instructions("Test much."), false, ctx))
         .then(&[])
-        .when(|s, cx| s.update(Some(SkillName::parse("tests").unwrap()), None, cx))
+        .when(|s, ctx| s.update(Some(SkillName::parse("tests").unwrap()), None, ctx))
         .then(&["AgentSkillUpdatedEvent"])
-        .when(|s, cx| s.update(None, None, cx))
+        .when(|s, ctx| s.update(None, None, ctx))
         .then(&[]);
     assert_eq!(scene.skill.version(), 1);
     let pills = scene.pills();
     let scene = scene
-        .when(|s, cx| s.consolidate_memory_pills(&pills[..1], instructions("Both."), cx))
+        .when(|s, ctx| s.consolidate_memory_pills(&pills[..1], instructions("Both."), ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"]);
     assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (2, "Both."));
     assert_eq!(scene.pills(), pills[1..]);
     let settled = &scene.skill.settled_pills()[0];
     assert_eq!((settled.id, settled.status), (pills[0], MemoryPillStatus::Consolidated));
     assert_eq!(settled.consolidated_at, Some(scene.now));
-    // The same instructions again are a consolidation, too: they hold another pill.
-    let scene = scene.when(|s, cx| s.consolidate_memory_pills(&pills[1..], instructions("Both."), cx));
+    // A consolidation with the same instructions counts as well, because it contains another pill.
+    let scene = scene.when(|s, ctx| s.consolidate_memory_pills(&pills[1..], instructions("Both."), ctx));
     assert_eq!(scene.skill.version(), 3);
 }
 
@@ -196,18 +197,18 @@ fn only_active_pills_are_consolidated_or_dismissed() {
     let scene = SkillScene::with_pills(3);
     let [first, second, third] = [scene.pill(0), scene.pill(1), scene.pill(2)];
     let scene = scene
-        .when(|s, cx| s.dismiss_memory_pill(first, cx))
+        .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
         .then(&["MemoryPillDismissedEvent"])
-        .when(|s, cx| s.dismiss_memory_pill(first, cx))
+        .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
         .refused("pill-not-active")
-        .when(|s, cx| s.consolidate_memory_pills(&[first, second], instructions("x"), cx))
+        .when(|s, ctx| s.consolidate_memory_pills(&[first, second], instructions("x"), ctx))
         .refused("pill-not-active")
-        .when(|s, cx| s.consolidate_memory_pills(&[], instructions("x"), cx))
+        .when(|s, ctx| s.consolidate_memory_pills(&[], instructions("x"), ctx))
         .refused("nothing-to-consolidate")
-        // A pill that is named twice is one pill.
-        .when(|s, cx| s.consolidate_memory_pills(&[second, second], instructions("x"), cx))
+        // A pill that is named twice counts once.
+        .when(|s, ctx| s.consolidate_memory_pills(&[second, second], instructions("x"), ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"])
-        .when(|s, cx| s.dismiss_memory_pill(second, cx))
+        .when(|s, ctx| s.dismiss_memory_pill(second, ctx))
         .refused("pill-not-active");
     assert_eq!(scene.pills(), [third]);
     let settled: Vec<_> = scene.skill.settled_pills().iter().map(|p| (p.id, p.status)).collect();
@@ -215,28 +216,28 @@ fn only_active_pills_are_consolidated_or_dismissed() {
 }
 
 #[test]
-fn activating_twice_is_once() {
+fn activation_is_idempotent() {
     SkillScene::created()
-        .when(|s, cx| Ok(s.activate(cx)))
+        .when(|s, ctx| Ok(s.activate(ctx)))
         .then(&[])
-        .when(|s, cx| Ok(s.deactivate(cx)))
+        .when(|s, ctx| Ok(s.deactivate(ctx)))
         .then(&["AgentSkillDeactivatedEvent"])
-        .when(|s, cx| Ok(s.deactivate(cx)))
+        .when(|s, ctx| Ok(s.deactivate(ctx)))
         .then(&[])
-        // Sessions that have it still learn.
+        // Agents of sessions that use the skill can still record pills.
         .learns("something")
         .then(&["MemoryPillRecordedEvent"])
-        .when(|s, cx| Ok(s.activate(cx)))
+        .when(|s, ctx| Ok(s.activate(ctx)))
         .then(&["AgentSkillActivatedEvent"]);
 }
 
 #[test]
-fn pills_are_bounded_in_number_and_the_skill_in_size() {
+fn pill_count_and_skill_size_are_bounded() {
     let scene =
         SkillScene::with_pills(AgentSkill::MAX_ACTIVE_PILLS).learns("one more").refused("too-many-pills");
     let first = scene.pill(0);
     scene
-        .when(|s, cx| s.dismiss_memory_pill(first, cx))
+        .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
         .learns("one more")
         .then(&["MemoryPillRecordedEvent"]);
 
@@ -250,29 +251,31 @@ fn pills_are_bounded_in_number_and_the_skill_in_size() {
 }
 
 #[test]
-fn a_consolidation_is_proposed_by_its_agent_and_applied_at_its_end() {
+fn agent_proposes_a_consolidation_that_its_end_applies() {
     let scene = SkillScene::with_pills(3);
     let pills = scene.pills();
     let scene = scene
-        .when(|s, cx| s.start_consolidation(session(9), cx))
+        .when(|s, ctx| s.start_consolidation(session(9), ctx))
         .then(&["SkillConsolidationStartedEvent"])
-        .when(|s, cx| s.start_consolidation(session(10), cx))
+        .when(|s, ctx| s.start_consolidation(session(10), ctx))
         .refused("consolidation-under-way")
-        .when(|s, cx| s.update_instructions(instructions("mine"), false, cx))
+        .when(|s, ctx| s.update_instructions(instructions("mine"), false, ctx))
         .refused("consolidation-under-way")
         .learns("meanwhile")
         .then(&["MemoryPillRecordedEvent"]);
     let late = scene.pill(3);
     let propose = |ids: Vec<_>, text: &str| {
         let text = instructions(text);
-        move |s: &mut AgentSkill, cx: &mut Occasion<'_>| s.propose_consolidation(session(9), ids, text, cx)
+        move |s: &mut AgentSkill, ctx: &mut DomainContext<'_>| {
+            s.propose_consolidation(session(9), ids, text, ctx)
+        }
     };
     let scene = scene
-        .when(|s, cx| s.propose_consolidation(session(8), pills.clone(), instructions("x"), cx))
+        .when(|s, ctx| s.propose_consolidation(session(8), pills.clone(), instructions("x"), ctx))
         .refused("not-consolidating")
         .when(propose(vec![], "x"))
         .refused("nothing-to-consolidate")
-        // It was not given this one.
+        // The session did not receive this pill.
         .when(propose(vec![pills[0], late], "x"))
         .refused("pill-not-active")
         .when(propose(pills.clone(), "draft"))
@@ -283,14 +286,14 @@ fn a_consolidation_is_proposed_by_its_agent_and_applied_at_its_end() {
         .then(&["SkillConsolidationProposedEvent"]);
     assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (1, "Test first."));
     let scene = scene
-        .when(|s, cx| s.dismiss_memory_pill(pills[1], cx))
+        .when(|s, ctx| s.dismiss_memory_pill(pills[1], ctx))
         .then(&["MemoryPillDismissedEvent"])
-        .when(|s, cx| s.finish_consolidation(session(8), cx))
+        .when(|s, ctx| s.finish_consolidation(session(8), ctx))
         .then(&[])
-        .when(|s, cx| s.finish_consolidation(session(9), cx))
+        .when(|s, ctx| s.finish_consolidation(session(9), ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"])
-        // At least once: the second time changes nothing.
-        .when(|s, cx| s.finish_consolidation(session(9), cx))
+        // Delivery is at least once: the second time changes nothing.
+        .when(|s, ctx| s.finish_consolidation(session(9), ctx))
         .then(&[]);
     assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (2, "final"));
     assert_eq!(scene.pills(), [pills[2], late]);
@@ -298,35 +301,35 @@ fn a_consolidation_is_proposed_by_its_agent_and_applied_at_its_end() {
 }
 
 #[test]
-fn a_consolidation_without_result_changes_nothing_and_makes_room_for_the_next() {
+fn consolidation_without_result_changes_nothing() {
     let scene = SkillScene::created()
-        .when(|s, cx| s.start_consolidation(session(9), cx))
+        .when(|s, ctx| s.start_consolidation(session(9), ctx))
         .refused("nothing-to-consolidate")
         .learns("a")
-        .when(|s, cx| s.start_consolidation(session(9), cx))
-        .when(|s, cx| s.finish_consolidation(session(9), cx))
+        .when(|s, ctx| s.start_consolidation(session(9), ctx))
+        .when(|s, ctx| s.finish_consolidation(session(9), ctx))
         .then(&["SkillConsolidationAbandonedEvent"])
-        .when(|s, cx| s.start_consolidation(session(10), cx))
-        .when(|s, cx| Ok(s.abandon_consolidation(session(9), "late word of the first", cx)))
+        .when(|s, ctx| s.start_consolidation(session(10), ctx))
+        .when(|s, ctx| Ok(s.abandon_consolidation(session(9), "late word of the first", ctx)))
         .then(&[])
-        .when(|s, cx| Ok(s.abandon_consolidation(session(10), "cancelled", cx)))
+        .when(|s, ctx| Ok(s.abandon_consolidation(session(10), "cancelled", ctx)))
         .then(&["SkillConsolidationAbandonedEvent"]);
     let pills = scene.pills();
-    // All its pills are dismissed: nothing to apply.
+    // All its pills are dismissed, so there is nothing to apply.
     let scene = scene
-        .when(|s, cx| s.start_consolidation(session(11), cx))
-        .when(|s, cx| s.propose_consolidation(session(11), pills.clone(), instructions("x"), cx))
-        .when(|s, cx| s.dismiss_memory_pill(pills[0], cx))
-        .when(|s, cx| s.finish_consolidation(session(11), cx))
+        .when(|s, ctx| s.start_consolidation(session(11), ctx))
+        .when(|s, ctx| s.propose_consolidation(session(11), pills.clone(), instructions("x"), ctx))
+        .when(|s, ctx| s.dismiss_memory_pill(pills[0], ctx))
+        .when(|s, ctx| s.finish_consolidation(session(11), ctx))
         .then(&["SkillConsolidationAbandonedEvent"]);
     assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (1, "Test first."));
 }
 
 #[test]
-fn what_left_is_not_stored_with_the_skill() {
+fn settled_pills_are_not_stored_with_the_skill() {
     let scene = SkillScene::with_pills(1);
     let pill = scene.pill(0);
-    let scene = scene.when(|s, cx| s.dismiss_memory_pill(pill, cx));
+    let scene = scene.when(|s, ctx| s.dismiss_memory_pill(pill, ctx));
     let back: AgentSkill = serde_json::from_slice(&serde_json::to_vec(&scene.skill).unwrap()).unwrap();
     assert!(back.settled_pills().is_empty() && back.active_pills().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Templates: what they refuse, what sessions get from them, when their schedules are due (S0 8.4 `AgentTemplate`).
+//! Templates: refusals, defaults for sessions, and schedules (S0 8.4 `AgentTemplate`).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pilothouse_domain::template::cron::CronExpression;
 use pilothouse_domain::template::zone::TimeZoneName;
 use pilothouse_domain::template::{
     AgentSchedule, AgentTemplate, AllowedTools, EventFields, EventPriority, MatchPattern, NewRule,
-    NewTemplate, OrderedSession, ScheduleSkip, ScheduledLaunch, SessionOrder, TemplateContent, TemplateError,
+    NewTemplate, ResolvedSession, ScheduleSkip, ScheduledLaunch, SessionSpec, TemplateContent, TemplateError,
     TemplateSection,
 };
 use pilothouse_domain::text::{
@@ -18,8 +18,8 @@ use pilothouse_domain::value::{
     ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
-    AgentSessionId, AgentSkillId, AgentTemplateId, ClassificationRuleId, Deadlines, DomainEvent, Events,
-    Occasion, OwnedAggregate as _, Timestamp, UserId,
+    AgentSessionId, AgentSkillId, AgentTemplateId, Aggregate as _, ClassificationRuleId, Deadlines,
+    DomainContext, DomainEvent, Events, Timestamp, UserId,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -28,7 +28,7 @@ use crate::scene::{Ids, usd};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A template, with a clock and ids that count.
+/// A template with a clock and a counter for ids.
 struct Desk {
     template: AgentTemplate,
     now: Timestamp,
@@ -110,8 +110,8 @@ fn rule(field: &str, pattern: &str, class: &str) -> NewRule {
 impl Desk {
     fn of(new: NewTemplate) -> Self {
         let (mut ids, now) = (Ids(1000), at("2026-05-01T12:00:00.000Z"));
-        let mut cx = Occasion::new(now, Deadlines::default(), &mut ids);
-        let (template, events) = AgentTemplate::create(new, &mut cx).unwrap();
+        let mut ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
+        let (template, events) = AgentTemplate::create(new, &mut ctx).unwrap();
         assert_eq!(events, [DomainEvent::TemplateCreated { name: "Triage".into() }]);
         Self { template, now, ids }
     }
@@ -124,14 +124,14 @@ impl Desk {
         Self::of(NewTemplate { schedule: Some(nightly()), ..new_template() })
     }
 
-    fn when<T>(&mut self, step: impl FnOnce(&mut AgentTemplate, &mut Occasion<'_>) -> T) -> T {
-        step(&mut self.template, &mut Occasion::new(self.now, Deadlines::default(), &mut self.ids))
+    fn when<T>(&mut self, step: impl FnOnce(&mut AgentTemplate, &mut DomainContext<'_>) -> T) -> T {
+        step(&mut self.template, &mut DomainContext::new(self.now, Deadlines::default(), &mut self.ids))
     }
 
-    /// A refusal changes nothing.
+    /// Expects a refusal that changes nothing.
     fn refused(
         &mut self,
-        step: impl FnOnce(&mut AgentTemplate, &mut Occasion<'_>) -> Result<Events, TemplateError>,
+        step: impl FnOnce(&mut AgentTemplate, &mut DomainContext<'_>) -> Result<Events, TemplateError>,
     ) -> TemplateError {
         let before = self.template.clone();
         let refusal = self.when(step).unwrap_err();
@@ -139,13 +139,13 @@ impl Desk {
         refusal
     }
 
-    fn resolved(&self, order: SessionOrder) -> OrderedSession {
+    fn resolved(&self, order: SessionSpec) -> ResolvedSession {
         order.resolve(session(1), owner(), Some(&self.template)).unwrap()
     }
 }
 
-fn order() -> SessionOrder {
-    SessionOrder::new(WorkingDirectory::parse("/here").unwrap(), Objective::parse("Do it").unwrap())
+fn order() -> SessionSpec {
+    SessionSpec::new(WorkingDirectory::parse("/here").unwrap(), Objective::parse("Do it").unwrap())
 }
 
 fn updated(part: TemplateSection) -> [DomainEvent; 1] {
@@ -153,7 +153,7 @@ fn updated(part: TemplateSection) -> [DomainEvent; 1] {
 }
 
 #[test]
-fn it_survives_its_storage() {
+fn template_round_trips_through_storage() {
     let mut desk = Desk::of(NewTemplate {
         schedule: Some(nightly()),
         classification_rules: vec![rule("subject", "*invoice*", "invoice")],
@@ -161,56 +161,56 @@ fn it_survives_its_storage() {
         ..new_template()
     });
     desk.now = desk.now + DAY;
-    desk.when(|it, cx| it.record_run(session(9), cx));
+    desk.when(|it, ctx| it.record_run(session(9), ctx));
     let stored = serde_json::to_string(&desk.template).unwrap();
     assert_eq!(serde_json::from_str::<AgentTemplate>(&stored).unwrap(), desk.template);
 }
 
 #[test]
-fn what_is_so_already_is_no_change() {
+fn no_op_update_is_no_change() {
     let mut desk = Desk::scheduled();
     let before = desk.template.clone();
     desk.now = desk.now + Duration::from_mins(1);
-    assert_eq!(desk.when(|it, cx| it.update(content(), cx)).unwrap(), []);
-    assert_eq!(desk.when(|it, cx| it.update_schedule(Some(nightly()), cx)).unwrap(), []);
-    assert_eq!(desk.when(|it, cx| it.activate(cx)), []);
+    assert_eq!(desk.when(|it, ctx| it.update(content(), ctx)).unwrap(), []);
+    assert_eq!(desk.when(|it, ctx| it.update_schedule(Some(nightly()), ctx)).unwrap(), []);
+    assert_eq!(desk.when(|it, ctx| it.activate(ctx)), []);
     assert_eq!(desk.template, before);
-    desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap();
-    assert_eq!(desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap(), []);
-    desk.when(|it, cx| it.deactivate(cx));
-    assert_eq!(desk.when(|it, cx| it.deactivate(cx)), []);
+    desk.when(|it, ctx| it.add_default_skill(skill(1), ctx)).unwrap();
+    assert_eq!(desk.when(|it, ctx| it.add_default_skill(skill(1), ctx)).unwrap(), []);
+    desk.when(|it, ctx| it.deactivate(ctx));
+    assert_eq!(desk.when(|it, ctx| it.deactivate(ctx)), []);
 }
 
 #[test]
-fn default_skills_keep_their_order_and_are_there_once() {
+fn default_skills_keep_their_order_without_duplicates() {
     let mut desk =
         Desk::of(NewTemplate { default_skill_ids: vec![skill(2), skill(1), skill(2)], ..new_template() });
     assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(1)]);
-    let events = desk.when(|it, cx| it.add_default_skill(skill(3), cx)).unwrap();
+    let events = desk.when(|it, ctx| it.add_default_skill(skill(3), ctx)).unwrap();
     assert_eq!(events, updated(TemplateSection::DefaultSkills));
-    desk.when(|it, cx| it.remove_default_skill(skill(1), cx)).unwrap();
+    desk.when(|it, ctx| it.remove_default_skill(skill(1), ctx)).unwrap();
     assert_eq!(desk.template.default_skill_ids(), [skill(2), skill(3)]);
-    assert_eq!(desk.refused(|it, cx| it.remove_default_skill(skill(1), cx)), TemplateError::NoSuchSkill);
+    assert_eq!(desk.refused(|it, ctx| it.remove_default_skill(skill(1), ctx)), TemplateError::NoSuchSkill);
 }
 
 #[test]
-fn lists_are_bounded() {
+fn template_lists_are_bounded() {
     let mut desk = Desk::new();
     for n in 0..20 {
-        desk.when(|it, cx| it.add_default_skill(skill(n), cx)).unwrap();
+        desk.when(|it, ctx| it.add_default_skill(skill(n), ctx)).unwrap();
     }
-    let refusal = desk.refused(|it, cx| it.add_default_skill(skill(99), cx));
+    let refusal = desk.refused(|it, ctx| it.add_default_skill(skill(99), ctx));
     assert_eq!(refusal, TemplateError::TooMany { what: "default skills", max: 20 });
     for _ in 0..100 {
-        desk.when(|it, cx| {
-            let rule = rule("subject", "*", "mail").with_id(cx);
-            it.add_classification_rule(rule, cx)
+        desk.when(|it, ctx| {
+            let rule = rule("subject", "*", "mail").with_id(ctx);
+            it.add_classification_rule(rule, ctx)
         })
         .unwrap();
     }
-    let refusal = desk.refused(|it, cx| {
-        let rule = rule("subject", "*", "mail").with_id(cx);
-        it.add_classification_rule(rule, cx)
+    let refusal = desk.refused(|it, ctx| {
+        let rule = rule("subject", "*", "mail").with_id(ctx);
+        it.add_classification_rule(rule, ctx)
     });
     assert_eq!(refusal, TemplateError::TooMany { what: "classification rules", max: 100 });
 }
@@ -225,39 +225,40 @@ fn tool(name: &str, server: &str) -> McpToolDefinition {
 }
 
 #[test]
-fn names_of_tools_are_unique() {
+fn tool_names_are_unique_in_a_template() {
     let mut desk = Desk::new();
     let events =
-        desk.when(|it, cx| it.add_custom_tool_definition(tool("find", "https://a.example"), cx)).unwrap();
+        desk.when(|it, ctx| it.add_custom_tool_definition(tool("find", "https://a.example"), ctx)).unwrap();
     assert_eq!(events, updated(TemplateSection::CustomTools));
     assert_eq!(
-        desk.when(|it, cx| it.add_custom_tool_definition(tool("find", "https://a.example"), cx)).unwrap(),
+        desk.when(|it, ctx| it.add_custom_tool_definition(tool("find", "https://a.example"), ctx)).unwrap(),
         []
     );
-    let refusal = desk.refused(|it, cx| it.add_custom_tool_definition(tool("find", "https://b.example"), cx));
+    let refusal =
+        desk.refused(|it, ctx| it.add_custom_tool_definition(tool("find", "https://b.example"), ctx));
     assert_eq!(refusal, TemplateError::ToolExists(ToolName::parse("find").unwrap()));
     assert_eq!(
-        desk.refused(|it, cx| it.remove_custom_tool_definition("look", cx)),
+        desk.refused(|it, ctx| it.remove_custom_tool_definition("look", ctx)),
         TemplateError::NoSuchTool
     );
-    desk.when(|it, cx| it.remove_custom_tool_definition("find", cx)).unwrap();
+    desk.when(|it, ctx| it.remove_custom_tool_definition("find", ctx)).unwrap();
     assert_eq!(desk.template.custom_tool_definitions(), []);
     let twice = vec![tool("find", "https://a.example"), tool("find", "https://b.example")];
     let mut ids = Ids(0);
-    let mut cx = Occasion::new(desk.now, Deadlines::default(), &mut ids);
+    let mut ctx = DomainContext::new(desk.now, Deadlines::default(), &mut ids);
     let new = NewTemplate { custom_tool_definitions: twice, ..new_template() };
-    assert!(matches!(AgentTemplate::create(new, &mut cx), Err(TemplateError::Tools(_))));
+    assert!(matches!(AgentTemplate::create(new, &mut ctx), Err(TemplateError::Tools(_))));
 }
 
 #[test]
-fn all_of_it_together_is_bounded() {
+fn template_size_is_bounded() {
     let mut desk = Desk::new();
     let large = TemplateContent {
         system_prompt: Some(SystemPrompt::parse("\u{1}".repeat(50_000)).unwrap()),
         ..content()
     };
     assert_eq!(
-        desk.refused(|it, cx| it.update(large, cx)),
+        desk.refused(|it, ctx| it.update(large, ctx)),
         TemplateError::TooLarge { what: "template", max: 262_144 }
     );
 }
@@ -271,14 +272,14 @@ fn prompt_and_tools_leave_room_for_skills() {
         ..tool(&format!("t{n}"), "https://a.example")
     };
     for n in 0..5 {
-        desk.when(|it, cx| it.add_custom_tool_definition(large(n), cx)).unwrap();
+        desk.when(|it, ctx| it.add_custom_tool_definition(large(n), ctx)).unwrap();
     }
-    let refusal = desk.refused(|it, cx| it.add_custom_tool_definition(large(6), cx));
+    let refusal = desk.refused(|it, ctx| it.add_custom_tool_definition(large(6), ctx));
     assert_eq!(refusal, TemplateError::TooLarge { what: "prompt and tools", max: 98_304 });
 }
 
 #[test]
-fn ids_of_rules_are_unique_and_the_first_that_fits_counts() {
+fn rule_ids_are_unique_and_the_first_match_counts() {
     let mut desk = Desk::of(NewTemplate {
         classification_rules: vec![
             rule("subject", "*invoice*", "invoice"),
@@ -288,7 +289,7 @@ fn ids_of_rules_are_unique_and_the_first_that_fits_counts() {
     });
     let known = desk.template.classification_rules()[0].clone();
     assert_eq!(
-        desk.refused(|it, cx| it.add_classification_rule(known.clone(), cx)),
+        desk.refused(|it, ctx| it.add_classification_rule(known.clone(), ctx)),
         TemplateError::RuleExists
     );
     let event = |subject: &str| {
@@ -300,10 +301,10 @@ fn ids_of_rules_are_unique_and_the_first_that_fits_counts() {
     assert_eq!(class(&desk, "Invoice 7").as_deref(), Some("invoice"));
     assert_eq!(class(&desk, "Hello").as_deref(), Some("ours"));
     assert_eq!(desk.template.classify(&EventFields::new()), None);
-    desk.when(|it, cx| it.remove_classification_rule(known.id, cx)).unwrap();
+    desk.when(|it, ctx| it.remove_classification_rule(known.id, ctx)).unwrap();
     assert_eq!(class(&desk, "Invoice 7").as_deref(), Some("ours"));
     let gone = ClassificationRuleId::new(Uuid::from_u128(5));
-    assert_eq!(desk.refused(|it, cx| it.remove_classification_rule(gone, cx)), TemplateError::NoSuchRule);
+    assert_eq!(desk.refused(|it, ctx| it.remove_classification_rule(gone, ctx)), TemplateError::NoSuchRule);
     assert!(EventPriority::Urgent > EventPriority::Low);
 }
 
@@ -311,14 +312,14 @@ fn ids_of_rules_are_unique_and_the_first_that_fits_counts() {
 fn a_deactivated_template_cannot_be_used() {
     let mut desk = Desk::new();
     assert_eq!(desk.template.check_usable(), Ok(()));
-    assert_eq!(desk.when(|it, cx| it.deactivate(cx)), [DomainEvent::TemplateDeactivated {}]);
+    assert_eq!(desk.when(|it, ctx| it.deactivate(ctx)), [DomainEvent::TemplateDeactivated {}]);
     assert_eq!(desk.template.check_usable(), Err(TemplateError::Inactive));
-    assert_eq!(desk.when(|it, cx| it.activate(cx)), [DomainEvent::TemplateActivated {}]);
+    assert_eq!(desk.when(|it, ctx| it.activate(ctx)), [DomainEvent::TemplateActivated {}]);
     assert_eq!(desk.template.check_usable(), Ok(()));
 }
 
 #[test]
-fn auto_continue_that_cannot_be_is_refused() {
+fn invalid_auto_continue_is_refused() {
     let config = AutoContinueConfig {
         validation_criteria: vec![ValidationCriterion {
             kind: ValidationType::TestsPassing,
@@ -332,12 +333,12 @@ fn auto_continue_that_cannot_be_is_refused() {
         is_enabled: true,
     };
     let wrong = TemplateContent { default_auto_continue_config: Some(config), ..content() };
-    let refusal = Desk::new().refused(|it, cx| it.update(wrong, cx));
+    let refusal = Desk::new().refused(|it, ctx| it.update(wrong, ctx));
     assert!(matches!(&refusal, TemplateError::AutoContinue(all) if all.len() == 2), "{refusal}");
 }
 
 #[test]
-fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defaults() {
+fn start_values_override_the_template_then_defaults() {
     let mut desk = Desk::new();
     let full = TemplateContent {
         adapter: Some(AdapterName::parse("claude").unwrap()),
@@ -350,8 +351,8 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
         paused_timeout_seconds: Some(30),
         ..content()
     };
-    desk.when(|it, cx| it.update(full, cx)).unwrap();
-    desk.when(|it, cx| it.add_default_skill(skill(1), cx)).unwrap();
+    desk.when(|it, ctx| it.update(full, ctx)).unwrap();
+    desk.when(|it, ctx| it.add_default_skill(skill(1), ctx)).unwrap();
     let ordered = desk.resolved(order());
     let new = ordered.new;
     assert_eq!(new.template_id, Some(desk.template.id()));
@@ -367,7 +368,7 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
     assert_eq!((new.settings.idle_timeout_seconds, new.settings.paused_timeout_seconds), (0, 30));
     assert_eq!(new.settings.max_retries, 3);
 
-    let ordered = desk.resolved(SessionOrder {
+    let ordered = desk.resolved(SessionSpec {
         model_id: Some(ModelId::parse("large").unwrap()),
         budget_cap_usd: Some(usd("5")),
         skill_ids: Some(Vec::new()),
@@ -391,7 +392,7 @@ fn a_session_gets_what_its_start_says_then_what_its_template_says_then_the_defau
 
     let bare = order().resolve(session(1), owner(), None);
     assert!(bare.is_err(), "without a template the cap is missing");
-    let new = SessionOrder { budget_cap_usd: Some(usd("1")), ..order() }
+    let new = SessionSpec { budget_cap_usd: Some(usd("1")), ..order() }
         .resolve(session(1), owner(), None)
         .unwrap()
         .new;
@@ -405,7 +406,7 @@ fn a_schedule_is_due_once_for_each_time() {
     let first = at("2026-05-02T02:00:00.000Z");
     assert_eq!(desk.template.due_at(), Some(first));
     assert_eq!(desk.template.due_run(at("2026-05-02T01:59:59.999Z")), None);
-    assert_eq!(desk.when(|it, cx| it.record_run(session(1), cx)), [], "nothing is due yet");
+    assert_eq!(desk.when(|it, ctx| it.record_run(session(1), ctx)), [], "nothing is due yet");
     desk.now = first;
     assert_eq!(desk.template.due_run(first).unwrap().launch.objective.as_str(), "Tidy up");
     let ran = DomainEvent::TemplateScheduleRan {
@@ -414,25 +415,25 @@ fn a_schedule_is_due_once_for_each_time() {
         next_run_at: Some(first + DAY),
     };
     let updated_at = desk.template.updated_at();
-    assert_eq!(desk.when(|it, cx| it.record_run(session(1), cx)), [ran]);
-    assert_eq!(desk.when(|it, cx| it.record_run(session(2), cx)), [], "once");
+    assert_eq!(desk.when(|it, ctx| it.record_run(session(1), ctx)), [ran]);
+    assert_eq!(desk.when(|it, ctx| it.record_run(session(2), ctx)), [], "once");
     assert_eq!(desk.template.scheduled().unwrap().last_run.as_ref().unwrap().session_id, Some(session(1)));
     assert_eq!((desk.template.due_at(), desk.template.updated_at()), (Some(first + DAY), updated_at));
 }
 
 #[test]
-fn times_that_were_missed_are_caught_up_once() {
+fn missed_template_times_are_caught_up_once() {
     let mut desk = Desk::scheduled();
     desk.now = at("2026-05-05T12:00:00.000Z");
-    let events = desk.when(|it, cx| it.record_run(session(1), cx));
+    let events = desk.when(|it, ctx| it.record_run(session(1), ctx));
     assert!(matches!(events[..], [DomainEvent::TemplateScheduleRan { .. }]));
     assert_eq!(desk.template.due_at(), Some(at("2026-05-06T02:00:00.000Z")));
 }
 
 #[test]
-fn the_schedule_of_a_deactivated_template_is_skipped_once_and_rests() {
+fn deactivated_template_skips_its_schedule_once() {
     let mut desk = Desk::scheduled();
-    desk.when(|it, cx| it.deactivate(cx));
+    desk.when(|it, ctx| it.deactivate(ctx));
     let first = at("2026-05-02T02:00:00.000Z");
     desk.now = first;
     let skipped = DomainEvent::TemplateScheduleSkipped {
@@ -440,46 +441,46 @@ fn the_schedule_of_a_deactivated_template_is_skipped_once_and_rests() {
         reason: ScheduleSkip::Deactivated,
         next_run_at: None,
     };
-    assert_eq!(desk.when(|it, cx| it.record_skip(ScheduleSkip::Deactivated, cx)), [skipped]);
+    assert_eq!(desk.when(|it, ctx| it.record_skip(ScheduleSkip::Deactivated, ctx)), [skipped]);
     assert_eq!(desk.template.due_at(), None);
     desk.now = at("2026-05-09T12:00:00.000Z");
-    desk.when(|it, cx| it.activate(cx));
+    desk.when(|it, ctx| it.activate(ctx));
     assert_eq!(
         desk.template.due_at(),
         Some(at("2026-05-10T02:00:00.000Z")),
-        "what came meanwhile stays missed"
+        "times that passed meanwhile stay missed"
     );
 }
 
 #[test]
-fn a_time_that_nobody_looked_at_while_it_was_deactivated_stays_missed_too() {
+fn times_missed_while_deactivated_stay_missed() {
     let mut desk = Desk::scheduled();
-    desk.when(|it, cx| it.deactivate(cx));
+    desk.when(|it, ctx| it.deactivate(ctx));
     desk.now = at("2026-05-02T03:00:00.000Z");
-    desk.when(|it, cx| it.activate(cx));
+    desk.when(|it, ctx| it.activate(ctx));
     assert_eq!(desk.template.due_at(), Some(at("2026-05-03T02:00:00.000Z")));
 }
 
 #[test]
-fn a_full_line_skips_one_time_only() {
+fn full_queue_skips_only_one_time() {
     let mut desk = Desk::scheduled();
     desk.now = at("2026-05-02T02:00:00.000Z");
-    desk.when(|it, cx| it.record_skip(ScheduleSkip::PoolLineFull, cx));
+    desk.when(|it, ctx| it.record_skip(ScheduleSkip::PoolLineFull, ctx));
     assert_eq!(desk.template.due_at(), Some(desk.now + DAY));
 }
 
 #[test]
-fn a_schedule_that_is_switched_off_or_taken_away_is_never_due() {
+fn cleared_schedule_is_never_due() {
     let mut desk = Desk::scheduled();
     let off = AgentSchedule { is_enabled: false, ..nightly() };
-    let events = desk.when(|it, cx| it.update_schedule(Some(off), cx)).unwrap();
+    let events = desk.when(|it, ctx| it.update_schedule(Some(off), ctx)).unwrap();
     assert_eq!(events, updated(TemplateSection::Schedule));
     assert_eq!(desk.template.due_at(), None);
-    desk.when(|it, cx| it.deactivate(cx));
-    desk.when(|it, cx| it.activate(cx));
+    desk.when(|it, ctx| it.deactivate(ctx));
+    desk.when(|it, ctx| it.activate(ctx));
     assert_eq!(desk.template.due_at(), None);
-    desk.when(|it, cx| it.update_schedule(Some(nightly()), cx)).unwrap();
+    desk.when(|it, ctx| it.update_schedule(Some(nightly()), ctx)).unwrap();
     assert!(desk.template.due_at().is_some());
-    desk.when(|it, cx| it.update_schedule(None, cx)).unwrap();
+    desk.when(|it, ctx| it.update_schedule(None, ctx)).unwrap();
     assert_eq!((desk.template.due_at(), desk.template.schedule()), (None, None));
 }

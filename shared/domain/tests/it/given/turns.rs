@@ -1,8 +1,8 @@
-//! Turns, output, subagents and the end of the agent's conversation (rulings 18, 19, 31).
+//! Turns, output, subagents and the end of the agent's conversation (decisions 18, 19, 31).
 
 use pilothouse_domain::SubAgentId;
-use pilothouse_domain::conversation::Outcome;
-use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SubAgentStatus};
+use pilothouse_domain::conversation::FactOutcome;
+use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, SubAgentStatus};
 use pilothouse_domain::value::FailureReason;
 
 use crate::scene::{Scene, completes, ends, output, starts, usd, used, used_by};
@@ -21,9 +21,9 @@ fn the_end_of_another_turn_ends_nothing() {
 }
 
 #[test]
-fn output_of_the_agent_api_takes_effect_at_the_turns_end() {
+fn agent_api_output_takes_effect_at_the_end_of_the_turn() {
     Scene::running()
-        .when(|s| s.commit(|c, cx| c.session.submit_output(output(3), cx)))
+        .when(|s| s.commit(|c, ctx| c.session.submit_output(output(3), ctx)))
         .then_events(&[])
         .told(completes("t1"))
         .then_events(&["OutputReady"])
@@ -35,7 +35,7 @@ fn output_of_the_agent_api_takes_effect_at_the_turns_end() {
 }
 
 #[test]
-fn the_end_of_the_conversation_ends_an_open_turn_records_output_once_and_ends_the_run() {
+fn end_of_conversation_ends_turn_and_run_and_records_output() {
     let end = |files| AgentFact::SessionEnded {
         is_error: false,
         reason: "success".to_owned(),
@@ -50,11 +50,11 @@ fn the_end_of_the_conversation_ends_an_open_turn_records_output_once_and_ends_th
         .told(end(1))
         .then_events(&["OutputReady", "RunStopOrdered"])
         .then(|s| s.conv.session.metrics().turn_count, &1);
-    Scene::idle().told(ends(false)).then_taken(Outcome::Applied).then_events(&["RunStopOrdered"]);
+    Scene::idle().told(ends(false)).then_taken(FactOutcome::Applied).then_events(&["RunStopOrdered"]);
 }
 
 #[test]
-fn an_error_keeps_the_agents_own_reason() {
+fn error_keeps_the_reason_of_the_agent() {
     let failed = |scene: Scene| {
         scene.told(ends(true)).then_status(S::Failed).then(
             |s| s.conv.session.failure().map(|f| (f.reason, f.message.clone())),
@@ -65,15 +65,15 @@ fn an_error_keeps_the_agents_own_reason() {
     failed(Scene::interrupted());
     failed(Scene::paused());
     failed(Scene::in_status(S::WaitingForInput));
-    // Idle is not left by it (S0 8.4): the turn that it could have failed is over. Its run is of no more use.
+    // An error does not end an Idle session (S0 8.4), because no turn can fail. Its run is of no further use.
     Scene::idle().told(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
 }
 
 #[test]
-fn a_session_that_ended_well_while_suspended_is_idle_after_its_resume() {
+fn session_that_ended_while_suspended_is_idle_after_resume() {
     Scene::paused()
         .told(ends(false))
-        .then_taken(Outcome::Deferred)
+        .then_taken(FactOutcome::Deferred)
         .then_status(S::Paused)
         .when(|s| s.die(true))
         .then_hibernated(S::Paused);
@@ -84,7 +84,7 @@ fn a_session_that_ended_well_while_suspended_is_idle_after_its_resume() {
 }
 
 #[test]
-fn a_subagents_usage_is_its_own_and_its_parents() {
+fn subagent_usage_counts_for_it_and_its_parents() {
     let sub = SubAgentId::parse("sub").unwrap();
     let started =
         AgentFact::SubAgentStarted { subagent: sub.clone(), model: None, objective: "Look".to_owned() };
@@ -104,15 +104,41 @@ fn a_subagents_usage_is_its_own_and_its_parents() {
 }
 
 #[test]
-fn usage_of_a_subagent_that_was_not_seen_to_start_is_its_own_too() {
+fn usage_of_an_unannounced_subagent_counts_for_it_too() {
     let scene = Scene::running().told(used_by(Some("late"), "0.2"));
     let sub = &scene.conv.subagents[&SubAgentId::parse("late").unwrap()];
     assert_eq!((sub.total_cost_usd, sub.model_id.as_deref()), (usd("0.2"), Some("m")));
     assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.2"));
-    // Its totals go on.
+    // Its totals keep growing.
     let scene = scene.told(used_by(Some("late"), "0.5"));
     assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.5"));
     scene.when(|s| s.die(true)).then_event("SubAgentSessionFailed");
+}
+
+#[test]
+fn open_tool_calls_end_with_their_turn() {
+    let open = |s: &Scene| s.conv.session.open_tool_call(&crate::scene::call("c1")).is_some();
+    let calling = || Scene::running().told(crate::scene::calls("c1")).then(open, &true);
+    calling().told(completes("t1")).then_events(&["ToolCallCompleted", "TurnCompleted"]).then(open, &false);
+    calling()
+        .when(|s| s.interrupt())
+        .told_done(LifecycleCommand::Interrupt)
+        .then_events(&["Interrupted", "ToolCallCompleted"])
+        .then(open, &false);
+    // The end of a turn ends its calls even if it is deferred.
+    calling()
+        .when(|s| s.pause())
+        .told(completes("t1"))
+        .then_events(&["ToolCallCompleted"])
+        .then(open, &false);
+    // The end of a replaced turn ends nothing.
+    Scene::running()
+        .told(starts("t2"))
+        .told(crate::scene::calls("c1"))
+        .told(completes("t1"))
+        .then(open, &true);
+    // A late result is recorded as a result.
+    calling().told(completes("t1")).told(crate::scene::results("c1")).then_events(&["ToolCallCompleted"]);
 }
 
 #[test]
@@ -126,7 +152,7 @@ fn open_tool_calls_end_with_their_run() {
 }
 
 #[test]
-fn a_message_refused_for_want_of_an_agent_waits_for_a_new_run() {
+fn message_refused_without_an_agent_waits_for_a_new_run() {
     let mut scene = Scene::idle().when(|s| s.steer(1)).then_event("MessageDispatched");
     let command = super::delivery::dispatched(&scene);
     scene = scene
@@ -140,7 +166,7 @@ fn a_message_refused_for_want_of_an_agent_waits_for_a_new_run() {
 }
 
 #[test]
-fn a_resume_refused_after_the_turn_had_ended_is_that_end() {
+fn resume_refused_after_the_turn_ended_counts_as_its_end() {
     let scene = Scene::paused().told(completes("t1")).when(|s| s.resume());
     let command = scene.conv.session.outstanding().unwrap().command_id;
     scene

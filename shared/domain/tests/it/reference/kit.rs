@@ -1,20 +1,19 @@
-//! Skills of a session and their hot loading (S0 8.4 "`EnabledSkillIds` is only mutable when Status == Idle or
-//! Interrupted", rulings 25 and 29).
+//! Skills of a session and hot reload (S0 8.4 "`EnabledSkillIds` is only mutable when Status == Idle or Interrupted", decisions 25
+//! and 29).
 
 use pilothouse_domain::session::AgentSessionStatus as S;
 use pilothouse_domain::{AgentSkillId, CommandId, DomainEvent as E};
 
 use super::Walk;
 
-/// What the session's agent is equipped with.
+/// Skills of the session and its pending reload.
 #[derive(Debug, Default)]
 pub(crate) struct Kit {
     pub(crate) skills: Vec<AgentSkillId>,
-    /// A reload is under way.
     pub(crate) reloads: Option<Reload>,
 }
 
-/// How a new configuration is being taken.
+/// How a reload completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reload {
     /// By a command.
@@ -23,12 +22,12 @@ pub(crate) enum Reload {
     WithNextRun,
 }
 
-/// What its owner asks.
+/// Operation of the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Enable(AgentSkillId),
     Disable(AgentSkillId),
-    /// A new configuration is to be taken; whether there is a sidecar, and whether its adapter can.
+    /// A reload; `impossible` if a sidecar is running whose adapter does not support it.
     Reload {
         impossible: bool,
     },

@@ -1,5 +1,5 @@
-//! Money and tokens (S0 8.4 `UpdateMetrics`, rulings 31 and 32), in whole cents: meters that only grow, sums of what they
-//! add, windows that replace each other.
+//! Money and tokens (S0 8.4 `UpdateMetrics`, decisions 31 and 32) in whole cents: meters that only grow, sums of their increases,
+//! and context windows that replace each other.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,21 @@ use crate::scene::{Scene, usd};
 /// Cents and input tokens.
 type Amount = (u64, u64);
 
-/// The account.
 #[derive(Debug)]
-#[allow(clippy::struct_excessive_bools)] // facts of their own
+#[allow(clippy::struct_excessive_bools)] // independent facts
 pub(crate) struct Ledger {
     cap: u64,
     spent: u64,
-    /// The latest totals of each meter and model; a subagent has meters of its own.
+    /// Latest totals of each meter and model. Subagents have their own meters.
     meters: BTreeMap<(Option<SubAgentId>, String, String), Amount>,
     by_model: BTreeMap<String, u64>,
     by_subagent: BTreeMap<SubAgentId, u64>,
-    /// The window of the parent (none) and of each subagent.
+    /// Context windows of the main agent (`None`) and of each subagent.
     windows: BTreeMap<Option<SubAgentId>, ContextWindowSnapshot>,
     warned: bool,
-    /// The agent holds before a call that could pass the cap.
+    /// The agent waits before a call that could exceed the cap.
     held: bool,
-    /// What the report of this step must announce.
+    /// Whether this step has to publish a warning.
     warns: bool,
     exhausts: bool,
 }
@@ -66,7 +65,7 @@ impl Ledger {
         self.held || self.spent >= self.cap
     }
 
-    /// Usage counts in every status, and from a run that is over.
+    /// Usage counts in every status, and from runs that have ended.
     pub(crate) fn heard(&mut self, fact: &AgentFact) {
         if let AgentFact::Used(report) = fact {
             self.take(report);
@@ -97,11 +96,14 @@ impl Ledger {
         match event {
             E::BudgetWarning { .. } => assert!(std::mem::take(&mut self.warns), "a warning too many"),
             E::BudgetExhausted { needed_usd: Some(_), .. } => {
-                assert!(!self.exhausted(), "told of a call too dear although nothing is left");
+                assert!(
+                    !self.exhausted(),
+                    "a call over the remaining budget was reported although nothing is left"
+                );
                 self.held = true;
             }
             E::BudgetExhausted { .. } => assert!(std::mem::take(&mut self.exhausts), "exhausted twice"),
-            E::BudgetChanged { cap_usd } => {
+            E::BudgetChanged { cap_usd, .. } => {
                 self.held &= cents(*cap_usd) <= self.cap;
                 self.cap = cents(*cap_usd);
                 self.warned &= self.spent * 100 >= self.cap * 80;
@@ -122,7 +124,7 @@ impl Ledger {
             metrics.token_usage_by_model.iter().map(|(model, usage)| (model.clone(), usage.input_tokens));
         assert_eq!(by_model.collect::<BTreeMap<_, _>>(), self.by_model, "tokens by model");
         assert_eq!(budget.tokens_used(), self.by_model.values().sum::<u64>());
-        // A window is the latest that was reported, not a sum; a subagent's is its own.
+        // A window is the latest report, not a sum, and separate for each subagent.
         assert_eq!(metrics.context_window.as_ref(), self.windows.get(&None), "the parent's window");
         for (id, subagent) in &scene.conv.subagents {
             assert_eq!(
@@ -134,7 +136,6 @@ impl Ledger {
         }
     }
 
-    /// A window with this many tokens in it.
     pub(crate) fn window(tokens: u64, scene: &Scene) -> ContextWindowSnapshot {
         ContextWindowSnapshot {
             usage: TokenUsage { input_tokens: tokens, ..TokenUsage::default() },

@@ -1,5 +1,4 @@
-//! Messages (S0 8.4 `SessionMessageQueue`, rulings 28 to 30): their order, what holds them, what goes out when, and that
-//! each is over once.
+//! Messages (S0 8.4 `SessionMessageQueue`, decisions 28 to 30): their order, holds, when each is sent, and that each ends once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +17,16 @@ struct Letter {
     uncertain: bool,
 }
 
-/// The queue as the specification has it.
+/// The queue according to the specification.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     letters: Vec<Letter>,
     pub(crate) held: bool,
-    /// Sent: its command, and whether the agent has it while its turn is yet to begin.
+    /// Sent messages: their command, and whether the agent has the message but has not started its turn.
     flying: BTreeMap<MessageId, (CommandId, bool)>,
     /// The turn that each open message is meant for.
     expected: BTreeMap<MessageId, Option<TurnId>>,
-    /// Delivered or cancelled: never to be seen again.
+    /// Delivered and cancelled messages, which must not reappear.
     over: BTreeSet<MessageId>,
 }
 
@@ -36,7 +35,7 @@ impl Mail {
         self.letters.iter_mut().find(|l| l.id == id).unwrap_or_else(|| panic!("{id} is not in the queue"))
     }
 
-    /// At the end of its own.
+    /// Adds a message at the end of its priority.
     fn put(&mut self, letter: Letter) {
         let urgent = self.letters.iter().filter(|l| l.immediate).count();
         let at = if letter.immediate { urgent } else { self.letters.len() };
@@ -54,7 +53,7 @@ impl Mail {
         !letter.sent && !letter.uncertain
     }
 
-    /// What ruling 29 sends now.
+    /// The message that decision 29 sends now.
     fn next(&self, walk: &Walk, can_send: bool) -> Option<MessageId> {
         if self.held || !can_send || self.flying.len() >= 16 {
             return None;
@@ -67,7 +66,7 @@ impl Mail {
         }
     }
 
-    /// A message was sent and its turn has not begun (ruling 29).
+    /// Whether a message was sent whose turn has not started (decision 29).
     pub(crate) fn turn_starts(&self) -> bool {
         !self.flying.is_empty()
     }
@@ -77,7 +76,7 @@ impl Mail {
     }
 
     pub(crate) fn moved(&mut self, id: MessageId, position: usize) {
-        let at = self.letters.iter().position(|l| l.id == id).expect("what moves is there");
+        let at = self.letters.iter().position(|l| l.id == id).expect("a moved message exists");
         let letter = self.letters.remove(at);
         let urgent = self.letters.iter().filter(|l| l.immediate).count();
         let (start, end) = if letter.immediate { (0, urgent) } else { (urgent, self.letters.len()) };
@@ -91,12 +90,12 @@ impl Mail {
         self.held = false;
     }
 
-    /// What the agent says of messages. `joins`: what it takes now goes into what it is at.
+    /// Applies a fact about messages. `joins`: a message that the agent receives now joins the running turn.
     pub(crate) fn heard(&mut self, fact: &AgentFact, joins: bool) {
         let id = match fact {
             AgentFact::MessageInjected(id) | AgentFact::TurnStarted { message: Some(id), .. } => id,
             AgentFact::CommandRefused { command, .. } => {
-                // Refused after it was taken: nothing is left to come of it.
+                // It was refused after it was received: no turn follows.
                 return self.flying.retain(|_, (sent_as, taken)| sent_as != command || !*taken);
             }
             _ => return,
@@ -137,7 +136,7 @@ impl Mail {
                 assert_eq!(
                     self.flying.get(id),
                     Some(&(command.command_id, false)),
-                    "sent once more, but not under way"
+                    "sent again, but not in flight"
                 );
             }
             E::MessageDelivered { message_id: id, .. } => self.end(*id),
@@ -156,9 +155,9 @@ impl Mail {
                 self.flying.remove(id);
             }
             E::MessagesHeld {} => self.held = true,
-            // Nothing is left to be held when the session has ended.
+            // An ended session holds no messages.
             E::MessagesReleased {} | E::Cancelled {} | E::Closed {} | E::Approved { .. } => self.held = false,
-            // A turn that begins takes along what was taken for it; one that ends leaves nothing of it.
+            // A turn that starts includes its message; a turn that ends leaves none behind.
             E::TurnStarted { message_id, .. } => {
                 self.flying.retain(|id, (_, taken)| Some(*id) != *message_id && !*taken);
             }
@@ -182,13 +181,13 @@ impl Mail {
         });
         assert_eq!(open.collect::<Vec<_>>(), self.letters, "the queue");
         assert_eq!(queue.is_held(), self.held, "held");
-        // What ruling 29 sends at once is sent in the same commit.
+        // Decision 29: a message that can be sent is sent in the same commit.
         assert_eq!(self.next(walk, can_send), None, "a message could go out and does not");
         assert!(scene.conv.closed_messages.iter().all(|m| self.over.contains(&m.message_id)));
         assert_eq!(scene.conv.closed_messages.len(), self.over.len(), "a message is over once");
     }
 
-    /// The code of the refusal to take a message; none where it is taken or known.
+    /// The error code if a new message is refused; `None` if it is accepted or known.
     pub(crate) fn refuses_new(
         &self,
         id: MessageId,
@@ -206,7 +205,7 @@ impl Mail {
         }
     }
 
-    /// The code of the refusal to change a pending message.
+    /// The error code if a change of a pending message is refused.
     pub(crate) fn refuses_change(
         &self,
         id: MessageId,

@@ -1,10 +1,10 @@
-//! Where a session stands: S0 8.4 "Status transitions are strictly controlled", one arm an arrow. Each arrow is announced
-//! by its event; an event that has no arrow from where the session stands is a violation.
+//! The status of a session: S0 8.4 "Status transitions are strictly controlled", with one match arm for each transition. Each
+//! transition has an event. An event without a transition from the current status is a violation.
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
 use pilothouse_domain::{DomainEvent as E, ToolCallId};
 
-/// What waits while a request is under way (ruling 17), as far as it decides where that ends.
+/// Deferred facts (decision 17), as far as they affect the status after the pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Deferred {
     TurnStart,
@@ -13,18 +13,18 @@ enum Deferred {
     Other,
 }
 
-/// The status, the open turn, and what the agent waits for.
+/// Status, open turn and open requests.
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub(crate) status: S,
-    /// The turn that is open; none is known between a start and its `turn_started`.
+    /// The open turn; unknown between a start and its `turn_started`.
     pub(crate) turn: Option<pilothouse_domain::TurnId>,
     /// Open requests, oldest first, and whether each is a plan.
     requests: Vec<(ToolCallId, bool)>,
     deferred: Vec<Deferred>,
-    /// The step confirmed an interrupt: turns that it reports then are over already.
+    /// The step confirmed an interrupt: turns that it reports afterwards are over.
     interrupted: bool,
-    /// An answer went out to the agent that may not have got it (rulings 12 and 26).
+    /// An answer was sent that the agent may not have received (decisions 12 and 26).
     answered: bool,
 }
 
@@ -63,14 +63,14 @@ impl Walk {
         });
     }
 
-    /// The latest that waits of turns is an end.
+    /// Whether the last deferred fact about turns is an end.
     fn turn_had_ended(&self) -> bool {
         let of_turns =
             self.deferred.iter().rev().find(|d| matches!(d, Deferred::TurnStart | Deferred::TurnEnd));
         of_turns == Some(&Deferred::TurnEnd)
     }
 
-    /// A message that the agent takes now joins what it is at, and starts nothing (ruling 29).
+    /// Whether a message that the agent receives now joins the running turn (decision 29).
     pub(crate) fn has_turn_for_messages(&self) -> bool {
         self.status == S::Running || (self.turn.is_some() && !self.turn_had_ended())
     }
@@ -88,7 +88,7 @@ impl Walk {
         }
     }
 
-    /// Closes a request; the agent goes on when it was the last (ruling 26).
+    /// Closes a request. The agent continues if it was the last (decision 26).
     fn close(&mut self, id: &ToolCallId, then: S) {
         let before = self.requests.len();
         self.requests.retain(|(open, _)| open != id);
@@ -130,7 +130,7 @@ impl Walk {
         let at_work = [S::Running, WAITS[0], WAITS[1]];
         match event {
             E::SessionStarted { .. } => self.go(&[S::Queued], S::Running, event),
-            // Turns that had ended before the interrupt was confirmed are reported after it.
+            // Turns that ended before the interrupt was confirmed are reported after it.
             E::TurnStarted { .. } | E::TurnCompleted { .. } | E::OutputReady { .. } if self.interrupted => {}
             E::TurnStarted { turn_id, .. } => {
                 self.go(&[S::Idle, S::Interrupted, S::Running], S::Running, event);
@@ -155,7 +155,7 @@ impl Walk {
             E::PlanPendingApproval { request_id, requires_approval: true, .. } => {
                 self.open(request_id, true, event);
             }
-            // Without a sidecar that waits for it, the answer begins a turn of its own (ruling 26).
+            // Without a waiting sidecar, the answer starts a turn (decision 26).
             E::InputReceived { request_id, command, .. }
             | E::PlanApproved { request_id, command }
             | E::PlanRejected { request_id, command, .. } => {
@@ -174,16 +174,16 @@ impl Walk {
                 self.go(&[&ALIVE[..], &intermediate[..]].concat(), S::Failed, event);
             }
             E::Retried { .. } => self.go(&[S::Failed], S::Queued, event),
-            // A hibernated session has no turn that could go on; its process has taken it along.
+            // A hibernated session has no open turn: it ended with its process.
             E::RunEnded { status, .. } => {
                 let unheard = self.answered && matches!(self.status, S::Running | S::Interrupted);
                 if unheard && *status == S::Idle {
-                    // The answer that it never had goes as a message, which begins a turn of its own.
+                    // The answer that was never received is sent as a message, which starts a turn.
                     self.go(&[S::Running, S::Interrupted], S::Idle, event);
                 }
                 self.answered = false;
                 assert_eq!(*status, self.status);
-                // Who was to be resumed is woken instead, as anybody who slept while it was paused: with the turn.
+                // A session that was resuming starts a new run instead and keeps its turn, like one that hibernated while paused.
                 let kept = matches!(
                     status,
                     S::Idle

@@ -1,12 +1,13 @@
-//! The canonical text of a state: what nobody can tell apart is equal in it. Ids become numbers in the order in which they
-//! are met, times become ages in ticks, and what is only recorded is left out. So the aggregates themselves can be explored.
+//! Canonical text of a state: states that behave the same have the same text. Ids become numbers in the order of their first
+//! occurrence, times become ages in ticks, and recorded values that affect nothing are left out. This makes it possible to explore
+//! the aggregates themselves.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use pilothouse_domain::Timestamp;
 
-/// Fields that decide nothing: counters, records, and times of what is over.
+/// Fields that affect nothing: counters, records, and times of past events.
 const RECORDED: [&str; 13] = [
     "controlVersion",
     "journalSequence",
@@ -23,14 +24,14 @@ const RECORDED: [&str; 13] = [
     "metrics",
 ];
 
-/// Ages beyond this are all the same: every limit is shorter.
+/// Ages above this are treated as equal, because every limit is shorter.
 const OLD: i64 = 4;
 
-/// Makes `json` canonical, together with what was made so before.
+/// Makes JSON canonical, together with the parts before it.
 #[derive(Default)]
 pub(crate) struct Canon {
     ids: HashMap<String, usize>,
-    /// More fields that decide nothing now.
+    /// Further fields that currently affect nothing.
     pub(crate) leave_out: Vec<&'static str>,
     pub(crate) text: String,
 }
@@ -47,7 +48,7 @@ impl Canon {
         let _ = write!(self.text, "@{age}");
     }
 
-    /// A string of the text: an id, a time, or itself.
+    /// Appends a string: an id, a time, or the string itself.
     fn string(&mut self, string: &str, now: Timestamp) {
         let bytes = string.as_bytes();
         if bytes.len() == 36 && bytes[8] == b'-' && bytes[23] == b'-' {
@@ -59,7 +60,7 @@ impl Canon {
         }
     }
 
-    /// Appends compact JSON without escapes in its strings.
+    /// Appends compact JSON whose strings have no escapes.
     pub(crate) fn json(&mut self, json: &str, now: Timestamp) {
         let mut rest = json;
         while let Some(quote) = rest.find('"') {
@@ -71,7 +72,7 @@ impl Canon {
             if after.starts_with(':') && (RECORDED.contains(&string) || self.leave_out.contains(&string)) {
                 rest = skip_value(&after[1..]);
             } else if string == "attempt" {
-                // The second is the last that is counted.
+                // Attempts beyond the second are not counted.
                 let end = after.find([',', '}']).unwrap();
                 let attempt: u8 = after[1..end].parse().unwrap();
                 let _ = write!(self.text, "attempt:{}", attempt.min(3));
@@ -84,7 +85,7 @@ impl Canon {
     }
 }
 
-/// What follows the value that `text` begins with.
+/// The rest after the value at the start of `text`.
 fn skip_value(text: &str) -> &str {
     let (mut depth, mut quoted) = (0, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -101,7 +102,7 @@ fn skip_value(text: &str) -> &str {
 }
 
 #[test]
-fn what_nobody_can_tell_apart_is_equal() {
+fn indistinguishable_states_are_equal() {
     let now: Timestamp = "2026-11-21T20:11:35.000Z".parse().unwrap();
     let one = r#"{"id":"00000000-0000-0000-0000-000000000001","runs":3,"pastRuns":[{"a":"}"}],"at":"2026-11-21T20:11:34.000Z"}"#;
     let two = r#"{"id":"00000000-0000-0000-0000-000000000002","runs":4,"pastRuns":[],"at":"2026-11-21T20:11:34.000Z"}"#;

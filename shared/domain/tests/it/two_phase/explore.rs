@@ -1,46 +1,44 @@
-//! A small exhaustive checker: breadth first over every reachable state, each looked at once.
+//! A small exhaustive checker: a breadth-first search over all reachable states, each visited once.
 //!
-//! - **Safety**: what [`Model::check`] says of each state. The shortest way to a violation is shown.
-//! - **Progress**: what is [`Model::unsettled`] does not stay so. A path that stays so for ever ends, in a finite graph, by
-//!   going round in a strongly connected part of the unsettled states. Such a part is a real hang unless fairness forbids
-//!   it: somebody who could do his step in each of its states, and in none of them does it, would have to be put off for
-//!   ever (weak fairness). Where everybody is either sometimes unable or sometimes acts, the path is possible.
+//! - **Safety**: [`Model::check`] holds in each state. The shortest path to a violation is printed.
+//! - **Progress**: an [`Model::unsettled`] state does not last for ever. In a finite graph, an endless path ends in a cycle inside
+//!   a strongly connected component of unsettled states. Such a component is a real hang unless weak fairness excludes it: an actor
+//!   that can act in each of its states, but acts in none, would be delayed for ever. If every actor is sometimes unable to act or
+//!   sometimes acts, the path is possible.
 //!
-//! States are told apart by 128 bits of hash of their canonical text; that two of a million differ and share them is as
-//! likely as one in 10^26.
+//! States are identified by a 128-bit hash of their canonical text. The probability that two of a million states collide is about
+//! one in 10^26.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hasher};
 
-/// What is explored.
+/// A system to explore.
 pub(crate) trait Model {
-    /// A state.
     type State;
-    /// A step.
     type Action: Debug + Copy;
 
     fn start(&self) -> Self::State;
-    /// Every step that is possible, with where it leads.
+    /// All possible steps and the states that they lead to.
     fn next(&self, state: &Self::State) -> Vec<(Self::Action, Self::State)>;
-    /// Equal for states that nobody can tell apart.
+    /// Equal for states that behave the same.
     fn canonical(&self, state: &Self::State) -> String;
-    /// Who does it, for those who are not put off for ever: a number below 64.
+    /// Number below 64 of the actor, if the action must not be delayed for ever.
     fn fair(&self, action: Self::Action) -> Option<u8>;
-    /// Something is under way that has to come to an end.
+    /// Whether something is in progress that has to end.
     fn unsettled(&self, state: &Self::State) -> bool;
     fn check(&self, state: &Self::State) -> Result<(), String>;
 }
 
-/// What was found.
+/// Result of an exploration.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) states: usize,
     pub(crate) steps: usize,
     pub(crate) unsettled: usize,
-    /// The first violation, with the way to it.
+    /// The first violation, with the path to it.
     pub(crate) violation: Option<String>,
-    /// Every reachable state was looked at.
+    /// Whether every reachable state was visited.
     pub(crate) exhaustive: bool,
 }
 
@@ -50,10 +48,10 @@ struct Edge {
 }
 
 struct Graph<A> {
-    /// How each state was first come to.
+    /// How each state was first reached.
     parents: Vec<Option<(u32, A)>>,
     unsettled: Vec<bool>,
-    /// Steps from unsettled states, and a bit for each fair actor who can act there.
+    /// Steps from unsettled states, and a bit for each fair actor that can act there.
     edges: Vec<Vec<Edge>>,
     able: Vec<u64>,
 }
@@ -68,7 +66,7 @@ fn fingerprint(text: &str) -> u128 {
     (half(1) << 64) | half(2)
 }
 
-/// Looks at every reachable state; gives up beyond `most` of them.
+/// Visits every reachable state, up to `most` of them.
 pub(crate) fn explore<M: Model>(model: &M, most: usize) -> Found {
     let mut known = HashMap::<u128, u32>::new();
     let mut graph = Graph { parents: vec![None], unsettled: Vec::new(), edges: Vec::new(), able: Vec::new() };
@@ -78,7 +76,7 @@ pub(crate) fn explore<M: Model>(model: &M, most: usize) -> Found {
     known.insert(fingerprint(&model.canonical(&start)), 0);
     frontier.push_back(start);
     let mut violation = None;
-    // States are numbered in the order in which they are found, and leave the frontier in that order.
+    // States are numbered in the order of their discovery and leave the frontier in that order.
     while let Some(state) = frontier.pop_front() {
         let at = u32::try_from(graph.unsettled.len()).unwrap();
         if let Err(what) = model.check(&state) {
@@ -126,7 +124,7 @@ impl<A: Debug + Copy> Graph<A> {
         format!("after {}", way.join(", "))
     }
 
-    /// A state of a part of the unsettled states that a fair path need not leave.
+    /// A state in a component of unsettled states that a fair path need not leave.
     fn hang(&self) -> Option<u32> {
         let mut part_of = vec![u32::MAX; self.unsettled.len()];
         let parts = self.parts();
@@ -152,7 +150,7 @@ impl<A: Debug + Copy> Graph<A> {
         None
     }
 
-    /// The strongly connected parts of the unsettled states (Tarjan, without recursion).
+    /// Strongly connected components of the unsettled states (Tarjan's algorithm, without recursion).
     fn parts(&self) -> Vec<Vec<u32>> {
         let count = self.unsettled.len();
         let (mut index, mut low) = (vec![u32::MAX; count], vec![0u32; count]);

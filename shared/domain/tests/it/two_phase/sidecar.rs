@@ -1,5 +1,5 @@
-//! A sidecar as its own rules have it (S3, rulings 10, 12, 13, 15): it takes commands in order and each once, stops before
-//! it says so, and stops by itself when it cannot be heard.
+//! A model of a sidecar (S3, decisions 10, 12, 13, 15): it executes commands in order and once, acknowledges a stop after it
+//! stopped, and stops its agent when the control plane is unreachable.
 
 use pilothouse_domain::session::{AgentFact, LifecycleCommand as L};
 use pilothouse_domain::{CommandId, MessageId, RunId};
@@ -7,55 +7,57 @@ use serde::Serialize;
 
 use crate::scene::{can_all, completes, said, starts, starts_with_id};
 
-/// What its agent is at.
+/// State of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Agent {
     NotBegun,
     Working,
     Resting,
-    /// Paused; whether a turn goes on with the resume.
+    /// Paused; whether a turn continues with the resume.
     Suspended(bool),
     Ended,
 }
 
-/// What it is told.
+/// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Order {
-    /// With something to work on, or waiting for a message.
+    /// Begin with a prompt, or wait for a message.
     Begin(bool),
     Do(L),
     Message(MessageId),
 }
 
-/// The process of a run, its queue of commands, and its spool.
-#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
+/// The process of a run, its command queue, and its spool.
+#[allow(clippy::struct_excessive_bools)] // each is a separate fault
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Process {
     pub(crate) run: RunId,
     pub(crate) alive: bool,
     pub(crate) agent: Agent,
-    /// Commands that were sent and not yet taken.
+    /// Commands that were sent and not taken yet.
     pub(crate) commands: Vec<(CommandId, Order)>,
-    /// The command that it is carrying out.
+    /// The command in execution.
     pub(crate) doing: Option<(CommandId, Order)>,
-    /// What it has done, with its answer: a repeat is answered with it.
+    /// Executed commands with their acknowledgements, which answer a repeated command.
     pub(crate) done: Vec<(CommandId, AgentFact)>,
-    /// What it has told and nobody has heard yet.
+    /// Facts that the control plane has not received yet.
     pub(crate) spool: Vec<AgentFact>,
-    /// Ticks since it was cut off from everybody.
+    /// Ticks since the process was cut off from the network.
     pub(crate) cut_off: Option<u8>,
-    /// What it is to do, and what it tells, may take longer than the deadlines.
+    /// Executing commands and delivering facts may take longer than the deadlines.
     pub(crate) slow: bool,
-    /// It takes no commands any more.
+    /// The process takes no commands any more.
     pub(crate) deaf: bool,
-    /// It carries no stop and no interrupt out.
+    /// The process does not execute stop and interrupt.
     pub(crate) stuck: bool,
-    /// Its agent acted although it was stopped.
+    /// The agent acted although it was stopped.
     pub(crate) rebelled: bool,
-    /// The runtime was told to kill it and could not reach it.
+    /// The runtime was ordered to kill the process and could not reach it.
     pub(crate) doomed: bool,
-    /// The runtime has told its end.
+    /// The runtime reported the end of the process.
     pub(crate) reported: bool,
+    /// The owner declared the machine lost.
+    pub(crate) lost: bool,
 }
 
 impl Process {
@@ -75,10 +77,11 @@ impl Process {
             rebelled: false,
             doomed: false,
             reported: false,
+            lost: false,
         }
     }
 
-    /// Nothing goes on in it any more; what it has told is still to be heard.
+    /// Ends the process. Its spool is still delivered.
     pub(crate) fn end(&mut self) {
         self.alive = false;
         self.agent = Agent::Ended;
@@ -96,10 +99,10 @@ impl Process {
             && !self.commands.is_empty()
     }
 
-    /// Takes the next command into its spool; one that was done is answered as before.
+    /// Takes the next command. A command that was executed before is acknowledged again.
     pub(crate) fn take(&mut self) {
         let (id, order) = self.commands.remove(0);
-        // That the opening was done is told by the turn that it opens.
+        // The turn that `begin` starts shows that it was executed.
         self.spool.push(AgentFact::CommandReceived(id));
         match self.done.iter().find(|(done, _)| *done == id) {
             Some((_, AgentFact::CommandReceived(_))) => {}
@@ -108,18 +111,18 @@ impl Process {
         }
     }
 
-    /// A pause may wait for a long call, but not for ever; what is stuck ends no turn.
+    /// A pause may wait for a long call, but not for ever. A stuck process ends no turn.
     pub(crate) fn can_do(&self) -> bool {
         let refuses = self.stuck && matches!(self.doing, Some((_, Order::Do(L::Interrupt | L::Stop))));
         self.alive && self.cut_off.is_none() && self.doing.is_some() && !refuses
     }
 
-    /// Carries its command out, and says so then.
+    /// Executes the command and then acknowledges it.
     pub(crate) fn act(&mut self) {
         let Some((id, order)) = self.doing.take() else { return };
         let idle = matches!(self.agent, Agent::NotBegun | Agent::Ended);
         let answer = match order {
-            // What its turn tells says that it was done.
+            // The facts of its turn show that it was executed.
             Order::Begin(_) => AgentFact::CommandReceived(id),
             Order::Do(L::Stop) => AgentFact::CommandDone(L::Stop, id),
             _ if idle => {
@@ -158,27 +161,27 @@ impl Process {
             }
             (Order::Do(L::Pause), Agent::Resting) => self.agent = Agent::Suspended(false),
             (Order::Do(L::Resume), Agent::Suspended(false)) => self.agent = Agent::Resting,
-            // Or woken for it: the conversation goes on.
+            // Or a new run for the resume: the conversation continues.
             (Order::Do(L::Resume), Agent::Suspended(true) | Agent::Resting) => self.agent = Agent::Working,
             _ => {}
         }
     }
 
-    /// The turn ends by itself.
+    /// The turn ends normally.
     pub(crate) fn complete(&mut self) {
         self.agent = Agent::Resting;
         self.rebelled = false;
         self.spool.push(completes("t"));
     }
 
-    /// An agent that was stopped works on.
+    /// The agent keeps working although it was stopped.
     pub(crate) fn rebel(&mut self) {
         self.agent = Agent::Working;
         self.rebelled = true;
         self.speak();
     }
 
-    /// Who works on says something from time to time.
+    /// A working agent sends messages from time to time.
     pub(crate) fn can_speak(&self) -> bool {
         self.rebelled && self.works() && self.cut_off.is_none() && !self.spool.contains(&said())
     }
@@ -191,7 +194,7 @@ impl Process {
         self.spool.push(said());
     }
 
-    /// Nobody can be reached: after a while it stops its agent by itself (ruling 13).
+    /// While cut off, a process with a lease stops its agent when the lease expires (decision 13).
     pub(crate) fn tick(&mut self, stops_itself: bool) {
         if let Some(ticks) = &mut self.cut_off {
             *ticks = (*ticks + 1).min(3);

@@ -1,17 +1,18 @@
-//! Everything at once: the real aggregates on one side, sidecars on the other, and in between a network that loses, delays,
-//! repeats and reorders, a runtime, a clock, and reactions that come later than their commit.
+//! The whole system: the real aggregates, model sidecars, a network that loses, delays, repeats and reorders, a runtime, a clock,
+//! and reactions that run later than their commit.
 
 use std::time::Duration;
 
 use pilothouse_domain::conversation::{Conversation, NewMessage};
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::session::{
-    AgentFact, AgentSessionStatus as S, LifecycleCommand as L, ProcessState, RunPhase, SessionError,
+    AgentFact, AgentSessionStatus as S, LifecycleCommand as L, Observation, ProcessState, RunPhase,
+    SessionError,
 };
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_domain::{
-    CommandId, CommandRef, Deadlines, DomainEvent as E, Events, Occasion, RunId, StopMode, Timestamp,
+    CommandId, CommandRef, Deadlines, DomainContext, DomainEvent as E, Events, RunId, StopMode, Timestamp,
 };
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ use super::explore::Model;
 use super::sidecar::{Agent, Order, Process};
 use crate::scene::{Ids, Scene, message};
 
-/// What the owner may ask.
+/// Requests of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
     Interrupt,
@@ -30,83 +31,86 @@ pub(crate) enum Ask {
     Force,
     Steer,
     FollowUp,
+    /// Declare the machine of an unreachable run lost.
+    Lose,
 }
 
-/// What may go wrong, or otherwise than expected, each with a process in mind.
+/// Faults and other deviations, each for one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The process dies; its spool is published.
     Crash,
-    /// The process cannot be reached, nor reach anybody.
+    /// The process is cut off from the network.
     CutOff,
-    /// It, and the way from it, is slower than the deadlines.
+    /// The process and its events are slower than the deadlines.
     Slow,
-    /// The journal is: reactions come later than the deadlines.
+    /// The journal is slow: reactions run later than the deadlines.
     Lag,
-    /// It takes no commands any more.
+    /// The process takes no commands any more.
     Deaf,
-    /// It carries no stop out.
+    /// The process does not execute a stop.
     Stuck,
     /// The next command is lost.
     LoseCommand,
-    /// The next command comes twice.
+    /// The next command arrives twice.
     RepeatCommand,
     /// The next acknowledgement is lost.
     LoseAck,
-    /// What comes next comes twice.
+    /// The next fact arrives twice.
     RepeatFact,
-    /// What comes next comes after what follows it.
+    /// The next fact arrives after the one that follows it.
     Reorder,
-    /// A stopped agent works on.
+    /// A stopped agent keeps working.
     Rebel,
-    /// A resting sidecar goes.
+    /// A resting sidecar hibernates.
     Hibernate,
 }
 
-/// One step. Numbers are places among the processes.
+/// One step. Numbers are indexes of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Owner(Ask),
-    /// The next reaction to the journal.
+    /// Run the next reaction to the journal.
     React,
-    /// The control plane hears what comes next.
+    /// The control plane receives the next fact.
     Hear(usize),
     /// A sidecar takes a command.
     Take(usize),
-    /// A sidecar carries its command out.
+    /// A sidecar executes its command.
     Act(usize),
     /// An agent ends its turn.
     Complete(usize),
-    /// An agent that should have stopped says something.
+    /// An agent that should have stopped sends a message.
     Speak(usize),
-    /// The runtime tells the end of a process.
+    /// The runtime reports the end of a process.
     Report(usize),
-    /// A process that was cut off is back.
+    /// A process that was cut off is connected again.
     Heal(usize),
-    /// Time passes.
     Tick,
     Fault(Fault, usize),
 }
 
-/// What is broken on purpose, to see that it is found.
+/// Deliberate bugs that the checker has to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     Nothing,
-    /// Whatever acknowledgement comes confirms what is outstanding.
+    /// Any acknowledgement confirms the pending command.
     AnyAckConfirms,
-    /// The slot of a run that died is kept.
+    /// The slot of a dead run is kept.
     SlotKept,
-    /// Deadlines pass unseen.
+    /// Deadlines are not processed.
     NoClock,
-    /// A sidecar says that it stopped before it did.
+    /// A sidecar acknowledges a stop before it stops.
     AckBeforeStop,
-    /// A sidecar that cannot be heard works on.
+    /// A sidecar keeps working while it is cut off.
     NoSelfStop,
     /// An order to kill is lost.
     KillLost,
+    /// An unreachable run counts as ended.
+    SilenceKills,
 }
 
-/// A reaction that is still to come, in the order of the journal.
+/// A pending reaction, in the order of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 enum Reaction {
     Send(RunId, CommandId, Order),
@@ -130,24 +134,26 @@ pub(crate) struct World {
     messages: u8,
     /// Reactions are slower than the deadlines.
     lag: bool,
-    /// The session, as it is stored.
+    limits: Deadlines,
+    /// The stored session.
     stored: String,
     changed: bool,
 }
 
-/// How much is explored.
+/// Limits of the exploration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<'a> {
-    /// Requests of the owner.
     pub(crate) asks: u8,
     pub(crate) faults: u8,
     pub(crate) of: &'a [Ask],
     pub(crate) wrong: &'a [Fault],
     pub(crate) broken: Broken,
+    /// Whether runs have a lease and stop when it expires. Otherwise, a process that is cut off is connected again at some time.
+    pub(crate) leased: bool,
 }
 
-/// One tick each, as near to each other as the ruled ones: the order in which they fall due is what matters.
-fn limits() -> Deadlines {
+/// One tick each, with the same order as the real deadlines; only their order matters.
+fn limits(leased: bool) -> Deadlines {
     let ticks = Duration::from_secs;
     Deadlines {
         received: ticks(1),
@@ -156,6 +162,9 @@ fn limits() -> Deadlines {
         suspended: ticks(1),
         launched: ticks(2),
         silent: ticks(3),
+        unresponsive: ticks(3),
+        lease: leased.then(|| ticks(2)),
+        lease_margin: ticks(1),
         replayed: ticks(1),
         ..Deadlines::default()
     }
@@ -175,6 +184,7 @@ impl World {
             faults: bounds.faults,
             messages: 0,
             lag: false,
+            limits: limits(bounds.leased),
             stored: String::new(),
             changed: true,
         };
@@ -183,14 +193,14 @@ impl World {
         world
     }
 
-    /// One commit: a change, what follows from it, and what the journal then asks for.
+    /// One commit: a change, what follows from it, and the reactions to its journal entry.
     fn commit<X>(
         &mut self,
-        change: impl FnOnce(&mut Conversation, &mut Occasion<'_>) -> Result<Events, X>,
+        change: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, X>,
     ) -> bool {
-        let mut cx = Occasion::new(self.now, limits(), &mut self.ids);
-        let Ok(mut events) = change(&mut self.conv, &mut cx) else { return false };
-        events.extend(self.conv.settle(&events.clone(), &mut cx));
+        let mut ctx = DomainContext::new(self.now, self.limits, &mut self.ids);
+        let Ok(mut events) = change(&mut self.conv, &mut ctx) else { return false };
+        events.extend(self.conv.settle(&events.clone(), &mut ctx));
         self.conv.closed_messages.clear();
         self.changed = true;
         self.ask_for(&events);
@@ -225,7 +235,7 @@ impl World {
                 _ => Vec::new(),
             };
             for reaction in reactions {
-                // What is told again before it was heard the first time is told once.
+                // A fact that is repeated before its first delivery is delivered once.
                 if !self.reactions.contains(&reaction) {
                     self.reactions.push(reaction);
                 }
@@ -240,7 +250,7 @@ impl World {
     fn react(&mut self, broken: Broken) {
         match self.reactions.remove(0) {
             Reaction::Send(run, id, order) => {
-                // One that is sent again while it still waits is one: the sidecar would answer both alike.
+                // A command that is repeated while it waits is kept once: the sidecar would answer both the same way.
                 let takes =
                     |process: &&mut Process| process.alive && !process.commands.contains(&(id, order));
                 if let Some(process) = self.process(run).filter(takes) {
@@ -266,15 +276,15 @@ impl World {
             }
             Reaction::Allocate => self.allocate(),
             Reaction::LeaveLine => {
-                self.pool.leave_line(self.conv.session.id());
+                self.pool.stop_waiting(self.conv.session.id());
             }
         }
     }
 
     fn allocate(&mut self) {
-        let mut cx = Occasion::new(self.now, limits(), &mut self.ids);
+        let mut ctx = DomainContext::new(self.now, self.limits, &mut self.ids);
         if self.conv.session.slot_wanted().is_some() || !self.pool.waiting().is_empty() {
-            let (_, events) = self.pool.allocate(&mut self.conv.session, &mut cx).unwrap();
+            let (_, events) = self.pool.allocate(&mut self.conv.session, &mut ctx).unwrap();
             self.changed = true;
             self.ask_for(&events);
         }
@@ -293,13 +303,19 @@ impl World {
         let says = matches!(ask, Ask::Steer | Ask::FollowUp);
         self.messages += u8::from(says);
         match ask {
-            Ask::Interrupt => self.commit(|c, cx| c.session.request_interrupt(cx)),
-            Ask::Pause => self.commit(|c, cx| c.session.request_pause(cx)),
-            Ask::Resume => self.commit(|c, cx| c.session.request_resume(cx)),
-            Ask::Cancel => self.commit(|c, cx| c.session.request_cancel(false, cx)),
-            Ask::Force => self.commit(|c, cx| c.session.request_cancel(true, cx)),
-            Ask::Steer => self.commit(|c, cx| c.enqueue(new(MessagePriority::Immediate), cx)),
-            Ask::FollowUp => self.commit(|c, cx| c.enqueue(new(MessagePriority::Queued), cx)),
+            Ask::Interrupt => self.commit(|c, ctx| c.session.request_interrupt(ctx)),
+            Ask::Pause => self.commit(|c, ctx| c.session.request_pause(ctx)),
+            Ask::Resume => self.commit(|c, ctx| c.session.request_resume(ctx)),
+            Ask::Cancel => self.commit(|c, ctx| c.session.request_cancel(false, ctx)),
+            Ask::Force => self.commit(|c, ctx| c.session.request_cancel(true, ctx)),
+            Ask::Steer => self.commit(|c, ctx| c.enqueue(new(MessagePriority::Immediate), ctx)),
+            Ask::FollowUp => self.commit(|c, ctx| c.enqueue(new(MessagePriority::Queued), ctx)),
+            Ask::Lose => {
+                let Some(run) = self.conv.session.run().map(|run| run.id) else { return false };
+                let Some(process) = self.process(run).filter(|p| p.cut_off.is_some()) else { return false };
+                process.lost = true;
+                self.commit(|c, ctx| c.run_lost(run, None, ctx))
+            }
         }
     }
 
@@ -317,17 +333,19 @@ impl World {
             fact = AgentFact::CommandDone(kind, outstanding.command_id);
         }
         let current = session.run().is_some_and(|current| current.id == run);
-        self.commit::<SessionError>(|conv, cx| {
-            conv.session.heard(cx);
-            let observed = if current { conv.observe(fact, "hash", cx) } else { conv.observe_late(fact, cx) };
-            Ok(observed.events)
+        self.commit::<SessionError>(|conv, ctx| {
+            let mut events = if current { conv.session.heard(ctx) } else { Events::new() };
+            let observed = if current { conv.observe(fact, "hash", ctx) } else { conv.reprocess(fact, ctx) };
+            events.extend(observed.events);
+            Ok(events)
         });
     }
 
     fn tick(&mut self, broken: Broken) {
         self.now = self.now + Duration::from_secs(1);
+        let leased = self.limits.lease.is_some();
         for process in &mut self.processes {
-            process.tick(broken != Broken::NoSelfStop);
+            process.tick(leased && broken != Broken::NoSelfStop);
         }
         let Some(run) = self.conv.session.run().map(|run| run.id) else {
             return self.look(ProcessState::Unknown, broken);
@@ -335,15 +353,16 @@ impl World {
         let process = self.processes.iter().find(|process| process.run == run);
         let state = match process {
             None => ProcessState::Unknown,
+            Some(process) if process.cut_off.is_some() && broken != Broken::SilenceKills => {
+                ProcessState::Unreachable
+            }
             Some(process) if process.cut_off.is_some() => ProcessState::Unknown,
             Some(process) if process.alive => ProcessState::Alive,
             Some(_) => ProcessState::Dead,
         };
         if state == ProcessState::Alive {
             // A heartbeat.
-            let cx = Occasion::new(self.now, limits(), &mut self.ids);
-            self.conv.session.heard(&cx);
-            self.changed = true;
+            self.commit::<SessionError>(|conv, ctx| Ok(conv.session.heard(ctx)));
         }
         self.look(state, broken);
     }
@@ -353,14 +372,16 @@ impl World {
             return;
         }
         for _ in 0..16 {
-            if self.conv.session.next_due(&limits()).is_none_or(|(at, _)| at > self.now) {
+            if self.conv.session.next_deadline(&self.limits).is_none_or(|(at, _)| at > self.now) {
                 break;
             }
-            self.commit(|conv, cx| conv.on_due(state, None, cx));
+            let processed_until = Some(self.now);
+            let observed = Observation { process: state, heard_at: None, processed_until, absence: None };
+            self.commit(|conv, ctx| conv.on_deadline(&observed, ctx));
         }
     }
 
-    /// Forgets what can have no effect any more.
+    /// Drops what can have no effect any more.
     fn tidy(&mut self) {
         let current = self.conv.session.run().map(|run| run.id);
         let reactions = &self.reactions;
@@ -388,7 +409,7 @@ impl World {
         }
     }
 
-    /// A confirmed stop, and a process that works on all the same.
+    /// Whether a stop is confirmed while a process keeps working.
     fn lie(&self) -> Option<&'static str> {
         let session = &self.conv.session;
         let says_stopped = match session.status() {
@@ -400,11 +421,12 @@ impl World {
         };
         let sent = self.conv.queue.messages().iter().any(|m| m.sent);
         let explained = |process: &Process| {
-            // Told to by a message; the word of it is on its way.
+            // A message made it work; the fact about that is on its way.
             let by_message = sent || process.spool.iter().any(|f| matches!(f, AgentFact::TurnStarted { .. }));
             session.status() == S::Interrupted && !session.hibernated() && by_message
         };
-        let works = self.processes.iter().any(|p| p.works() && !explained(p));
+        // The owner declared the machine lost, so a working process is expected.
+        let works = self.processes.iter().any(|p| p.works() && !p.lost && !explained(p));
         works.then_some(says_stopped)
     }
 
@@ -413,7 +435,6 @@ impl World {
     }
 }
 
-/// The model.
 impl Model for Bounds<'_> {
     type State = World;
     type Action = Action;
@@ -468,7 +489,7 @@ impl Model for Bounds<'_> {
         let mut canon = Canon::default();
         let now = world.now;
         if !world.stored.contains("\"phase\":\"Launching\"") {
-            // It matters until the sidecar is there.
+            // This affects the run until its sidecar is ready.
             canon.leave_out.push("requestedAt");
         }
         canon.json(&world.stored, now);
@@ -480,17 +501,19 @@ impl Model for Bounds<'_> {
         canon.text
     }
 
-    /// Owners, faults, agents at work and broken lines owe nothing. Everybody else acts at some time.
+    /// Owners, faults, working agents and, if runs have a lease, broken connections need not act. All other actors act at some
+    /// time.
     fn fair(&self, action: Action) -> Option<u8> {
         let place = |at: usize| u8::try_from(at).unwrap();
         match action {
             Action::React => Some(0),
             Action::Tick => Some(1),
-            Action::Hear(at) => Some(2 + 5 * place(at)),
-            Action::Take(at) => Some(3 + 5 * place(at)),
-            Action::Act(at) => Some(4 + 5 * place(at)),
-            Action::Report(at) => Some(5 + 5 * place(at)),
-            Action::Speak(at) => Some(6 + 5 * place(at)),
+            Action::Hear(at) => Some(2 + 6 * place(at)),
+            Action::Take(at) => Some(3 + 6 * place(at)),
+            Action::Act(at) => Some(4 + 6 * place(at)),
+            Action::Report(at) => Some(5 + 6 * place(at)),
+            Action::Speak(at) => Some(6 + 6 * place(at)),
+            Action::Heal(at) if !self.leased => Some(7 + 6 * place(at)),
             Action::Owner(_) | Action::Complete(_) | Action::Heal(_) | Action::Fault(..) => None,
         }
     }
@@ -514,7 +537,8 @@ impl Model for Bounds<'_> {
         if let Some(says) = world.lie().filter(|_| !world.rebel()) {
             return Err(format!("{says}, and a process works on"));
         }
-        let with_agent = |p: &&Process| p.alive && !matches!(p.agent, Agent::NotBegun | Agent::Ended);
+        let with_agent =
+            |p: &&Process| p.alive && !p.lost && !matches!(p.agent, Agent::NotBegun | Agent::Ended);
         if world.processes.iter().filter(with_agent).count() > 1 {
             return Err("two agents at once".to_owned());
         }
@@ -553,11 +577,11 @@ fn possible(fault: Fault, process: &Process) -> bool {
 }
 
 impl Bounds<'_> {
-    /// Something that takes no time to speak of: deadlines are long, unless something is slow.
+    /// Whether an actor can act quickly. Deadlines are long in comparison, unless an actor is slow.
     fn urgent(world: &World) -> bool {
         let by = |p: &Process| {
             let reachable = p.cut_off.is_none();
-            // Who only chatters does not stop the time.
+            // An actor that only sends messages does not stop the time.
             let tells = reachable && (!p.only_chatters() || (!p.alive && !p.reported));
             !p.slow && (tells || p.can_take() || p.can_do())
         };
@@ -593,7 +617,7 @@ impl Bounds<'_> {
                 let process = &mut next.processes[at];
                 process.reported = true;
                 let run = process.run;
-                next.commit(|conv, cx| conv.run_ended(run, true, None, cx));
+                next.commit(|conv, ctx| conv.run_ended(run, true, None, ctx));
             }
             Action::Heal(at) => {
                 let process = &mut next.processes[at];

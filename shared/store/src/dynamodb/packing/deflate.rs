@@ -1,4 +1,4 @@
-//! Deflating as if a dictionary had gone before: what zlib calls a preset dictionary, without its header and checksum.
+//! Deflate with a preset dictionary as in zlib, but without header and checksum.
 
 use miniz_oxide::deflate::core::{
     CompressionStrategy, CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output,
@@ -9,18 +9,18 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 
 use super::UnpackError;
 
-/// Fast, and nearly as small as the best for bodies of a few KB.
+/// Fast, and nearly as small as the best level for bodies of a few KB.
 const LEVEL: i32 = 6;
-/// A raw stream, without header and checksum: the table does not lose bits.
+/// A raw stream without header and checksum: the table detects corruption itself.
 const RAW: i32 = 0;
-/// Room for a body at first, as a multiple of what it was packed into.
+/// Initial size of the output, as a multiple of the input.
 const ROOM: usize = 8;
 
-/// `out` with `body` deflated after it. Nothing when the compressor refuses, which it has no reason to.
+/// Appends the deflated `body` to `out`. `None` if the compressor fails, which is not expected.
 pub(super) fn deflate(mut out: Vec<u8>, dictionary: &[u8], body: &[u8]) -> Option<Vec<u8>> {
     let flags = create_comp_flags_from_zip_params(LEVEL, RAW, CompressionStrategy::Default as i32);
     let mut compressor = CompressorOxide::new(flags);
-    // After a flush the stream stands at a whole byte, and what is dropped is exactly what the reader puts in itself.
+    // A sync flush ends at a byte boundary. The output so far is dropped, because the reader has the dictionary.
     let (status, read) = compress_to_output(&mut compressor, dictionary, TDEFLFlush::Sync, |_| true);
     if status != TDEFLStatus::Okay || read != dictionary.len() {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn deflate(mut out: Vec<u8>, dictionary: &[u8], body: &[u8]) -> Optio
     (status == TDEFLStatus::Done && read == body.len()).then_some(out)
 }
 
-/// What was deflated after `dictionary`, if that is no more than `limit` bytes.
+/// Inflates data that was deflated with `dictionary`, if the result has at most `limit` bytes.
 pub(super) fn inflate(dictionary: &[u8], deflated: &[u8], limit: usize) -> Result<Vec<u8>, UnpackError> {
     let most = dictionary.len() + limit;
     let mut bytes = dictionary.to_vec();

@@ -1,0 +1,73 @@
+//! Fields of an update: an absent field keeps its value, `null` clears it, anything else replaces it.
+
+use std::borrow::Cow;
+
+use deserr::{DeserializeError, Deserr, IntoValue, Value, ValuePointerRef};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// The change that an update makes to an optional field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Patch<T> {
+    /// The update does not mention the field.
+    #[default]
+    Keep,
+    /// The update sets the field to `null`.
+    Clear,
+    /// The update sets a new value.
+    Set(T),
+}
+
+impl<T> Patch<T> {
+    /// The value of the field after the update.
+    pub fn apply_to(&self, before: &Option<T>) -> Option<T>
+    where
+        T: Clone,
+    {
+        match self {
+            Self::Keep => before.clone(),
+            Self::Clear => None,
+            Self::Set(value) => Some(value.clone()),
+        }
+    }
+
+    /// Converts the new value, if there is one.
+    pub fn try_map<U, E>(self, convert: impl FnOnce(T) -> Result<U, E>) -> Result<Patch<U>, E> {
+        Ok(match self {
+            Self::Keep => Patch::Keep,
+            Self::Clear => Patch::Clear,
+            Self::Set(value) => Patch::Set(convert(value)?),
+        })
+    }
+}
+
+/// Converts the patch of a string into the patch of a value object.
+pub fn patch_of<T: TryFrom<String>>(patch: Patch<String>) -> Result<Patch<T>, T::Error> {
+    patch.try_map(T::try_from)
+}
+
+impl<T: Deserr<E>, E: DeserializeError> Deserr<E> for Patch<T> {
+    fn deserialize_from_value<V: IntoValue>(
+        value: Value<V>,
+        location: ValuePointerRef<'_>,
+    ) -> Result<Self, E> {
+        match value {
+            Value::Null => Ok(Self::Clear),
+            value => T::deserialize_from_value(value, location).map(Self::Set),
+        }
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Patch<T> {
+    fn schema_name() -> Cow<'static, str> {
+        Option::<T>::schema_name()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Option::<T>::json_schema(generator)
+    }
+    fn _schemars_private_is_option() -> bool {
+        true
+    }
+}

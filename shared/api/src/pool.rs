@@ -1,0 +1,68 @@
+//! The session pool in the API (S0 8.12).
+
+use pilothouse_domain::pool::{SessionPool, Waiting};
+use pilothouse_domain::{AgentSessionId, RunId, Timestamp};
+use rust_decimal::Decimal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The utilization of the pool (S0 8.12 `SessionPoolUtilization`).
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolView {
+    /// The number of slots in use.
+    pub active_count: usize,
+    /// The number of slots in the pool.
+    pub max_count: u32,
+    /// The number of free slots.
+    pub available_slots: usize,
+    /// The share of slots in use, in percent.
+    pub utilization_percent: String,
+    /// The slots in use.
+    pub leases: Vec<LeaseView>,
+    /// The sessions that wait for a slot, in order.
+    pub waiting: Vec<Waiting>,
+    /// The version of the pool; also its `ETag`.
+    pub version: u64,
+}
+
+/// A slot that a run holds.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseView {
+    /// The session of the run.
+    pub session_id: AgentSessionId,
+    /// The run that holds the slot.
+    pub run_id: RunId,
+    /// When the run received the slot.
+    pub since: Timestamp,
+    /// Since when the run is unreachable. An unreachable run keeps its slot until it reconnects or is declared lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable_since: Option<Timestamp>,
+}
+
+impl PoolView {
+    /// The view of a pool.
+    pub fn of(pool: &SessionPool, version: u64) -> Self {
+        let max = pool.max_concurrent_sessions();
+        let percent = Decimal::from(pool.active_count()) * Decimal::ONE_HUNDRED / Decimal::from(max.max(1));
+        Self {
+            active_count: pool.active_count(),
+            max_count: max,
+            available_slots: (max as usize).saturating_sub(pool.active_count()),
+            utilization_percent: percent.round_dp(2).normalize().to_string(),
+            leases: pool
+                .leases()
+                .iter()
+                .map(|(session_id, lease)| LeaseView {
+                    session_id: *session_id,
+                    run_id: lease.run_id,
+                    since: lease.since,
+                    unreachable_since: None,
+                })
+                .collect(),
+            waiting: pool.waiting().to_vec(),
+            version,
+        }
+    }
+}

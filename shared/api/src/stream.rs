@@ -1,0 +1,121 @@
+//! The live stream (S0 8.9): activity, status, usage, queue changes and log chunks, each with a cursor.
+
+use pilothouse_domain::AgentSessionId;
+use pilothouse_domain::session::AgentSessionStatus;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ProblemDocument;
+use super::records::{ActivityView, LogChunkView};
+use super::sessions::{BudgetView, MetricsView};
+
+/// A message of the live stream. A client that reconnects with `?after=` the last cursor that it saw neither misses nor repeats a
+/// message.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamMessage {
+    /// The position of the stream after this message. Pass it as `after` to resume.
+    pub cursor: String,
+    /// The content of the message.
+    #[serde(flatten)]
+    pub body: StreamBody,
+}
+
+/// The content of a message of the live stream.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum StreamBody {
+    /// A line of the activity stream.
+    Activity(ActivityView),
+    /// A chunk of the log.
+    Log(LogChunkView),
+    /// The session's status after a change.
+    Status(StatusView),
+    /// Usage after a change.
+    Metrics(Box<UsageView>),
+    /// The message queue changed.
+    Queue(QueueChange),
+    /// Everything up to the cursor has been sent; all later messages are live.
+    CaughtUp {},
+}
+
+/// A change of the session's status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusView {
+    /// The new status of the session.
+    pub status: AgentSessionStatus,
+    /// The domain event that caused the change.
+    pub event: String,
+}
+
+/// The usage of a session at the time of the message.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageView {
+    /// Tokens, cost and turns.
+    pub metrics: MetricsView,
+    /// The budget and the spend.
+    pub budget: BudgetView,
+}
+
+/// A change of the message queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueChange {
+    /// The domain event: `MessageEnqueuedEvent`, …
+    pub event: String,
+    /// The message that changed. Absent when the change concerns the whole queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<pilothouse_domain::MessageId>,
+}
+
+/// A client's request on the WebSocket of the `aws` profile to follow a session. Send it again to continue from another cursor or
+/// to switch to another session. Sending it regularly keeps an idle connection open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Subscribe {
+    /// The action: `subscribe`.
+    pub action: SubscribeAction,
+    /// The session to follow.
+    pub session_id: AgentSessionId,
+    /// The last cursor that the client saw. Absent: start at the first entry of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// The actions of the WebSocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SubscribeAction {
+    /// Follow a session.
+    Subscribe,
+}
+
+/// The response on the WebSocket of the `aws` profile to a subscription that is refused. It has no cursor because it is not part
+/// of a session's stream.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum SubscriptionAnswer {
+    /// The session does not exist, the cursor is invalid, or the request cannot be parsed.
+    Problem(ProblemDocument),
+}
+
+/// The cursor of a journal sequence.
+pub fn cursor(sequence: u64) -> String {
+    format!("j{sequence}")
+}
+
+/// Parses a cursor into the journal sequence and the number of messages of the next entry that the client has seen.
+pub fn parse_cursor(cursor: &str) -> Option<(u64, usize)> {
+    let rest = cursor.strip_prefix('j')?;
+    match rest.split_once('.') {
+        None => Some((rest.parse().ok()?, 0)),
+        Some((sequence, seen)) => Some((sequence.parse().ok()?, seen.parse().ok()?)),
+    }
+}
+
+/// The cursor after `seen` messages of the entry that follows `sequence`.
+pub fn cursor_within(sequence: u64, seen: usize) -> String {
+    format!("j{sequence}.{seen}")
+}

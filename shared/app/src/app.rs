@@ -1,0 +1,116 @@
+//! The dependencies of the functions.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use pilothouse_broker::Broker;
+use pilothouse_domain::{Deadlines, DomainContext, IdSource, Timestamp, UserId};
+use pilothouse_runtime::{AgentRuntime, CredentialVendor, RuntimeCapabilities};
+use pilothouse_store::Store;
+use pilothouse_store::blob::Blobs;
+use pilothouse_wire::RootSecret;
+use pilothouse_wire::launch::RunAccessIssuer;
+use uuid::Uuid;
+
+use crate::change_notifier::ChangeNotifier;
+use crate::disk::DiskSpace;
+use crate::http::{Keyring, Problem};
+use crate::integrations::Integrations;
+
+/// The target of trace events that carry measurements: `commands`, `conflicts`, `events_applied`, `events_quarantined`,
+/// `event_lag_ms`. Only subscribers that produce metrics use them.
+pub const METRICS: &str = "pilothouse::metrics";
+
+/// The parts of an [`App`]. A profile chooses their implementations.
+pub struct Parts {
+    /// The state.
+    pub store: Store,
+    /// The large bodies.
+    pub blobs: Arc<dyn Blobs>,
+    /// The queues.
+    pub broker: Arc<dyn Broker>,
+    /// Runs sidecars.
+    pub runtime: Arc<dyn AgentRuntime>,
+    /// Verifies the tokens of owners.
+    pub keyring: Keyring,
+    /// The secret that keys are derived from.
+    pub secret: RootSecret,
+    /// The deadlines of sessions and runs.
+    pub deadlines: Deadlines,
+    /// The clock.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Notifies live streams of new journal entries.
+    pub change_notifier: Arc<dyn ChangeNotifier>,
+    /// The services for remote workers and sidecars. None: the deployment has none.
+    pub fleet: Option<Fleet>,
+    /// The external services: the event bus, the topic, the endpoints of webhooks.
+    pub integrations: Integrations,
+}
+
+/// The services for remote workers and sidecars.
+pub struct Fleet {
+    /// Issues the access of runs to the control plane.
+    pub run_access_issuer: RunAccessIssuer,
+    /// Issues cloud credentials. None: sidecars and workers use the gateway.
+    pub vendor: Option<Arc<dyn CredentialVendor>>,
+    /// The owners whose workers may run the sessions of all owners.
+    pub operators: BTreeSet<UserId>,
+}
+
+/// The dependencies of the functions. Clones share the same parts.
+#[derive(Clone)]
+pub struct App {
+    parts: Arc<Parts>,
+    disk: DiskSpace,
+}
+
+impl App {
+    /// Creates an app. Its runtime determines whether sessions hibernate and whether runs have a lease (decisions 13, 23).
+    pub fn new(mut parts: Parts) -> Self {
+        let RuntimeCapabilities { durable_workspace, lease, .. } = parts.runtime.capabilities();
+        parts.deadlines = Deadlines { durable_workspace, lease, ..parts.deadlines };
+        Self { parts: Arc::new(parts), disk: DiskSpace::default() }
+    }
+
+    /// The free space on the server's disk.
+    pub const fn disk(&self) -> &DiskSpace {
+        &self.disk
+    }
+
+    /// The current time.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The services for remote workers and sidecars.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] if the deployment has none.
+    pub fn fleet(&self) -> Result<&Fleet, Problem> {
+        let fleet = self.parts.fleet.as_ref();
+        fleet.ok_or_else(|| Problem::NotFound("this server has no remote workers".to_owned()))
+    }
+
+    /// A domain context at the current time, with ids from `ids`.
+    pub fn domain_context<'a>(&self, ids: &'a mut FreshIds) -> DomainContext<'a> {
+        DomainContext::new(self.now(), self.deadlines, ids)
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+/// Fresh `UUIDv7`s.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FreshIds;
+
+impl IdSource for FreshIds {
+    fn fresh(&mut self) -> Uuid {
+        Uuid::now_v7()
+    }
+}

@@ -1,0 +1,143 @@
+//! Processes batches of queue messages: decides which are done, which are retried, and which become dead letters (decision 9).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use pilothouse_broker::{Broker, QueueError, QueueName, Receipt, Received};
+
+use crate::App;
+use crate::error_chain;
+use crate::http::Problem;
+
+/// The number of receives after which a message that keeps failing becomes a dead letter.
+const MAX_RECEIVES: u32 = 5;
+/// The same for failures of the store or a queue. With the pauses in between it takes most of an hour, so that an outage does not
+/// turn healthy messages into dead letters.
+const MAX_RECEIVES_OF_OUTAGE: u32 = 100;
+/// The longest pause before a retry.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// The maximum number of receives of a message that failed with `cause`.
+pub fn max_receives(cause: &Problem) -> u32 {
+    match cause {
+        // The message is valid, so it waits until there is space, however long that takes.
+        Problem::StorageFull => u32::MAX,
+        _ if cause.is_transient() => MAX_RECEIVES_OF_OUTAGE,
+        _ => MAX_RECEIVES,
+    }
+}
+
+/// The pause before the retry of a message that failed at its `receives`th receive. It grows with each receive.
+pub fn retry_delay(receives: u32) -> Duration {
+    (Duration::from_millis(250) * 2u32.pow(receives.clamp(1, 10))).min(MAX_PAUSE)
+}
+
+/// The outcome of a batch of messages. Messages that are not listed were moved to the dead letters.
+#[derive(Debug, Default)]
+pub struct BatchOutcome {
+    /// Messages to delete.
+    pub done: Vec<Receipt>,
+    /// Messages to retry after a pause. Each list holds a failed message and its successors in the group, in order.
+    pub again: Vec<(Vec<Receipt>, Duration)>,
+}
+
+/// The outcome of a message that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageOutcome {
+    /// The message was processed.
+    Done,
+    /// The message must be retried after this pause, with its successors in the group.
+    Later(Duration),
+}
+
+/// Processes the messages of a batch of `queue` in order. The first failure of a group stops that group, not the others. A message
+/// that keeps failing is moved to the dead letters with its cause, and its group continues.
+pub async fn process_batch<F, W>(app: &App, queue: &QueueName, batch: Vec<Received>, work: F) -> BatchOutcome
+where
+    F: Fn(App, Received) -> W,
+    W: Future<Output = Result<MessageOutcome, Problem>>,
+{
+    let mut outcome = BatchOutcome::default();
+    // The messages to retry, by group, with the pause of the first.
+    let mut stopped: BTreeMap<String, (Vec<Receipt>, Duration)> = BTreeMap::new();
+    for message in batch {
+        if let Some((receipts, _)) = stopped.get_mut(&message.group) {
+            receipts.push(message.receipt);
+            continue;
+        }
+        let wait = match work(app.clone(), message.clone()).await {
+            Ok(MessageOutcome::Done) => {
+                outcome.done.push(message.receipt);
+                continue;
+            }
+            Ok(MessageOutcome::Later(wait)) => wait,
+            Err(problem) => match retry_or_dead_letter(app, queue, &message, &problem).await {
+                Some(pause) => pause,
+                None => continue,
+            },
+        };
+        stopped.insert(message.group, (vec![message.receipt], wait));
+    }
+    outcome.again.extend(stopped.into_values());
+    outcome
+}
+
+/// Returns the pause before the retry of a failed message, or `None` if it was moved to the dead letters.
+pub async fn retry_or_dead_letter(
+    app: &App,
+    queue: &QueueName,
+    message: &Received,
+    problem: &Problem,
+) -> Option<Duration> {
+    let cause = error_chain(problem);
+    let (group, receives) = (&message.group, message.receive_count);
+    tracing::warn!(queue = queue.as_str(), %group, %cause, receives, "failed to process a message");
+    let dead_lettered = receives >= max_receives(problem) && dead_letter(app, queue, message, &cause).await;
+    (!dead_lettered).then(|| retry_delay(receives))
+}
+
+async fn dead_letter(app: &App, queue: &QueueName, message: &Received, cause: &str) -> bool {
+    let dead_lettered = app.broker.dead_letter(queue, message, cause).await;
+    if let Err(error) = &dead_lettered {
+        tracing::error!(queue = queue.as_str(), group = %message.group, %error, "failed to move a message to the dead letters");
+    }
+    dead_lettered.is_ok()
+}
+
+/// Settles a batch of `queue`: deletes processed messages and releases those to retry.
+pub async fn settle(broker: &dyn Broker, queue: &QueueName, outcome: BatchOutcome) -> Result<(), QueueError> {
+    broker.delete(queue, &outcome.done).await?;
+    for (receipts, pause) in outcome.again {
+        broker.release(queue, &receipts, pause).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use axum::response::IntoResponse as _;
+    use http::{StatusCode, header};
+    use pilothouse_runtime::LaunchError;
+    use pilothouse_store::blob::BlobError;
+
+    use super::*;
+
+    #[test]
+    fn full_disk_is_refused_with_507_and_retried_without_limit() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        for problem in [
+            Problem::internal(QueueError::Engine(Box::new(full()))),
+            Problem::internal(BlobError::Engine(Box::new(full()))),
+            Problem::internal(LaunchError::Prepare(full())),
+        ] {
+            assert_eq!((problem.code(), max_receives(&problem)), ("storage-full", u32::MAX));
+            let response = problem.into_response();
+            assert_eq!(response.status(), StatusCode::INSUFFICIENT_STORAGE);
+            assert_eq!(response.headers().get(header::RETRY_AFTER).unwrap(), "5");
+        }
+        let other = Problem::internal(std::io::Error::from(std::io::ErrorKind::NotFound));
+        assert_eq!(other.code(), "internal");
+    }
+}

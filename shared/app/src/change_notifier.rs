@@ -1,0 +1,32 @@
+//! Notification of readers when a journal has new entries.
+
+use async_trait::async_trait;
+use pilothouse_domain::{AgentSessionId, UserId};
+
+/// Notifies subscribers that a journal has changed. Subscribers read the journal from the store.
+pub trait ChangeNotifier: Send + Sync + 'static {
+    /// Subscribes to changes of a session.
+    fn subscribe(&self, id: AgentSessionId) -> Box<dyn ChangeSubscription>;
+
+    /// Subscribes to changes of an owner's notifications. By default there are none to wait for.
+    fn subscribe_to_owner(&self, _owner: &UserId) -> Box<dyn ChangeSubscription> {
+        Box::new(Never)
+    }
+}
+
+/// A subscription without changes.
+struct Never;
+
+#[async_trait]
+impl ChangeSubscription for Never {
+    async fn changed(&mut self) -> bool {
+        false
+    }
+}
+
+/// A subscription to changes.
+#[async_trait]
+pub trait ChangeSubscription: Send {
+    /// Waits until the journal has changed since the last call. Returns false when the server shuts down.
+    async fn changed(&mut self) -> bool;
+}

@@ -1,0 +1,280 @@
+//! Converts journal entries to views of the API.
+
+use pilothouse_api::records::{
+    ActivityView, LogChunkView, MessageView, RawEventOutcome, RawEventView, ToolCallView, ToolResultView,
+};
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::value::{AgentMessageSource, MessageSource, ToolCallStatus};
+use pilothouse_domain::{DomainEvent, SubAgentId, ToolCallId};
+use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
+use serde_json::Value;
+
+/// The lines of the activity stream from an entry.
+pub fn activity(entry: &JournalEntry) -> impl Iterator<Item = ActivityView> + '_ {
+    let place = move |at: usize| format!("{}.{at}", entry.sequence);
+    entry
+        .activity
+        .iter()
+        .enumerate()
+        .map(move |(at, item)| ActivityView { id: place(at), item: item.clone() })
+}
+
+/// The raw event in an entry.
+pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {
+    match &entry.cause {
+        Cause::Agent { body, .. } => serde_json::from_value(body.clone()).ok(),
+        _ => None,
+    }
+}
+
+/// The view of an entry's raw event, or `None` if something else caused the entry.
+pub fn recorded(entry: &JournalEntry) -> Option<RawEventView> {
+    let Cause::Agent { run_id, run, sequence, body } = &entry.cause else { return None };
+    let errors = entry.events.iter().find_map(|event| match event {
+        DomainEvent::EventQuarantined { errors } => Some(errors.clone()),
+        _ => None,
+    });
+    let outcome = match (&errors, entry.ignored_reason.as_deref()) {
+        (Some(_), _) => RawEventOutcome::Quarantined,
+        (None, Some("deferred")) => RawEventOutcome::Deferred,
+        (None, Some(_)) => RawEventOutcome::Ignored,
+        (None, None) => RawEventOutcome::Applied,
+    };
+    let ignored_reason = entry.ignored_reason.clone().filter(|_| outcome == RawEventOutcome::Ignored);
+    Some(RawEventView {
+        journal_sequence: entry.sequence,
+        run_id: *run_id,
+        run: *run,
+        sequence: *sequence,
+        at: entry.at,
+        event_type: body.get("type").and_then(Value::as_str).map(str::to_owned),
+        outcome,
+        ignored_reason,
+        errors: errors.unwrap_or_default(),
+        events: entry.events.iter().map(|event| event.name().to_owned()).collect(),
+        truncated: cut_to(entry).is_some(),
+        blob: cut_to(entry),
+        body: body.clone(),
+    })
+}
+
+/// Returns a text, whether it is truncated, and the blob with the original: a blob of the sidecar with the text, or a blob of the
+/// intake with the whole event.
+fn text(entry: &JournalEntry, content: &Content) -> (String, bool, Option<String>) {
+    match content {
+        Content::Blob(blob) => (blob.head.clone(), true, Some(blob.blob.clone())),
+        other => {
+            let blob = cut_to(entry);
+            (other.text().into_owned(), blob.is_some(), blob)
+        }
+    }
+}
+
+/// The blob with the whole event, if the texts in the entry are truncated (decision 6).
+fn cut_to(entry: &JournalEntry) -> Option<String> {
+    let Cause::Agent { body, .. } = &entry.cause else { return None };
+    body.get("truncated")?.as_bool().filter(|cut| *cut)?;
+    body.get("blob")?.as_str().map(str::to_owned)
+}
+
+/// The message of the conversation in an entry.
+pub fn message(entry: &JournalEntry) -> Option<MessageView> {
+    if let Some((message_id, source, content)) = entry.events.iter().find_map(delivered) {
+        return Some(MessageView {
+            id: entry.sequence.to_string(),
+            message_id: Some(message_id),
+            source,
+            sub_agent_id: None,
+            content,
+            thinking: false,
+            truncated: false,
+            blob: None,
+            timestamp: entry.at,
+        });
+    }
+    let (sub_agent_id, content) = match raw_event(entry)? {
+        RawEvent::AssistantMessage { content, .. } => (None, content),
+        RawEvent::SubagentMessage { subagent_id, content } => (Some(subagent_id), content),
+        _ => return None,
+    };
+    let (said, thinking) = match &content {
+        AssistantContent::Text { text } => (text, false),
+        AssistantContent::Thinking { text } => (text, true),
+        AssistantContent::ToolUse { .. } => return None,
+    };
+    let (content, truncated, blob) = text(entry, said);
+    let source =
+        if sub_agent_id.is_some() { AgentMessageSource::SubAgent } else { AgentMessageSource::Agent };
+    Some(MessageView {
+        id: entry.sequence.to_string(),
+        message_id: None,
+        source,
+        sub_agent_id,
+        content,
+        thinking,
+        truncated,
+        blob,
+        timestamp: entry.at,
+    })
+}
+
+fn delivered(event: &DomainEvent) -> Option<(pilothouse_domain::MessageId, AgentMessageSource, String)> {
+    match event {
+        DomainEvent::MessageDelivered { message_id, source, content, .. } => {
+            let source = match source {
+                MessageSource::User => AgentMessageSource::User,
+                MessageSource::System => AgentMessageSource::System,
+                MessageSource::Webhook => AgentMessageSource::Webhook,
+            };
+            Some((*message_id, source, content.as_str().to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// The tool call that an entry starts.
+pub fn tool_call(entry: &JournalEntry) -> Option<ToolCallView> {
+    let (sub_agent_id, content) = match raw_event(entry)? {
+        RawEvent::AssistantMessage { content, .. } => (None, content),
+        RawEvent::SubagentMessage { subagent_id, content } => (Some(subagent_id), content),
+        _ => return None,
+    };
+    let AssistantContent::ToolUse { tool_call_id, tool_name, input } = content else { return None };
+    Some(ToolCallView {
+        id: tool_call_id,
+        sub_agent_id,
+        tool_name,
+        input,
+        truncated: cut_to(entry).is_some(),
+        blob: cut_to(entry),
+        result: None,
+        status: ToolCallStatus::Pending,
+        started_at: entry.at,
+        completed_at: None,
+    })
+}
+
+/// The view of a result whose call has expired or never arrived.
+pub fn orphan(id: ToolCallId, sub_agent_id: Option<SubAgentId>, entry: &JournalEntry) -> ToolCallView {
+    ToolCallView {
+        id,
+        sub_agent_id,
+        tool_name: "unknown".to_owned(),
+        input: Value::Null,
+        truncated: false,
+        blob: None,
+        result: None,
+        status: ToolCallStatus::Pending,
+        started_at: entry.at,
+        completed_at: None,
+    }
+}
+
+/// The tool result in an entry, with the id of its call.
+pub fn tool_result(entry: &JournalEntry) -> Option<(ToolCallId, Option<SubAgentId>, ToolResultView)> {
+    let RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } = raw_event(entry)? else {
+        return None;
+    };
+    let (content, truncated, blob) = text(entry, &content);
+    Some((tool_call_id, subagent_id, ToolResultView { content, is_error, truncated, blob }))
+}
+
+/// The log chunk in an entry.
+pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
+    let (stream, content) = match raw_event(entry) {
+        Some(RawEvent::LogChunk { stream, content }) => (stream, content),
+        _ => entry.events.iter().find_map(|event| match event {
+            DomainEvent::DecisionLogged { content } => Some(("decision".to_owned(), content.clone())),
+            _ => None,
+        })?,
+    };
+    let blob = cut_to(entry);
+    Some(LogChunkView {
+        sequence_number: entry.sequence,
+        stream,
+        content,
+        truncated: blob.is_some(),
+        blob,
+        recorded_at: entry.at,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_domain::{AgentSessionId, EventId, RunId, Timestamp, UserId};
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn entry(body: Value, events: Vec<DomainEvent>) -> JournalEntry {
+        JournalEntry {
+            id: EventId::new(Uuid::from_u128(1)),
+            session_id: AgentSessionId::new(Uuid::from_u128(2)),
+            owner_id: UserId::parse("ada").unwrap(),
+            sequence: 7,
+            at: Timestamp::from_millis(1),
+            cause: Cause::Agent { run_id: RunId::new(Uuid::from_u128(3)), run: 1, sequence: Some(1), body },
+            events,
+            status: None,
+            activity: Vec::new(),
+            ignored_reason: None,
+            traceparent: None,
+        }
+    }
+
+    #[test]
+    fn truncated_content_links_to_the_full_content() {
+        let text = json!({ "kind": "text", "text": "begin…" });
+        let whole = entry(json!({ "type": "assistant_message", "content": text }), Vec::new());
+        let cut = json!({ "type": "assistant_message", "content": text, "truncated": true, "blob": "sessions/x/y" });
+        let shown = message(&whole).unwrap();
+        assert_eq!((shown.truncated, shown.blob), (false, None));
+        let shown = message(&entry(cut, Vec::new())).unwrap();
+        assert_eq!(
+            (shown.content.as_str(), shown.truncated, shown.blob.as_deref()),
+            ("begin…", true, Some("sessions/x/y"))
+        );
+
+        let blob = json!({ "blob": "sessions/x/z", "size": 9, "sha256": "z", "head": "be" });
+        let shown = message(&entry(
+            json!({ "type": "assistant_message", "content": { "kind": "text", "text": blob } }),
+            Vec::new(),
+        ));
+        let shown = shown.unwrap();
+        assert_eq!(
+            (shown.content.as_str(), shown.truncated, shown.blob.as_deref()),
+            ("be", true, Some("sessions/x/z"))
+        );
+    }
+
+    #[test]
+    fn delivered_message_is_attributed_to_its_sender() {
+        let delivered = DomainEvent::MessageDelivered {
+            message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
+            source: MessageSource::User,
+            content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),
+            delivered_at: Timestamp::from_millis(1),
+        };
+        let shown =
+            message(&entry(json!({ "type": "turn_started", "turnId": "t" }), vec![delivered])).unwrap();
+        assert_eq!((shown.content.as_str(), shown.source), ("Go on", AgentMessageSource::User));
+    }
+
+    #[test]
+    fn calls_results_and_logs_are_distinguished() {
+        let call = json!({ "kind": "tool_use", "toolCallId": "c", "toolName": "Bash", "input": {} });
+        let call =
+            entry(json!({ "type": "subagent_message", "subagentId": "s", "content": call }), Vec::new());
+        assert!(message(&call).is_none() && tool_result(&call).is_none() && log_chunk(&call).is_none());
+        assert_eq!(tool_call(&call).unwrap().sub_agent_id.unwrap().as_str(), "s");
+        let result = entry(json!({ "type": "tool_result", "toolCallId": "c", "content": [1] }), Vec::new());
+        assert!(message(&result).is_none() && tool_call(&result).is_none());
+        assert_eq!(tool_result(&result).unwrap().2.content, "[1]");
+        let log = entry(json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), Vec::new());
+        assert_eq!(log_chunk(&log).unwrap().sequence_number, 7);
+        let quarantined = entry(json!({ "type": "nonsense" }), Vec::new());
+        assert!(raw_event(&quarantined).is_none());
+    }
+}

@@ -1,0 +1,40 @@
+//! The foundation of the functions of Pilothouse.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`function`] | the declaration of a function: triggers, schemas, permissions; the router and [`openapi`] use it |
+//! | [`http`] | callers, request bodies, path and query parameters, problem documents |
+//! | [`command`], [`aggregate`] | load, decide, commit, retry: for sessions, and for the other aggregates of an owner |
+//! | [`session_start`], [`session_config`] | creating a session; the configuration of its agent |
+//! | [`batch`], [`queues`] | processing batches of messages; the queues of the broker |
+//! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
+//! | [`live_stream`], [`change_notifier`], [`connections`] | deriving live streams from journals; their notifications and connections |
+//! | [`journal_views`], [`record_views`], [`paging`] | views made from the journal and from store records; cursors |
+//! | [`integrations`] | ports to the event bus, the topic and the endpoints of webhooks |
+//! | [`trace`], [`disk`], [`error`] | trace context, free disk space, errors in log lines |
+
+pub mod aggregate;
+mod app;
+pub mod batch;
+pub mod change_notifier;
+pub mod command;
+pub mod connections;
+pub mod disk;
+pub mod error;
+pub mod function;
+pub mod http;
+pub mod integrations;
+pub mod journal_views;
+pub mod live_stream;
+pub mod openapi;
+pub mod paging;
+pub mod placement;
+pub mod queues;
+pub mod record_views;
+pub mod run_exit;
+pub mod session_config;
+pub mod session_start;
+pub mod trace;
+
+pub use app::{App, Fleet, FreshIds, METRICS, Parts};
+pub use error::error_chain;

@@ -1,0 +1,357 @@
+//! Assigns runs to workers. Every change is a transaction under the versions that it is based on ([`pilothouse_store::workers`]),
+//! so that launches, heartbeats and claims may run concurrently.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_broker::{Broker, OutgoingMessage, QueueError};
+use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, RunId, Timestamp};
+use pilothouse_runtime::{ReportError, RunEvents as _};
+use pilothouse_store::{
+    Clock, Commit, CommitError, Loaded, Placement, PlacementState, Store, StoreError, WorkerKey, WorkerRecord,
+};
+use pilothouse_wire::RootSecret;
+use pilothouse_wire::launch::{LaunchRequest, RunExit};
+use pilothouse_wire::worker::{Order, StopOrder};
+
+use crate::App;
+use crate::http::Problem;
+use crate::queues;
+use crate::run_exit::RunExitReporter;
+
+/// The maximum number of attempts after a write conflict.
+pub(super) const TRIES: u32 = 24;
+/// The number of workers per read.
+const PAGE: usize = 100;
+/// The label that selects a worker by name (`worker/id` on a session).
+const ID: &str = "id";
+
+/// Assigns runs to workers.
+#[derive(Clone)]
+pub struct WorkerAssigner {
+    pub(super) store: Store,
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) run_exits: RunExitReporter,
+    pub(super) heartbeats: HeartbeatPolicy,
+    clock: Clock,
+}
+
+/// The intervals of heartbeats, in proportion to the silence deadline of runs (decision 13).
+#[derive(Debug, Clone, Copy)]
+pub struct HeartbeatPolicy {
+    /// The interval between heartbeats: 15 s.
+    pub heartbeat: Duration,
+    /// The time after the last heartbeat at which a worker receives no more runs: 45 s.
+    pub alive: Duration,
+}
+
+impl HeartbeatPolicy {
+    /// Derives the intervals from the deadlines.
+    pub fn of(deadlines: &Deadlines) -> Self {
+        Self { heartbeat: deadlines.silent / 6, alive: deadlines.silent / 2 }
+    }
+}
+
+/// Why an assignment failed. A retry may succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum AssignmentError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Too many write conflicts.
+    #[error("too many concurrent changes")]
+    Contended,
+    /// The worker's queue failed.
+    #[error("failed to send an order to the worker")]
+    Queue(#[from] QueueError),
+    /// The end of a run could not be reported.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+impl From<CommitError> for AssignmentError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Store(error) => Self::Store(error),
+            CommitError::Conflict
+            | CommitError::ResponseExists
+            | CommitError::MessageExists
+            | CommitError::NameTaken => Self::Contended,
+        }
+    }
+}
+
+impl From<AssignmentError> for Problem {
+    fn from(error: AssignmentError) -> Self {
+        match error {
+            AssignmentError::Contended => Self::VersionConflict,
+            AssignmentError::Store(error) => error.into(),
+            AssignmentError::Queue(error) => Self::internal(error),
+            AssignmentError::Report(error) => Self::internal(error),
+        }
+    }
+}
+
+impl WorkerAssigner {
+    /// Creates an assigner. `secret` signs the reports of ended runs.
+    pub fn new(
+        store: Store,
+        broker: Arc<dyn Broker>,
+        secret: RootSecret,
+        deadlines: &Deadlines,
+        clock: Clock,
+    ) -> Self {
+        let run_exits = RunExitReporter::new(Arc::clone(&broker), secret, Arc::clone(&clock));
+        Self { store, broker, run_exits, heartbeats: HeartbeatPolicy::of(deadlines), clock }
+    }
+
+    /// Creates an assigner with the parts of an app.
+    pub fn of(app: &App) -> Self {
+        Self::new(
+            app.store.clone(),
+            Arc::clone(&app.broker),
+            app.secret.clone(),
+            &app.deadlines,
+            Arc::clone(&app.clock),
+        )
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The interval between heartbeats of a worker.
+    pub const fn heartbeat_interval(&self) -> Duration {
+        self.heartbeats.heartbeat
+    }
+
+    /// Reports the end of a run, as its worker reported it.
+    pub async fn report_exit(
+        &self,
+        session: AgentSessionId,
+        run: RunId,
+        exit: RunExit,
+    ) -> Result<(), AssignmentError> {
+        Ok(self.run_exits.report_exit(session, run, exit).await?)
+    }
+
+    /// Whether a worker sent a heartbeat recently.
+    pub fn is_alive(&self, worker: &WorkerRecord) -> bool {
+        worker.seen_at + self.heartbeats.alive >= self.now()
+    }
+
+    /// Whether a worker accepts more runs. Silent and draining workers do not.
+    pub(super) fn takes_more(&self, worker: &WorkerRecord) -> bool {
+        self.is_alive(worker) && !worker.draining
+    }
+
+    /// Assigns a run to a worker, or queues it until one is available. If the run is already assigned, the order to the worker is
+    /// sent again.
+    pub async fn launch(&self, request: LaunchRequest) -> Result<(), AssignmentError> {
+        for attempt in 0..TRIES {
+            let Some(session) = self.session_of(&request).await? else { return Ok(()) };
+            let placement = match self.store.placement(request.run_id).await? {
+                None => Loaded::new(Placement {
+                    owner: session.owner_id().clone(),
+                    request: request.clone(),
+                    place: PlacementState::Waiting,
+                }),
+                Some(known) => match &known.value.place {
+                    PlacementState::Waiting => known,
+                    PlacementState::Given { worker, at } => {
+                        return self.send_launch(worker, &known.value, *at).await;
+                    }
+                    PlacementState::Claimed { .. } | PlacementState::Over { .. } => return Ok(()),
+                },
+            };
+            match self.place(placement).await {
+                Err(AssignmentError::Contended) => self.pause(attempt).await,
+                placed => return placed,
+            }
+        }
+        Err(AssignmentError::Contended)
+    }
+
+    async fn place(&self, placement: Loaded<Placement>) -> Result<(), AssignmentError> {
+        match self.choose(&placement.value).await? {
+            Some(mut worker) => self.give(placement, &mut worker, None).await,
+            None if placement.version > 0 => Ok(()), // it is already queued
+            None => {
+                tracing::info!(run = %placement.value.request.run_id, "no worker is available; the launch is queued");
+                let mut commit = Commit::new();
+                commit.placement(&placement)?;
+                Ok(self.store.commit(commit).await?)
+            }
+        }
+    }
+
+    /// Chooses a worker: the one with the session's folders, otherwise the least loaded worker of the owner, otherwise the least
+    /// loaded shared worker.
+    async fn choose(&self, placement: &Placement) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
+        if let Some(home) = self.home_of(placement).await? {
+            return Ok(Some(home).filter(|home| self.fits(&home.value, placement)));
+        }
+        let mut best = None;
+        let mut after = None;
+        loop {
+            let page = self.store.workers(&placement.owner, PAGE, after).await?;
+            best = self.least_loaded(best, page.items, placement);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        while best.is_none() {
+            let page = self.store.shared_workers(PAGE, after).await?;
+            best = self.least_loaded(best, page.items, placement);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    fn least_loaded(
+        &self,
+        best: Option<Loaded<WorkerRecord>>,
+        more: Vec<Loaded<WorkerRecord>>,
+        placement: &Placement,
+    ) -> Option<Loaded<WorkerRecord>> {
+        let load = |worker: &Loaded<WorkerRecord>| {
+            let WorkerRecord { runs, capacity, .. } = &worker.value;
+            runs.len() * 1000 / (*capacity as usize).max(1)
+        };
+        best.into_iter()
+            .chain(more.into_iter().filter(|worker| self.fits(&worker.value, placement)))
+            .min_by_key(load)
+    }
+
+    /// The worker that has the session's folders, if it is still registered (decision 23).
+    pub(super) async fn home_of(
+        &self,
+        placement: &Placement,
+    ) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
+        match self.store.home(placement.request.session_id).await? {
+            Some(home) => Ok(self.store.worker(&home).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a worker may run the session and has the labels and the capacity for it.
+    pub(super) fn fits(&self, worker: &WorkerRecord, placement: &Placement) -> bool {
+        let has = |(name, wanted): (&String, &String)| match name.as_str() {
+            ID => worker.key.id.as_str() == wanted,
+            name => worker.labels.get(name) == Some(wanted),
+        };
+        (worker.shared || worker.key.owner == placement.owner)
+            && self.takes_more(worker)
+            && worker.free_capacity() > 0
+            && placement.request.worker_labels.iter().all(has)
+    }
+
+    /// Assigns a run to a worker, possibly taking it from a worker that vanished, and sends the order.
+    pub(super) async fn give(
+        &self,
+        mut placement: Loaded<Placement>,
+        to: &mut Loaded<WorkerRecord>,
+        from: Option<Loaded<WorkerRecord>>,
+    ) -> Result<(), AssignmentError> {
+        let (run, at) = (placement.value.request.run_id, self.now());
+        let mut commit = Commit::new();
+        if let Some(mut from) = from {
+            from.value.runs.remove(&run);
+            commit.worker(&from)?;
+        }
+        to.value.runs.insert(run);
+        placement.value.place = PlacementState::Given { worker: to.value.key.clone(), at };
+        commit.worker(to)?;
+        commit.placement(&placement)?;
+        self.store.commit(commit).await?;
+        to.version += 1;
+        tracing::info!(%run, worker = %to.value.key.id, "assigned a run to a worker");
+        self.send_launch(&to.value.key, &placement.value, at).await
+    }
+
+    /// Sends a worker the order to launch a run. Repeats have the same message id, so the queue drops them.
+    pub(super) async fn send_launch(
+        &self,
+        worker: &WorkerKey,
+        placement: &Placement,
+        at: Timestamp,
+    ) -> Result<(), AssignmentError> {
+        let request = placement.request.clone();
+        let id = format!("launch-{}-{}", request.run_id, at.as_millis());
+        let group = request.session_id.to_string();
+        self.send_order(worker, group, id, &Order::Launch { request }).await
+    }
+
+    /// Sends a worker the order to end a run.
+    pub(super) async fn send_stop(
+        &self,
+        worker: &WorkerKey,
+        request: &LaunchRequest,
+        mode: StopOrder,
+    ) -> Result<(), AssignmentError> {
+        let (session_id, run_id) = (request.session_id, request.run_id);
+        let id = match mode {
+            StopOrder::Terminate => format!("terminate-{run_id}"),
+            StopOrder::Kill => format!("kill-{run_id}"),
+        };
+        let order = Order::Stop { session_id, run_id, mode };
+        match self.send_order(worker, session_id.to_string(), id, &order).await {
+            // The worker was removed, so there is no process to stop.
+            Err(AssignmentError::Queue(QueueError::NoSuchQueue(_))) => Ok(()),
+            told => told,
+        }
+    }
+
+    async fn send_order(
+        &self,
+        worker: &WorkerKey,
+        group: String,
+        id: String,
+        order: &Order,
+    ) -> Result<(), AssignmentError> {
+        let body = serde_json::to_string(order).map_err(StoreError::Unwritable)?;
+        let sent =
+            self.broker.send(&queues::worker(worker), vec![OutgoingMessage::new(group, id, body)]).await?;
+        match sent.failed.into_iter().next() {
+            None => Ok(()),
+            Some((_, error)) => Err(error.into()),
+        }
+    }
+
+    /// The session of a request, if the run is its current one.
+    pub(super) async fn session_of(
+        &self,
+        request: &LaunchRequest,
+    ) -> Result<Option<AgentSession>, AssignmentError> {
+        let session = self.store.session(request.session_id).await?;
+        Ok(session.filter(|session| session.run().is_some_and(|run| run.id == request.run_id)))
+    }
+
+    /// Reports the end of a run that was never started, or that its worker does not know.
+    pub(super) async fn report_over(
+        &self,
+        request: &LaunchRequest,
+        why: &str,
+    ) -> Result<(), AssignmentError> {
+        let exit = RunExit { code: None, signal: None, drained: true, detail: Some(why.to_owned()) };
+        Ok(self.run_exits.report_exit(request.session_id, request.run_id, exit).await?)
+    }
+
+    /// Ends a run whose machine its owner declared lost (decision 13).
+    pub(super) async fn report_lost(
+        &self,
+        worker: &WorkerKey,
+        request: &LaunchRequest,
+    ) -> Result<(), AssignmentError> {
+        let detail = format!("the worker {} was declared lost", worker.id);
+        Ok(self.run_exits.run_lost(request.session_id, request.run_id, detail).await?)
+    }
+
+    pub(super) async fn pause(&self, attempt: u32) {
+        tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+    }
+}

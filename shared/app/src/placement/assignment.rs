@@ -1,0 +1,154 @@
+//! Assigns pending runs to a worker that sends a heartbeat: queued launches, and those that a vanished worker never claimed.
+
+use pilothouse_store::{Commit, Loaded, Placement, PlacementState, WorkerKey, WorkerRecord};
+
+use crate::placement::assigner::TRIES;
+use crate::placement::{AssignmentError, WorkerAssigner};
+
+/// The number of launches per read, and the most that one heartbeat examines.
+const PAGE: usize = 50;
+const LOOKED_AT: usize = 500;
+
+impl WorkerAssigner {
+    /// Assigns unclaimed runs to a worker while it has capacity, oldest first.
+    pub async fn assign_pending(&self, key: &WorkerKey) -> Result<(), AssignmentError> {
+        let Some(mut worker) = self.store.worker(key).await? else { return Ok(()) };
+        let is_known = |run| worker.value.reported.contains_key(run);
+        let is_full = worker.value.free_capacity() == 0 && worker.value.runs.iter().all(is_known);
+        if is_full || !self.takes_more(&worker.value) {
+            return Ok(());
+        }
+        let (mut after, mut looked_at) = (None, 0);
+        while looked_at < LOOKED_AT {
+            let owner = (!worker.value.shared).then_some(&key.owner);
+            let page = self.store.unclaimed(owner, PAGE, after).await?;
+            looked_at += page.items.len();
+            for placement in page.items {
+                match self.offer(&mut worker, placement).await {
+                    Ok(()) => {}
+                    // Another worker received the run, or the worker was changed.
+                    Err(AssignmentError::Contended) => {
+                        let Some(again) = self.store.worker(key).await? else { return Ok(()) };
+                        worker = again;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn offer(
+        &self,
+        worker: &mut Loaded<WorkerRecord>,
+        placement: Loaded<Placement>,
+    ) -> Result<(), AssignmentError> {
+        let holder = match &placement.value.place {
+            PlacementState::Given { worker: holder, at } if *holder == worker.value.key => {
+                // Sent again in case the assignment was committed but the order was not sent.
+                let is_late = *at + self.heartbeats.heartbeat <= self.now();
+                let waits = is_late && !worker.value.reported.contains_key(&placement.value.request.run_id);
+                return if waits { self.send_launch(holder, &placement.value, *at).await } else { Ok(()) };
+            }
+            PlacementState::Given { worker: holder, .. } => {
+                let holder = self.store.worker(holder).await?;
+                if holder.as_ref().is_some_and(|holder| self.takes_more(&holder.value)) {
+                    return Ok(());
+                }
+                holder
+            }
+            PlacementState::Waiting => None,
+            PlacementState::Claimed { .. } | PlacementState::Over { .. } => return Ok(()), // the index is outdated
+        };
+        if self.session_of(&placement.value.request).await?.is_none() {
+            return self.close(placement, holder).await;
+        }
+        if !self.fits(&worker.value, &placement.value) {
+            return Ok(());
+        }
+        match self.home_of(&placement.value).await? {
+            Some(home) if home.value.key != worker.value.key => Ok(()),
+            _ => self.give(placement, worker, holder).await,
+        }
+    }
+
+    /// Closes the placement of a run that will never start or has ended.
+    pub(super) async fn close(
+        &self,
+        mut placement: Loaded<Placement>,
+        holder: Option<Loaded<WorkerRecord>>,
+    ) -> Result<(), AssignmentError> {
+        let run = placement.value.request.run_id;
+        let at = self.now();
+        let mut commit = Commit::new();
+        let worker = match placement.value.place {
+            PlacementState::Claimed { worker, .. } => Some(worker),
+            PlacementState::Waiting | PlacementState::Given { .. } => None,
+            PlacementState::Over { .. } => return Ok(()),
+        };
+        placement.value.place = PlacementState::Over { worker, at };
+        commit.placement(&placement)?;
+        if let Some(mut holder) = holder
+            && holder.value.runs.remove(&run)
+        {
+            holder.value.reported.remove(&run);
+            commit.worker(&holder)?;
+        }
+        Ok(self.store.commit(commit).await?)
+    }
+
+    /// Reconciles the assigned runs with those that the worker reported. An order for an unclaimed run is still on the worker's
+    /// queue. A claimed run that the worker does not know is lost with its folders, so its end is reported.
+    pub async fn reconcile(&self, key: &WorkerKey) -> Result<(), AssignmentError> {
+        let Some(worker) = self.store.worker(key).await? else { return Ok(()) };
+        let unknown = worker.value.runs.iter().filter(|run| !worker.value.reported.contains_key(run));
+        for run in unknown {
+            let placement = self.store.placement(*run).await?;
+            match placement.as_ref().map(|known| (&known.value, &known.value.place)) {
+                Some((_, PlacementState::Given { worker, .. })) if worker == key => {}
+                Some((known, PlacementState::Claimed { worker, at })) if worker == key => {
+                    if *at + self.heartbeats.alive < self.now() {
+                        tracing::warn!(%run, worker = %key.id, "a worker lost a run that it had claimed");
+                        self.report_over(&known.request, "its worker no longer knows it").await?;
+                        self.release(key, *run).await?;
+                    }
+                }
+                _ => self.release(key, *run).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an ended run from a worker. Runs of other workers are left alone.
+    pub async fn release(
+        &self,
+        key: &WorkerKey,
+        run: pilothouse_domain::RunId,
+    ) -> Result<(), AssignmentError> {
+        for attempt in 0..TRIES {
+            let worker = self.store.worker(key).await?;
+            let placement = self.store.placement(run).await?;
+            let is_its = |placement: &Loaded<Placement>| matches!(&placement.value.place, PlacementState::Claimed { worker, .. } if worker == key);
+            let released = match (placement.filter(is_its), worker) {
+                (Some(placement), worker) => self.close(placement, worker).await,
+                (None, Some(mut worker)) if worker.value.runs.contains(&run) => {
+                    worker.value.runs.remove(&run);
+                    worker.value.reported.remove(&run);
+                    let mut commit = Commit::new();
+                    commit.worker(&worker)?;
+                    self.store.commit(commit).await.map_err(Into::into)
+                }
+                (None, _) => Ok(()),
+            };
+            match released {
+                Err(AssignmentError::Contended) => self.pause(attempt).await,
+                released => return released,
+            }
+        }
+        Err(AssignmentError::Contended)
+    }
+}

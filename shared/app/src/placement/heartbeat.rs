@@ -1,0 +1,70 @@
+//! Heartbeats of workers, which register workers and report their runs.
+
+use pilothouse_domain::RunId;
+use pilothouse_store::{Commit, CommitError, Loaded, PlacementState, WorkerKey, WorkerRecord};
+use pilothouse_wire::worker::{Heartbeat, RunState};
+
+use crate::placement::assigner::TRIES;
+use crate::placement::{AssignmentError, WorkerAssigner};
+use crate::queues;
+
+impl WorkerAssigner {
+    /// Returns the runs that the worker reports as alive although they ended, because they were declared lost (decision 13).
+    pub async fn lost_runs(
+        &self,
+        key: &WorkerKey,
+        heartbeat: &Heartbeat,
+    ) -> Result<Vec<RunId>, AssignmentError> {
+        let mut lost = Vec::new();
+        for run in heartbeat.runs.iter().filter(|run| run.state == RunState::Alive) {
+            let place = self.store.placement(run.run_id).await?.map(|placement| placement.value.place);
+            if matches!(&place, Some(PlacementState::Over { worker: Some(by), .. }) if by == key) {
+                lost.push(run.run_id);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Records a heartbeat. A new worker gets a queue first.
+    pub async fn record_heartbeat(
+        &self,
+        key: &WorkerKey,
+        heartbeat: &Heartbeat,
+    ) -> Result<(), AssignmentError> {
+        for attempt in 0..TRIES {
+            let now = self.now();
+            let known = self.store.worker(key).await?;
+            if known.is_none() {
+                queues::create_worker(self.broker.as_ref(), key, self.heartbeats.alive).await?;
+            }
+            let mut worker = known.unwrap_or_else(|| {
+                Loaded::new(WorkerRecord {
+                    key: key.clone(),
+                    shared: false,
+                    labels: heartbeat.labels.clone(),
+                    capacity: heartbeat.capacity,
+                    draining: false,
+                    runs: std::collections::BTreeSet::new(),
+                    reported: std::collections::BTreeMap::new(),
+                    seen_at: now,
+                    registered_at: now,
+                })
+            });
+            let record = &mut worker.value;
+            record.shared = heartbeat.shared;
+            record.labels.clone_from(&heartbeat.labels);
+            record.capacity = heartbeat.capacity;
+            record.draining = heartbeat.draining;
+            record.reported = heartbeat.runs.iter().map(|run| (run.run_id, run.state)).collect();
+            record.seen_at = now;
+            let mut commit = Commit::new();
+            commit.worker(&worker)?;
+            match self.store.commit(commit).await {
+                Ok(()) => return Ok(()),
+                Err(CommitError::Conflict) => self.pause(attempt).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(AssignmentError::Contended)
+    }
+}

@@ -1,0 +1,70 @@
+//! Removes a worker, and ends the runs of a lost one.
+
+use pilothouse_store::{Commit, CommitError, PlacementState, WorkerKey, WorkerRecord};
+use pilothouse_wire::launch::LaunchRequest;
+
+use crate::http::Problem;
+use crate::placement::assigner::TRIES;
+use crate::placement::{AssignmentError, WorkerAssigner};
+
+impl WorkerAssigner {
+    /// Removes a worker. Returns whether it existed.
+    pub async fn remove(&self, key: &WorkerKey, lost: bool) -> Result<bool, Problem> {
+        for attempt in 0..TRIES {
+            let Some(worker) = self.store.worker(key).await? else { return Ok(attempt > 0) };
+            let claimed = self.claimed_by(&worker.value).await?;
+            if !claimed.is_empty() {
+                if !lost {
+                    return Err(Problem::WorkerHasRuns { runs: claimed.len() });
+                }
+                for request in claimed {
+                    // Reported before the release: if the request fails in between, a repeated request reports the run again.
+                    self.report_lost(key, &request).await?;
+                    self.release(key, request.run_id).await?;
+                }
+                continue;
+            }
+            let mut commit = Commit::new();
+            commit.worker_removed(&worker);
+            match self.store.commit(commit).await {
+                Ok(()) => {
+                    for run in worker.value.runs {
+                        self.take_back(key, run).await?;
+                    }
+                    return Ok(true);
+                }
+                Err(CommitError::Conflict) => self.pause(attempt).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Problem::VersionConflict)
+    }
+
+    /// The runs that a worker has claimed and that have not ended.
+    async fn claimed_by(&self, worker: &WorkerRecord) -> Result<Vec<LaunchRequest>, AssignmentError> {
+        let mut claimed = Vec::new();
+        for run in &worker.runs {
+            let placement = self.store.placement(*run).await?.map(|loaded| loaded.value);
+            let is_its = |place: &PlacementState| matches!(place, PlacementState::Claimed { worker: by, .. } if *by == worker.key);
+            claimed.extend(placement.filter(|placement| is_its(&placement.place)).map(|it| it.request));
+        }
+        Ok(claimed)
+    }
+
+    /// Queues an unclaimed run of the removed worker for another worker. If this fails, the heartbeat of another worker finds the
+    /// run.
+    async fn take_back(&self, key: &WorkerKey, run: pilothouse_domain::RunId) -> Result<(), AssignmentError> {
+        let Some(mut placement) = self.store.placement(run).await? else { return Ok(()) };
+        if !matches!(&placement.value.place, PlacementState::Given { worker, .. } if worker == key) {
+            return Ok(());
+        }
+        placement.value.place = PlacementState::Waiting;
+        let mut commit = Commit::new();
+        commit.placement(&placement)?;
+        match self.store.commit(commit).await {
+            Ok(()) => self.launch(placement.value.request).await,
+            Err(CommitError::Conflict) => Ok(()), // claimed, or given to another
+            Err(error) => Err(error.into()),
+        }
+    }
+}

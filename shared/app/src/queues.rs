@@ -1,0 +1,106 @@
+//! The names and options of the broker's queues (architecture: Messages).
+
+use std::time::Duration;
+
+use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions};
+use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_store::{AggregateRef, WorkerKey};
+use pilothouse_wire::keys::sha256_hex;
+use serde::{Deserialize, Serialize};
+
+/// The visibility timeout: six times the timeout of the function, as SQS recommends.
+const VISIBILITY: Duration = Duration::from_mins(1);
+/// A limit that no message reaches, because [`crate::batch`] moves failing messages to the dead letters earlier, with the cause
+/// (decision 9).
+const MAX_RECEIVES: u32 = 102;
+
+fn named(name: impl Into<String>) -> QueueName {
+    #[allow(clippy::expect_used)] // names made here, of letters, digits and dashes
+    QueueName::parse(name).expect("a valid queue name")
+}
+
+/// Raw events of all sidecars, one group per session.
+pub fn events() -> QueueName {
+    named("events.fifo")
+}
+
+/// References to journal entries with reactions, one group per session.
+pub fn reactions() -> QueueName {
+    named("reactions.fifo")
+}
+
+/// Sessions with new journal entries for their live streams (`aws` only), one group per session.
+pub fn pushes() -> QueueName {
+    named("pushes.fifo")
+}
+
+/// References to journal entries to publish, one group per owner.
+pub fn announcements() -> QueueName {
+    named("announcements.fifo")
+}
+
+/// Deliveries to webhooks: one group per endpoint for first attempts, so that endpoints do not delay each other, and one group per
+/// delivery for retries.
+pub fn webhooks() -> QueueName {
+    named("webhooks.fifo")
+}
+
+/// Sessions and templates with a near deadline (`aws` only), as messages that are delayed until then. Not a FIFO queue, because
+/// those cannot delay messages individually.
+pub fn deadlines() -> QueueName {
+    named("deadlines")
+}
+
+/// The prefix of the names of command queues.
+pub const COMMANDS: &str = "commands-";
+
+/// Commands to a run.
+pub fn commands(run: RunId) -> QueueName {
+    named(format!("{COMMANDS}{run}.fifo"))
+}
+
+/// Orders to a worker. The name is a digest, because the name of an owner may contain characters that a queue name may not.
+pub fn worker(key: &WorkerKey) -> QueueName {
+    let digest = sha256_hex(format!("{}\0{}", key.owner, key.id).as_bytes());
+    named(format!("worker-{}.fifo", &digest[..24]))
+}
+
+/// Creates the queue of a worker. The worker releases orders that it failed to execute; orders that it received before a crash
+/// become visible again after `visibility`.
+pub async fn create_worker(
+    broker: &dyn Broker,
+    key: &WorkerKey,
+    visibility: Duration,
+) -> Result<(), QueueError> {
+    let visibility = visibility.max(Duration::from_secs(1));
+    broker.create(&worker(key), QueueOptions { visibility, max_receives: None }).await
+}
+
+/// Creates the queues that always exist.
+pub async fn create(broker: &dyn Broker) -> Result<(), QueueError> {
+    let options = QueueOptions { visibility: VISIBILITY, max_receives: Some(MAX_RECEIVES) };
+    for queue in [events(), reactions(), announcements(), webhooks()] {
+        broker.create(&queue, options.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Creates the command queue of a run.
+pub async fn create_commands(broker: &dyn Broker, run: RunId) -> Result<(), QueueError> {
+    broker
+        .create(&commands(run), QueueOptions { visibility: Duration::from_secs(30), max_receives: None })
+        .await
+}
+
+/// The body of a message of the [`deadlines`] queue: the object with a deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum DeadlineOf {
+    /// A session.
+    Session {
+        /// The session.
+        session_id: AgentSessionId,
+    },
+    /// An aggregate other than a session.
+    Owned(AggregateRef),
+}

@@ -1,0 +1,43 @@
+//! Views made from store records.
+
+use pilothouse_api::operations::RedriveView;
+use pilothouse_api::pool::PoolView;
+use pilothouse_api::workers::WorkerView;
+use pilothouse_domain::pool::SessionPool;
+use pilothouse_store::{Redrive, Store, StoreError, WorkerRecord};
+
+/// The view of a pool, with the connection state of the runs that hold its slots.
+///
+/// # Errors
+/// A session cannot be read.
+pub async fn pool(store: &Store, pool: &SessionPool, version: u64) -> Result<PoolView, StoreError> {
+    let mut view = PoolView::of(pool, version);
+    for lease in &mut view.leases {
+        let session = store.session(lease.session_id).await?;
+        lease.unreachable_since = session
+            .filter(|session| session.run().is_some_and(|run| run.id == lease.run_id))
+            .and_then(|session| session.unreachable_since());
+    }
+    Ok(view)
+}
+
+/// The view of a worker. `alive` tells whether its heartbeats arrive.
+pub fn worker(worker: &WorkerRecord, alive: bool) -> WorkerView {
+    WorkerView {
+        id: worker.key.id.clone(),
+        alive,
+        draining: worker.draining,
+        shared: worker.shared,
+        labels: worker.labels.clone(),
+        capacity: worker.capacity,
+        runs: worker.runs.clone(),
+        seen_at: worker.seen_at,
+        registered_at: worker.registered_at,
+    }
+}
+
+/// The view of a redrive of dead letters.
+pub fn redrive(redrive: Redrive) -> RedriveView {
+    let Redrive { id, at, by, queue, letters, bytes, requests } = redrive;
+    RedriveView { id, at, by, queue, letters, bytes, requests }
+}

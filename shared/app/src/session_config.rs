@@ -1,0 +1,167 @@
+//! The configuration of a session's agent (S0 8.11 `AgentSessionConfig`). It is composed for each launch of a sidecar and for each
+//! reload, from the current skills. A running sidecar keeps the configuration that it received.
+
+use pilothouse_api::Violation;
+use pilothouse_domain::composition::{
+    Composition, SkillPart, TemplatePart, compose_within_limit, consolidation_prompt,
+};
+use pilothouse_domain::session::{AgentSession, SessionError};
+use pilothouse_domain::skill::{MemoryPill, SkillError};
+use pilothouse_domain::value::ContextPolicy;
+use pilothouse_domain::{AgentSkill, AgentSkillId, AgentTemplate, UserId};
+use pilothouse_wire::command::{AgentSessionConfig, Handoff};
+
+use crate::App;
+use crate::http::Problem;
+
+/// Composes the current configuration of a session.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionConfig, Problem> {
+    let settings = session.settings();
+    let skills = skills_of(app, session.owner_id(), session.enabled_skill_ids()).await?;
+    let brief = consolidation_brief(app, session).await?;
+    let template = template_of(app, session).await?;
+    let asked = |brief| TemplatePart { system_prompt: Some(brief), ..TemplatePart::default() };
+    let template = brief.as_deref().map(asked).or_else(|| part_of(template.as_ref(), session));
+    let (composition, left_out) =
+        compose_within_limit(template, &parts(&skills), &settings.allowed_tools, settings.context_policy);
+    if !left_out.is_empty() {
+        let names: Vec<_> = left_out.iter().map(|skill| skill.name).collect();
+        tracing::warn!(session = %session.id(), ?names, "left out skills that exceed the size of the configuration");
+    }
+    Ok(AgentSessionConfig {
+        model_id: session.model_id().as_str().to_owned(),
+        thinking_level: settings.thinking_level,
+        composed_system_prompt: composition.system_prompt,
+        allowed_tools: composition.allowed_tools,
+        custom_tools: composition.custom_tools,
+        sub_agents: composition.sub_agents,
+        working_directory: session.working_directory().as_str().to_owned(),
+        objective: session.objective().as_str().to_owned(),
+        plan_approval_required: settings.plan_approval_required,
+        context_warn_at_percent: settings.context_warn_at_percent,
+        context_policy: settings.context_policy,
+        handoff: handoff(session),
+        adapter_options: settings.adapter_options.clone(),
+    })
+}
+
+fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {
+    skills.iter().map(Into::into).collect()
+}
+
+/// The contribution of a template to the configuration.
+fn part_of<'a>(template: Option<&'a AgentTemplate>, session: &AgentSession) -> Option<TemplatePart<'a>> {
+    let part = TemplatePart::from(template?);
+    // The tools of the start request replace those of the template.
+    let said = !session.settings().allowed_tools.is_empty();
+    Some(if said { TemplatePart { allowed_tools: &[], ..part } } else { part })
+}
+
+/// The current template of a session. A template that was deactivated since still applies.
+async fn template_of(app: &App, session: &AgentSession) -> Result<Option<AgentTemplate>, Problem> {
+    let Some(id) = session.template_id() else { return Ok(None) };
+    Ok(app.store.aggregate::<AgentTemplate>(session.owner_id(), id).await?.map(|loaded| loaded.value))
+}
+
+/// The skills of a session in order. A skill that was deactivated since still applies.
+async fn skills_of(app: &App, owner: &UserId, ids: &[AgentSkillId]) -> Result<Vec<AgentSkill>, Problem> {
+    let mut skills = Vec::with_capacity(ids.len());
+    for id in ids {
+        skills.extend(app.store.aggregate::<AgentSkill>(owner, *id).await?.map(|loaded| loaded.value));
+    }
+    Ok(skills)
+}
+
+/// The prompt of a session that consolidates a skill, which replaces the template's prompt.
+async fn consolidation_brief(app: &App, session: &AgentSession) -> Result<Option<String>, Problem> {
+    let Some(skill) = session.consolidates() else { return Ok(None) };
+    let Some(loaded) = app.store.aggregate::<AgentSkill>(session.owner_id(), skill).await? else {
+        return Ok(None);
+    };
+    let skill = &loaded.value;
+    let Some(consolidation) = skill.consolidation().filter(|c| c.session_id == session.id()) else {
+        return Ok(None);
+    };
+    let given = |pill: &&MemoryPill| consolidation.pill_ids.contains(&pill.id);
+    let pills: Vec<_> = skill.active_pills().iter().filter(given).cloned().collect();
+    Ok(Some(consolidation_prompt(skill, &pills)))
+}
+
+/// Loads the skills that a session starts with, in order. `field` is the name of the input that lists them.
+///
+/// # Errors
+/// [`Problem::Invalid`] lists every skill that is unknown or deactivated, or reports that they are too large together.
+pub async fn skills_to_start_with(
+    app: &App,
+    owner: &UserId,
+    field: &str,
+    ids: &[AgentSkillId],
+    session_tools: &[String],
+) -> Result<Vec<AgentSkill>, Problem> {
+    if ids.len() > AgentSession::MAX_SKILLS {
+        let most = SessionError::TooManySkills { max: AgentSession::MAX_SKILLS };
+        return Err(Problem::invalid(field, most));
+    }
+    let (mut skills, mut wrong) = (Vec::with_capacity(ids.len()), Vec::new());
+    for (at, id) in ids.iter().enumerate() {
+        match app.store.aggregate::<AgentSkill>(owner, *id).await? {
+            Some(loaded) if loaded.value.is_active() => skills.push(loaded.value),
+            Some(_) => wrong.push((at, SkillError::Inactive { skill_id: *id }.to_string())),
+            None => wrong.push((at, format!("there is no skill {id}"))),
+        }
+    }
+    if wrong.is_empty() {
+        return ensure_fits(None, &skills, session_tools)
+            .map(|()| skills)
+            .map_err(|e| Problem::invalid(field, e));
+    }
+    let violation = |(at, message)| Violation { field: format!("{field}[{at}]"), message };
+    Err(Problem::Invalid(wrong.into_iter().map(violation).collect()))
+}
+
+/// Checks that a skill exists, is active, and fits the configuration with the session's other skills.
+///
+/// # Errors
+/// [`Problem::NotFound`], [`SkillError::Inactive`], [`SkillError::TooLargeTogether`].
+pub async fn ensure_can_be_enabled(
+    app: &App,
+    session: &AgentSession,
+    skill: AgentSkillId,
+) -> Result<(), Problem> {
+    let owner = session.owner_id();
+    let loaded = app.store.aggregate::<AgentSkill>(owner, skill).await?.ok_or_else(Problem::no_skill)?;
+    if !loaded.value.is_active() {
+        return Err(SkillError::Inactive { skill_id: skill }.into());
+    }
+    let mut skills = skills_of(app, owner, session.enabled_skill_ids()).await?;
+    if skills.iter().all(|enabled| enabled.id() != skill) {
+        skills.push(loaded.value);
+    }
+    let template = template_of(app, session).await?;
+    let template = part_of(template.as_ref(), session);
+    Ok(ensure_fits(template, &skills, &session.settings().allowed_tools)?)
+}
+
+fn ensure_fits(
+    template: Option<TemplatePart<'_>>,
+    skills: &[AgentSkill],
+    session_tools: &[String],
+) -> Result<(), SkillError> {
+    // The policy with the larger prompt, so that the skills fit under either policy.
+    let policy = ContextPolicy::Handoff;
+    let (_, left_out) = compose_within_limit(template, &parts(skills), session_tools, policy);
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    Err(SkillError::TooLargeTogether { max_kib: Composition::MAX_BYTES / 1024 })
+}
+
+/// The handoff of the previous session, with the current version of its document.
+fn handoff(session: &AgentSession) -> Option<Handoff> {
+    let continues = session.continues()?;
+    let document = continues.document.as_ref()?.document.clone();
+    Some(Handoff { from_session_id: continues.session_id, position: continues.position, document })
+}

@@ -1,0 +1,206 @@
+//! Opens a session: creates it with a slot or in the waiting list, in one transaction (decision 20). Manual and automatic starts
+//! share this module.
+
+mod attachment;
+mod skills;
+
+use http::StatusCode;
+use pilothouse_api::pool::PoolView;
+use pilothouse_api::sessions::{SessionView, StartedSession};
+use pilothouse_domain::conversation::{Conversation, NewMessage};
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::pool::{Allocation, SessionPool};
+use pilothouse_domain::queue::SessionMessageQueue;
+use pilothouse_domain::session::NewSession;
+use pilothouse_domain::template::{ResolvedSession, SessionSpec};
+use pilothouse_domain::{
+    AgentSession, AgentSessionId, AgentTemplate, DomainContext, Events, IdSource as _, SessionChainId, UserId,
+};
+use pilothouse_store::{Commit, CommitError, Loaded, LoadedConversation, Store};
+use serde::Serialize;
+use serde_json::Value;
+
+use self::attachment::Attachment;
+use crate::command::{CommandContext, CommandResponse};
+use crate::http::Problem;
+use crate::{App, FreshIds};
+
+/// A session that is ready to be committed.
+pub struct Opening {
+    /// The session with its queue.
+    pub loaded: LoadedConversation,
+    /// The pool after the allocation.
+    pub pool: Loaded<SessionPool>,
+    /// Whether the session waits for a slot.
+    pub waits: bool,
+    /// The commit with the session, to which more may be added.
+    pub commit: Commit,
+}
+
+impl App {
+    /// Prepares a session, with a slot if one is free. Nothing is written before the commit, to which the caller may add more;
+    /// after a write conflict the session must be prepared again. `shape` may change the conversation first: add it to a chain, or
+    /// move messages into its queue.
+    ///
+    /// # Errors
+    /// The error of `shape`, or [`Problem::Pool`] when too many sessions wait.
+    pub async fn prepare_session(
+        &self,
+        owner: &UserId,
+        cause: Cause,
+        new: NewSession,
+        shape: impl FnOnce(&mut Conversation, &mut SessionPool, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    ) -> Result<Opening, Problem> {
+        let mut pool = self.store.pool(owner).await?;
+        let mut ids = FreshIds;
+        let mut ctx = self.domain_context(&mut ids);
+        let (session, mut events) = AgentSession::create(new, &ctx);
+        let mut conversation = Conversation::new(session, SessionMessageQueue::default());
+        events.extend(shape(&mut conversation, &mut pool.value, &mut ctx)?);
+        let (allocation, allocated) = pool.value.allocate(&mut conversation.session, &mut ctx)?;
+        events.extend(allocated);
+        let mut loaded = LoadedConversation::new(conversation);
+        let mut commit = Commit::new();
+        self.record(&mut commit, &mut loaded, cause, events)?;
+        commit.pool(owner, &pool)?;
+        Ok(Opening { loaded, pool, waits: allocation == Allocation::Waits, commit })
+    }
+}
+
+/// A session to open, with everything that belongs to the same commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionPlan {
+    /// The session.
+    pub session: ResolvedSession,
+    /// The chain that the session continues (S0 8.7).
+    pub chain: Option<SessionChainId>,
+    /// The first message, in addition to the objective.
+    pub message: Option<NewMessage>,
+    /// The events that record the origin of the session.
+    pub events: Events,
+}
+
+/// The maximum number of attempts after a write conflict.
+const TRIES: u32 = 64;
+
+impl App {
+    /// Resolves a start request with its current template.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] when the budget is invalid.
+    pub async fn plan_session(
+        &self,
+        owner: &UserId,
+        mut order: SessionSpec,
+        template: Option<&AgentTemplate>,
+    ) -> Result<SessionPlan, Problem> {
+        if let (None, Some(template)) = (&order.skill_ids, template) {
+            order.skill_ids = Some(self.active_skills(owner, template.default_skill_ids()).await?);
+        }
+        let id = AgentSessionId::new(FreshIds.fresh());
+        let session = order
+            .resolve(id, owner.clone(), template)
+            .map_err(|wrong| Problem::invalid("budgetCapUsd", wrong))?;
+        Ok(SessionPlan { session, chain: None, message: None, events: Events::new() })
+    }
+
+    /// Prepares a planned session: see [`App::prepare_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn prepare_plan(
+        &self,
+        owner: &UserId,
+        cause: Cause,
+        plan: SessionPlan,
+    ) -> Result<Opening, Problem> {
+        let SessionPlan {
+            session: ResolvedSession { new, skill_ids, execution_mode },
+            chain,
+            message,
+            mut events,
+        } = plan;
+        let mut attachment = match chain {
+            Some(chain) => Some(Attachment::load(self, owner, chain).await?),
+            None => None,
+        };
+        let shape = |it: &mut Conversation, _: &mut SessionPool, ctx: &mut DomainContext<'_>| {
+            it.session.set_skills(&skill_ids)?;
+            it.session.set_execution_mode(execution_mode);
+            if let Some(attachment) = &mut attachment {
+                events.extend(attachment.admit(it, ctx)?);
+            }
+            if let Some(message) = message {
+                events.extend(it.enqueue(message, ctx)?);
+            }
+            Ok(events)
+        };
+        let mut opening = self.prepare_session(owner, cause.clone(), new, shape).await?;
+        if let Some(attachment) = attachment {
+            attachment.record(self, &mut opening.commit, &cause)?;
+        }
+        Ok(opening)
+    }
+
+    /// Opens a session for its owner. The response is 201 with a slot, or 202 for a Queued session. `show` may embed the session
+    /// in a larger response.
+    ///
+    /// # Errors
+    /// The error of `show`, or [`Problem::Pool`] when too many sessions wait.
+    pub async fn open_for_owner<V: Serialize>(
+        &self,
+        command: &CommandContext,
+        plan: &SessionPlan,
+        show: impl Fn(StartedSession) -> Result<V, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        for attempt in 0..TRIES {
+            if let Some(mut answer) = command.earlier_response(&self.store).await? {
+                show_key(self, &mut answer);
+                return Ok(answer);
+            }
+            if attempt == 0 {
+                self.runtime.admit_start()?;
+            }
+            let cause = Cause::Owner { function: command.function.to_owned() };
+            let mut opening = self.prepare_plan(&command.owner, cause, plan.clone()).await?;
+            let mut answer = opening.answer(&show(opening.view())?)?;
+            command.store_response(&mut opening.commit, &answer, self)?;
+            match self.store.commit(opening.commit).await {
+                Ok(()) => {
+                    show_key(self, &mut answer);
+                    return Ok(answer);
+                }
+                Err(CommitError::Conflict | CommitError::ResponseExists) => {
+                    tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+                }
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(Problem::VersionConflict)
+    }
+}
+
+impl Opening {
+    /// The view for the owner, without the API key, which is added last and never stored with the response.
+    pub fn view(&self) -> StartedSession {
+        StartedSession {
+            session: SessionView::of(&self.loaded.conversation.session),
+            api_key: String::new(),
+            pool: self.waits.then(|| PoolView::of(&self.pool.value, self.pool.version + 1)),
+        }
+    }
+
+    /// The response: 201 with a slot, or 202 for a Queued session.
+    pub fn answer<V: Serialize>(&self, view: &V) -> Result<CommandResponse, Problem> {
+        let status = if self.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+        CommandResponse::new(status, Some(self.loaded.conversation.session.control_version()), view)
+    }
+}
+
+/// Adds the API key to a response. The key is derived, never stored, so that a replayed response can contain it (decision 8).
+pub fn show_key(app: &App, answer: &mut CommandResponse) {
+    let id = answer.body.pointer("/session/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
+        object.insert("apiKey".to_owned(), Value::String(app.secret.api_key(id, 0)));
+    }
+}

@@ -1,0 +1,442 @@
+//! Bodies and queries of requests. Absent fields are not sent, so that the server's defaults apply.
+
+use std::collections::BTreeMap;
+
+use pilothouse_domain::value::{
+    Answer, AutoContinueConfig, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ThinkingLevel,
+};
+use pilothouse_domain::{AgentSkillId, AgentTemplateId, MessageId, SessionChainId, ToolCallId, TurnId, Usd};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Starts a session.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartSession {
+    /// Absolute path of the agent's working directory.
+    pub working_directory: String,
+    /// The task of the agent.
+    pub objective: String,
+    /// Template of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_id: Option<AgentTemplateId>,
+    /// Spending cap; the template's cap if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_cap_usd: Option<Usd>,
+    /// Name of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// Thinking level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
+    /// Adapter that drives the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
+    /// Options of the adapter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_options: Option<Value>,
+    /// Tools that the agent may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Skills to enable, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skill_ids: Vec<AgentSkillId>,
+    /// Labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Percentage of the cap at which the owner is warned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warn_at_percent: Option<u8>,
+    /// Allows an agent whose spending is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_unmetered: Option<bool>,
+    /// Whether plans need the owner's approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_approval_required: Option<bool>,
+    /// Seconds until a question times out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_timeout_seconds: Option<u64>,
+    /// Answer to questions that time out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_answer: Option<String>,
+    /// Percentage of the context window at which the owner is warned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_warn_at_percent: Option<u8>,
+    /// Idle seconds before the session hibernates; 0 disables hibernation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The same for a Paused session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_timeout_seconds: Option<u64>,
+    /// What happens when the context window is nearly full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_policy: Option<ContextPolicy>,
+    /// Chain that the session continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<SessionChainId>,
+    /// Conditions for automatic continuation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_continue_config: Option<AutoContinueConfig>,
+}
+
+impl StartSession {
+    /// Creates a request that leaves everything else to the server's defaults.
+    pub fn new(
+        working_directory: impl Into<String>,
+        objective: impl Into<String>,
+        budget_cap_usd: impl Into<Option<Usd>>,
+    ) -> Self {
+        Self {
+            working_directory: working_directory.into(),
+            objective: objective.into(),
+            template_id: None,
+            budget_cap_usd: budget_cap_usd.into(),
+            name: None,
+            model_id: None,
+            thinking_level: None,
+            adapter: None,
+            adapter_options: None,
+            allowed_tools: None,
+            skill_ids: Vec::new(),
+            labels: BTreeMap::new(),
+            warn_at_percent: None,
+            allow_unmetered: None,
+            plan_approval_required: None,
+            request_timeout_seconds: None,
+            default_answer: None,
+            context_warn_at_percent: None,
+            idle_timeout_seconds: None,
+            paused_timeout_seconds: None,
+            context_policy: None,
+            chain_id: None,
+            auto_continue_config: None,
+        }
+    }
+}
+
+/// Schedule of a template.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateSchedule {
+    /// Cron expression with five fields.
+    pub cron_expression: String,
+    /// IANA time zone of the expression.
+    pub time_zone: String,
+    /// Whether the schedule is active.
+    pub is_enabled: bool,
+    /// Input of the sessions that it starts.
+    pub launch: ScheduledLaunch,
+}
+
+/// Input of scheduled sessions.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduledLaunch {
+    /// Absolute path of the agent's working directory.
+    pub working_directory: String,
+    /// The task of the agent.
+    pub objective: String,
+    /// Name of the sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Selects a page of a list.
+#[derive(Debug, Clone, Default)]
+pub struct PageQuery {
+    /// Most items of the page.
+    pub limit: Option<u32>,
+    /// `next_cursor` of the previous page.
+    pub cursor: Option<String>,
+}
+
+impl PageQuery {
+    pub(super) fn query(&self) -> Vec<(&'static str, String)> {
+        let limit = self.limit.map(|limit| ("limit", limit.to_string()));
+        let cursor = self.cursor.clone().map(|cursor| ("cursor", cursor));
+        limit.into_iter().chain(cursor).collect()
+    }
+}
+
+/// Adds a message to the queue.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnqueueMessage {
+    /// Text.
+    pub content: String,
+    /// Priority.
+    pub priority: MessagePriority,
+    /// Id chosen by the sender; a second message with this id changes nothing (decision 28).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Turn that the message is meant for (decision 30).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_turn_id: Option<TurnId>,
+}
+
+impl EnqueueMessage {
+    /// Creates a message with this priority.
+    pub fn new(content: impl Into<String>, priority: MessagePriority) -> Self {
+        Self { content: content.into(), priority, message_id: None, expected_turn_id: None }
+    }
+}
+
+/// Edits a pending message.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EditMessage {
+    /// New text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// New position among messages of the same priority, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+}
+
+/// Answers the questions of a request.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerRequest {
+    /// Id of the request.
+    pub request_id: ToolCallId,
+    /// One answer a question.
+    pub answers: Vec<Answer>,
+}
+
+/// Retries a failed session (decision 24).
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetrySession {
+    /// First instruction to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_instruction: Option<String>,
+    /// Whether to start a new conversation.
+    pub fresh: bool,
+}
+
+/// Changes the model or the thinking level (S1 5).
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdjustSession {
+    /// New model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// Switches to the next or previous model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycle_model: Option<CycleDirection>,
+    /// New thinking level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
+}
+
+/// Creates a skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateSkill {
+    /// Name.
+    pub name: String,
+    /// Description.
+    pub description: String,
+    /// Instructions to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Updates a skill; absent fields keep their values.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateSkill {
+    /// Name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Instructions to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Starts a consolidation of a skill.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsolidateSkill {
+    /// Absolute path of the agent's working directory.
+    pub working_directory: String,
+    /// Spending cap.
+    pub budget_cap_usd: Usd,
+    /// Model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// Adapter that drives the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
+    /// Options of the adapter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_options: Option<Value>,
+}
+
+/// A change of an optional field. The API distinguishes an absent field, which keeps its value, from `null`, which removes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(untagged)]
+pub enum Patch<T> {
+    /// Keeps the value: the field is not sent.
+    #[default]
+    Keep,
+    /// Removes the value: the field is sent as `null`.
+    Clear,
+    /// Replaces the value.
+    Set(T),
+}
+
+impl<T> Patch<T> {
+    /// Whether the field stays out of the request.
+    pub const fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+}
+
+/// Updates a template; absent fields keep their values.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateTemplate {
+    /// Name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Description.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub description: Patch<String>,
+    /// Model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// Base instructions, before those of skills.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub system_prompt: Patch<String>,
+    /// Tools that the agent may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Spending cap of a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_budget_cap_usd: Option<Usd>,
+    /// Percentage of the cap at which the owner is warned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warn_at_percent: Option<u8>,
+    /// Allows an agent whose spending is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_unmetered: Option<bool>,
+    /// Conditions for automatic continuation.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub default_auto_continue_config: Patch<AutoContinueConfig>,
+    /// Whether plans need the owner's approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_approval_required: Option<bool>,
+    /// How sessions are executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_mode: Option<ExecutionMode>,
+    /// Adapter that drives the agent.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub adapter: Patch<String>,
+    /// Options of the adapter.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub adapter_options: Patch<Value>,
+    /// Seconds until a question times out.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub request_timeout_seconds: Patch<u64>,
+    /// Answer to questions that time out.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub default_answer: Patch<String>,
+    /// Percentage of the context window at which the owner is warned.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub context_warn_at_percent: Patch<u8>,
+    /// What happens when the context window is nearly full.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub context_policy: Patch<ContextPolicy>,
+    /// Idle seconds before a session hibernates; 0 disables hibernation.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub idle_timeout_seconds: Patch<u64>,
+    /// The same for a Paused session.
+    #[serde(skip_serializing_if = "Patch::is_keep")]
+    pub paused_timeout_seconds: Patch<u64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Interrupt {
+    pub(super) clear_queue: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Compact {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) instructions: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Fork {
+    pub(super) before_turn_id: TurnId,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Cancel {
+    pub(super) force: bool,
+}
+
+/// Updates a budget; absent fields keep their values.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateBudget {
+    /// Spending cap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_usd: Option<Usd>,
+    /// Percentage of the cap at which the owner is warned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warn_at_percent: Option<u8>,
+    /// Allows an agent whose spending is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_unmetered: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PlanDecision<'a> {
+    pub(super) request_id: &'a ToolCallId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) feedback: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConfigurePool {
+    pub(super) max_concurrent_sessions: u32,
+}
+
+/// A body without fields: `{}`.
+#[derive(Debug, Serialize)]
+pub(super) struct EmptyBody {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Patch, UpdateTemplate};
+
+    #[test]
+    fn an_update_sends_null_only_for_fields_to_remove() {
+        let update = UpdateTemplate {
+            name: Some("Reviewer".into()),
+            description: Patch::Clear,
+            system_prompt: Patch::Set("Be brief.".into()),
+            idle_timeout_seconds: Patch::Set(0),
+            ..UpdateTemplate::default()
+        };
+        let expected = json!({
+            "name": "Reviewer", "description": null, "systemPrompt": "Be brief.", "idleTimeoutSeconds": 0,
+        });
+        assert_eq!(serde_json::to_value(update).unwrap(), expected);
+        assert_eq!(serde_json::to_value(UpdateTemplate::default()).unwrap(), json!({}));
+    }
+}

@@ -1,0 +1,183 @@
+//! Events that are published beyond their session: to other contexts and to the owner (S0 8.6, 8.10; decision 37).
+//!
+//! Two tables are defined here: the events that are published to other contexts ([`ANNOUNCED_EVENTS`]), and those that notify the owner
+//! ([`notice`]). Each owner has one sequence without gaps, in the order of publication. If an event is both published and notified,
+//! both entries have the same number.
+
+mod notification;
+mod published;
+
+pub use notification::{Notification, NotificationKind, notice};
+pub use published::{ANNOUNCED_EVENTS, aggregate_publishes, publishes};
+use published::{SourceJournal, is_published_from, source_journal};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::journal::JournalEntry;
+use crate::{AgentSessionId, AggregateJournalEntry, DomainEvent, EventId, Timestamp, UserId};
+
+/// Name of this system on an event bus that several systems share.
+pub const SOURCE: &str = "pilothouse.agents";
+
+/// A domain event as it is published to other contexts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Announcement {
+    /// Position in the owner's event feed.
+    pub sequence: u64,
+    /// Identifies the event across redeliveries: the id of its journal entry and its index there.
+    pub id: String,
+    /// Name of the event in S0 8.6.
+    #[serde(rename = "type")]
+    pub event: String,
+    /// Always `pilothouse.agents`.
+    pub source: String,
+    /// When the event happened.
+    pub at: Timestamp,
+    /// `sessionId` (or the id of another aggregate), `ownerId` and the fields of the event.
+    pub detail: Value,
+}
+
+/// An event to publish, before it has its sequence number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedEntry {
+    /// Identifies the event: the id of its journal entry and its index there.
+    pub id: String,
+    pub at: Timestamp,
+    /// Name and details of the event for other contexts.
+    pub announced: Option<(String, Value)>,
+    /// Kind and text for the owner.
+    pub notice: Option<(NotificationKind, String)>,
+    pub session_id: Option<AgentSessionId>,
+}
+
+impl FeedEntry {
+    /// The events of a session's journal entry that are published.
+    pub fn of(entry: &JournalEntry) -> Vec<Self> {
+        let session = entry.session_id;
+        let about = ("sessionId".to_owned(), session.to_string());
+        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, Some(session))
+    }
+
+    /// The events of another aggregate's journal entry that are published.
+    pub fn of_aggregate(entry: &AggregateJournalEntry) -> Vec<Self> {
+        let about = (format!("{}Id", entry.kind), entry.aggregate_id.clone());
+        Self::of_events(entry.id, entry.at, &entry.owner_id, &about, &entry.events, None)
+    }
+
+    fn of_events(
+        id: EventId,
+        at: Timestamp,
+        owner: &UserId,
+        about: &(String, String),
+        events: &[DomainEvent],
+        session_id: Option<AgentSessionId>,
+    ) -> Vec<Self> {
+        let source = if session_id.is_some() { SourceJournal::Session } else { SourceJournal::Other };
+        let told = events.iter().enumerate().filter(|(_, event)| is_published_from(event, source));
+        let told = told.map(|(place, event)| Self {
+            id: format!("{id}.{place}"),
+            at,
+            announced: source_journal(event).map(|_| (event.name().to_owned(), detail(event, about, owner))),
+            notice: notice(event),
+            session_id,
+        });
+        told.collect()
+    }
+
+    /// The announcement with its sequence number, if other contexts receive the event.
+    pub fn announcement(&self, sequence: u64) -> Option<Announcement> {
+        let (event, detail) = self.announced.clone()?;
+        let (id, source) = (self.id.clone(), SOURCE.to_owned());
+        Some(Announcement { sequence, id, event, source, at: self.at, detail })
+    }
+
+    /// The notification with its sequence number, if the event notifies the owner.
+    pub fn notification(&self, sequence: u64) -> Option<Notification> {
+        let (kind, text) = self.notice.clone()?;
+        Some(Notification { sequence, kind, text, session_id: self.session_id, at: self.at, read_at: None })
+    }
+}
+
+/// The fields of an event without its commands, plus the ids of its aggregate and owner.
+fn detail(event: &DomainEvent, about: &(String, String), owner: &UserId) -> Value {
+    let mut fields = match serde_json::to_value(event) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    fields.remove("type");
+    fields.remove("command");
+    fields.insert(about.0.clone(), about.1.clone().into());
+    fields.insert("ownerId".to_owned(), owner.as_str().into());
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::RunId;
+    use crate::journal::Cause;
+
+    fn entry(events: Vec<DomainEvent>) -> JournalEntry {
+        JournalEntry {
+            id: "01890a5d-ac96-774b-bcce-b302099a8058".parse::<EventId>().unwrap(),
+            session_id: "01890a5d-ac96-774b-bcce-b302099a8059".parse().unwrap(),
+            owner_id: UserId::parse("ada").unwrap(),
+            sequence: 7,
+            at: Timestamp::from_millis(1),
+            cause: Cause::Clock,
+            events,
+            status: None,
+            activity: Vec::new(),
+            ignored_reason: None,
+            traceparent: None,
+        }
+    }
+
+    #[test]
+    fn entry_publishes_its_events_under_stable_names() {
+        let run_id: RunId = "01890a5d-ac96-774b-bcce-b302099a805a".parse().unwrap();
+        let lost = DomainEvent::EventsLost { from_sequence: 2, to_sequence: 4 };
+        let command = Some(crate::CommandRef {
+            command_id: "01890a5d-ac96-774b-bcce-b302099a805b".parse().unwrap(),
+            run_id,
+            attempt: 1,
+        });
+        let request_id = crate::ToolCallId::parse("p1").unwrap();
+        let entry =
+            entry(vec![DomainEvent::PlanCreated {}, lost, DomainEvent::PlanApproved { request_id, command }]);
+        let told = FeedEntry::of(&entry);
+        assert!(publishes(&entry));
+        assert_eq!(told.len(), 2, "{told:?}");
+        let first = told[0].announcement(9).unwrap();
+        assert_eq!((first.sequence, first.event.as_str()), (9, "SessionEventsLostEvent"));
+        assert_eq!(first.id, "01890a5d-ac96-774b-bcce-b302099a8058.1");
+        assert_eq!(first.detail["fromSequence"], 2);
+        assert_eq!(first.detail["ownerId"], "ada");
+        assert_eq!(told[0].notification(9).unwrap().kind, NotificationKind::EventsLost);
+        let second = told[1].announcement(10).unwrap();
+        assert_eq!(second.detail.get("command"), None, "commands are internal");
+        assert_eq!(second.detail["requestId"], "p1");
+        assert_eq!(told[1].notification(10), None);
+    }
+
+    #[test]
+    fn table_names_match_the_events() {
+        let paused = DomainEvent::Paused {};
+        assert!(
+            source_journal(&paused) == Some(SourceJournal::Session)
+                && ANNOUNCED_EVENTS.contains(&paused.name())
+        );
+        for name in ANNOUNCED_EVENTS {
+            assert!(name.ends_with("Event"), "{name}");
+            assert_eq!(ANNOUNCED_EVENTS.iter().filter(|other| *other == name).count(), 1, "{name}");
+        }
+        assert!(!publishes(&entry(vec![DomainEvent::PlanCreated {}])));
+        let chain =
+            DomainEvent::ChainCancelled { chain_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap() };
+        assert!(!publishes(&entry(vec![chain])), "its own journal publishes it");
+    }
+}

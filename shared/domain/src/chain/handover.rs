@@ -1,0 +1,147 @@
+//! Handing the work over to another session of the chain (decisions 30, 34).
+
+use super::{ChainError, ChainOperation, SessionChain, SessionChainStatus};
+use crate::conversation::Conversation;
+use crate::queue::SessionMessageQueue;
+use crate::session::{AgentSession, AgentSessionStatus};
+use crate::value::RecordedHandoff;
+use crate::{AgentSessionId, DomainContext, DomainEvent, Events};
+
+/// The result of a handoff; the caller commits all of it in one transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HandedOver {
+    /// The session that continues, with the messages that were waiting.
+    pub continuation: Conversation,
+    /// Events of the chain.
+    pub of_chain: Events,
+    /// Events of the session that handed over.
+    pub of_predecessor: Events,
+    /// Events of the session that continues.
+    pub of_continuation: Events,
+}
+
+/// Events of attaching a session that the owner created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// Events of the chain.
+    pub of_chain: Events,
+    /// Events of the session that was current before.
+    pub of_current: Events,
+    /// Events of the new session.
+    pub of_new: Events,
+}
+
+impl SessionChain {
+    /// Whether `session` waits for a continuation: it is current and exhausted, and its run is over.
+    pub fn waits_for_continuation(&self, session: &AgentSession) -> bool {
+        self.status == SessionChainStatus::Active
+            && self.current_session_id() == session.id()
+            && session.status() == AgentSessionStatus::ContextExhausted
+            && session.run().is_none()
+    }
+
+    /// Whether the owner may attach a session: the current one and its process must have ended, and no continuation may be pending.
+    pub fn ensure_open(&self, current: &AgentSession) -> Result<(), ChainError> {
+        self.check(ChainOperation::AttachSession)?;
+        let status = current.status();
+        let hint = match status {
+            AgentSessionStatus::ContextExhausted => ": its continuation starts in a moment",
+            status if status.is_terminal() => ", and its process is being stopped; try again in a moment",
+            AgentSessionStatus::Idle => "; send a message to that session, or close it",
+            _ => "; attach a session after that one has ended",
+        };
+        let over = status.is_terminal() && status != AgentSessionStatus::ContextExhausted;
+        if over && current.run().is_none() {
+            Ok(())
+        } else {
+            Err(ChainError::CurrentBusy { session: current.id(), status, hint })
+        }
+    }
+
+    /// Hands over to a new session: records the document, creates the session with the inherited state, and moves the waiting
+    /// messages. `document` is the one that the predecessor holds.
+    pub fn hand_over(
+        &mut self,
+        from: &mut Conversation,
+        document: &RecordedHandoff,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<HandedOver, ChainError> {
+        let (before, new) = (from.session.id(), ctx.session_id());
+        let mut of_chain = self.initiate_handoff(before, document)?;
+        let position = self.next_position();
+        let (session, mut of_continuation) = from.session.continued(new, self, ctx);
+        of_chain.extend(self.attach_session(new, ctx.now)?);
+
+        let queue = from.queue.hand_off();
+        let message_ids: Vec<_> = queue.messages().iter().map(|message| message.message_id).collect();
+        of_continuation.push(DomainEvent::WorkTakenUp {
+            chain_id: self.id,
+            from_session_id: before,
+            position,
+            message_ids: message_ids.clone(),
+        });
+        Ok(HandedOver {
+            continuation: Conversation::new(session, queue),
+            of_chain,
+            of_predecessor: from.session.hand_off(self.id, new, message_ids),
+            of_continuation,
+        })
+    }
+
+    /// Attaches a session that the owner created. It follows `current`, which must have ended, and receives the messages that still
+    /// wait there.
+    pub fn admit(
+        &mut self,
+        new: &mut Conversation,
+        current: &mut Conversation,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Admitted, ChainError> {
+        self.ensure_open(&current.session)?;
+        let (id, before) = (new.session.id(), current.session.id());
+        let position = self.next_position();
+        let of_chain = self.attach_session(id, ctx.now)?;
+        new.session.join(self.id, before, position, current.session.budget().account_usd());
+        new.queue = current.queue.hand_off();
+        let message_ids: Vec<_> = new.queue.messages().iter().map(|message| message.message_id).collect();
+        let taken_up = DomainEvent::WorkTakenUp {
+            chain_id: self.id,
+            from_session_id: before,
+            position,
+            message_ids: message_ids.clone(),
+        };
+        let of_current = current.session.hand_off(self.id, id, message_ids);
+        Ok(Admitted { of_chain, of_current, of_new: vec![taken_up] })
+    }
+}
+
+impl Conversation {
+    /// Handles a handoff document that arrives after the continuation was created. If the continuation's agent has not started, the
+    /// document replaces the inherited one. Otherwise the agent receives it as a message (decision 34).
+    pub fn receive_late_document(
+        &mut self,
+        from: AgentSessionId,
+        late: &RecordedHandoff,
+        ctx: &mut DomainContext<'_>,
+    ) -> Events {
+        if self.session.replace_inherited(from, late) {
+            return vec![DomainEvent::HandoffDocumentRecorded { handoff_document_id: Some(late.id) }];
+        }
+        let text = format!("A handoff document of session {from} came late.\n\n{}", late.document.to_text());
+        self.enqueue_internal_parts(&text, ctx)
+    }
+
+    /// Cancels all messages, as no session continues the work.
+    pub fn abandon_queue(&mut self) -> Events {
+        let (gone, events) = self.queue.end();
+        self.closed_messages.extend(gone);
+        events
+    }
+}
+
+/// Moving a queue to another session.
+impl SessionMessageQueue {
+    /// Moves all messages to the session that continues the work (decision 30). Uncertain messages stay uncertain.
+    pub(crate) fn hand_off(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}

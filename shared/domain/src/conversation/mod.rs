@@ -1,0 +1,44 @@
+//! A session with its queue: the unit that one command loads, changes and commits.
+//!
+//! Session and queue are separate aggregates, but most delivery rules need both (decisions 28 to 30).
+//!
+//! | module | contents |
+//! |---|---|
+//! | `facts` | what a fact of the agent changes ([`Conversation::observe`]) |
+//! | `settle` | what follows from a change ([`Conversation::settle`]) |
+//! | `delivery` | messages on their way to the agent |
+//! | `requests` | answers of the owner |
+//! | `run_end` | what happens to messages when a run ends |
+
+mod delivery;
+mod facts;
+mod requests;
+mod run_end;
+mod settle;
+
+use std::collections::BTreeMap;
+
+use crate::SubAgentId;
+use crate::queue::{SessionMessage, SessionMessageQueue};
+use crate::session::{AgentSession, SubAgentSession};
+
+/// A session with its queue and the subagents that a change concerns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversation {
+    pub session: AgentSession,
+    /// Messages that wait for the agent.
+    pub queue: SessionMessageQueue,
+    /// The subagents that were loaded or started in this change.
+    pub subagents: BTreeMap<SubAgentId, SubAgentSession>,
+    /// Messages that left the queue in this change. The commit stores them as records.
+    pub closed_messages: Vec<SessionMessage>,
+}
+
+pub use delivery::{EnqueueError, NewMessage};
+pub use facts::{FactOutcome, FactResult};
+
+impl Conversation {
+    pub const fn new(session: AgentSession, queue: SessionMessageQueue) -> Self {
+        Self { session, queue, subagents: BTreeMap::new(), closed_messages: Vec::new() }
+    }
+}

@@ -1,0 +1,311 @@
+//! Lines of the activity stream: the text for each event.
+
+use crate::session::Disk;
+use crate::value::{
+    ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
+};
+use crate::{DomainEvent, StopMode, Timestamp, Usd};
+
+/// The activity line for an event. `None` for events whose cause, an event of the agent, already has a line.
+#[allow(clippy::too_many_lines)] // one line per event, in one table
+pub fn activity_of(event: &DomainEvent, at: Timestamp) -> Option<ActivityItem> {
+    use DomainEvent as E;
+    let (kind, summary) = match event {
+        E::SessionCreated { objective, .. } => (T::StatusChange, format!("Created: {objective}")),
+        E::SessionStarted { .. } => (T::StatusChange, "Running: the agent started".to_owned()),
+        E::TurnStarted { .. } => (T::StatusChange, "Running: a turn began".to_owned()),
+        E::TurnCompleted { turn_count, outcome, .. } => {
+            (T::StatusChange, format!("Idle: turn {turn_count} is over{}", outcome_text(*outcome)))
+        }
+        E::InterruptRequested { .. } => (T::StatusChange, "Interrupting".to_owned()),
+        E::Interrupted {} => (T::StatusChange, "Interrupted".to_owned()),
+        E::PauseRequested { .. } => (T::StatusChange, "Pausing".to_owned()),
+        E::Paused {} => (T::StatusChange, "Paused".to_owned()),
+        E::ResumeRequested { .. } => (T::StatusChange, "Resuming".to_owned()),
+        E::Resumed {} => (T::StatusChange, "Running: resumed".to_owned()),
+        E::ResumeAbandoned {} => (T::StatusChange, "Paused: the agent did not resume".to_owned()),
+        E::CancelRequested { .. } => (T::StatusChange, "Cancelling".to_owned()),
+        E::CancelAccepted {} => (T::Notice, "Cancels as soon as the earlier request is done".to_owned()),
+        E::Cancelled {} => (T::StatusChange, "Cancelled".to_owned()),
+        E::OutputReady { files_changed, tests_added, all_tests_passing, .. } => (
+            T::StatusChange,
+            format!(
+                "Idle: output to review ({files_changed} files changed, {tests_added} tests added, tests {})",
+                if *all_tests_passing { "pass" } else { "do not all pass" }
+            ),
+        ),
+        E::Approved { .. } => (T::StatusChange, "Completed: output approved".to_owned()),
+        E::Closed {} => (T::StatusChange, "Completed: closed".to_owned()),
+        E::Rejected { reason, .. } => (
+            T::Notice,
+            reason.as_ref().map_or("Output rejected".to_owned(), |r| format!("Output rejected: {r}")),
+        ),
+        E::Failed { failure_reason, message } => (
+            T::StatusChange,
+            message
+                .as_ref()
+                .map_or(format!("Failed: {failure_reason}"), |m| format!("Failed: {failure_reason}: {m}")),
+        ),
+        E::Retried { retry_count, .. } => (T::StatusChange, format!("Queued: retry {retry_count}")),
+        E::ValidationRequested { .. } => {
+            (T::StatusChange, "Running: the turn ended and is being validated".to_owned())
+        }
+        E::ValidationPassed {} => (T::Notice, "Validation passed".to_owned()),
+        E::ValidationFailed { reason, continuation, max_continuations } => (
+            T::Notice,
+            format!("Validation failed, continuing ({continuation} of {max_continuations}): {reason}"),
+        ),
+        E::ValidationAbandoned { reason } => (T::Notice, format!("Validation given up: {reason}")),
+        E::AutoContinueStopped { cause, reason, continuations } => {
+            (T::Notice, auto_continue_stopped(*cause, reason.as_deref(), *continuations))
+        }
+        E::AnswerReturned { .. } => {
+            (T::Notice, "The sidecar never received the answer; it is sent as a message".to_owned())
+        }
+        E::HibernationOrdered { idle_seconds } => {
+            (T::Notice, format!("Hibernates after {idle_seconds} seconds without activity"))
+        }
+        E::BudgetWarning { spent_usd, cap_usd, percent_used } => {
+            (T::Notice, format!("{percent_used}% of the budget is spent: {spent_usd} of {cap_usd} dollars"))
+        }
+        E::BudgetExhausted { spent_usd, cap_usd, needed_usd } => {
+            (T::Notice, budget_exhausted(*spent_usd, *cap_usd, *needed_usd))
+        }
+        E::QuotaExceeded { message, reset_at } => (T::Notice, quota_exceeded(message.as_deref(), *reset_at)),
+        E::QuotaReset {} => (T::Notice, "The quota can be used again".to_owned()),
+        E::DiskFull { disk } => (T::Notice, disk_full(*disk).to_owned()),
+        E::DiskFreed { .. } => (T::Notice, "There is space on the disk again".to_owned()),
+        E::AdjustmentRequested { adjustment, command } => {
+            let when = if command.is_some() { "" } else { " (no agent is running)" };
+            (T::Notice, format!("Asked: {}{when}", adjusted(adjustment)))
+        }
+        E::Adjusted { adjustment } => (T::Notice, format!("Done: {}", adjusted(adjustment))),
+        E::AdjustmentAbandoned { adjustment, reason } => {
+            (T::Notice, format!("Not done: {}: {reason}", adjusted(adjustment)))
+        }
+        E::AgentSettingsChanged { model_id, thinking_level } => {
+            let level =
+                thinking_level.map(|level| format!(", thinking: {}", level.name())).unwrap_or_default();
+            (T::Notice, format!("The agent uses {model_id}{level}"))
+        }
+        E::AllowanceChanged { allowance_usd, .. } => {
+            (T::Notice, format!("The run may spend {allowance_usd} dollars in total"))
+        }
+        E::DeliverablesChanged { pending, passed, blocked } => {
+            let total = pending.saturating_add(*passed).saturating_add(*blocked);
+            (T::TodoUpdate, format!("{passed} of {total} deliverables are passed, {blocked} are blocked"))
+        }
+        E::BudgetChanged { cap_usd, allow_unmetered } => {
+            let unmetered = match allow_unmetered {
+                Some(true) => "; spend that is not reported is allowed",
+                Some(false) => "; spend that is not reported is not allowed",
+                None => "",
+            };
+            (T::Notice, format!("The cap is {cap_usd} dollars now{unmetered}"))
+        }
+        E::SpendUnmetered { allowed } => (T::Notice, spend_unmetered(*allowed)),
+        E::ContextNearingLimit { usage_percent, .. } => {
+            (T::Notice, format!("The context window is {usage_percent}% full"))
+        }
+        E::ContextExhausted { .. } => {
+            (T::StatusChange, "ContextExhausted: the context window is full".to_owned())
+        }
+        E::VoluntaryHandoff { reason, .. } => {
+            (T::HandoffInitiated, format!("The agent hands over: {reason}"))
+        }
+        E::HandoffDocumentRecorded { .. } => {
+            (T::HandoffInitiated, "The handoff document is recorded".to_owned())
+        }
+        E::WorkHandedOn { continuation, message_ids, .. } => (
+            T::HandoffInitiated,
+            format!("Session {continuation} continues the work{}", message_count_text(message_ids.len())),
+        ),
+        E::WorkTakenUp { from_session_id, position, message_ids, .. } => (
+            T::HandoffInitiated,
+            format!(
+                "Continues the work of session {from_session_id}, as number {position} of its chain{}",
+                message_count_text(message_ids.len())
+            ),
+        ),
+        E::ChainSpendCounted { carried_usd } => {
+            (T::Notice, format!("The sessions before this one spent {carried_usd} dollars"))
+        }
+        E::WaitingForInput { questions, .. } => {
+            (T::UserQuestion, questions.first().map_or("The agent asks".to_owned(), |q| q.question.clone()))
+        }
+        E::InputReceived { answers, by_default, .. } => {
+            let answers: Vec<_> = answers.iter().map(|a| a.answer.as_str()).collect();
+            let who = if *by_default { "No answer in time; default answer: " } else { "" };
+            (T::UserAnswer, format!("{who}{}", answers.join(", ")))
+        }
+        E::PlanCreated {} => (T::PlanModeEnter, "The agent plans".to_owned()),
+        E::PlanPendingApproval { requires_approval, version, .. } => (
+            T::PlanModeExit,
+            format!("Plan {version} {}", if *requires_approval { "waits for approval" } else { "is shown" }),
+        ),
+        E::PlanApproved { .. } => (T::UserAnswer, "Plan approved".to_owned()),
+        E::PlanRejected { feedback, .. } => (T::UserAnswer, format!("Plan rejected: {feedback}")),
+        E::TaskListUpdated { task_count, completed_count } => {
+            (T::TodoUpdate, format!("{completed_count} of {task_count} tasks are done"))
+        }
+        E::MessageEnqueued { content, source, priority, .. } => {
+            (T::Message, format!("{source} ({priority}): {content}"))
+        }
+        E::MessageUncertain { .. } => (T::Notice, "The delivery of a message is uncertain".to_owned()),
+        E::MessageReturned { reason, .. } => (T::Notice, format!("A message is pending again: {reason}")),
+        E::MessageCancelled { reason: Some(reason), .. } => {
+            (T::Notice, format!("A message was cancelled: {reason}"))
+        }
+        E::MessagesHeld {} => {
+            (T::Notice, "Messages are held until you send, promote or release one".to_owned())
+        }
+        E::RunStopOrdered { mode: StopMode::Kill, .. } => {
+            (T::Notice, "The sidecar's process is being stopped".to_owned())
+        }
+        E::RunUnreachable { .. } => {
+            (T::Notice, "The sidecar is unreachable: nothing was received from it for too long".to_owned())
+        }
+        E::RunReachable { after_seconds, .. } => {
+            (T::Notice, format!("The sidecar is reachable again after {after_seconds} seconds"))
+        }
+        E::RunEnded { detail, end_uncertain: true, .. } => (
+            T::Notice,
+            format!(
+                "The run ended, but the end of its process was not observed: {}",
+                detail.as_deref().unwrap_or("its machine was declared lost")
+            ),
+        ),
+        E::RunEnded { detail, .. } => (
+            T::Notice,
+            detail.as_ref().map_or("The sidecar's process is gone".to_owned(), |d| {
+                format!("The sidecar's process is gone: {d}")
+            }),
+        ),
+        E::CommandReissued { kind, command } if command.attempt > 1 => {
+            (T::Notice, format!("{kind} was not acknowledged and is sent once more"))
+        }
+        E::CommandLate { kind } => (T::Notice, format!("{kind} takes longer than expected")),
+        E::CommandRefused { message, .. } => (T::Notice, format!("The sidecar refused: {message}")),
+        E::CapabilityMissing { consequence, .. } => (T::Notice, consequence.clone()),
+        E::AfterStopActivity { what } => {
+            (T::Notice, format!("The agent acted after it had been stopped: {what}"))
+        }
+        E::EventsLost { from_sequence, to_sequence } => {
+            (T::Notice, format!("Events {from_sequence} to {to_sequence} are lost"))
+        }
+        E::FactIgnored { fact, reason } => {
+            (T::Notice, format!("{fact} was deferred and then changed nothing: {reason}"))
+        }
+        E::EventQuarantined { errors } => {
+            (T::Notice, format!("An event could not be read: {}", errors.join("; ")))
+        }
+        E::EventRedriven { sequence } => (
+            T::Notice,
+            format!("Event {sequence}, which had been quarantined, was sent again and applied late"),
+        ),
+        E::PoolExhausted { current_count, max_count } => {
+            (T::Notice, format!("Waits for a slot: {current_count} of {max_count} are in use"))
+        }
+        E::EventClassified { classified_as, .. } => {
+            (T::Notice, format!("Started for an event classified as {classified_as}"))
+        }
+        E::SessionSkillEnabled { skill_id } => (T::SkillEnabled, format!("Skill {skill_id} is enabled")),
+        E::SessionSkillDisabled { skill_id } => (T::Notice, format!("Skill {skill_id} is disabled")),
+        E::ReloadRequested { .. } => (T::Notice, "A reload of the configuration was requested".to_owned()),
+        E::Reloaded {} => (T::Notice, "The new configuration is active".to_owned()),
+        E::MemoryPillRecorded { skill_id, category, .. } => {
+            (T::Notice, format!("The agent recorded a memory pill ({category}) for skill {skill_id}"))
+        }
+        E::SkillConsolidationProposed { pill_count, .. } => {
+            (T::Notice, format!("The agent proposes new instructions that contain {pill_count} memory pills"))
+        }
+        E::DecisionLogged { content } => (T::Message, format!("Decision: {content}")),
+        _ => return None,
+    };
+    Some(ActivityItem::new(kind, &summary, at).with_detail(if summary.chars().count() > 200 {
+        &summary
+    } else {
+        ""
+    }))
+}
+
+fn auto_continue_stopped(cause: AutoContinueEnd, reason: Option<&str>, continuations: u32) -> String {
+    let why = match cause {
+        AutoContinueEnd::MaxContinuations => format!("it continued {continuations} times already"),
+        AutoContinueEnd::BudgetExhausted => "the budget is spent".to_owned(),
+        AutoContinueEnd::ValidationUnavailable => "its criteria could not be checked".to_owned(),
+        AutoContinueEnd::NotDelivered => "the message to continue did not reach the agent".to_owned(),
+    };
+    let what = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("Auto-continue stopped: {why}{what}")
+}
+
+/// Explains that the agent's spend is unknown.
+pub(crate) fn spend_unmetered(allowed: bool) -> String {
+    let then = if allowed {
+        "its owner allows that"
+    } else {
+        "the session is held until its owner allows that (`allowUnmetered`)"
+    };
+    format!(
+        "The agent reports neither its cost nor tokens of a model whose price is known. Its cap cannot be enforced; {then}"
+    )
+}
+
+/// Suffix for a turn that did not end normally.
+const fn outcome_text(outcome: SessionOutcome) -> &'static str {
+    match outcome {
+        SessionOutcome::Completed => "",
+        SessionOutcome::MaxIterations => ", at the limit of its iterations",
+        SessionOutcome::ExecutionError => ", in an error",
+        SessionOutcome::BudgetExceeded => ", at the limit of its costs",
+        SessionOutcome::QuotaExceeded => ", because its quota is used up",
+    }
+}
+
+/// Why no more may be spent, as a sentence without a full stop.
+pub(crate) fn budget_exhausted(spent: Usd, cap: Usd, needed: Option<Usd>) -> String {
+    match needed {
+        Some(needed) => {
+            let left = cap.excess_over(spent);
+            format!("The next model call may cost {needed} dollars, but only {left} of {cap} are left")
+        }
+        None => format!("The budget is spent: {spent} of {cap} dollars"),
+    }
+}
+
+/// Explains a full disk, as a sentence without a full stop.
+pub(crate) const fn disk_full(disk: Disk) -> &'static str {
+    match disk {
+        Disk::Server => "The disk of the server is nearly full; the session is resumed when there is space",
+        Disk::Worker => "The disk of the worker is full; the agent waits until there is space",
+    }
+}
+
+pub(crate) fn quota_exceeded(message: Option<&str>, reset_at: Option<Timestamp>) -> String {
+    let why = message.map(|message| format!(" ({})", message.trim_end_matches('.'))).unwrap_or_default();
+    match reset_at {
+        Some(at) => format!("The quota of the agent is used up{why}; the session resumes at {at}"),
+        None => format!("The quota of the agent is used up{why}; resume the session when it resets"),
+    }
+}
+
+fn adjusted(adjustment: &Adjustment) -> String {
+    match adjustment {
+        Adjustment::SetModel { model_id } => format!("use the model {model_id}"),
+        Adjustment::CycleModel { direction: CycleDirection::Forward } => "use the next model".to_owned(),
+        Adjustment::CycleModel { direction: CycleDirection::Backward } => "use the previous model".to_owned(),
+        Adjustment::SetThinkingLevel { level } => format!("set thinking to {}", level.name()),
+        Adjustment::Compact { .. } => "summarise the conversation".to_owned(),
+        Adjustment::Fork { before_turn_id } => format!("rewind to before turn {before_turn_id}"),
+        Adjustment::SetAllowance { .. } => "spend within the current cap".to_owned(),
+    }
+}
+
+fn message_count_text(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", and received the waiting message".to_owned(),
+        n => format!(", and received the {n} waiting messages"),
+    }
+}

@@ -1,0 +1,111 @@
+//! The journal: every commit writes one entry.
+//!
+//! An entry records the cause of the change, its domain events and the lines that they add to the activity stream. If an event of
+//! an agent is the cause, the entry contains that event in full, so that messages, tool calls and logs are views of the journal.
+//! Sequences count a session's entries from 1 without gaps, and serve as cursors of its live stream.
+
+mod activity;
+
+pub use activity::activity_of;
+pub(crate) use activity::{budget_exhausted, disk_full, quota_exceeded, spend_unmetered};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::session::{AgentSession, AgentSessionStatus};
+use crate::value::ActivityItem;
+use crate::{AgentSessionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
+
+/// One entry of a session's journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalEntry {
+    /// Id of the entry. Reactions use it to be idempotent.
+    pub id: EventId,
+    pub session_id: AgentSessionId,
+    pub owner_id: UserId,
+    pub sequence: u64,
+    pub at: Timestamp,
+    pub cause: Cause,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Events,
+    /// Status of the session after this entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<AgentSessionStatus>,
+    /// Lines for the activity stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activity: Vec<ActivityItem>,
+    /// Why an event of the agent changed nothing, or what it waits for (decision 17).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_reason: Option<String>,
+    /// Trace context of the cause, passed on to everything that follows from this entry.
+    #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<TraceParent>,
+}
+
+/// What caused an entry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Cause {
+    /// The owner called a function.
+    Owner {
+        /// Name of the function.
+        function: String,
+    },
+    /// The agent called the agent API.
+    AgentApi {
+        /// Name of the function.
+        function: String,
+        /// Request body, where it is kept.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        body: Value,
+    },
+    /// A raw event of a run.
+    Agent {
+        /// Id of the run.
+        run_id: RunId,
+        /// Number of the run within its session.
+        run: u32,
+        /// Sequence of the event in its run; `null` for events that the runtime reported.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sequence: Option<u64>,
+        /// The event as it was sent. Large texts are cut and marked with `truncated`; a blob holds them in full.
+        body: Value,
+    },
+    /// A reaction to an earlier entry.
+    Reaction {
+        /// Name of the function.
+        function: String,
+    },
+    /// A deadline that the clock found.
+    Clock,
+}
+
+impl JournalEntry {
+    /// Creates the session's next entry. `activity` comes before the lines of the events.
+    pub fn record(
+        session: &mut AgentSession,
+        id: EventId,
+        at: Timestamp,
+        cause: Cause,
+        events: Events,
+        mut activity: Vec<ActivityItem>,
+    ) -> Self {
+        session.updated_at = session.updated_at.max(at);
+        activity.extend(events.iter().filter_map(|event| activity_of(event, at)));
+        Self {
+            id,
+            session_id: session.id(),
+            owner_id: session.owner_id().clone(),
+            sequence: session.next_journal_sequence(),
+            at,
+            cause,
+            events,
+            status: Some(session.status()),
+            activity,
+            ignored_reason: None,
+            traceparent: None,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Activity of an agent that had confirmed its stop (decision 15).
+
+use serde::{Deserialize, Serialize};
+
+use super::{AgentSession, AgentSessionStatus, LifecycleCommand};
+use crate::{DomainContext, DomainEvent, Events};
+
+/// How the control plane reacted to a stopped agent that acted (decision 15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AfterStop {
+    /// The command was sent once more.
+    Reasserted,
+    /// The process is being killed.
+    Killed,
+}
+
+impl AgentSession {
+    /// Handles activity of a stopped agent (decision 15): the command is sent once more, then the process is killed.
+    pub(crate) fn record_activity_after_stop(&mut self, what: &str, ctx: &mut DomainContext<'_>) -> Events {
+        let kind = match self.status() {
+            AgentSessionStatus::Interrupted => LifecycleCommand::Interrupt,
+            AgentSessionStatus::Paused => LifecycleCommand::Pause,
+            _ => LifecycleCommand::Stop,
+        };
+        match self.run_state.after_stop {
+            None => {
+                self.run_state.after_stop = Some(AfterStop::Reasserted);
+                let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
+                events.extend(
+                    self.run_state.command(ctx).map(|command| DomainEvent::CommandReissued { kind, command }),
+                );
+                events
+            }
+            Some(AfterStop::Reasserted) => {
+                self.run_state.after_stop = Some(AfterStop::Killed);
+                let mut events = vec![DomainEvent::AfterStopActivity { what: what.to_owned() }];
+                events.extend(self.order_kill(false, ctx));
+                events
+            }
+            Some(AfterStop::Killed) => Vec::new(),
+        }
+    }
+}

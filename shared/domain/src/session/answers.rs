@@ -1,0 +1,209 @@
+//! Questions of the agent and the owner's answers (S0 8.4, decision 26), and the waiting statuses that open requests cause.
+
+use std::time::Duration;
+
+use super::{AgentSession, Decision, Operation, PendingRequest, RequestKind, Requests, SessionError, State};
+use crate::text::cut;
+use crate::value::{Answer, FailureReason, Question};
+use crate::{CommandId, CommandRef, DomainContext, DomainEvent, Events, Timestamp, ToolCallId};
+
+/// Most text of one request's questions, in bytes: open requests are part of the session's item.
+const MAX_QUESTION_BYTES: usize = 8 * 1024;
+
+/// Shortens questions to the limits (decision 6). The journal has them in full.
+fn fit(questions: &mut Vec<Question>) {
+    questions.truncate(20);
+    let mut left = MAX_QUESTION_BYTES;
+    let mut take = |text: &mut String, most: usize| {
+        let characters = most.min(left / 4);
+        *text = cut(text, characters);
+        left = left.saturating_sub(text.len());
+    };
+    for question in questions.iter_mut() {
+        take(&mut question.question, 2000);
+    }
+    for question in questions.iter_mut() {
+        question.options.truncate(50);
+        for option in &mut question.options {
+            take(&mut option.label, 500);
+            option.description.iter_mut().for_each(|text| take(text, 1000));
+        }
+        question.options.retain(|option| !option.label.is_empty());
+    }
+}
+
+impl AgentSession {
+    /// Most requests that can be open at once. Further ones are recorded and do not block.
+    pub const MAX_PENDING_REQUESTS: usize = Requests::MAX_PENDING;
+
+    pub(super) fn open_request(
+        &mut self,
+        operation: Operation,
+        id: ToolCallId,
+        kind: RequestKind,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Timestamp, SessionError> {
+        self.check(operation)?;
+        if self.is_between_turns() {
+            // The turn is over, so the agent does not wait.
+            return Err(SessionError::InvalidTransition { operation, status: self.status() });
+        }
+        let expires_at = ctx.now + Duration::from_secs(self.definition.settings.request_timeout_seconds);
+        self.requests.open(PendingRequest { id, kind, asked_at: ctx.now, expires_at });
+        self.rest_by_requests();
+        Ok(expires_at)
+    }
+
+    /// Enters the waiting status of the oldest open request, or Running if there is none.
+    fn rest_by_requests(&mut self) {
+        let state = match self.requests.pending().first().map(|r| &r.kind) {
+            Some(RequestKind::Question { .. }) => State::WaitingForInput,
+            Some(RequestKind::Plan { .. }) => State::WaitingForApproval,
+            None => State::Running,
+        };
+        self.enter(state);
+    }
+
+    /// Running → `WaitingForInput` (S0 8.4 `RecordUserQuestionAsked`).
+    pub(crate) fn ask(
+        &mut self,
+        id: ToolCallId,
+        mut questions: Vec<Question>,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        fit(&mut questions);
+        let kind = RequestKind::Question { questions: questions.clone() };
+        let expires_at = self.open_request(Operation::RecordUserQuestionAsked, id.clone(), kind, ctx)?;
+        Ok(vec![DomainEvent::WaitingForInput { request_id: id, questions, expires_at }])
+    }
+
+    /// Answers a question: `WaitingForInput` → Running, or waiting for the next request (S0 8.4 `RecordUserQuestionAnswered`).
+    ///
+    /// Without a sidecar the session becomes Idle and the event has no command. The caller then sends the answer as a message
+    /// (decision 26).
+    pub fn answer(
+        &mut self,
+        id: &ToolCallId,
+        answers: Vec<Answer>,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let request = self.requests.get(id).ok_or(SessionError::RequestOver)?;
+        let RequestKind::Question { questions } = &request.kind else {
+            return Err(SessionError::WrongKindOfRequest { expected: "question" });
+        };
+        let missing: Vec<String> = questions
+            .iter()
+            .filter(|q| answers.iter().filter(|a| a.question == q.question).count() != 1)
+            .map(|q| q.question.clone())
+            .collect();
+        if !missing.is_empty() {
+            return Err(SessionError::AnswersMissing { missing });
+        }
+        self.spending.ensure_budget()?;
+        let decision = Decision::Answered(answers.clone());
+        let command = self.close_request(Operation::RecordUserQuestionAnswered, id, decision, ctx)?;
+        Ok(vec![DomainEvent::InputReceived { request_id: id.clone(), answers, by_default: false, command }])
+    }
+
+    pub(super) fn close_request(
+        &mut self,
+        operation: Operation,
+        id: &ToolCallId,
+        decision: Decision,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Option<CommandRef>, SessionError> {
+        self.check(operation)?;
+        let command = self.run_state.command(ctx);
+        self.requests.close(id);
+        if let Some(command) = command {
+            self.requests.record_answer(id.clone(), decision, command, ctx.now);
+        }
+        if command.is_none() && self.requests.pending().is_empty() {
+            self.transition(Operation::AnswerHibernated, State::Idle)?;
+            // The turn that asked ended with its process.
+            self.delivery.close_turn();
+        } else {
+            self.rest_by_requests();
+        }
+        Ok(command)
+    }
+
+    /// Closes the request of a tool call that returned.
+    pub(crate) fn close_request_of(&mut self, call: &ToolCallId) -> Events {
+        self.requests.forget_answer_to(call);
+        // A deferred request ends before it was opened.
+        if self.delivery.drop_deferred_request(call) {
+            return vec![DomainEvent::RequestClosed { request_id: call.clone() }];
+        }
+        if !self.requests.close(call) {
+            return Vec::new();
+        }
+        if self.check(Operation::CloseRequest).is_ok() {
+            self.rest_by_requests();
+        }
+        vec![DomainEvent::RequestClosed { request_id: call.clone() }]
+    }
+
+    /// The owner's decision of a command that the sidecar has not received yet.
+    pub fn unacknowledged_decision(&self, command: CommandId) -> Option<(&ToolCallId, &Decision)> {
+        self.requests.unacknowledged_decision(command)
+    }
+
+    /// Forgets an answer that the sidecar received or refused.
+    pub(crate) fn acknowledge_answer(&mut self, command: CommandId) {
+        self.requests.acknowledge_answer(command);
+    }
+
+    /// An answer was not received: send it once more, then stop the process (decision 12). When the process has ended, the answer
+    /// is sent as a message.
+    pub(super) fn on_unacknowledged_answer(&mut self, ctx: &mut DomainContext<'_>) -> Events {
+        let Some(run_id) = self.run_state.current_id() else { return Vec::new() };
+        if !self.requests.has_unacknowledged_answers() {
+            return Vec::new();
+        }
+        match self.requests.resend_answer(run_id, ctx.now) {
+            Some(resent) => vec![resent],
+            None => self.order_kill(false, ctx),
+        }
+    }
+
+    /// Takes the decisions that the sidecar never received, to send them as messages after the end of its run (decision 26).
+    pub(crate) fn take_unacknowledged_answers(&mut self) -> Vec<(ToolCallId, Decision)> {
+        self.requests.take_unacknowledged_answers()
+    }
+
+    /// Handles requests that timed out: uses the default answer or fails the session (decision 26).
+    pub(crate) fn expire_requests(&mut self, ctx: &mut DomainContext<'_>) -> Result<Events, SessionError> {
+        let mut events = Vec::new();
+        while let Some(request) = self.requests.expired(ctx.now).cloned() {
+            match (&request.kind, &self.definition.settings.default_answer) {
+                (RequestKind::Question { questions }, Some(default)) if !self.budget().blocked() => {
+                    let answer =
+                        |q: &Question| Answer { question: q.question.clone(), answer: default.clone() };
+                    let answers: Vec<_> = questions.iter().map(answer).collect();
+                    let command = self.close_request(
+                        Operation::RecordUserQuestionAnswered,
+                        &request.id,
+                        Decision::Answered(answers.clone()),
+                        ctx,
+                    )?;
+                    events.push(DomainEvent::InputReceived {
+                        request_id: request.id,
+                        answers,
+                        by_default: true,
+                        command,
+                    });
+                }
+                _ => {
+                    let what = match request.kind {
+                        RequestKind::Question { .. } => "The agent's question was not answered in time.",
+                        RequestKind::Plan { .. } => "The agent's plan was not approved or rejected in time.",
+                    };
+                    events.extend(self.record_failure(FailureReason::Timeout, Some(what.to_owned()), ctx)?);
+                    break;
+                }
+            }
+        }
+        Ok(events)
+    }
+}

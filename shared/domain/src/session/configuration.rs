@@ -1,0 +1,82 @@
+//! Which configuration the sidecar has: the pending reload, and changes since.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LifecycleCommand, Outstanding};
+use crate::{CommandId, CommandRef, DomainEvent, RunId, Timestamp};
+
+/// The configuration of the sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConfigurationState {
+    /// The pending reload; attempt 0 if the end of the run completes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reload: Option<Outstanding>,
+    /// Whether skills changed since the sidecar received its configuration.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    changed: bool,
+}
+
+impl ConfigurationState {
+    pub(super) const fn reload(&self) -> Option<&Outstanding> {
+        self.reload.as_ref()
+    }
+
+    pub(super) const fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    pub(super) const fn record_change(&mut self) {
+        self.changed = true;
+    }
+
+    pub(super) const fn request_reload(&mut self, reload: Outstanding) {
+        self.reload = Some(reload);
+    }
+
+    /// Records that the sidecar has the current configuration.
+    pub(super) const fn confirm(&mut self) {
+        self.reload = None;
+        self.changed = false;
+    }
+
+    /// Records that a new sidecar starts with the current configuration. A pending reload stays pending.
+    pub(super) const fn record_start(&mut self) {
+        self.changed = false;
+    }
+
+    /// Gives up a pending reload. Returns whether there was one.
+    pub(super) const fn drop_reload(&mut self) -> bool {
+        self.reload.take().is_some()
+    }
+
+    pub(super) fn is_reloading_with(&self, command: CommandId) -> bool {
+        self.reload.is_some_and(|reload| reload.command_id == command)
+    }
+
+    /// Records that the sidecar stored the command in its spool.
+    pub(super) fn record_received(&mut self, command: CommandId, at: Timestamp) {
+        if let Some(reload) = self.reload.as_mut().filter(|reload| reload.command_id == command) {
+            reload.received_at.get_or_insert(at);
+        }
+    }
+
+    /// Restarts the deadline of a command that a dead process cannot receive.
+    pub(super) fn postpone_unreceived(&mut self, now: Timestamp) -> bool {
+        let unreceived = self.reload.as_mut().filter(|reload| reload.received_at.is_none());
+        unreceived.map(|reload| reload.sent_at = now).is_some()
+    }
+
+    /// Sends the command once more if its `received` is missing. Otherwise marks the reload late and returns `None`.
+    pub(super) fn resend(&mut self, run_id: RunId, now: Timestamp) -> Option<DomainEvent> {
+        let reload = self.reload.as_mut()?;
+        if reload.received_at.is_some() || reload.attempt >= 2 {
+            reload.late = true;
+            return None;
+        }
+        reload.attempt += 1;
+        reload.sent_at = now;
+        let command = CommandRef { command_id: reload.command_id, run_id, attempt: reload.attempt };
+        Some(DomainEvent::CommandReissued { kind: LifecycleCommand::Reload, command })
+    }
+}

@@ -1,0 +1,377 @@
+//! What is on its way between control plane and agent (decisions 17, 29): the turn, sent messages, deferred facts and open tool
+//! calls.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::validation::BetweenTurns;
+use super::{AgentFact, AgentSession, AgentSessionStatus, Turn};
+use crate::text::cut;
+use crate::value::ToolCallStatus;
+use crate::{
+    CommandId, CommandRef, DomainContext, DomainEvent, Events, MessageId, RunId, Timestamp, ToolCallId,
+};
+
+/// The state of the delivery to the agent, and of what it reports.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Delivery {
+    turn: TurnState,
+    in_flight: Vec<InFlight>,
+    deferred: Vec<AgentFact>,
+    open_tool_calls: BTreeMap<ToolCallId, OpenToolCall>,
+}
+
+/// Whether a turn is running. Between two turns, none is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) enum TurnState {
+    #[default]
+    None,
+    Open(Turn),
+    Between(BetweenTurns),
+}
+
+/// A message that was sent and that the agent does not have yet (decision 29).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InFlight {
+    pub(crate) message_id: MessageId,
+    pub(crate) run_id: RunId,
+    pub(crate) command_id: CommandId,
+    pub(crate) step: InFlightStep,
+    /// Number of attempts to send it.
+    pub(crate) attempt: u8,
+    pub(crate) sent_at: Timestamp,
+    /// Whether the sidecar stored it in its spool.
+    pub(crate) received: bool,
+}
+
+/// Delivery progress of a sent message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum InFlightStep {
+    Sent,
+    Injecting,
+    Injected,
+}
+
+/// A tool call that has no result yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenToolCall {
+    /// Name of the tool.
+    pub name: String,
+    /// Journal entry that recorded the call.
+    pub journal_sequence: u64,
+}
+
+/// The turn.
+impl Delivery {
+    pub(super) const fn turn(&self) -> Option<&Turn> {
+        match &self.turn {
+            TurnState::Open(turn) => Some(turn),
+            TurnState::None | TurnState::Between(_) => None,
+        }
+    }
+
+    pub(super) const fn between_turns(&self) -> Option<&BetweenTurns> {
+        match &self.turn {
+            TurnState::Between(between) => Some(between),
+            TurnState::None | TurnState::Open(_) => None,
+        }
+    }
+
+    pub(super) const fn between_turns_mut(&mut self) -> Option<&mut BetweenTurns> {
+        match &mut self.turn {
+            TurnState::Between(between) => Some(between),
+            TurnState::None | TurnState::Open(_) => None,
+        }
+    }
+
+    pub(super) fn open_turn(&mut self, turn: Turn) {
+        self.turn = TurnState::Open(turn);
+    }
+
+    /// Closes the open turn. The time between two turns continues.
+    pub(super) fn close_turn(&mut self) {
+        if self.turn().is_some() {
+            self.turn = TurnState::None;
+        }
+    }
+
+    /// Enters the time between two turns.
+    pub(super) fn enter_between_turns(&mut self, between: BetweenTurns) {
+        self.turn = TurnState::Between(between);
+    }
+
+    /// Leaves the time between two turns. An open turn stays open.
+    pub(super) fn leave_between_turns(&mut self) -> Option<BetweenTurns> {
+        match std::mem::take(&mut self.turn) {
+            TurnState::Between(between) => Some(between),
+            other => {
+                self.turn = other;
+                None
+            }
+        }
+    }
+
+    /// Ends the turn and the time between turns.
+    pub(super) fn end_turns(&mut self) {
+        self.turn = TurnState::None;
+    }
+}
+
+/// Messages in flight.
+impl Delivery {
+    pub(super) fn in_flight(&self) -> &[InFlight] {
+        &self.in_flight
+    }
+
+    pub(super) fn record_sent(&mut self, message: InFlight) {
+        self.in_flight.push(message);
+    }
+
+    /// Records that the sidecar stored the command of a message in its spool.
+    pub(super) fn record_received(&mut self, command: CommandId) {
+        if let Some(message) = self.in_flight.iter_mut().find(|m| m.command_id == command) {
+            message.received = true;
+        }
+    }
+
+    pub(super) fn record_injecting(&mut self, id: MessageId) {
+        let sent = |m: &&mut InFlight| m.message_id == id && m.step == InFlightStep::Sent;
+        if let Some(sent) = self.in_flight.iter_mut().find(sent) {
+            sent.step = InFlightStep::Injecting;
+        }
+    }
+
+    /// Records that the agent has a message. If it joined a running turn, its delivery is complete.
+    pub(super) fn record_injected(&mut self, id: MessageId, joined_turn: bool) {
+        self.in_flight.retain_mut(|m| {
+            if m.message_id != id {
+                return true;
+            }
+            m.step = InFlightStep::Injected;
+            !joined_turn
+        });
+    }
+
+    /// Forgets the messages that the agent has, at the end of a turn or when the turn of `message` starts.
+    pub(super) fn forget_injected(&mut self, message: Option<MessageId>) {
+        self.in_flight.retain(|m| Some(m.message_id) != message && m.step != InFlightStep::Injected);
+    }
+
+    pub(super) fn take_of_command(&mut self, command: CommandId) -> Option<MessageId> {
+        let at = self.in_flight.iter().position(|m| m.command_id == command)?;
+        Some(self.in_flight.remove(at).message_id)
+    }
+
+    pub(super) fn take_of_run(&mut self, run: RunId) -> Vec<InFlight> {
+        let (gone, kept) = std::mem::take(&mut self.in_flight).into_iter().partition(|m| m.run_id == run);
+        self.in_flight = kept;
+        gone
+    }
+
+    pub(super) fn forget_in_flight(&mut self) {
+        self.in_flight.clear();
+    }
+
+    /// The message that has waited longest for its `received`.
+    pub(super) fn oldest_unacknowledged(&self) -> Option<&InFlight> {
+        self.in_flight
+            .iter()
+            .filter(|m| !m.received && m.step == InFlightStep::Sent)
+            .min_by_key(|m| m.sent_at)
+    }
+
+    /// Sends the message that has waited longest for its `received` once more; `None` if it was sent twice before.
+    pub(super) fn resend_unacknowledged(&mut self, now: Timestamp) -> Option<DomainEvent> {
+        let id = self.oldest_unacknowledged()?.message_id;
+        let message = self.in_flight.iter_mut().find(|m| m.message_id == id && m.attempt < 2)?;
+        message.attempt += 1;
+        message.sent_at = now;
+        let command =
+            CommandRef { command_id: message.command_id, run_id: message.run_id, attempt: message.attempt };
+        Some(DomainEvent::MessageDispatched { message_id: message.message_id, command })
+    }
+}
+
+/// Facts that wait until a request is resolved (decision 17).
+impl Delivery {
+    /// Most facts that may be deferred.
+    const MAX_DEFERRED: usize = 12;
+
+    pub(super) const fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Defers a fact. Returns `false` if too many are deferred already.
+    pub(super) fn defer(&mut self, fact: AgentFact) -> bool {
+        let fits = self.deferred.len() < Self::MAX_DEFERRED;
+        if fits {
+            self.deferred.push(fact);
+        }
+        fits
+    }
+
+    /// Defers facts before the others, because they happened first.
+    pub(super) fn defer_first(&mut self, facts: Vec<AgentFact>) {
+        self.deferred.splice(0..0, facts);
+    }
+
+    pub(super) fn next_deferred(&mut self) -> Option<AgentFact> {
+        if self.deferred.is_empty() { None } else { Some(self.deferred.remove(0)) }
+    }
+
+    /// Takes the first deferred fact that `fits`.
+    pub(super) fn take_deferred(&mut self, fits: impl Fn(&AgentFact) -> bool) -> Option<AgentFact> {
+        let at = self.deferred.iter().position(fits)?;
+        Some(self.deferred.remove(at))
+    }
+
+    pub(super) fn take_all_deferred(&mut self) -> Vec<AgentFact> {
+        std::mem::take(&mut self.deferred)
+    }
+
+    pub(super) fn forget_deferred(&mut self) {
+        self.deferred.clear();
+    }
+
+    /// Drops the deferred request of a tool call. Returns whether there was one.
+    pub(super) fn drop_deferred_request(&mut self, call: &ToolCallId) -> bool {
+        let before = self.deferred.len();
+        self.deferred.retain(|fact| {
+            !matches!(fact, AgentFact::QuestionAsked { request, .. } | AgentFact::PlanShown { request, .. } if request == call)
+        });
+        self.deferred.len() != before
+    }
+
+    /// Whether the last deferred fact about turns is an end: the turn was over when the request came.
+    pub(super) fn is_turn_end_deferred(&self) -> bool {
+        let of_turns = |fact: &AgentFact| match fact {
+            AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { is_error: false, .. } => Some(true),
+            AgentFact::TurnStarted { .. } => Some(false),
+            _ => None,
+        };
+        self.deferred.iter().rev().find_map(of_turns).unwrap_or(false)
+    }
+
+    /// Whether a fact ends the latest turn. The end of a turn that was replaced does not.
+    pub(super) fn is_end_of_latest_turn(&self, fact: &AgentFact) -> bool {
+        let waiting = self.deferred.iter().rev().find_map(|fact| match fact {
+            AgentFact::TurnStarted { turn, .. } => Some(turn),
+            _ => None,
+        });
+        match fact {
+            AgentFact::TurnCompleted { turn, .. } => {
+                waiting.or(self.turn().map(|open| &open.id)).is_none_or(|latest| latest == turn)
+            }
+            AgentFact::SessionEnded { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Tool calls without a result.
+impl Delivery {
+    /// Most open tool calls that are tracked; the oldest are forgotten beyond that.
+    const MAX_OPEN_TOOL_CALLS: usize = 256;
+
+    pub(super) fn open_tool_call(&self, call: &ToolCallId) -> Option<&OpenToolCall> {
+        self.open_tool_calls.get(call)
+    }
+
+    pub(super) fn open_tool(&mut self, call: ToolCallId, name: &str, journal_sequence: u64) {
+        if self.open_tool_calls.len() >= Self::MAX_OPEN_TOOL_CALLS
+            && let Some(oldest) =
+                self.open_tool_calls.iter().min_by_key(|(_, c)| c.journal_sequence).map(|(id, _)| id.clone())
+        {
+            self.open_tool_calls.remove(&oldest);
+        }
+        self.open_tool_calls.insert(call, OpenToolCall { name: cut(name, 200), journal_sequence });
+    }
+
+    pub(super) fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {
+        self.open_tool_calls.remove(call)
+    }
+
+    /// Ends open tool calls as errors when their turn or run ends (decision 6).
+    pub(super) fn end_open_tools(&mut self) -> Events {
+        std::mem::take(&mut self.open_tool_calls)
+            .into_iter()
+            .map(|(tool_call_id, call)| DomainEvent::ToolCallCompleted {
+                tool_call_id,
+                tool_name: Some(call.name),
+                status: ToolCallStatus::Error,
+                sub_agent_id: None,
+            })
+            .collect()
+    }
+}
+
+/// Delivery of a session, for the conversation that it belongs to.
+impl AgentSession {
+    pub(crate) const fn record_activity(&mut self, ctx: &DomainContext<'_>) {
+        self.updated_at = ctx.now;
+    }
+
+    pub(crate) const fn has_deferred(&self) -> bool {
+        self.delivery.has_deferred()
+    }
+
+    pub(crate) fn defer(&mut self, fact: AgentFact) -> bool {
+        self.delivery.defer(fact)
+    }
+
+    pub(crate) fn next_deferred(&mut self) -> Option<AgentFact> {
+        self.delivery.next_deferred()
+    }
+
+    pub(crate) fn is_end_of_latest_turn(&self, fact: &AgentFact) -> bool {
+        self.delivery.is_end_of_latest_turn(fact)
+    }
+
+    pub(crate) fn end_open_tools(&mut self) -> Events {
+        self.delivery.end_open_tools()
+    }
+
+    pub(crate) fn in_flight(&self) -> &[InFlight] {
+        self.delivery.in_flight()
+    }
+
+    pub(crate) fn sent(&mut self, message: InFlight) {
+        self.delivery.record_sent(message);
+    }
+
+    pub(crate) fn message_injecting(&mut self, id: MessageId) {
+        self.delivery.record_injecting(id);
+    }
+
+    pub(crate) fn message_injected(&mut self, id: MessageId) {
+        // In an open turn the delivery is complete. Otherwise the message's own turn is about to start.
+        let joined_turn = (self.status() == AgentSessionStatus::Running && !self.is_between_turns())
+            || (self.turn().is_some() && !self.delivery.is_turn_end_deferred());
+        self.delivery.record_injected(id, joined_turn);
+    }
+
+    pub(crate) fn take_in_flight_of(&mut self, command: CommandId) -> Option<MessageId> {
+        self.delivery.take_of_command(command)
+    }
+
+    pub(crate) fn take_in_flight(&mut self, run: RunId) -> Vec<InFlight> {
+        self.delivery.take_of_run(run)
+    }
+
+    pub(crate) fn forget_in_flight(&mut self) {
+        self.delivery.forget_in_flight();
+    }
+
+    pub(crate) fn open_tool(&mut self, call: ToolCallId, name: &str) {
+        // The next journal entry records this call.
+        self.delivery.open_tool(call, name, self.journal_sequence + 1);
+    }
+
+    pub(crate) fn close_tool(&mut self, call: &ToolCallId) -> Option<OpenToolCall> {
+        self.delivery.close_tool(call)
+    }
+}

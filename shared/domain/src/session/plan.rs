@@ -1,0 +1,73 @@
+//! Plans of the agent and the owner's decision on them (S0 8.4).
+
+use super::{AgentSession, Decision, Operation, RequestKind, SessionError};
+use crate::text::{Feedback, PlanContent};
+use crate::{DomainContext, DomainEvent, Events, ToolCallId};
+
+impl AgentSession {
+    /// Records that the agent entered plan mode (S0 8.4 `RecordPlanCreated`).
+    pub(crate) fn enter_plan_mode(&mut self, ctx: &DomainContext<'_>) -> Events {
+        self.requests.draft_plan(self.definition.settings.plan_approval_required, ctx.now);
+        vec![DomainEvent::PlanCreated {}]
+    }
+
+    /// Running → `WaitingForApproval` (S0 8.4 `RecordPlanPendingApproval`). If no approval is required, the plan is approved at
+    /// once.
+    pub(crate) fn show_plan(
+        &mut self,
+        id: ToolCallId,
+        content: Option<PlanContent>,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let requires_approval = self.definition.settings.plan_approval_required;
+        let version = self.requests.next_plan_version();
+        if requires_approval {
+            self.open_request(
+                Operation::RecordPlanPendingApproval,
+                id.clone(),
+                RequestKind::Plan { version },
+                ctx,
+            )?;
+        } else {
+            self.check(Operation::RecordPlanAutoApproved)?;
+        }
+        self.requests.submit_plan(content, version, requires_approval, ctx.now);
+        Ok(vec![DomainEvent::PlanPendingApproval { request_id: id, requires_approval, version }])
+    }
+
+    fn ensure_plan_request(&self, id: &ToolCallId) -> Result<(), SessionError> {
+        match self.requests.get(id).map(|r| &r.kind) {
+            Some(RequestKind::Plan { .. }) => Ok(()),
+            Some(RequestKind::Question { .. }) => Err(SessionError::WrongKindOfRequest { expected: "plan" }),
+            None => Err(SessionError::RequestOver),
+        }
+    }
+
+    /// `WaitingForApproval` → Running (S0 8.4 `RecordPlanApproved`).
+    pub fn approve_plan(
+        &mut self,
+        id: &ToolCallId,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        self.ensure_plan_request(id)?;
+        self.spending.ensure_budget()?;
+        let command = self.close_request(Operation::RecordPlanApproved, id, Decision::Approved, ctx)?;
+        self.requests.approve_plan(ctx.now);
+        Ok(vec![DomainEvent::PlanApproved { request_id: id.clone(), command }])
+    }
+
+    /// `WaitingForApproval` → Running, where the agent revises its plan (S0 8.4 `RecordPlanRejected`).
+    pub fn reject_plan(
+        &mut self,
+        id: &ToolCallId,
+        feedback: Feedback,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        self.ensure_plan_request(id)?;
+        self.spending.ensure_budget()?;
+        let decision = Decision::Rejected(feedback.clone());
+        let command = self.close_request(Operation::RecordPlanRejected, id, decision, ctx)?;
+        self.requests.reject_plan();
+        Ok(vec![DomainEvent::PlanRejected { request_id: id.clone(), feedback, command }])
+    }
+}

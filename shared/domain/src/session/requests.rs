@@ -1,0 +1,265 @@
+//! Requests of the agent: open questions and plans by id, and the owner's decisions that the sidecar has not received (decision 26).
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::LifecycleCommand;
+use crate::text::{Feedback, PlanContent};
+use crate::value::{Answer, PlanStatus, Question, SessionPlan};
+use crate::{CommandId, CommandRef, DomainEvent, Events, RunId, Timestamp, ToolCallId};
+
+/// The requests of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Requests {
+    /// Open requests, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pending: Vec<PendingRequest>,
+    /// Answers and decisions that the sidecar has not received yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unheard_answers: Vec<UnacknowledgedAnswer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan: Option<SessionPlan>,
+}
+
+/// A request of the agent that waits for the owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingRequest {
+    /// Id of the request: the tool call that made it.
+    pub id: ToolCallId,
+    /// Kind of the request, with its content.
+    #[serde(flatten)]
+    pub kind: RequestKind,
+    /// When the request was made.
+    pub asked_at: Timestamp,
+    /// When the request times out.
+    pub expires_at: Timestamp,
+}
+
+/// Kind of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum RequestKind {
+    /// Questions that need an answer.
+    Question { questions: Vec<Question> },
+    /// A plan that needs a decision.
+    Plan {
+        /// Revision of the plan.
+        version: u32,
+    },
+}
+
+/// The owner's decision on a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    Answered(Vec<Answer>),
+    Approved,
+    /// The plan has to be revised.
+    Rejected(Feedback),
+}
+
+impl Decision {
+    /// The decision as a message to an agent that no longer waits for it (decision 26).
+    pub(crate) fn as_message(&self) -> String {
+        match self {
+            Self::Answered(answers) => {
+                let lines: Vec<_> = answers.iter().map(|a| format!("{}: {}", a.question, a.answer)).collect();
+                format!("Answers to your questions.\n{}", lines.join("\n"))
+            }
+            Self::Approved => "Your plan is approved; go on.".to_owned(),
+            Self::Rejected(feedback) => format!("Your plan is rejected; revise it. {feedback}"),
+        }
+    }
+}
+
+/// A decision that was sent to the sidecar and not received yet (decision 12).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UnacknowledgedAnswer {
+    pub(crate) request_id: ToolCallId,
+    pub(crate) decision: Decision,
+    pub(crate) command_id: CommandId,
+    /// Number of attempts to send it.
+    pub(crate) attempt: u8,
+    pub(crate) sent_at: Timestamp,
+}
+
+/// Open requests.
+impl Requests {
+    /// Most requests that can be open at once. Further ones are recorded and do not block.
+    pub(super) const MAX_PENDING: usize = 20;
+
+    pub(super) fn pending(&self) -> &[PendingRequest] {
+        &self.pending
+    }
+
+    /// Opens a request. Repeating one, or one beyond the limit, changes nothing.
+    pub(super) fn open(&mut self, request: PendingRequest) {
+        if !self.pending.iter().any(|r| r.id == request.id) && self.pending.len() < Self::MAX_PENDING {
+            self.pending.push(request);
+        }
+    }
+
+    pub(super) fn get(&self, id: &ToolCallId) -> Option<&PendingRequest> {
+        self.pending.iter().find(|r| r.id == *id)
+    }
+
+    /// Closes a request. Returns whether it was open.
+    pub(super) fn close(&mut self, id: &ToolCallId) -> bool {
+        let before = self.pending.len();
+        self.pending.retain(|r| r.id != *id);
+        self.pending.len() != before
+    }
+
+    /// Closes all requests, at the end of a turn or session or at an interrupt.
+    pub(super) fn close_all(&mut self) -> Events {
+        std::mem::take(&mut self.pending)
+            .into_iter()
+            .map(|request| DomainEvent::RequestClosed { request_id: request.id })
+            .collect()
+    }
+
+    /// Forgets the requests of a failed run.
+    pub(super) fn forget(&mut self) {
+        self.pending.clear();
+    }
+
+    /// The oldest request that has timed out.
+    pub(super) fn expired(&self, now: Timestamp) -> Option<&PendingRequest> {
+        self.pending.iter().find(|r| r.expires_at <= now)
+    }
+
+    /// Extends the requests that were made before `until`, because `by` did not count.
+    pub(super) fn extend(&mut self, until: Timestamp, by: Duration) {
+        self.pending.iter_mut().filter(|request| request.asked_at < until).for_each(|request| {
+            request.expires_at = request.expires_at + by;
+        });
+    }
+}
+
+/// Answers that the sidecar has not received.
+impl Requests {
+    pub(super) const fn has_unacknowledged_answers(&self) -> bool {
+        !self.unheard_answers.is_empty()
+    }
+
+    /// Records a decision that is sent with `command`.
+    pub(super) fn record_answer(
+        &mut self,
+        request_id: ToolCallId,
+        decision: Decision,
+        command: CommandRef,
+        sent_at: Timestamp,
+    ) {
+        let CommandRef { command_id, attempt, .. } = command;
+        self.unheard_answers.push(UnacknowledgedAnswer {
+            request_id,
+            decision,
+            command_id,
+            attempt,
+            sent_at,
+        });
+    }
+
+    pub(super) fn unacknowledged_decision(&self, command: CommandId) -> Option<(&ToolCallId, &Decision)> {
+        let answer = self.unheard_answers.iter().find(|answer| answer.command_id == command)?;
+        Some((&answer.request_id, &answer.decision))
+    }
+
+    pub(super) fn oldest_unacknowledged_at(&self) -> Option<Timestamp> {
+        self.unheard_answers.iter().map(|answer| answer.sent_at).min()
+    }
+
+    /// Forgets an answer that the sidecar received or refused.
+    pub(super) fn acknowledge_answer(&mut self, command: CommandId) {
+        self.unheard_answers.retain(|answer| answer.command_id != command);
+    }
+
+    /// Forgets the answer to a tool call that returned.
+    pub(super) fn forget_answer_to(&mut self, call: &ToolCallId) {
+        self.unheard_answers.retain(|answer| answer.request_id != *call);
+    }
+
+    pub(super) fn forget_answers(&mut self) {
+        self.unheard_answers.clear();
+    }
+
+    /// Sends the oldest unheard answer once more; `None` if it was sent twice before.
+    pub(super) fn resend_answer(&mut self, run_id: RunId, now: Timestamp) -> Option<DomainEvent> {
+        let oldest = self.unheard_answers.iter_mut().min_by_key(|answer| answer.sent_at)?;
+        if oldest.attempt >= 2 {
+            return None;
+        }
+        oldest.attempt += 1;
+        oldest.sent_at = now;
+        let command = CommandRef { command_id: oldest.command_id, run_id, attempt: oldest.attempt };
+        Some(DomainEvent::CommandReissued { kind: LifecycleCommand::Answer, command })
+    }
+
+    /// Takes the decisions that the sidecar never received, to send them as messages after the end of its run (decision 26).
+    pub(super) fn take_unacknowledged_answers(&mut self) -> Vec<(ToolCallId, Decision)> {
+        let unheard = std::mem::take(&mut self.unheard_answers);
+        unheard.into_iter().map(|answer| (answer.request_id, answer.decision)).collect()
+    }
+}
+
+/// The plan.
+impl Requests {
+    pub(super) const fn plan(&self) -> Option<&SessionPlan> {
+        self.plan.as_ref()
+    }
+
+    /// Revision of the plan being written: a new one if the latest was submitted (S0 8.5).
+    pub(super) fn next_plan_version(&self) -> u32 {
+        self.plan.as_ref().map_or(1, |plan| plan.version + u32::from(plan.status != PlanStatus::Draft))
+    }
+
+    /// Begins a draft. Its content is that of the plan before, until the agent submits it.
+    pub(super) fn draft_plan(&mut self, requires_approval: bool, now: Timestamp) {
+        let version = self.next_plan_version();
+        self.plan = Some(SessionPlan {
+            content: self.plan.take().and_then(|plan| plan.content),
+            status: PlanStatus::Draft,
+            requires_approval,
+            created_at: now,
+            approved_at: None,
+            version,
+        });
+    }
+
+    /// Records a submitted plan. If no approval is required, it is approved at once.
+    pub(super) fn submit_plan(
+        &mut self,
+        content: Option<PlanContent>,
+        version: u32,
+        requires_approval: bool,
+        now: Timestamp,
+    ) {
+        let created_at = self.plan.as_ref().map_or(now, |plan| plan.created_at);
+        self.plan = Some(SessionPlan {
+            content: content.or_else(|| self.plan.take().and_then(|plan| plan.content)),
+            status: if requires_approval { PlanStatus::PendingApproval } else { PlanStatus::Approved },
+            requires_approval,
+            created_at,
+            approved_at: (!requires_approval).then_some(now),
+            version,
+        });
+    }
+
+    pub(super) const fn approve_plan(&mut self, now: Timestamp) {
+        if let Some(plan) = &mut self.plan {
+            plan.status = PlanStatus::Approved;
+            plan.approved_at = Some(now);
+        }
+    }
+
+    pub(super) const fn reject_plan(&mut self) {
+        if let Some(plan) = &mut self.plan {
+            plan.status = PlanStatus::Rejected;
+        }
+    }
+}

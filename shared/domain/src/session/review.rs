@@ -1,0 +1,175 @@
+//! Output of the agent and its review by the owner: approve, reject, close (S0 8.4; decisions 18, 24).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{AgentSession, AgentSessionStatus, Failure, Operation, SessionError, State};
+use crate::text::Feedback;
+use crate::value::{CommitSha, FailureReason, SessionOutcome, SessionOutput};
+use crate::{DomainContext, DomainEvent, Events, OutputId, Timestamp};
+
+/// The output of the agent and its review.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Review {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest: Option<LatestOutput>,
+    /// Output that takes effect at the end of the turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) staged: Option<SessionOutput>,
+    /// How the last turn ended (S4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last_outcome: Option<SessionOutcome>,
+}
+
+/// The latest output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LatestOutput {
+    recorded: RecordedOutput,
+    /// Whether it waits for the owner's decision.
+    is_pending: bool,
+}
+
+/// An output of the agent under its id (decision 18).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedOutput {
+    /// Id that an approval or rejection has to name.
+    pub output_id: OutputId,
+    /// When it was recorded.
+    pub recorded_at: Timestamp,
+    #[serde(flatten)]
+    pub output: SessionOutput,
+}
+
+impl Review {
+    /// The latest output.
+    pub(super) const fn output(&self) -> Option<&RecordedOutput> {
+        match &self.latest {
+            Some(latest) => Some(&latest.recorded),
+            None => None,
+        }
+    }
+
+    /// Whether the latest output waits for the owner's decision.
+    pub(super) const fn is_pending(&self) -> bool {
+        matches!(self.latest, Some(LatestOutput { is_pending: true, .. }))
+    }
+
+    /// Records an output, which waits for the owner's decision.
+    fn record(&mut self, recorded: RecordedOutput) {
+        self.latest = Some(LatestOutput { recorded, is_pending: true });
+    }
+
+    /// Ends the review: the owner decided, or the output may only be viewed.
+    pub(super) const fn end(&mut self) {
+        if let Some(latest) = &mut self.latest {
+            latest.is_pending = false;
+        }
+    }
+
+    /// Forgets the outputs of a failed run.
+    pub(super) fn forget_outputs(&mut self) {
+        self.latest = None;
+        self.staged = None;
+    }
+
+    /// The commit of the output that waits for a decision, if `named` is that output.
+    fn commit_of(&self, named: OutputId) -> Result<Option<CommitSha>, SessionError> {
+        match &self.latest {
+            Some(LatestOutput { recorded, is_pending: true }) if recorded.output_id == named => {
+                Ok(recorded.output.commit_sha.clone())
+            }
+            Some(LatestOutput { is_pending: true, .. }) => Err(SessionError::OutputChanged),
+            _ => Err(SessionError::NothingToReview),
+        }
+    }
+}
+
+impl AgentSession {
+    pub(crate) fn record_output(
+        &mut self,
+        output: SessionOutput,
+        ctx: &mut DomainContext<'_>,
+    ) -> DomainEvent {
+        let output_id = ctx.output_id();
+        let event = DomainEvent::OutputReady {
+            output_id,
+            files_changed: output.files_changed,
+            tests_added: output.tests_added,
+            all_tests_passing: output.all_tests_passing,
+        };
+        self.review.record(RecordedOutput { output_id, recorded_at: ctx.now, output });
+        event
+    }
+
+    /// Takes output from the agent API. It takes effect at the end of the turn, or at once if no turn is open (decision 18).
+    pub fn submit_output(
+        &mut self,
+        output: SessionOutput,
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let status = self.status();
+        if status == AgentSessionStatus::Idle {
+            return self.complete_turn(Some(output), SessionOutcome::Completed, ctx);
+        }
+        if status.is_terminal() || status == AgentSessionStatus::Queued {
+            return Err(SessionError::InvalidTransition { operation: Operation::RecordOutput, status });
+        }
+        self.review.staged = Some(output);
+        Ok(Vec::new())
+    }
+
+    /// Idle with output → Completed (S0 8.4 `ApproveOutput`). `output` is the one that the owner reviewed (decision 18).
+    pub fn approve_output(
+        &mut self,
+        output: OutputId,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let commit_sha = self.reviewed(Operation::ApproveOutput, output)?;
+        self.transition(Operation::ApproveOutput, State::Completed)?;
+        self.review.end();
+        self.end(ctx);
+        Ok(vec![DomainEvent::Approved { output_id: output, commit_sha }])
+    }
+
+    /// Idle with output → Failed, `VerificationFailed` (S0 8.4 `RejectOutput`; decision 24).
+    pub fn reject_output(
+        &mut self,
+        output: OutputId,
+        reason: Option<Feedback>,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        self.reviewed(Operation::RejectOutput, output)?;
+        let failure = Failure {
+            reason: FailureReason::VerificationFailed,
+            message: reason.as_ref().map(|r| r.as_str().to_owned()),
+        };
+        self.transition(Operation::RejectOutput, State::Failed { failure: failure.clone() })?;
+        self.review.end();
+        self.end(ctx);
+        Ok(vec![
+            DomainEvent::Rejected { output_id: output, reason },
+            DomainEvent::Failed { failure_reason: failure.reason, message: failure.message },
+        ])
+    }
+
+    fn reviewed(&self, operation: Operation, named: OutputId) -> Result<Option<CommitSha>, SessionError> {
+        self.check(operation)?;
+        self.ensure_no_turn_starting()?;
+        self.review.commit_of(named)
+    }
+
+    /// Idle without output → Completed (S0 8.4 `Close`).
+    pub fn close(&mut self, ctx: &DomainContext<'_>) -> Result<Events, SessionError> {
+        self.check(Operation::Close)?;
+        self.ensure_no_turn_starting()?;
+        if self.review.is_pending() {
+            return Err(SessionError::ReviewPending);
+        }
+        self.transition(Operation::Close, State::Completed)?;
+        self.end(ctx);
+        Ok(vec![DomainEvent::Closed {}])
+    }
+}

@@ -1,0 +1,87 @@
+//! Full disks of the server and of the sidecar.
+
+use pilothouse_domain::Events;
+use pilothouse_domain::session::{
+    AgentSessionStatus as S, Disk, LifecycleCommand as C, PausedReason, SessionError,
+};
+
+use crate::scene::{Scene, Step};
+
+fn server_disk_is_short(scene: &mut Scene) -> Step {
+    scene.commit(|conv, ctx| Ok::<Events, SessionError>(conv.session.pause_for_disk(ctx)))
+}
+
+fn worker_disk(scene: &mut Scene, is_full: bool) -> Step {
+    scene.commit(|conv, ctx| Ok::<Events, SessionError>(conv.session.observe_worker_disk(is_full, ctx)))
+}
+
+fn reason(scene: &Scene) -> Option<PausedReason> {
+    scene.conv.session.paused_reason()
+}
+
+fn disk(scene: &Scene) -> Option<Disk> {
+    scene.conv.session.full_disk().map(|full| full.disk)
+}
+
+#[test]
+fn a_full_server_disk_pauses_and_the_clock_resumes() {
+    Scene::running()
+        .when(server_disk_is_short)
+        .then_events(&["DiskFull", "PauseRequested"])
+        .then(reason, &Some(PausedReason::DiskFull))
+        .when(server_disk_is_short)
+        .then_events(&[])
+        // The pause is not confirmed yet, so the check is postponed.
+        .when(|s| s.clock_with_heartbeats(5))
+        .then_events(&[])
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .then(reason, &Some(PausedReason::DiskFull))
+        .when(|s| s.clock_with_heartbeats(5))
+        .then_events(&["DiskFreed", "ResumeRequested"])
+        .told_done(C::Resume)
+        .then_status(S::Running)
+        .then(disk, &None)
+        .then(|s| s.conv.session.turn().is_some(), &true);
+}
+
+#[test]
+fn full_server_disk_ignores_resting_sessions() {
+    for status in [S::Idle, S::Interrupted, S::Paused, S::Queued] {
+        Scene::in_status(status).when(server_disk_is_short).then_events(&[]).then_status(status);
+    }
+}
+
+#[test]
+fn owner_request_ends_the_wait_for_the_disk() {
+    Scene::running()
+        .when(server_disk_is_short)
+        .told_done(C::Pause)
+        .when(Scene::resume)
+        .then(disk, &None)
+        .told_done(C::Resume)
+        .then_status(S::Running);
+    Scene::running()
+        .when(server_disk_is_short)
+        .told_done(C::Pause)
+        .when(Scene::cancel)
+        .told_done(C::Stop)
+        .then_status(S::Cancelled)
+        .then(disk, &None);
+}
+
+#[test]
+fn a_full_worker_disk_is_shown_and_changes_no_status() {
+    Scene::running()
+        .when(|s| worker_disk(s, true))
+        .then_events(&["DiskFull"])
+        .then_status(S::Running)
+        .then(disk, &Some(Disk::Worker))
+        .then(reason, &None)
+        .when(|s| worker_disk(s, true))
+        .then_events(&[])
+        .when(|s| worker_disk(s, false))
+        .then_events(&["DiskFreed"])
+        .then(disk, &None);
+    Scene::running().when(|s| worker_disk(s, true)).when(|s| s.die(true)).then(disk, &None);
+}

@@ -1,0 +1,126 @@
+//! A table with faults: a commit of somebody else comes first, or the process crashes at a transaction.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use pilothouse_store::sqlite::SqliteTable;
+use pilothouse_store::table::{Item, Key, Page, Query, Table, TableError, Write};
+
+/// The moment of a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashPoint {
+    /// The transaction is rolled back.
+    BeforeCommit,
+    /// The transaction is committed, and its caller gets an error.
+    AfterCommit,
+}
+
+#[derive(Default)]
+struct Crash {
+    transactions: usize,
+    planned: Option<(usize, CrashPoint)>,
+    is_down: bool,
+}
+
+/// The embedded engine with faults and a counter of reads. Clones share them.
+#[derive(Clone)]
+pub struct FaultyTable {
+    /// The table without faults.
+    pub table: SqliteTable,
+    before_commit: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
+    crash: Arc<Mutex<Crash>>,
+    reads: Arc<AtomicUsize>,
+}
+
+fn down() -> TableError {
+    TableError::Engine("the process has crashed".into())
+}
+
+impl FaultyTable {
+    /// Wraps a table. Without further calls it has no faults.
+    pub fn new(table: SqliteTable) -> Self {
+        Self { table, before_commit: Arc::default(), crash: Arc::default(), reads: Arc::default() }
+    }
+
+    /// Runs `hook` before the next transaction, for example a commit that wins a race.
+    pub fn before_next_commit(&self, hook: BoxFuture<'static, ()>) {
+        *self.before_commit.lock().unwrap() = Some(hook);
+    }
+
+    /// Crashes the process at the transaction with this number, from 1, counted from now. Then every access fails until
+    /// [`Self::restart`].
+    pub fn crash_at(&self, transaction: usize, point: CrashPoint) {
+        let planned = Some((transaction, point));
+        *self.crash.lock().unwrap() = Crash { planned, ..Crash::default() };
+    }
+
+    /// Restarts the process if it has crashed. Returns whether it had.
+    pub fn restart(&self) -> bool {
+        let mut crash = self.crash.lock().unwrap();
+        crash.planned = crash.planned.filter(|_| !crash.is_down);
+        std::mem::take(&mut crash.is_down)
+    }
+
+    /// Whether a crash is planned and has not happened yet.
+    pub fn is_crash_pending(&self) -> bool {
+        self.crash.lock().unwrap().planned.is_some()
+    }
+
+    /// Number of reads so far.
+    pub fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    fn check_running(&self) -> Result<(), TableError> {
+        if self.crash.lock().unwrap().is_down { Err(down()) } else { Ok(()) }
+    }
+
+    fn read(&self) -> Result<(), TableError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.check_running()
+    }
+
+    fn next_crash(&self) -> Option<CrashPoint> {
+        let mut crash = self.crash.lock().unwrap();
+        crash.transactions += 1;
+        let (at, point) = crash.planned?;
+        crash.is_down = crash.transactions == at;
+        crash.is_down.then_some(point)
+    }
+}
+
+#[async_trait]
+impl Table for FaultyTable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>, TableError> {
+        self.read()?;
+        self.table.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, TableError> {
+        self.read()?;
+        self.table.query(query).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError> {
+        self.check_running()?;
+        let hook = self.before_commit.lock().unwrap().take();
+        if let Some(hook) = hook {
+            hook.await;
+        }
+        match self.next_crash() {
+            None => self.table.transact(writes).await,
+            Some(CrashPoint::BeforeCommit) => Err(down()),
+            Some(CrashPoint::AfterCommit) => {
+                self.table.transact(writes).await?;
+                Err(down())
+            }
+        }
+    }
+
+    async fn put_all(&self, items: Vec<Item>) -> Result<(), TableError> {
+        self.check_running()?;
+        self.table.put_all(items).await
+    }
+}

@@ -1,0 +1,112 @@
+//! Runs sidecars in containers with `docker`, or with an engine that has the same command line.
+//!
+//! The engine's client is a child process of the worker, like a sidecar without a container. The run directory has the same
+//! path inside and outside. Two things differ: the process id in the run lock belongs to the container's namespace, so the
+//! worker signals through the engine; and the client may end before the container, which the worker then adopts. Draining
+//! runs without a container.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use nix::unistd::{getgid, getuid};
+use pilothouse_domain::RunId;
+use pilothouse_wire::launch::LaunchRequest;
+
+use super::config::WorkerConfig;
+use super::run_dir::RunDir;
+
+/// Variables that an image sets itself.
+const SET_BY_IMAGE: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
+
+/// Settings of containers for sidecars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containers {
+    /// The engine: `docker`, `podman`.
+    pub engine: PathBuf,
+    /// The image. Its entry point is `pilothouse-sidecar`.
+    pub image: String,
+    /// Additional options of the engine's `run`, one argument each: networks, volumes, limits.
+    pub options: Vec<String>,
+}
+
+impl Containers {
+    /// Whether the engine responds to `--version`.
+    pub(crate) async fn is_available(&self) -> bool {
+        let mut command = tokio::process::Command::new(&self.engine);
+        command.arg("--version").output().await.is_ok_and(|output| output.status.success())
+    }
+
+    /// The command that runs a sidecar as the worker's user. Run directory, session home and working directory are mounted
+    /// at the same paths. Variables are passed by name, so that their values do not appear among the arguments.
+    pub(crate) fn command(
+        &self,
+        config: &WorkerConfig,
+        request: &LaunchRequest,
+        home: &Path,
+        dir: &RunDir,
+    ) -> io::Result<Command> {
+        dir.record_engine(&self.engine)?;
+        let log = dir.open_log()?;
+        let mut command = Command::new(&self.engine);
+        command
+            .args(["run", "--rm", "--name", &name(request.run_id)])
+            .args(["--label", &format!("pilothouse.run={}", request.run_id)])
+            .args(["--label", &format!("pilothouse.session={}", request.session_id)])
+            .args(["--user", &format!("{}:{}", getuid(), getgid())]);
+        for folder in [dir.path(), home, Path::new(&request.working_directory)] {
+            command.arg("--mount").arg(mount(folder));
+        }
+        command.arg("--workdir").arg(dir.path());
+        let mut own_home = OsString::from("HOME=");
+        own_home.push(home);
+        command.arg("--env").arg(own_home);
+        for (variable, _) in config.environment.iter() {
+            if !SET_BY_IMAGE.iter().any(|name| variable == OsStr::new(name)) {
+                command.arg("--env").arg(variable);
+            }
+        }
+        command.args(&self.options).arg(&self.image).arg("run").arg(dir.path());
+        super::process::isolate(&mut command, config, dir, log)?;
+        Ok(command)
+    }
+}
+
+/// Name of the container of a run.
+fn name(run: RunId) -> String {
+    format!("pilothouse-{run}")
+}
+
+/// A bind mount at the same path inside, as CSV fields.
+fn mount(folder: &Path) -> String {
+    let field = |name: &str| {
+        let field = format!("{name}={}", folder.display());
+        if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+    };
+    format!("type=bind,{},{}", field("source"), field("target"))
+}
+
+/// Signals the container of a run. Returns whether the container exists.
+pub(crate) async fn signal(engine: &Path, run: RunId, signal: Signal) -> io::Result<bool> {
+    let mut kill = tokio::process::Command::new(engine);
+    kill.args(["kill", "--signal", signal.as_str(), &name(run)]).kill_on_drop(true);
+    let output = kill.output().await?;
+    if !output.status.success() {
+        let cause = String::from_utf8_lossy(&output.stderr);
+        tracing::warn!(%run, %signal, cause = cause.trim(), "failed to signal a container");
+    }
+    Ok(output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mount;
+
+    #[test]
+    fn mount_option_is_csv() {
+        assert_eq!(mount("/a b".as_ref()), "type=bind,source=/a b,target=/a b");
+        assert_eq!(mount("/a,\"b".as_ref()), "type=bind,\"source=/a,\"\"b\",\"target=/a,\"\"b\"");
+    }
+}

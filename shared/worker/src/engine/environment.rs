@@ -1,0 +1,106 @@
+//! The environment of sidecars: an allowlist of the server's variables, so that no secret leaks.
+
+use std::ffi::{OsStr, OsString};
+
+/// Variables that a sidecar inherits from the server.
+pub const INHERITED: [&str; 18] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    // Access to model providers. A sidecar passes these to no tool and redacts them.
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "GEMINI_API_KEY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    MODELS,
+    CLAUDE,
+    ACP_CLAUDE,
+];
+
+/// Path of a file with additional model providers.
+pub const MODELS: &str = "PILOTHOUSE_MODELS";
+
+/// Path of Claude Code, for the adapter `claude`.
+pub const CLAUDE: &str = "PILOTHOUSE_CLAUDE";
+
+/// Path of Claude Code's Agent Client Protocol agent, for the adapter `acp`.
+pub const ACP_CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
+
+/// Prefix of the server's own variables. A sidecar gets only those in [`FOR_SIDECARS`].
+pub const RESERVED_PREFIX: &str = "PILOTHOUSE_";
+
+/// The server's own variables that are meant for sidecars.
+pub const FOR_SIDECARS: [&str; 3] = [MODELS, CLAUDE, ACP_CLAUDE];
+
+/// The whole environment of a sidecar.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Environment(Vec<(OsString, OsString)>);
+
+impl Environment {
+    /// No variables.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The [`INHERITED`] variables of this process.
+    pub fn inherited() -> Self {
+        INHERITED.iter().fold(Self::empty(), |all, name| {
+            std::env::var_os(name).into_iter().fold(all, |all, v| all.with(name, v))
+        })
+    }
+
+    /// Sets a variable. A name that begins with [`RESERVED_PREFIX`] is ignored unless it is in [`FOR_SIDECARS`].
+    #[must_use]
+    pub fn with(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
+        let name = name.as_ref();
+        let reserved = name.as_encoded_bytes().starts_with(RESERVED_PREFIX.as_bytes());
+        if !reserved || FOR_SIDECARS.iter().any(|known| name == *known) {
+            self.0.retain(|(known, _)| known != name);
+            self.0.push((name.to_owned(), value.into()));
+        }
+        self
+    }
+
+    /// Name and value of each variable.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    /// Prints names only, because values may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_own_variables_are_ignored() {
+        let environment = Environment::empty()
+            .with("LANG", "C")
+            .with("PILOTHOUSE_SECRET", "x")
+            .with(MODELS, "/m")
+            .with("LANG", "C.UTF-8");
+        let seen: Vec<_> = environment.iter().collect();
+        let expected = [(MODELS, "/m"), ("LANG", "C.UTF-8")];
+        assert_eq!(seen, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+    }
+
+    #[test]
+    fn debug_output_hides_values() {
+        let shown = format!("{:?}", Environment::empty().with("TOKEN", "very-secret"));
+        assert!(shown.contains("TOKEN") && !shown.contains("very-secret"), "{shown}");
+    }
+}

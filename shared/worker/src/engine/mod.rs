@@ -1,0 +1,34 @@
+//! The engine of a worker: runs sidecars on this machine, and reports their exits.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`worker`] | [`Worker`], the engine itself: implements `AgentRuntime` |
+//! | `launch` | claims, prepares and starts a run |
+//! | `supervisor` | waits for the end of a run, drains its spool, reports its exit |
+//! | `adoption` | finds the runs of an earlier worker |
+//! | `registry` | the active runs and their phases |
+//! | `process`, [`containers`] | sidecars as child processes, or in containers |
+//! | `run_dir`, `retention` | the directory of a run, and its removal |
+//! | `run_lock`, `session_lock` | the locks that show what lives |
+//! | `drain`, `exit` | publishes what a sidecar left; describes how it ended |
+//! | [`claims`] | claims a run, so that it starts once |
+//! | [`config`], [`environment`] | settings, and the environment of sidecars |
+
+pub mod claims;
+pub mod config;
+pub mod confinement_support;
+pub mod containers;
+pub mod environment;
+pub mod worker;
+
+mod adoption;
+mod drain;
+mod exit;
+mod launch;
+mod process;
+mod registry;
+mod retention;
+mod run_dir;
+mod run_lock;
+mod session_lock;
+mod supervisor;

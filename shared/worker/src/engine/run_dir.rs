@@ -1,0 +1,184 @@
+//! The directory of a run. It is created atomically and records the progress of the run, so that a worker continues after
+//! it was killed at any moment.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use pilothouse_domain::RunId;
+use pilothouse_wire::launch::{LaunchRequest, RunExit, SidecarLaunch};
+
+use super::{exit, run_lock};
+
+/// Prefix of a directory that is being created.
+pub(crate) const NEW_PREFIX: &str = ".new-";
+/// Prefix of a directory that is being removed.
+pub(crate) const OLD_PREFIX: &str = ".old-";
+
+const LAUNCH: &str = "launch.json";
+const LOCK: &str = "lock";
+const SPOOL: &str = "spool.db";
+const LOG: &str = "sidecar.log";
+const EXITED: &str = "exited.json";
+const FINISHED: &str = "finished";
+const ENGINE: &str = "engine";
+
+/// The directory has missing or invalid files.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunDirError {
+    #[error("{file} cannot be read")]
+    Read { file: &'static str, source: io::Error },
+    #[error("{file} is invalid")]
+    Parse { file: &'static str, source: serde_json::Error },
+    #[error("launch.json belongs to run {0}")]
+    OtherRun(RunId),
+}
+
+/// The directory of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct RunDir {
+    path: PathBuf,
+}
+
+impl RunDir {
+    /// The path of a run directory, whether or not it exists.
+    pub(crate) fn of(runs: &Path, run: RunId) -> Self {
+        Self { path: runs.join(run.to_string()) }
+    }
+
+    /// Creates the directory with its `launch.json` atomically: under a temporary name that is then renamed.
+    ///
+    /// # Errors
+    /// The directory exists, or the file system fails.
+    pub(crate) fn create(&self, launch: &SidecarLaunch) -> io::Result<()> {
+        let runs = self.path.parent().unwrap_or(Path::new("."));
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let new = runs.join(format!("{NEW_PREFIX}{name}"));
+        if new.exists() {
+            fs::remove_dir_all(&new)?;
+        }
+        fs::DirBuilder::new().mode(0o700).create(&new)?;
+        write_new(&new.join(LAUNCH), &serde_json::to_vec_pretty(launch)?)?;
+        // A full disk delays the launch here; later it would end the run.
+        write_new(&new.join(LOG), b"")?;
+        fs::rename(&new, &self.path).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&new); // removed at the next start if not now
+        })?;
+        File::open(runs)?.sync_all()
+    }
+
+    /// Reads the launch request.
+    pub(crate) fn request(&self, run: RunId) -> Result<LaunchRequest, RunDirError> {
+        let bytes =
+            fs::read(self.path.join(LAUNCH)).map_err(|source| RunDirError::Read { file: LAUNCH, source })?;
+        let launch: SidecarLaunch =
+            serde_json::from_slice(&bytes).map_err(|source| RunDirError::Parse { file: LAUNCH, source })?;
+        if launch.request.run_id == run {
+            Ok(launch.request)
+        } else {
+            Err(RunDirError::OtherRun(launch.request.run_id))
+        }
+    }
+
+    /// Reads the exit, if it was recorded.
+    pub(crate) fn exit(&self) -> Result<Option<RunExit>, RunDirError> {
+        match fs::read(self.path.join(EXITED)) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|source| RunDirError::Parse { file: EXITED, source }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(RunDirError::Read { file: EXITED, source }),
+        }
+    }
+
+    /// Records the exit. After that no sidecar starts in this directory.
+    pub(crate) fn record_exit(&self, exit: &RunExit) -> io::Result<()> {
+        let new = self.path.join(format!("{NEW_PREFIX}{EXITED}"));
+        if new.exists() {
+            fs::remove_file(&new)?;
+        }
+        write_new(&new, &serde_json::to_vec_pretty(exit)?)?;
+        fs::rename(&new, self.path.join(EXITED))
+    }
+
+    /// Records that no sidecar started here, unless one holds the lock. A sidecar that starts later finds the record and
+    /// exits. One caller at a time, as for every access to the lock.
+    pub(crate) fn close_unstarted(&self) -> io::Result<Option<RunExit>> {
+        let Some(_lock) = run_lock::try_acquire(&self.lock())? else { return Ok(None) };
+        let exit = exit::without_process(
+            "the sidecar never started: the server ended while it was about to".to_owned(),
+        );
+        self.record_exit(&exit)?;
+        Ok(Some(exit))
+    }
+
+    /// Marks the run as finished: its exit was reported.
+    pub(crate) fn mark_finished(&self, exit: &RunExit) -> io::Result<()> {
+        self.record_exit(exit)?;
+        fs::rename(self.path.join(EXITED), self.finished())?;
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// Whether the exit of the run was reported.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished().exists()
+    }
+
+    /// Whether the directory exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records the engine of the sidecar's container.
+    pub(crate) fn record_engine(&self, engine: &Path) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt as _;
+        if self.engine().as_deref() == Some(engine) {
+            return Ok(());
+        }
+        write_new(&self.path.join(ENGINE), engine.as_os_str().as_bytes())
+    }
+
+    /// The engine of the sidecar's container, if it has one.
+    pub(crate) fn engine(&self) -> Option<PathBuf> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let bytes = fs::read(self.path.join(ENGINE)).ok()?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.path.join(LOCK)
+    }
+
+    pub(crate) fn spool(&self) -> PathBuf {
+        self.path.join(SPOOL)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
+    pub(crate) fn finished(&self) -> PathBuf {
+        self.path.join(FINISHED)
+    }
+
+    /// Opens the log for appending.
+    pub(crate) fn open_log(&self) -> io::Result<File> {
+        OpenOptions::new().append(true).create(true).mode(0o600).open(self.log())
+    }
+}
+
+/// Creates a folder and its parents with mode 0700.
+pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

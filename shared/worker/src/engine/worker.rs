@@ -1,0 +1,260 @@
+//! The worker: runs sidecars on this machine.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nix::fcntl::Flock;
+use nix::sys::signal::Signal;
+use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_runtime::RunEvents;
+use pilothouse_runtime::{AgentRuntime, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode};
+use pilothouse_wire::launch::LaunchRequest;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::claims::RunClaims;
+use super::config::WorkerConfig;
+use super::registry::{Registry, Run, RunPhase, SignalOutcome};
+use super::run_dir::{RunDir, create_private_folder};
+use super::supervisor::supervise;
+use super::{adoption, containers, process, retention};
+
+/// Time to report exits after draining, when the worker stops all runs.
+const REPORTING: Duration = Duration::from_secs(5);
+
+/// What the worker needs from its control plane.
+#[derive(Clone)]
+pub struct Ports {
+    /// Claims runs.
+    pub claims: Arc<dyn RunClaims>,
+    /// Reports exits.
+    pub events: Arc<dyn RunEvents>,
+}
+
+impl Inner {
+    /// The folder of a session, which outlives its runs.
+    pub(crate) fn session_home(&self, session: AgentSessionId) -> PathBuf {
+        self.sessions.join(session.to_string())
+    }
+}
+
+/// Failure to start a worker.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder cannot be used.
+    #[error("the data folder {path} cannot be used")]
+    Data {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Another worker uses the data folder.
+    #[error("another worker uses the data folder {path}")]
+    InUse { path: PathBuf },
+    /// The container engine is missing or does not work.
+    #[error("{engine} does not answer; containers need it")]
+    Engine { engine: PathBuf },
+    /// The sidecar program is missing or not executable.
+    #[error("{path} is not a program that can be run")]
+    Sidecar { path: PathBuf },
+}
+
+/// Runs sidecars on this machine, and supervises each until its exit is reported.
+///
+/// Dropping a worker ends only the supervision: sidecars continue, and the next worker on the same data
+/// folder adopts them, as it does after the server was killed. [`Worker::stop_all`] ends all
+/// sidecars.
+pub struct Worker {
+    inner: Arc<Inner>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: WorkerConfig,
+    pub(crate) ports: Ports,
+    pub(crate) registry: Registry,
+    pub(crate) runs: PathBuf,
+    pub(crate) sessions: PathBuf,
+    pub(crate) stopping: AtomicBool,
+    /// Held while this worker runs: two workers would supervise and report the same runs.
+    _owner: Flock<File>,
+}
+
+impl Worker {
+    /// Starts a worker on a data folder and adopts the runs in it: it supervises live ones, drains and reports
+    /// ended ones, and starts those that were prepared and never started.
+    pub async fn start(mut config: WorkerConfig, ports: Ports) -> Result<Self, StartError> {
+        let unusable = |source| StartError::Data { path: config.data.clone(), source };
+        create_private_folder(&config.data).map_err(unusable)?;
+        // Sidecars have another working directory, so their paths must be absolute.
+        let data = config.data.canonicalize().map_err(unusable)?;
+        let (runs, sessions) = (data.join("runs"), data.join("sessions"));
+        create_private_folder(&runs).map_err(unusable)?;
+        create_private_folder(&sessions).map_err(unusable)?;
+        config.sidecar = config
+            .sidecar
+            .canonicalize()
+            .ok()
+            .filter(|path| process::is_program(path))
+            .ok_or_else(|| StartError::Sidecar { path: config.sidecar.clone() })?;
+        if let Some(containers) = &config.containers
+            && !containers.is_available().await
+        {
+            return Err(StartError::Engine { engine: containers.engine.clone() });
+        }
+        let owner = adoption::lock_data_folder(&data).await?;
+        retention::remove_temporary_directories(&runs).map_err(unusable)?;
+        retention::prune(&runs, config.retention).map_err(unusable)?;
+        let found = adoption::find_unfinished_runs(&runs).map_err(unusable)?;
+
+        config.data = data;
+        let inner = Arc::new(Inner {
+            config,
+            ports,
+            registry: Registry::new(),
+            runs,
+            sessions,
+            stopping: AtomicBool::new(false),
+            _owner: owner,
+        });
+        let mut tasks = JoinSet::new();
+        for (request, exit) in found {
+            inner.adopt(&request, exit, &mut tasks);
+        }
+        Ok(Self { inner, tasks: Mutex::new(tasks) })
+    }
+
+    /// The active runs with their sessions and process states.
+    pub fn runs(&self) -> Vec<(AgentSessionId, RunId, ProcessState)> {
+        let state = |run: &Run| match *run.phase() {
+            RunPhase::Ended => ProcessState::Dead,
+            RunPhase::Preparing { .. } | RunPhase::Child(_) | RunPhase::Adopted => ProcessState::Alive,
+        };
+        self.inner.registry.all().iter().map(|run| (run.session, run.id, state(run))).collect()
+    }
+
+    /// Kills those of these runs that are active, with everything that they started, and returns when they have ended: the control
+    /// plane has declared them lost, and their exits have no effect (decision 13).
+    pub async fn kill_lost_runs(&self, runs: &[RunId]) {
+        let lost: Vec<_> = runs.iter().filter_map(|run| self.inner.registry.get(*run)).collect();
+        for run in &lost {
+            tracing::warn!(run = %run.id, session = %run.session, "killing a run that was declared lost");
+            while !matches!(*run.phase(), RunPhase::Ended) {
+                match signal_run(run, Signal::SIGKILL).await {
+                    Ok(SignalOutcome::Done) => break,
+                    Ok(SignalOutcome::Unverified) => {}
+                    Err(error) => tracing::error!(run = %run.id, %error, "failed to kill a lost run"),
+                }
+                sleep(self.inner.config.timing.poll_interval).await;
+            }
+        }
+        let over = |_: &[Arc<Run>]| lost.iter().all(|run| matches!(*run.phase(), RunPhase::Ended));
+        self.inner.registry.wait_until(over).await;
+    }
+
+    /// Ends all sidecars and starts no more: terminates them, waits for `grace`, kills the rest, and
+    /// waits a bounded time until their exits are reported. The next worker reports the remaining ones.
+    pub async fn stop_all(&self, grace: Duration) {
+        let registry = &self.inner.registry;
+        self.inner.stopping.store(true, Ordering::SeqCst);
+        self.signal_all(Signal::SIGTERM).await;
+        let gone = |runs: &[Arc<Run>]| runs.iter().all(|run| matches!(*run.phase(), RunPhase::Ended));
+        if timeout(grace, registry.wait_until(gone)).await.is_err() {
+            self.signal_all(Signal::SIGKILL).await;
+        }
+        let limit = self.inner.config.timing.drain_timeout + REPORTING;
+        if timeout(limit, registry.wait_until(<[_]>::is_empty)).await.is_err() {
+            tracing::warn!(runs = registry.all().len(), "some exits were not reported");
+        }
+    }
+
+    async fn signal_all(&self, signal: Signal) {
+        let one = async |run: Arc<Run>| {
+            if let Err(error) = signal_run(&run, signal).await {
+                tracing::error!(run = %run.id, %error, %signal, "failed to signal a run");
+            }
+        };
+        for run in self.inner.registry.all() {
+            one(run).await;
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the supervision of a run failed");
+            }
+        }
+        tasks.spawn(task);
+    }
+}
+
+/// Signals the processes or the container of a run.
+async fn signal_run(run: &Run, signal: Signal) -> io::Result<SignalOutcome> {
+    let Some(engine) = run.engine() else { return run.signal(signal) };
+    let is_over = |run: &Run| matches!(*run.phase(), RunPhase::Ended);
+    if run.stop_in_preparation() || is_over(run) || containers::signal(&engine, run.id, signal).await? {
+        return Ok(SignalOutcome::Done);
+    }
+    // The container may be about to start; the caller retries.
+    Ok(if is_over(run) { SignalOutcome::Done } else { SignalOutcome::Unverified })
+}
+
+#[async_trait]
+impl AgentRuntime for Worker {
+    async fn launch(&self, request: LaunchRequest) -> Result<(), LaunchError> {
+        let inner = Arc::clone(&self.inner);
+        let (sender, launched) = oneshot::channel();
+        // A separate task: a caller that stops waiting must not leave half a launch behind.
+        self.spawn(async move {
+            match inner.launch_run(&request).await {
+                Ok(begun) => {
+                    let _ = sender.send(Ok(()));
+                    if let Some((run, beginning)) = begun {
+                        supervise(&inner, &run, beginning).await;
+                    }
+                }
+                Err(error) => _ = sender.send(Err(error)),
+            }
+        });
+        launched.await.unwrap_or(Err(LaunchError::Stopping))
+    }
+
+    async fn stop(&self, session: AgentSessionId, run: RunId, mode: StopMode) -> Result<(), StopError> {
+        let Some(known) = self.inner.registry.get(run).filter(|known| known.session == session) else {
+            return Ok(());
+        };
+        let signal = match mode {
+            StopMode::Terminate => Signal::SIGTERM,
+            StopMode::Kill => Signal::SIGKILL,
+        };
+        match signal_run(&known, signal).await {
+            Ok(SignalOutcome::Done) => Ok(()),
+            Ok(SignalOutcome::Unverified) => Err(StopError::Unverified { run }),
+            Err(source) => Err(StopError::Signal { run, source }),
+        }
+    }
+
+    async fn state(&self, run: RunId) -> ProcessState {
+        match self.inner.registry.get(run) {
+            Some(known) if matches!(*known.phase(), RunPhase::Ended) => ProcessState::Dead,
+            Some(_) => ProcessState::Alive,
+            None if RunDir::of(&self.inner.runs, run).is_finished() => ProcessState::Dead,
+            // Invalid: its process is not supervised.
+            None if RunDir::of(&self.inner.runs, run).exists() => ProcessState::Unreachable,
+            None => ProcessState::Unknown,
+        }
+    }
+
+    fn capabilities(&self) -> RuntimeCapabilities {
+        let placement = self.inner.config.placement.clone();
+        RuntimeCapabilities { durable_workspace: true, lease: None, placement }
+    }
+}

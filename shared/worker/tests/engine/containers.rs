@@ -1,0 +1,165 @@
+//! Sidecars in containers, with `fake_engine.sh` as the engine.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pilothouse_runtime::{AgentRuntime as _, ProcessState, StopMode};
+use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_worker::{Containers, Ports, StartError, Worker};
+
+use crate::support::{Recorder, UNTIL_RELEASED, WorkerFixture, request, secret, wait_until};
+
+const IMAGE: &str = "the-image";
+
+struct Engine {
+    folder: PathBuf,
+    image: &'static str,
+}
+
+impl Engine {
+    fn new(fixture: &WorkerFixture, image: &'static str) -> Self {
+        let folder = fixture.data().join("engine");
+        fs::create_dir(&folder).unwrap();
+        let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine");
+        symlink(fakes.join("fake_engine.sh"), folder.join("engine")).unwrap();
+        symlink(fakes.join("fake_sidecar.sh"), folder.join("sidecar")).unwrap();
+        Self { folder, image }
+    }
+
+    async fn worker(&self, fixture: &WorkerFixture, recorder: &Arc<Recorder>) -> Worker {
+        Worker::start(self.config(fixture), recorder.ports()).await.unwrap()
+    }
+
+    fn config(&self, fixture: &WorkerFixture) -> pilothouse_worker::WorkerConfig {
+        let mut config = fixture.config();
+        let options = vec!["--network=host".to_owned()];
+        config.containers =
+            Some(Containers { engine: self.folder.join("engine"), image: self.image.to_owned(), options });
+        config.environment = config.environment.with("TOKEN_OF_THE_TEST", "very-secret");
+        config
+    }
+
+    /// The arguments of the engine.
+    fn said(&self) -> String {
+        fs::read_to_string(self.folder.join("said")).unwrap()
+    }
+
+    /// Kills the client of a run, and leaves its container.
+    fn kill_client(&self, request: &LaunchRequest) {
+        let file = self.folder.join(format!("containers/pilothouse-{}.client", request.run_id));
+        let pid = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    }
+}
+
+async fn launched(worker: &Worker, fixture: &WorkerFixture) -> LaunchRequest {
+    let request = request();
+    worker.launch(request.clone()).await.unwrap();
+    fixture.running(request.run_id).await;
+    request
+}
+
+#[tokio::test]
+async fn a_container_gets_its_folders_and_no_visible_secrets() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let (engine, recorder) = (Engine::new(&fixture, IMAGE), fixture.recorder());
+    let worker = engine.worker(&fixture, &recorder).await;
+    let request = launched(&worker, &fixture).await;
+    assert_eq!(worker.state(request.run_id).await, ProcessState::Alive);
+    let said = engine.said();
+    let dir = fixture.dir(request.run_id);
+    let home = fixture.data().join("sessions").join(request.session_id.to_string());
+    for folder in [dir.as_path(), home.as_path(), Path::new("/tmp")] {
+        let mount = format!("--mount type=bind,source={0},target={0} ", folder.display());
+        assert!(said.contains(&mount), "{said}");
+    }
+    assert!(said.ends_with(&format!("--network=host {IMAGE} run {}\n", dir.display())), "{said}");
+    assert!(said.contains("--env TOKEN_OF_THE_TEST ") && !said.contains("--env PATH "), "{said}");
+    let key = secret().envelope_key(request.run_id);
+    let key = serde_json::to_value(&key).unwrap();
+    assert!(!said.contains("very-secret") && !said.contains(key.as_str().unwrap()), "{said}");
+
+    fixture.release(request.run_id);
+    let exit = recorder.exit_of(request.run_id).await.exit;
+    assert_eq!((exit.code, exit.drained), (Some(0), true));
+}
+
+#[tokio::test]
+async fn signals_reach_the_container() {
+    let fixture = WorkerFixture::new("trap 'exit 42' TERM; : > $dir/ready; wait_for $dir/go");
+    let (engine, recorder) = (Engine::new(&fixture, IMAGE), fixture.recorder());
+    let worker = engine.worker(&fixture, &recorder).await;
+    let first = launched(&worker, &fixture).await;
+    wait_until("the trap is set", || fixture.dir(first.run_id).join("ready").exists()).await;
+    worker.stop(first.session_id, first.run_id, StopMode::Terminate).await.unwrap();
+    assert_eq!(recorder.exit_of(first.run_id).await.exit.code, Some(42));
+
+    let second = launched(&worker, &fixture).await;
+    worker.stop(second.session_id, second.run_id, StopMode::Kill).await.unwrap();
+    assert_eq!(recorder.exit_of(second.run_id).await.exit.code, Some(137));
+    // An ended run stays ended.
+    worker.stop(second.session_id, second.run_id, StopMode::Kill).await.unwrap();
+}
+
+#[tokio::test]
+async fn container_outlives_client_and_worker_and_is_adopted() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let (engine, recorder) = (Engine::new(&fixture, IMAGE), fixture.recorder());
+    let worker = engine.worker(&fixture, &recorder).await;
+    let (one, other) = (launched(&worker, &fixture).await, launched(&worker, &fixture).await);
+    engine.kill_client(&one);
+    drop(worker);
+
+    let worker = engine.worker(&fixture, &recorder).await;
+    engine.kill_client(&other);
+    for request in [&one, &other] {
+        assert_eq!(worker.state(request.run_id).await, ProcessState::Alive);
+    }
+    assert!(recorder.reported().is_empty());
+    worker.stop(one.session_id, one.run_id, StopMode::Kill).await.unwrap();
+    assert!(recorder.exit_of(one.run_id).await.exit.drained);
+    fixture.release(other.run_id);
+    assert!(recorder.exit_of(other.run_id).await.exit.drained);
+}
+
+#[tokio::test]
+async fn a_client_that_ends_before_its_container_does_not_end_the_run() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let (engine, recorder) = (Engine::new(&fixture, IMAGE), fixture.recorder());
+    let worker = engine.worker(&fixture, &recorder).await;
+    let request = launched(&worker, &fixture).await;
+    engine.kill_client(&request);
+    worker.stop_all(Duration::from_secs(10)).await;
+    // It was terminated through the engine; its exit status is unknown.
+    let exit = recorder.exit_of(request.run_id).await.exit;
+    assert_eq!((exit.code, exit.signal, exit.drained), (None, None, true));
+}
+
+#[tokio::test]
+async fn errors_of_the_engine_are_reported() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let (engine, recorder) = (Engine::new(&fixture, "another"), fixture.recorder());
+    let worker = engine.worker(&fixture, &recorder).await;
+    let request = request();
+    worker.launch(request.clone()).await.unwrap();
+    let exit = recorder.exit_of(request.run_id).await.exit;
+    assert_eq!(exit.code, Some(125));
+    assert!(exit.detail.as_deref().is_some_and(|words| words.contains("no such image: another")), "{exit:?}");
+}
+
+#[tokio::test]
+async fn a_worker_does_not_start_without_its_engine() {
+    let fixture = WorkerFixture::new(UNTIL_RELEASED);
+    let engine = Engine::new(&fixture, IMAGE);
+    let mut config = engine.config(&fixture);
+    config.containers.as_mut().unwrap().engine = "/nowhere/docker".into();
+    let recorder = fixture.recorder();
+    let ports: Ports = recorder.ports();
+    let Err(error) = Worker::start(config, ports).await else { panic!("it started") };
+    assert!(matches!(error, StartError::Engine { .. }), "{error}");
+}
