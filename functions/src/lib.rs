@@ -1,61 +1,31 @@
-//! The functions of Pilothouse: one file, one function.
+//! The functions of Pilothouse: one file is one function.
 //!
-//! | folder | what it holds |
+//! | folder | functions |
 //! |---|---|
-//! | [`sessions`], [`messages`], [`requests`], [`pool`], [`chains`] | commands and queries of owners, over HTTP |
-//! | [`templates`] | what sessions are started from |
-//! | [`records`] | the read models of a session: activity, messages, tool calls, logs, metrics |
-//! | [`agent`] | what an agent calls with its session's key |
-//! | [`acl`] | the anti-corruption layer: one mapping a raw event (S0 8.3) |
-//! | [`intake`] | takes events from the broker, in order and once, and applies the mappings |
-//! | [`skills`] | skills, their memory pills and consolidation |
-//! | [`config`] | what a session's agent works with |
-//! | [`relay`] | hands what was committed to who must act upon it |
-//! | [`reactions`] | what follows from a commit: commands, launches, slots |
-//! | [`telling`], [`notifications`], [`webhooks`] | what owners and other contexts are told |
-//! | [`clock`] | what is due |
-//! | [`stream`] | the live stream |
-//! | [`workers`] | workers that stand elsewhere: assignment, claims, ends |
-//! | [`runs`] | what runs sidecars tells of them: ECS tasks that stopped |
-//! | [`operations`] | what only operators may do |
-//! | [`gateway`] | how sidecars reach the broker of an embedded server |
-//! | [`catalogue`] | the one list of all of them; routes and the OpenAPI document are made from it |
-//! | [`trace`] | where the work at hand stands in a trace |
-//! | [`edge`], [`app`], [`change`], [`owned`], [`api`], [`outside`] | what every function stands on |
+//! | [`commands`] | state-changing HTTP functions of owners, by aggregate |
+//! | [`queries`] | read-only HTTP functions of owners |
+//! | [`agent_api`] | HTTP functions for agents, authenticated by the API key of a session |
+//! | [`sidecar_api`] | HTTP functions for sidecars, authenticated by the token of a run |
+//! | [`worker_api`] | HTTP functions for workers |
+//! | [`acl`] | the anti-corruption layer: one mapping per type of raw event (S0 8.3) |
+//! | [`events`] | functions that a queue, the table's stream or a schedule triggers |
+//! | [`reactions`] | work that follows a commit: sending commands, launching runs, allocating slots |
+//! | [`realtime`] | live streams over WebSocket |
+//!
+//! [`catalog`] lists all functions. The crate [`pilothouse_app`] holds the application that they share.
 
 pub mod acl;
-pub mod agent;
-pub mod api;
-pub mod app;
-pub mod catalogue;
-pub mod chains;
-pub mod change;
-pub mod clock;
-pub mod config;
-pub mod edge;
-pub mod gateway;
-pub mod intake;
-pub mod messages;
-pub mod notifications;
-pub mod openapi;
-pub mod operations;
-pub mod outside;
-pub mod owned;
-pub mod pool;
-pub mod queues;
+pub mod agent_api;
+pub mod catalog;
+pub mod commands;
+mod dead_letters;
+pub mod events;
+mod fields;
+mod path;
+pub mod queries;
 pub mod reactions;
-pub mod records;
-pub mod relay;
-pub mod requests;
-pub mod runs;
-pub mod sessions;
-pub mod skills;
-pub mod stream;
-pub mod telling;
-pub mod templates;
-pub mod trace;
-pub mod webhooks;
-pub mod workers;
+pub mod realtime;
+pub mod sidecar_api;
+pub mod worker_api;
 
-pub use app::{App, METRICS, Parts};
-pub use catalogue::router;
+pub use catalog::router;

@@ -1,5 +1,5 @@
-//! What every raw event means for the domain (S0 8.3): the table of the specification, with the events that it needs
-//! without listing them.
+//! The mapping of every raw event to facts (S0 8.3): the table of the specification, and the events that the specification
+//! requires without listing them.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use pilothouse_domain::value::{
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};
-use pilothouse_store::View;
+use pilothouse_store::JournalView;
 use pilothouse_wire::RawEvent;
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ fn output() -> SessionOutput {
     }
 }
 
-/// The rows of S0 8.3, then those that it needs without listing them.
+/// The rows of S0 8.3, and the events that the specification requires without listing them.
 #[allow(clippy::too_many_lines)] // it is a table
 fn table() -> Vec<(Value, Vec<F>)> {
     let output_json = serde_json::to_value(output()).unwrap();
@@ -305,14 +305,14 @@ fn table() -> Vec<(Value, Vec<F>)> {
 }
 
 #[test]
-fn every_raw_event_means_what_the_table_says() {
+fn every_raw_event_maps_to_the_facts_in_the_table() {
     for (raw, facts) in table() {
         assert_eq!(mapped(raw.clone()).facts, facts, "{raw}");
     }
 }
 
 #[test]
-fn the_table_names_every_event_that_has_a_sequence() {
+fn table_covers_every_event_with_a_sequence() {
     let schema = serde_json::to_value(schemars::schema_for!(RawEvent)).unwrap();
     let kinds = schema["oneOf"].as_array().unwrap().iter();
     let all: BTreeSet<_> =
@@ -324,12 +324,12 @@ fn the_table_names_every_event_that_has_a_sequence() {
 }
 
 #[test]
-fn a_heartbeat_has_no_place_in_the_sequence() {
-    assert_eq!(map(&RawEvent::Heartbeat {}, now()), None);
+fn heartbeat_has_no_sequence() {
+    assert_eq!(map(&RawEvent::Heartbeat { disk_full: false }, now()), None);
 }
 
 #[test]
-fn what_a_subagent_asks_or_plans_is_its_own_work() {
+fn subagent_requests_and_plans_stay_with_the_subagent() {
     for name in ["AskUserQuestion", "TodoWrite", "EnterPlanMode", "ExitPlanMode"] {
         let input = json!({ "question": "Which?", "todos": [], "plan": "1." });
         let raw = json!({ "type": "subagent_message", "subagentId": "sub-1",
@@ -340,7 +340,7 @@ fn what_a_subagent_asks_or_plans_is_its_own_work() {
 }
 
 #[test]
-fn a_special_tool_with_a_strange_input_is_a_tool_call_and_nothing_more() {
+fn special_tool_with_invalid_input_is_an_ordinary_call() {
     for name in ["AskUserQuestion", "TodoWrite"] {
         for input in [json!({}), json!(7), json!({ "questions": [], "todos": "none" })] {
             assert_eq!(mapped(tool(name, &input)).facts, vec![started(name)], "{name} {input}");
@@ -354,28 +354,31 @@ fn a_special_tool_with_a_strange_input_is_a_tool_call_and_nothing_more() {
 }
 
 #[test]
-fn messages_calls_results_and_logs_are_listed_where_they_belong() {
+fn messages_calls_results_and_logs_are_listed_separately() {
     let view = |raw| mapped(raw).view;
     let text = json!({ "kind": "text", "text": "Hi" });
     assert_eq!(
         view(json!({ "type": "assistant_message", "content": text })),
-        Some(View::Message { subagent: None })
+        Some(JournalView::Message { subagent: None })
     );
     assert_eq!(
         view(json!({ "type": "subagent_message", "subagentId": "sub-1", "content": text })),
-        Some(View::Message { subagent: Some(sub()) })
+        Some(JournalView::Message { subagent: Some(sub()) })
     );
-    assert_eq!(view(tool("Bash", &json!({}))), Some(View::ToolCall { call: call(), subagent: None }));
+    assert_eq!(view(tool("Bash", &json!({}))), Some(JournalView::ToolCall { call: call(), subagent: None }));
     assert_eq!(
         view(json!({ "type": "tool_result", "toolCallId": "call-1", "content": "x", "subagentId": "sub-1" })),
-        Some(View::ToolResult { called_at: None, subagent: Some(sub()) })
+        Some(JournalView::ToolResult { called_at: None, subagent: Some(sub()) })
     );
-    assert_eq!(view(json!({ "type": "log_chunk", "stream": "agent", "content": "x" })), Some(View::Log));
+    assert_eq!(
+        view(json!({ "type": "log_chunk", "stream": "agent", "content": "x" })),
+        Some(JournalView::Log)
+    );
     assert_eq!(view(json!({ "type": "turn_completed", "turnId": "turn-1" })), None);
 }
 
 #[test]
-fn lines_of_activity_say_what_a_person_wants_to_see() {
+fn activity_lines_show_what_a_reader_needs() {
     let line = |raw| {
         let line = mapped(raw).line.unwrap();
         (line.kind, line.summary)
@@ -394,7 +397,7 @@ fn written() -> F {
 }
 
 #[test]
-fn what_an_agent_sends_is_cut_and_never_refused() {
+fn agent_content_is_truncated_and_never_refused() {
     let long = "x".repeat(100_000);
     let F::HandedOver { reason } =
         mapped(json!({ "type": "voluntary_handoff", "reason": long, "summary": "", "remainingWork": "" }))

@@ -1,56 +1,63 @@
-//! Redrive, without processes: an event that cannot be applied is set aside, counts when it is sent again, and counts
-//! once (ruling 9).
+//! Redrives, without processes: an event that cannot be applied is quarantined, and applied exactly once when it is sent again
+//! (decision 9).
 
-// Helpers of tests speak by panicking, as the tests do.
+// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
 
 use axum::body::Body;
 use http::{Request, StatusCode};
-use pilothouse_broker::Outgoing;
+use pilothouse_app::Fleet;
+use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_app::{App, Parts, queues};
+use pilothouse_broker::OutgoingMessage;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::{AgentSessionId, DomainEvent, RunId, UserId};
-use pilothouse_functions::app::Fleet;
-use pilothouse_functions::edge::auth::VerifiedOwner;
-use pilothouse_functions::{App, Parts, intake, queues};
-use pilothouse_stage::{Ground, TestClock, new_session, sealed, with_run};
+use pilothouse_functions::events::intake;
 use pilothouse_store::layout;
 use pilothouse_store::table::{Condition, Item, Key, Table as _, Write};
-use pilothouse_wire::launch::Entrance;
+use pilothouse_test_support::{
+    EmbeddedEngines, TestClock, create_session_with_run, new_session, sealed_event,
+};
+use pilothouse_wire::launch::RunAccessIssuer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-struct Stage {
+struct RedriveFixture {
     app: App,
     clock: TestClock,
     session: AgentSessionId,
     run: RunId,
-    ground: Ground,
+    engines: EmbeddedEngines,
 }
 
-impl Stage {
-    /// A session with a run that has said nothing yet.
+impl RedriveFixture {
+    /// A session with a run that has sent no events.
     async fn new() -> Self {
         let clock = TestClock::system();
-        let ground = Ground::open(clock.shown()).await;
+        let engines = EmbeddedEngines::open(clock.as_fn()).await;
         let operators = [UserId::parse("operator").unwrap()].into_iter().collect();
         let app = App::new(Parts {
-            fleet: Some(Fleet { entrance: Entrance::gateway("http://127.0.0.1:1"), vendor: None, operators }),
-            ..ground.parts()
+            fleet: Some(Fleet {
+                run_access_issuer: RunAccessIssuer::gateway("http://127.0.0.1:1"),
+                vendor: None,
+                operators,
+            }),
+            ..engines.parts()
         });
         let owner = UserId::parse("somebody").unwrap();
-        let (session, run) = with_run(&app, new_session(&owner, "10")).await;
-        Self { app, clock, session, run, ground }
+        let (session, run) = create_session_with_run(&app, new_session(&owner, "10")).await;
+        Self { app, clock, session, run, engines }
     }
 
     /// Puts an event of the run on the events queue.
     async fn send(&self, sequence: u64, body: Value) {
-        let message = sealed(&self.app, self.session, self.run, Some(sequence), body);
+        let message = sealed_event(&self.app, self.session, self.run, Some(sequence), body);
         assert!(self.app.broker.send(&queues::events(), vec![message]).await.unwrap().failed.is_empty());
     }
 
-    /// Has the intake take what there is, over all pauses, until nothing is left.
+    /// Runs the intake, skipping all pauses, until the queue is empty.
     async fn take_in(&self) {
         for _ in 0..50 {
             let batch = self.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
@@ -59,26 +66,26 @@ impl Stage {
             if depth.visible + depth.in_flight == 0 {
                 return;
             }
-            self.clock.pass(Duration::from_secs(31));
+            self.clock.advance(Duration::from_secs(31));
         }
         panic!("the queue is not empty");
     }
 
-    /// What is known of the subagent `helper`.
+    /// The key of the subagent `helper`.
     fn helper(&self) -> Key {
         Key::new(layout::session_partition(self.session), "SUB#helper")
     }
 
-    /// Leaves an item there that this version cannot read, as a newer one might.
+    /// Stores an item that this version cannot parse, as a newer version might.
     async fn damage(&self) {
         let (kind, body) = ("subagent".to_owned(), "{}".to_owned());
         let item =
             Item { key: self.helper(), kind, version: 0, listing: None, due: None, expires_at: None, body };
-        self.ground.table.transact(vec![Write::Put(item, Condition::Always)]).await.unwrap();
+        self.engines.table.transact(vec![Write::Put(item, Condition::Always)]).await.unwrap();
     }
 
     async fn repair(&self) {
-        self.ground.table.transact(vec![Write::Delete(self.helper(), Condition::Always)]).await.unwrap();
+        self.engines.table.transact(vec![Write::Delete(self.helper(), Condition::Always)]).await.unwrap();
     }
 
     async fn spent(&self) -> String {
@@ -92,7 +99,7 @@ impl Stage {
     }
 
     async fn dead(&self) -> u64 {
-        self.app.broker.dead_depth(&queues::events()).await.unwrap()
+        self.app.broker.dead_letter_depth(&queues::events()).await.unwrap()
     }
 
     async fn ask(&self, owner: &str, method: &str, path: &str) -> (StatusCode, Value) {
@@ -127,34 +134,34 @@ fn late(events: &[DomainEvent]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn an_event_that_keeps_failing_is_set_aside_and_counts_late_and_once() {
-    let stage = Stage::new().await;
-    stage.damage().await;
-    stage.send(1, usage("1", None)).await;
-    stage.send(2, usage("0.25", Some("helper"))).await;
-    stage.send(3, usage("2", None)).await;
-    stage.take_in().await;
-    assert_eq!((stage.spent().await.as_str(), stage.dead().await), ("2", 1), "the rest goes on");
+async fn quarantined_event_is_reprocessed_once() {
+    let fixture = RedriveFixture::new().await;
+    fixture.damage().await;
+    fixture.send(1, usage("1", None)).await;
+    fixture.send(2, usage("0.25", Some("helper"))).await;
+    fixture.send(3, usage("2", None)).await;
+    fixture.take_in().await;
+    assert_eq!((fixture.spent().await.as_str(), fixture.dead().await), ("2", 1), "others are applied");
 
-    let (status, list) = stage.ask("operator", "GET", "").await;
+    let (status, list) = fixture.ask("operator", "GET", "").await;
     assert_eq!(status, StatusCode::OK);
     let letter = &list["queues"][0]["letters"][0];
-    assert_eq!((&letter["receiveCount"], &letter["group"]), (&json!(5), &json!(stage.session)), "{list:#}");
+    assert_eq!((&letter["receiveCount"], &letter["group"]), (&json!(5), &json!(fixture.session)), "{list:#}");
     assert!(letter["cause"].as_str().unwrap().contains("cannot be read"), "{list:#}");
 
-    // What was in its way is still there: it dies again, and is not lost.
-    assert_eq!(stage.redrive().await["redrive"]["letters"], 1);
-    stage.take_in().await;
-    assert_eq!((stage.spent().await.as_str(), stage.dead().await), ("2", 1));
+    // The cause remains, so the event fails again but is not lost.
+    assert_eq!(fixture.redrive().await["redrive"]["letters"], 1);
+    fixture.take_in().await;
+    assert_eq!((fixture.spent().await.as_str(), fixture.dead().await), ("2", 1));
 
-    stage.repair().await;
-    let answer = stage.redrive().await;
+    fixture.repair().await;
+    let answer = fixture.redrive().await;
     assert_eq!((&answer["redrive"]["letters"], &answer["left"]), (&json!(1), &json!(0)));
-    stage.take_in().await;
-    assert_eq!((stage.spent().await.as_str(), stage.dead().await), ("2.25", 0));
-    assert_eq!(late(&stage.events().await), [2]);
+    fixture.take_in().await;
+    assert_eq!((fixture.spent().await.as_str(), fixture.dead().await), ("2.25", 0));
+    assert_eq!(late(&fixture.events().await), [2]);
 
-    let (_, list) = stage.ask("operator", "GET", "").await;
+    let (_, list) = fixture.ask("operator", "GET", "").await;
     assert_eq!(list["queues"], json!([]));
     let redrives = list["redrives"].as_array().unwrap();
     assert_eq!(redrives.len(), 2);
@@ -162,40 +169,40 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_late_and_once() {
         redrives.iter().all(|r| r["by"] == "operator" && r["requests"].as_u64().unwrap() >= 4),
         "{list:#}"
     );
-    // The next sequence is still the next one.
-    stage.send(4, usage("3", None)).await;
-    stage.take_in().await;
-    assert_eq!(stage.spent().await, "3.25");
+    // The next sequence is accepted.
+    fixture.send(4, usage("3", None)).await;
+    fixture.take_in().await;
+    assert_eq!(fixture.spent().await, "3.25");
 }
 
-/// Sent twice with the marker, as a redrive that ended half-way leaves it, and without it, as a sidecar repeats it.
+/// Sent twice with the marker, as by an interrupted redrive, and once without it, as by a sidecar that repeats it.
 #[tokio::test]
-async fn an_event_that_was_applied_late_is_not_applied_again() {
-    let stage = Stage::new().await;
-    stage.damage().await;
-    stage.send(1, usage("0.25", Some("helper"))).await;
-    stage.take_in().await;
-    stage.repair().await;
-    let letter = stage.app.broker.receive_dead(&queues::events(), 1).await.unwrap().remove(0);
+async fn reprocessed_event_is_not_applied_again() {
+    let fixture = RedriveFixture::new().await;
+    fixture.damage().await;
+    fixture.send(1, usage("0.25", Some("helper"))).await;
+    fixture.take_in().await;
+    fixture.repair().await;
+    let letter = fixture.app.broker.receive_dead_letters(&queues::events(), 1).await.unwrap().remove(0);
     for copy in 0..3 {
-        let again = Outgoing {
+        let again = OutgoingMessage {
             redriven: copy > 0,
-            ..Outgoing::new(letter.group.clone(), format!("copy-{copy}"), letter.body.clone())
+            ..OutgoingMessage::new(letter.group.clone(), format!("copy-{copy}"), letter.body.clone())
         };
-        assert!(stage.app.broker.send(&queues::events(), vec![again]).await.unwrap().failed.is_empty());
+        assert!(fixture.app.broker.send(&queues::events(), vec![again]).await.unwrap().failed.is_empty());
     }
-    stage.take_in().await;
-    assert_eq!(stage.spent().await, "0.25");
-    assert_eq!(late(&stage.events().await), [1]);
+    fixture.take_in().await;
+    assert_eq!(fixture.spent().await, "0.25");
+    assert_eq!(late(&fixture.events().await), [1]);
 }
 
 #[tokio::test]
 async fn only_operators_see_and_redrive_dead_letters() {
-    let stage = Stage::new().await;
+    let fixture = RedriveFixture::new().await;
     for (method, path) in [("GET", ""), ("POST", "/events/redrive")] {
-        let (status, body) = stage.ask("somebody", method, path).await;
+        let (status, body) = fixture.ask("somebody", method, path).await;
         assert_eq!((status, &body["code"]), (StatusCode::NOT_FOUND, &json!("not-found")), "{method} {path}");
-        assert_eq!(stage.ask("operator", method, path).await.0, StatusCode::OK, "{method} {path}");
+        assert_eq!(fixture.ask("operator", method, path).await.0, StatusCode::OK, "{method} {path}");
     }
-    assert_eq!(stage.ask("operator", "POST", "/nowhere/redrive").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.ask("operator", "POST", "/nowhere/redrive").await.0, StatusCode::NOT_FOUND);
 }

@@ -1,12 +1,12 @@
-//! From `exec` to the first poll for an event, as Lambda's initialisation counts it: a fake Runtime API on loopback
-//! measures until `GET …/invocation/next` comes, and a fake cloud answers the requests that warm connections.
+//! Measures the time from `exec` to the first poll for an event, which Lambda counts as initialisation. A fake Runtime API on
+//! loopback measures until `GET …/invocation/next` arrives, and a fake cloud answers the requests that warm up connections.
 //!
 //! ```text
 //! cargo bench -p pilothouse-bootstrap --bench cold_start
 //! BOOTSTRAP=target/lambda/bootstrap/bootstrap cargo bench -p pilothouse-bootstrap --bench cold_start
 //! ```
 
-// A bench speaks by panicking.
+// A benchmark reports errors by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../tests/fake/mod.rs"]
@@ -28,7 +28,7 @@ fn size(file: &Path) -> u64 {
     std::fs::metadata(file).expect("the file is there").len()
 }
 
-/// How long the threads of a process have been on a processor: that hardly depends on what else the machine does.
+/// The processor time of a process's threads, which hardly depends on the load of the machine.
 fn on_processor(process: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
@@ -38,7 +38,7 @@ fn on_processor(process: u32) -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// The bytes of the artifact, packed as `infra/deploy` packs it.
+/// The size of the artifact, zipped like `infra/deploy` does.
 fn zipped(program: &Path) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let zip = folder.path().join("bootstrap.zip");
@@ -50,7 +50,7 @@ fn zipped(program: &Path) -> String {
 }
 
 fn main() {
-    // `cargo test --benches` asks only whether it starts.
+    // `cargo test --benches` only checks that it starts.
     let runs = if std::env::args().any(|argument| argument == "--test") { 1 } else { RUNS };
     let program = std::env::var_os("BOOTSTRAP").unwrap_or_else(|| env!("CARGO_BIN_EXE_bootstrap").into());
     let program = PathBuf::from(program);

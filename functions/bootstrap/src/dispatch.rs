@@ -1,17 +1,17 @@
-//! Which function an event is for, and running it.
+//! Determines the function for an event and runs it.
 
 use std::sync::Arc;
 
 use axum::Router;
-use pilothouse_broker::{QueueName, Received};
-use pilothouse_functions::catalogue::{self, EVENT_FUNCTIONS, EventFunction, HttpFunction, needs};
-use pilothouse_functions::queues::{self, Settlement};
-use pilothouse_functions::runs::task_stopped;
-use pilothouse_functions::stream::authorize::Authorizer;
-use pilothouse_functions::stream::connections::Connections;
-use pilothouse_functions::stream::push;
-use pilothouse_functions::webhooks::deliver;
-use pilothouse_functions::{App, clock, intake, reactions, telling};
+use pilothouse_app::App;
+use pilothouse_app::connections::Connections;
+use pilothouse_app::function::{
+    BatchHandler, EventContext, EventFunction, EventHandler, HttpFunction, Requirements, Subscription,
+    Trigger, router_of,
+};
+use pilothouse_broker::QueueName;
+use pilothouse_functions::catalog::{self, EVENT_FUNCTIONS};
+use pilothouse_functions::realtime::authorize::Authorizer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,26 +19,26 @@ use crate::failure::Failure;
 use crate::queue::Batch;
 use crate::{http, queue, socket, table_stream};
 
-/// A function of the catalogue.
+/// A function of the catalog.
 pub enum Named {
-    /// One that HTTP triggers.
-    Http(Box<HttpFunction>),
-    /// One that something else triggers.
+    /// A function with an HTTP trigger.
+    Http(&'static HttpFunction),
+    /// A function with another trigger.
     Event(&'static EventFunction),
 }
 
 impl Named {
-    /// The function of this name, where the cloud has it.
+    /// Finds the function of this name, if the cloud includes it.
     pub fn find(name: &str) -> Option<Self> {
         let event = EVENT_FUNCTIONS.iter().find(|function| function.name == name).map(Self::Event);
-        let found = event.filter(|found| found.needs().profiles.in_aws());
+        let found = event.filter(|found| found.requirements().profiles.in_aws());
         found.or_else(|| {
-            let http = catalogue::cloud_functions().into_iter().find(|function| function.name == name)?;
-            Some(Self::Http(Box::new(http)))
+            let http = catalog::cloud_functions().into_iter().find(|function| function.name == name)?;
+            Some(Self::Http(http))
         })
     }
 
-    /// Its name.
+    /// The name of the function.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Http(function) => function.name,
@@ -46,50 +46,50 @@ impl Named {
         }
     }
 
-    /// What it needs.
-    pub const fn needs(&self) -> &needs::Needs {
+    /// The requirements of the function.
+    pub const fn requirements(&self) -> &Requirements {
         match self {
-            Self::Http(function) => &function.needs,
-            Self::Event(function) => &function.needs,
+            Self::Http(function) => &function.requirements,
+            Self::Event(function) => &function.requirements,
         }
     }
 }
 
-/// What functions run on.
+/// The dependencies of functions.
 pub struct Ground {
-    /// State, queues and what else functions share.
+    /// State, queues and other shared parts.
     pub app: App,
-    /// The connections of the live stream, where the deployment has one.
+    /// The live stream connections, if the deployment has them.
     pub connections: Option<Arc<dyn Connections>>,
-    /// Who checks tokens of those who open a live stream, where the deployment has an issuer.
+    /// Checks the tokens of live streams, if the deployment has an issuer.
     pub authorizer: Option<Authorizer>,
 }
 
-/// Runs events by the function that they are for.
+/// Dispatches events to functions.
 pub struct Dispatch {
     ground: Ground,
     function: Option<Named>,
-    /// The one HTTP function; all of them, where the shape of events decides.
+    /// Routes to the named HTTP function, or to all of them if the shape of events decides.
     router: Router,
 }
 
-/// What Lambda is answered.
+/// The response to Lambda.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// Of an HTTP API.
+    /// For an HTTP API.
     Http(http::Answer),
-    /// Of a batch.
+    /// For a batch.
     Batch(queue::Answer),
-    /// Of a connection.
+    /// For a connection.
     Socket(socket::Answer),
-    /// Of an authorizer.
+    /// For an authorizer request.
     Decision(socket::Decision),
-    /// Nobody reads it.
+    /// Ignored by the trigger.
     Done(Value),
 }
 
-/// Enough of any event to see what it is.
+/// The fields that identify the kind of an event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Shape {
@@ -121,7 +121,7 @@ struct ContextShape {
 }
 
 impl Shape {
-    /// The name of the function; `http` for any that HTTP triggers.
+    /// The name of the function; `http` for any with an HTTP trigger.
     fn function(&self) -> Option<&'static str> {
         if let Some(first) = self.records.first() {
             return match first.source.as_str() {
@@ -165,115 +165,101 @@ fn read<'e, T: Deserialize<'e>>(event: &'e str, expected: &'static str) -> Resul
 }
 
 impl Dispatch {
-    /// Runs `function`; where there is none, whichever an event is for.
+    /// Creates a dispatch for `function`, or by the shape of each event if there is none.
     pub fn new(ground: Ground, function: Option<Named>) -> Self {
         let router = match &function {
-            Some(Named::Http(function)) => catalogue::router_of(ground.app.clone(), [function.as_ref()]),
+            Some(Named::Http(function)) => router_of(ground.app.clone(), [*function]),
             Some(Named::Event(_)) => Router::new(),
-            None => catalogue::router_of(ground.app.clone(), &catalogue::cloud_functions()),
+            None => router_of(ground.app.clone(), catalog::cloud_functions()),
         };
         Self { ground, function, router }
     }
 
-    /// Its name; none where the shape of events decides.
+    /// The name of the function; `None` if the shape of events decides.
     pub fn function(&self) -> Option<&'static str> {
         self.function.as_ref().map(Named::name)
     }
 
-    /// Runs the function that an event is for.
+    /// Runs the function for an event.
     ///
     /// # Errors
-    /// The event cannot be read, or the function failed as a whole: Lambda is told, and what triggered it tries again.
+    /// The event cannot be parsed, or the function failed as a whole. Lambda is notified, and the trigger retries.
     pub async fn run(&self, event: &str) -> Result<Answer, Failure> {
         let name = match &self.function {
             Some(Named::Http(_)) => "http",
             Some(Named::Event(function)) => function.name,
             None => {
-                read::<Shape>(event, "event that is known here")?.function().ok_or(Failure::UnknownEvent)?
+                read::<Shape>(event, "event of a known function")?.function().ok_or(Failure::UnknownEvent)?
             }
         };
-        let app = &self.ground.app;
-        match name {
-            "http" => {
-                let event: http::Event = read(event, "request of an HTTP API")?;
-                let span = tracing::Span::current();
-                span.record("owner", event.owner());
-                span.record("session", event.session());
-                http::call(self.router.clone(), event).await.map(Answer::Http)
+        if name == "http" {
+            let event: http::Event = read(event, "request of an HTTP API")?;
+            let span = tracing::Span::current();
+            span.record("owner", event.owner());
+            span.record("session", event.session());
+            return http::call(self.router.clone(), event).await.map(Answer::Http);
+        }
+        let function = EVENT_FUNCTIONS.iter().find(|function| function.name == name);
+        self.run_event_function(function.ok_or(Failure::UnknownEvent)?, event).await
+    }
+
+    async fn run_event_function(&self, function: &EventFunction, event: &str) -> Result<Answer, Failure> {
+        let context = self.context();
+        if function.requirements.access.connections && context.connections.is_none() {
+            return Err(Failure::NotDeployed("the live stream"));
+        }
+        let Subscription { trigger, handler } = subscription_of(function, event)?;
+        match (handler, trigger) {
+            (EventHandler::Batch(handler), Trigger::Queue(name)) => {
+                let queue = QueueName::parse(name).ok_or(Failure::NotDeployed(name))?;
+                self.batch(event, &queue, handler).await
             }
-            "intake" => {
-                self.batch(event, &queues::events(), async |batch| intake::process(app, batch).await).await
-            }
-            "react" => {
-                self.batch(event, &queues::reactions(), async |batch| reactions::process(app, batch).await)
-                    .await
-            }
-            "announce" => {
-                self.batch(event, &queues::announcements(), async |batch| telling::process(app, batch).await)
-                    .await
-            }
-            "deliver" => {
-                self.batch(event, &queues::webhooks(), async |batch| deliver::process(app, batch).await).await
-            }
-            "push" => {
-                let connections = self.connections()?;
-                self.batch(event, &queues::pushes(), async |batch| {
-                    push::process(app, connections, batch).await
-                })
-                .await
-            }
-            "clock" if !read::<Shape>(event, "event of the clock")?.records.is_empty() => {
-                self.batch(event, &queues::deadlines(), async |batch| clock::process(app, batch).await).await
-            }
-            "clock" => {
-                let due = clock::sweep(app).await?;
-                let orphans = clock::orphans::sweep(app).await?;
-                tracing::info!(due, orphans, "swept");
+            (EventHandler::Schedule(handler), _) => {
+                handler(context).await?;
                 Ok(Answer::Done(Value::Null))
             }
-            "runs-task-stopped" => {
-                let change = read(event, "change of a task of ECS")?;
-                task_stopped::handle(app, change).await?;
+            (EventHandler::Json(handler), _) => {
+                handler(context, read(event, "event of EventBridge")?).await?;
                 Ok(Answer::Done(Value::Null))
             }
-            "relay" => table_stream::relay(app, event).await.map(Answer::Batch),
-            "stream-authorize" => {
+            (EventHandler::Connection(handler), _) => {
+                let event: socket::Event = read(event, "event of a connection")?;
+                tracing::Span::current().record("owner", event.owner());
+                Ok(Answer::Socket(socket::handle(handler, context, event).await))
+            }
+            (EventHandler::Host, Trigger::Stream) => {
+                table_stream::relay(&context.app, event).await.map(Answer::Batch)
+            }
+            (EventHandler::Host, Trigger::Authorizer) => {
                 let authorizer = self.ground.authorizer.as_ref();
                 let authorizer = authorizer.ok_or(Failure::NotDeployed("an issuer of tokens"))?;
-                let asked = read(event, "question to an authorizer")?;
-                socket::authorize(authorizer, asked).await.map(Answer::Decision)
+                let request = read(event, "authorizer request")?;
+                socket::authorize(authorizer, request).await.map(Answer::Decision)
             }
-            "stream-open" | "stream-subscribe" | "stream-closed" => self.socket(name, event).await,
-            other => Err(Failure::NotDeployed(other)),
+            (EventHandler::Batch(_) | EventHandler::Host, _) => Err(Failure::NotDeployed(function.name)),
         }
     }
 
-    fn connections(&self) -> Result<&Arc<dyn Connections>, Failure> {
-        self.ground.connections.as_ref().ok_or(Failure::NotDeployed("the live stream"))
+    fn context(&self) -> EventContext {
+        EventContext { app: self.ground.app.clone(), connections: self.ground.connections.clone() }
     }
 
-    async fn socket(&self, name: &str, event: &str) -> Result<Answer, Failure> {
-        let app = &self.ground.app;
-        let event: socket::Event = read(event, "event of a connection")?;
-        tracing::Span::current().record("owner", event.owner());
-        let answer = match name {
-            "stream-open" => socket::opened(app, &event).await,
-            "stream-subscribe" => socket::subscribed(app, self.connections()?.as_ref(), &event).await,
-            _ => socket::ended(app, &event).await,
-        };
-        Ok(Answer::Socket(answer))
-    }
-
-    async fn batch(
-        &self,
-        event: &str,
-        queue: &QueueName,
-        process: impl AsyncFnOnce(Vec<Received>) -> Settlement,
-    ) -> Result<Answer, Failure> {
+    async fn batch(&self, event: &str, queue: &QueueName, handler: BatchHandler) -> Result<Answer, Failure> {
         let mut batch = Batch::read(event)?;
-        let settlement = process(batch.take_messages()).await;
-        Ok(Answer::Batch(batch.settle(self.ground.app.broker.as_ref(), queue, settlement).await))
+        let outcome = handler(self.context(), batch.take_messages()).await?;
+        Ok(Answer::Batch(batch.settle(self.ground.app.broker.as_ref(), queue, outcome).await))
     }
+}
+
+/// The subscription for an event. If there are several, events with records belong to the queue.
+fn subscription_of(function: &EventFunction, event: &str) -> Result<Subscription, Failure> {
+    if let [only] = function.subscriptions {
+        return Ok(*only);
+    }
+    let has_records = !read::<Shape>(event, "event of a known function")?.records.is_empty();
+    let of_queue = |subscription: &Subscription| matches!(subscription.trigger, Trigger::Queue(_));
+    let found = function.subscriptions.iter().find(|subscription| of_queue(subscription) == has_records);
+    found.copied().ok_or(Failure::UnknownEvent)
 }
 
 #[cfg(test)]
@@ -282,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_function_of_the_cloud_has_its_own_arm() {
+    fn every_cloud_function_has_a_dispatch_arm() {
         let known = [
             "intake",
             "react",
@@ -297,8 +283,8 @@ mod tests {
             "stream-subscribe",
             "stream-closed",
         ];
-        for function in EVENT_FUNCTIONS.iter().filter(|function| function.needs.profiles.in_aws()) {
-            assert!(known.contains(&function.name), "{} is in the catalogue alone", function.name);
+        for function in EVENT_FUNCTIONS.iter().filter(|function| function.requirements.profiles.in_aws()) {
+            assert!(known.contains(&function.name), "{} is in the catalog alone", function.name);
         }
         for name in known {
             assert!(Named::find(name).is_some_and(|found| found.name() == name), "{name} is here alone");
@@ -306,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_the_embedded_server_alone_are_none() {
+    fn embedded_only_functions_are_not_dispatched() {
         assert!(Named::find("stream-connect").is_none());
         assert!(Named::find("bootstrap").is_none());
         assert!(matches!(Named::find("sessions-start"), Some(Named::Http(_))));
     }
 
     #[test]
-    fn the_shape_of_an_event_says_whose_it_is() {
+    fn event_shape_identifies_its_function() {
         let events = [
             (include_str!("../tests/fixtures/http.json"), "http"),
             (include_str!("../tests/fixtures/sqs-fifo.json"), "react"),

@@ -1,40 +1,40 @@
-//! What an invocation fails with, as Lambda is told.
+//! The errors of an invocation, as reported to Lambda.
 
 use lambda_runtime::Diagnostic;
-use pilothouse_functions::edge::Problem;
-use pilothouse_functions::intake::chain;
+use pilothouse_app::error_chain;
+use pilothouse_app::http::Problem;
 
-/// Why an invocation failed. Answers to callers, refusals included, are none of these.
+/// Why an invocation failed. Responses to callers, including error responses, are not failures.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The event is not what triggers the function.
-    #[error("the event is no {expected}")]
+    /// The event does not match the trigger of the function.
+    #[error("failed to parse the event (expected: {expected})")]
     Event {
-        /// What triggers the function.
+        /// The expected kind of event.
         expected: &'static str,
-        /// What is wrong with it.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
-    /// Nothing says which function the event is for.
-    #[error("the event is for none of the functions, and _HANDLER names none")]
+    /// The function for the event cannot be determined.
+    #[error("the event matches no function, and _HANDLER names none")]
     UnknownEvent,
     /// The function is deployed without something that it needs.
     #[error("{0} is not part of this deployment")]
     NotDeployed(&'static str),
-    /// The answer cannot be sent.
-    #[error("the answer cannot be sent")]
+    /// The response cannot be sent.
+    #[error("failed to send the response")]
     Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The function failed.
     #[error(transparent)]
     Function(#[from] Problem),
-    /// The function panicked. The environment lives on.
+    /// The function panicked. The environment remains usable.
     #[error("the function panicked: {0}")]
     Panic(String),
 }
 
 impl Failure {
-    /// A name that alarms and filters can rely on.
+    /// A stable name for alarms and filters.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Event { .. } => "Pilothouse.Event",
@@ -49,6 +49,6 @@ impl Failure {
 
 impl From<Failure> for Diagnostic {
     fn from(failure: Failure) -> Self {
-        Self { error_type: failure.name().to_owned(), error_message: chain(&failure) }
+        Self { error_type: failure.name().to_owned(), error_message: error_chain(&failure) }
     }
 }

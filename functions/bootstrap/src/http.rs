@@ -1,6 +1,7 @@
-//! HTTP APIs, payload format 2.0: the event as a request to the function's own router, and its answer.
+//! Converts events of HTTP APIs (payload format 2.0) to requests, and responses back.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -8,18 +9,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri, header};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_app::http::keyring::LEEWAY_SECONDS;
 use pilothouse_domain::UserId;
-use pilothouse_functions::edge::Problem;
-use pilothouse_functions::edge::auth::VerifiedOwner;
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;
 
 use crate::failure::Failure;
 
-/// The largest answer in bytes: Lambda takes 6 MB, and base64 and JSON make text longer.
+/// The maximum size of a response body in bytes. Lambda accepts 6 MB, and base64 and JSON make the body larger.
 const MAX_ANSWER_BYTES: usize = 4_400_000;
 
-/// What API Gateway sends for a request (payload format 2.0), as far as it is read here.
+/// An HTTP request from API Gateway (payload format 2.0), limited to the fields that are used.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -70,9 +72,21 @@ struct Claims {
     sub: Option<String>,
     #[serde(default)]
     exp: Option<serde_json::Value>,
+    #[serde(default)]
+    nbf: Option<serde_json::Value>,
 }
 
-/// What API Gateway makes the answer of.
+impl Claims {
+    /// Whether the token becomes valid after `now` (in seconds), or its `nbf` cannot be parsed.
+    fn is_not_valid_yet(&self, now: u64) -> bool {
+        let Some(nbf) = &self.nbf else { return false };
+        let seconds = nbf.as_f64().or_else(|| nbf.as_str()?.parse().ok());
+        #[allow(clippy::cast_precision_loss)] // exact until the year 285 million
+        seconds.is_none_or(|nbf| nbf > (now + LEEWAY_SECONDS) as f64)
+    }
+}
+
+/// The response to API Gateway.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
@@ -92,12 +106,12 @@ impl Answer {
 }
 
 impl Event {
-    /// What the token says that API Gateway's authorizer verified.
+    /// The claims that API Gateway's authorizer verified.
     fn claims(&self) -> Option<&Claims> {
         Some(&self.request_context.authorizer.as_ref()?.jwt.as_ref()?.claims)
     }
 
-    /// The owner whom API Gateway's authorizer found.
+    /// The owner that API Gateway's authorizer identified.
     pub fn owner(&self) -> Option<&str> {
         self.claims()?.sub.as_deref()
     }
@@ -107,16 +121,16 @@ impl Event {
         self.path_parameters.as_ref()?.get("id").map(String::as_str)
     }
 
-    /// A header, by its name in lowercase.
+    /// A header, by its lowercase name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The request.
+    /// Converts the event to a request.
     fn into_request(self) -> Result<Request<Body>, Problem> {
         let path = match self.request_context.stage.as_str() {
             "" | "$default" => self.raw_path.as_str(),
-            // The path begins with the stage, unless a domain of one's own maps it away.
+            // The path starts with the stage, unless a custom domain removes it.
             stage => match self.raw_path.strip_prefix('/').and_then(|path| path.strip_prefix(stage)) {
                 Some("") => "/",
                 Some(rest) if rest.starts_with('/') => rest,
@@ -136,11 +150,15 @@ impl Event {
             .parse()
             .map_err(|_| Problem::invalid("method", "is not a method"))?;
         if self.claims().is_some_and(|claims| claims.exp.is_none()) {
-            // An authorizer that looks at the end of a token only when there is one would let it in for ever.
-            return Err(Problem::Unauthenticated("the token has no end; get a new one"));
+            // Authorizers that check `exp` only if it exists would accept such a token forever.
+            return Err(Problem::Unauthenticated("the token has no expiry; get a new one"));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.claims().is_some_and(|claims| claims.is_not_valid_yet(now)) {
+            return Err(Problem::Unauthenticated("the token is not valid yet; wait, or get a new one"));
         }
         let owner = self.owner().map(|sub| UserId::parse(sub.to_owned())).transpose().map_err(|_| {
-            Problem::Unauthenticated("the token names nobody who can be an owner; get a new one")
+            Problem::Unauthenticated("the token has no valid owner in its `sub` claim; get a new one")
         })?;
         let body = match self.body {
             None => Bytes::new(),
@@ -157,7 +175,7 @@ impl Event {
             .map(|(n, v)| (n.as_str(), v.as_str()))
             .chain(cookies.as_deref().map(|cookies| (header::COOKIE.as_str(), cookies)))
         {
-            // API Gateway lets nothing else through; what is no header here is left out.
+            // API Gateway passes only valid headers. Any other is skipped.
             if let (Ok(name), Ok(value)) =
                 (name.parse::<header::HeaderName>(), header::HeaderValue::from_bytes(value.as_bytes()))
             {
@@ -175,7 +193,7 @@ impl Event {
     }
 }
 
-/// API Gateway tells the path with its escapes undone: what may not stand in a path is escaped again.
+/// Escapes a path, because API Gateway passes it unescaped.
 fn escaped(path: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(path.len());
@@ -189,10 +207,10 @@ fn escaped(path: &str) -> String {
     out
 }
 
-/// Runs a request through `service`.
+/// Runs a request on `service`.
 ///
 /// # Errors
-/// The answer cannot be read, or is larger than Lambda takes. Refusals are answers.
+/// The response cannot be read or exceeds Lambda's limit. Error responses are not errors.
 pub async fn call(service: Router, event: Event) -> Result<Answer, Failure> {
     let response = match event.into_request() {
         // A router is always ready and never fails.
@@ -209,7 +227,7 @@ async fn answer(response: Response<Body>) -> Result<Answer, Failure> {
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else {
         let limit = MAX_ANSWER_BYTES;
-        return Err(Failure::Answer(format!("it is larger than {limit} bytes, or was broken off").into()));
+        return Err(Failure::Answer(format!("it is larger than {limit} bytes, or incomplete").into()));
     };
     let mut headers = BTreeMap::new();
     let mut cookies = Vec::new();

@@ -1,4 +1,4 @@
-//! One invocation: what every line of it carries, what is counted, and what becomes of a panic.
+//! Runs an invocation: its log fields, its metrics and its panics.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -7,9 +7,9 @@ use std::time::{Instant, SystemTime};
 
 use futures_util::FutureExt as _;
 use lambda_runtime::{Context, LambdaEvent};
+use pilothouse_app::error_chain;
+use pilothouse_app::{METRICS, trace};
 use pilothouse_domain::TraceParent;
-use pilothouse_functions::intake::chain;
-use pilothouse_functions::{METRICS, trace};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::{Instrument as _, field};
@@ -18,14 +18,14 @@ use crate::dispatch::{Answer, Dispatch};
 use crate::failure::Failure;
 use crate::observe::{self, Exporter, INVOCATION, Span};
 
-/// Runs invocations, one after the other.
+/// Runs invocations one after the other.
 pub struct Invocations {
     dispatch: Dispatch,
     exporter: Option<Exporter>,
     cold: AtomicBool,
 }
 
-/// What of a request is told with its span.
+/// The parts of a request that its span records.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Traced {
@@ -46,21 +46,21 @@ struct TracedHeaders {
 }
 
 impl Invocations {
-    /// Nothing was invoked yet.
+    /// Creates a runner for a new environment.
     pub const fn new(dispatch: Dispatch) -> Self {
         Self { dispatch, exporter: None, cold: AtomicBool::new(true) }
     }
 
-    /// With spans to a collector.
+    /// Exports spans to a collector.
     #[must_use]
     pub fn traced(self, exporter: Option<Exporter>) -> Self {
         Self { exporter, ..self }
     }
 
-    /// Runs one, and logs at least one line.
+    /// Runs an invocation and logs at least one line.
     ///
     /// # Errors
-    /// What [`Dispatch::run`] fails with, and panics. This environment can go on after either.
+    /// The errors of [`Dispatch::run`], and panics. The environment remains usable after both.
     pub async fn run(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Answer, Failure> {
         let cold_start = self.cold.swap(false, Ordering::Relaxed);
         let span = self.span(&event.context, cold_start);
@@ -74,7 +74,7 @@ impl Invocations {
             let parent = observe::cause(traced.headers.traceparent.as_deref(), xray);
             let spans = self.exporter.as_ref().map(|_| trace::Spans::default());
             let place = self.place(parent);
-            // On the heap, as the futures of all functions are in it.
+            // Boxed, because it contains the futures of all functions.
             let work = Box::pin(self.dispatch.run(event.payload.get()));
             let run = trace::recorded(place, spans.clone(), work);
             let run = AssertUnwindSafe(run).catch_unwind();
@@ -89,7 +89,7 @@ impl Invocations {
                     request_id: event.context.request_id.clone(),
                     cold_start,
                     session: traced.path_parameters.and_then(|path| path.id),
-                    failure: outcome.as_ref().err().map(|failure| chain(failure)),
+                    failure: outcome.as_ref().err().map(|failure| error_chain(failure)),
                     messages: spans.take(),
                 };
                 exporter.send(&span).await;
@@ -104,7 +104,7 @@ impl Invocations {
         self.dispatch.function().unwrap_or(&context.env_config.function_name)
     }
 
-    /// What an event says of its trace. It is not looked for where it cannot be.
+    /// Parses the trace fields of an event, unless nothing would use them.
     fn traced_part(&self, payload: &str) -> Traced {
         if self.exporter.is_none() && !payload.contains(trace::TRACEPARENT) {
             return Traced::default();
@@ -112,7 +112,7 @@ impl Invocations {
         serde_json::from_str(payload).unwrap_or_default()
     }
 
-    /// Where an invocation stands itself: at a span of its own, if that is sent anywhere.
+    /// The trace context of an invocation: a new span if spans are exported.
     fn place(&self, parent: Option<TraceParent>) -> Option<TraceParent> {
         match &self.exporter {
             None => parent,
@@ -151,7 +151,7 @@ fn report(outcome: &Result<Answer, Failure>, began: Instant) {
         }
         Err(failure) => {
             tracing::trace!(target: METRICS, failed = 1_u64);
-            let (kind, cause) = (failure.name(), chain(failure));
+            let (kind, cause) = (failure.name(), error_chain(failure));
             tracing::error!(kind, cause, duration_ms = millis, "failed");
         }
     }

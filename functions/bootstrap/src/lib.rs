@@ -1,16 +1,16 @@
-//! The one Lambda artifact. `_HANDLER` names a function of the catalogue, and that one runs; every function is deployed
-//! from the same bytes, with a name, a role and limits of its own.
+//! The Lambda artifact. `_HANDLER` selects a function of the catalog. Every function is deployed from the same artifact, with a
+//! separate name, role and limits.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`settings`] | the environment, read once |
 //! | [`start`] | from the environment to a [`Dispatch`]: clients, engines, the root secret, warm connections |
-//! | [`dispatch`] | which function an event is for |
-//! | [`http`], [`queue`], [`table_stream`], [`socket`] | each kind of event, and its answer |
+//! | [`dispatch`] | determines the function for an event |
+//! | [`http`], [`queue`], [`table_stream`], [`socket`] | the kinds of events and their responses |
 //! | [`invocation`] | one invocation: its log fields, its metrics, its panics |
 //! | [`observe`] | structured logs, metrics in `CloudWatch`'s embedded format |
 //!
-//! Where `_HANDLER` names nothing, as under `cargo lambda watch`, the shape of each event says which function it is for.
+//! If `_HANDLER` names no function, as under `cargo lambda watch`, the shape of each event determines the function.
 
 pub mod dispatch;
 pub mod failure;

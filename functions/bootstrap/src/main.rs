@@ -1,21 +1,21 @@
-//! The entry of the Lambda artifact.
+//! The entry point of the Lambda artifact.
 
 use std::process::ExitCode;
 
 use lambda_runtime::service_fn;
+use pilothouse_app::error_chain;
 use pilothouse_bootstrap::invocation::Invocations;
 use pilothouse_bootstrap::{observe, start};
-use pilothouse_functions::intake::chain;
 
-// One thread: a function has one event at a time, and most have less than one processor.
+// One thread is enough: a function processes one event at a time, and most have less than one processor.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     observe::start();
     let dispatch = match start::start(|name| std::env::var(name).ok()).await {
         Ok(dispatch) => dispatch,
         Err(error) => {
-            let cause = chain(&error);
-            tracing::error!(kind = error.name(), cause, "this function cannot start");
+            let cause = error_chain(&error);
+            tracing::error!(kind = error.name(), cause, "failed to start the function");
             start::tell(error.name(), &cause).await;
             return ExitCode::FAILURE;
         }
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
     match lambda_runtime::Runtime::new(service_fn(|event| invocations.run(event))).run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(cause = %error, "the runtime API cannot be reached");
+            tracing::error!(cause = %error, "failed to reach the runtime API");
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,7 @@
-//! What can be seen of a function: logs as lines of JSON, and metrics in `CloudWatch`'s embedded format, which are lines of
-//! the log too, and spans where a collector takes them.
+//! Logs as lines of JSON, metrics in `CloudWatch`'s embedded format, which are log lines too, and spans for an optional collector.
 //!
-//! Every line of an invocation carries its fields: function, request id, trace id, cold start, and session and owner
-//! where the event names them.
+//! Every line of an invocation has the fields function, request id, trace id and cold start, and session and owner if the event
+//! names them.
 
 mod line;
 mod logs;
@@ -18,7 +17,7 @@ pub use traces::{Exporter, Span, cause};
 pub fn start() {
     let filter = std::env::var("RUST_LOG").ok();
     let subscriber = subscriber(Sink::Stdout, filter.as_deref());
-    // There is none before, unless a test has set one.
+    // Fails only if a test has set a subscriber.
     let _ = tracing::subscriber::set_global_default(subscriber);
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);

@@ -1,36 +1,36 @@
-//! Requests to others than AWS: the issuer of tokens, a collector of traces.
+//! Requests to services other than AWS: the issuer of tokens, a collector of traces.
 
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 
-/// Connections to outside.
+/// An HTTP client for external services.
 #[derive(Debug, Clone)]
 pub(crate) struct Outside(SharedHttpConnector);
 
-/// Why there is no good answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutsideError {
-    /// The address is none.
-    #[error("not an address")]
+    /// The address is invalid.
+    #[error("invalid address")]
     Address(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Nobody answered.
-    #[error("no answer")]
+    /// There is no response.
+    #[error("no response")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The answer is a refusal.
-    #[error("the answer was {0}")]
+    /// The response has an error status.
+    #[error("the response has status {0}")]
     Refused(u16),
 }
 
 impl Outside {
-    /// Connections that are opened when they are needed.
+    /// Creates a client that opens connections on demand.
     pub(crate) fn new() -> Self {
         let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build();
         Self(SharedHttpConnector::new(connector))
     }
 
-    /// Sends a request. How long that may take is the caller's to say.
+    /// Sends a request without a timeout; the caller sets one.
     pub(crate) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, OutsideError> {
         let answered = self.0.call(request).await;
         let response = answered.map_err(|error| OutsideError::Unreachable(Box::new(error)))?;

@@ -1,16 +1,16 @@
-//! Batches of SQS: records as messages, and what becomes of them as `batchItemFailures`.
+//! Converts SQS batches to messages, and their outcome to `batchItemFailures`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use pilothouse_app::batch::BatchOutcome;
 use pilothouse_broker::{Broker, QueueName, Receipt, Received, sqs};
-use pilothouse_functions::queues::Settlement;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 
-/// What Lambda polls from a queue.
+/// A batch that Lambda polled from a queue.
 #[derive(Debug, Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "Records")]
@@ -36,7 +36,7 @@ struct Attributes {
     message_group_id: Option<String>,
 }
 
-/// What can be read of a record that cannot be read as a whole.
+/// The readable part of a record that cannot be parsed completely.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Remains {
@@ -45,27 +45,27 @@ struct Remains {
     attributes: Value,
 }
 
-/// A batch that was taken apart.
+/// A parsed batch.
 #[derive(Debug)]
 pub struct Batch {
-    /// What can be worked on, in order.
+    /// The messages to process, in order.
     pub messages: Vec<Received>,
-    /// Ids of all records, in order.
+    /// The ids of all records, in order.
     ids: Vec<String>,
     by_receipt: HashMap<Receipt, String>,
-    /// What is to come again without having been looked at.
+    /// The ids of records that are retried without having been processed.
     unread: BTreeSet<String>,
 }
 
-/// Which records come again.
+/// The response to a batch.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// Those; the others are deleted.
+    /// The records to retry. All others are deleted.
     pub batch_item_failures: Vec<Item>,
 }
 
-/// A record that comes again.
+/// A record to retry.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
@@ -74,11 +74,11 @@ pub struct Item {
 }
 
 impl Batch {
-    /// Takes an event apart. A record that cannot be read stays in its queue, with what follows it in its group, and
-    /// goes to the dead letters by its count of receives.
+    /// Parses a batch. A record that cannot be parsed stays in its queue with its successors in the group, until its receive count
+    /// makes it a dead letter.
     ///
     /// # Errors
-    /// The event is no batch, or a record has no id to be named by.
+    /// The event is not a batch, or a record has no id.
     pub fn read(event: &str) -> Result<Self, Failure> {
         let wrong = |source| Failure::Event { expected: "batch of a queue", source };
         let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;
@@ -99,7 +99,7 @@ impl Batch {
                 Err(error) => {
                     let remains: Remains = serde_json::from_str(raw.get()).map_err(wrong)?;
                     let group = remains.attributes["MessageGroupId"].as_str();
-                    tracing::error!(message = remains.message_id, group, %error, "a record cannot be read");
+                    tracing::error!(message = remains.message_id, group, %error, "failed to parse a record");
                     stalled.extend(group.map(str::to_owned));
                     batch.ids.push(remains.message_id.clone());
                     batch.unread.insert(remains.message_id);
@@ -119,7 +119,7 @@ impl Batch {
         let receipt = Receipt(receipt_handle);
         self.messages.push(Received {
             receipt: receipt.clone(),
-            // Those of a queue without groups have nothing to do with each other.
+            // Messages of a queue without groups are independent.
             group: attributes.message_group_id.unwrap_or_else(|| message_id.clone()),
             body,
             receive_count,
@@ -128,19 +128,19 @@ impl Batch {
         self.by_receipt.insert(receipt, message_id);
     }
 
-    /// Takes the messages out, to work on them.
+    /// Removes and returns the messages.
     pub fn take_messages(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.messages)
     }
 
-    /// Lets what failed come again after its pause, and answers what is not to be deleted.
-    pub async fn settle(self, broker: &dyn Broker, queue: &QueueName, settlement: Settlement) -> Answer {
+    /// Releases failed messages after their pause, and returns the records that must not be deleted.
+    pub async fn settle(self, broker: &dyn Broker, queue: &QueueName, settlement: BatchOutcome) -> Answer {
         let mut again = self.unread;
         for (receipts, pause) in settlement.again {
             again.extend(receipts.iter().filter_map(|receipt| self.by_receipt.get(receipt).cloned()));
-            // Otherwise it comes when its visibility timeout is over, which is later.
+            // Without the release, the message is retried when its visibility timeout ends, which is later.
             if let Err(error) = broker.release(queue, &receipts, pause).await {
-                tracing::warn!(queue = queue.as_str(), %error, "messages could not be released");
+                tracing::warn!(queue = queue.as_str(), %error, "failed to release messages");
             }
         }
         let failed = self.ids.into_iter().filter(|id| again.contains(id));

@@ -1,75 +1,81 @@
-//! The environment of a function, read once.
+//! The settings of a function, read from the environment.
 
-use pilothouse_domain::webhook::Reach;
-use pilothouse_functions::catalogue::needs::{Access, AssumedRole, Needs};
+use std::time::Duration;
+
+use pilothouse_app::function::Requirements;
+use pilothouse_app::function::requirements::{Access, AssumedRole};
+use pilothouse_domain::webhook::EgressPolicy;
 use pilothouse_runtime::ecs::EcsSettings;
 
-/// What the environment says. What a function does not need may be missing.
+/// The minimum lease of a run on ECS: two heartbeats, because one may be late.
+const SHORTEST_LEASE_SECONDS: u64 = 30;
+
+/// The settings. Those that the function does not need may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the names of the deployment's resources begin with.
+    /// The prefix of the names of the deployment's resources.
     pub prefix: String,
-    /// The table.
+    /// The name of the table.
     pub table: String,
     /// The bucket of large bodies.
     pub bucket: String,
-    /// Where the root secret is kept.
+    /// The ARN of the root secret.
     pub secret: Option<String>,
-    /// Who signs tokens.
+    /// The issuer of tokens.
     pub issuer: Option<String>,
-    /// Whom tokens are for.
+    /// The audience of tokens.
     pub audience: Option<String>,
-    /// Where the issuer publishes its keys.
+    /// The address of the issuer's keys.
     pub jwks_url: Option<String>,
-    /// The address of the HTTP API, as workers and sidecars reach it.
+    /// The address of the HTTP API for workers and sidecars.
     pub api_url: Option<String>,
-    /// The address that connections of the live stream are managed at.
+    /// The address of the management API for live stream connections.
     pub connections_url: Option<String>,
-    /// The role that credentials of sidecars are vended from.
+    /// The role for credentials of sidecars.
     pub sidecar_role: Option<String>,
-    /// The role that credentials of workers are vended from.
+    /// The role for credentials of workers.
     pub worker_role: Option<String>,
-    /// The bus that other systems listen to.
+    /// The event bus for other systems.
     pub bus: Option<String>,
     /// The topic of notifications.
     pub topic_arn: Option<String>,
-    /// How far webhooks may lead.
-    pub webhook_reach: Reach,
+    /// The addresses that webhooks may reach.
+    pub webhook_egress_policy: EgressPolicy,
     /// The owners who operate the deployment.
     pub operators: Vec<String>,
-    /// What runs sidecars.
+    /// The runtime of sidecars.
     pub runtime: RuntimeKind,
-    /// By how much every deadline is divided (for tests).
+    /// The divisor of all deadlines, for tests.
     pub hurry: u32,
 }
 
-/// What runs sidecars.
+/// The runtime of sidecars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// Workers, on machines of their own.
+    /// Workers on other machines.
     Workers,
-    /// Tasks of ECS.
+    /// ECS tasks.
     Ecs(Box<EcsSettings>),
 }
 
-/// The environment is not complete. Lists everything that is wrong with it.
+/// The environment is incomplete. Lists every error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the environment of this function is not complete: {}", .0.join("; "))]
 pub struct SettingsError(pub Vec<String>);
 
 impl Settings {
-    /// Reads the environment for a function that needs `needs`; for any function, where that is not known.
+    /// Reads the settings for a function with these `requirements`, or for any function if they are unknown.
     ///
     /// # Errors
-    /// Everything that is missing or malformed, at once.
+    /// Lists everything that is missing or malformed.
     pub fn read(
-        needs: Option<&Needs>,
+        requirements: Option<&Requirements>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
         let mut reader = Reader { variable, wrong: Vec::new() };
-        let access = needs.map(|needs| needs.access);
+        let access = requirements.map(|requirements| requirements.access);
         let assumes = |role: AssumedRole| access.is_some_and(|access| access.assumes.contains(&role));
-        let asks_tokens = needs == Some(&pilothouse_functions::catalogue::needs::AUTHORIZE);
+        let asks_tokens = requirements == Some(&pilothouse_app::function::requirements::AUTHORIZE);
         let needs_secret = access.as_ref().is_some_and(reads_secret);
         let tells_address = assumes(AssumedRole::Worker) || assumes(AssumedRole::Sidecar);
 
@@ -92,7 +98,7 @@ impl Settings {
             worker_role: reader.text("PILOTHOUSE_WORKER_ROLE_ARN", assumes(AssumedRole::Worker)),
             bus: reader.text("PILOTHOUSE_BUS", access.is_some_and(|access| access.publishes)),
             topic_arn: reader.text("PILOTHOUSE_TOPIC_ARN", access.is_some_and(|access| access.publishes)),
-            webhook_reach: reader.reach(),
+            webhook_egress_policy: reader.egress_policy(),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
             hurry: reader.hurry(),
@@ -125,7 +131,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         self.text(name, true).unwrap_or_default()
     }
 
-    /// What stands between commas.
+    /// Reads a list with commas.
     fn list(&mut self, name: &str) -> Vec<String> {
         let text = self.text(name, false).unwrap_or_default();
         text.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect()
@@ -147,6 +153,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 
     fn ecs(&mut self, starts_processes: bool) -> EcsSettings {
+        let durable_workspace = self.yes("PILOTHOUSE_ECS_DURABLE_WORKSPACE");
         EcsSettings {
             cluster: self.text("PILOTHOUSE_ECS_CLUSTER", starts_processes).unwrap_or_default(),
             task_definition: self
@@ -155,15 +162,29 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             subnets: self.list("PILOTHOUSE_ECS_SUBNETS"),
             security_groups: self.list("PILOTHOUSE_ECS_SECURITY_GROUP"),
             public_addresses: self.yes("PILOTHOUSE_ECS_PUBLIC_ADDRESSES"),
-            durable_workspace: self.yes("PILOTHOUSE_ECS_DURABLE_WORKSPACE"),
+            durable_workspace,
+            lease: self.lease(durable_workspace),
         }
     }
 
-    fn reach(&mut self) -> Reach {
-        let Some(text) = self.text("PILOTHOUSE_WEBHOOK_REACH", false) else { return Reach::default() };
+    /// The lease of runs on ECS: by default an hour if workspaces are durable, otherwise a minute. Divided like the deadlines.
+    fn lease(&mut self, durable_workspace: bool) -> Duration {
+        let default = if durable_workspace { Duration::from_hours(1) } else { Duration::from_mins(1) };
+        let text = self.text("PILOTHOUSE_ECS_LEASE_SECONDS", false);
+        let seconds = text.as_deref().map(|text| text.parse().ok().filter(|s| *s >= SHORTEST_LEASE_SECONDS));
+        if let (Some(text), Some(None)) = (&text, seconds) {
+            self.wrong.push(format!(
+                "PILOTHOUSE_ECS_LEASE_SECONDS is a whole number from {SHORTEST_LEASE_SECONDS}, not `{text}`"
+            ));
+        }
+        seconds.flatten().map_or(default, Duration::from_secs) / self.hurry()
+    }
+
+    fn egress_policy(&mut self) -> EgressPolicy {
+        let Some(text) = self.text("PILOTHOUSE_WEBHOOK_REACH", false) else { return EgressPolicy::default() };
         text.parse().unwrap_or_else(|error| {
             self.wrong.push(format!("PILOTHOUSE_WEBHOOK_REACH {error}, not `{text}`"));
-            Reach::default()
+            EgressPolicy::default()
         })
     }
 
@@ -179,12 +200,15 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use pilothouse_functions::catalogue::needs;
+    use pilothouse_app::function::requirements;
 
     use super::*;
 
-    fn read(needs: Option<&Needs>, variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        Settings::read(needs, |name| {
+    fn read(
+        requirements: Option<&Requirements>,
+        variables: &[(&str, &str)],
+    ) -> Result<Settings, SettingsError> {
+        Settings::read(requirements, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
     }
@@ -193,16 +217,16 @@ mod tests {
         [("PILOTHOUSE_PREFIX", "p"), ("PILOTHOUSE_TABLE", "t"), ("PILOTHOUSE_BUCKET", "b")];
 
     #[test]
-    fn a_query_needs_three_variables() {
-        let settings = read(Some(&needs::QUERY), &BASE).unwrap();
+    fn query_function_needs_three_variables() {
+        let settings = read(Some(&requirements::QUERY), &BASE).unwrap();
         assert_eq!((settings.prefix.as_str(), settings.table.as_str(), settings.hurry), ("p", "t", 1));
         assert_eq!(settings.runtime, RuntimeKind::Workers);
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
+    fn all_invalid_settings_are_reported_at_once() {
         let error = read(
-            Some(&needs::INTAKE),
+            Some(&requirements::INTAKE),
             &[("PILOTHOUSE_PREFIX", " "), ("PILOTHOUSE_HURRY", "0"), ("PILOTHOUSE_RUNTIME", "lambda")],
         );
         let text = error.unwrap_err().to_string();
@@ -219,17 +243,29 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_need_more_ask_for_more() {
-        assert!(read(Some(&needs::AUTHORIZE), &BASE).unwrap_err().to_string().contains("PILOTHOUSE_ISSUER"));
-        assert!(read(Some(&needs::PUSH), &BASE).unwrap_err().to_string().contains("PILOTHOUSE_WS_ENDPOINT"));
-        assert!(read(Some(&needs::CREDENTIALS), &BASE).unwrap_err().to_string().contains("SIDECAR_ROLE"));
+    fn each_function_requires_only_its_own_settings() {
+        assert!(
+            read(Some(&requirements::AUTHORIZE), &BASE)
+                .unwrap_err()
+                .to_string()
+                .contains("PILOTHOUSE_ISSUER")
+        );
+        assert!(
+            read(Some(&requirements::PUSH), &BASE)
+                .unwrap_err()
+                .to_string()
+                .contains("PILOTHOUSE_WS_ENDPOINT")
+        );
+        assert!(
+            read(Some(&requirements::CREDENTIALS), &BASE).unwrap_err().to_string().contains("SIDECAR_ROLE")
+        );
     }
 
     #[test]
-    fn the_keys_are_where_issuers_keep_them() {
+    fn key_set_address_follows_the_issuer_convention() {
         let mut variables = BASE.to_vec();
         variables.extend([("PILOTHOUSE_ISSUER", "https://id.example/"), ("PILOTHOUSE_AUDIENCE", "a")]);
-        let settings = read(Some(&needs::AUTHORIZE), &variables).unwrap();
+        let settings = read(Some(&requirements::AUTHORIZE), &variables).unwrap();
         assert_eq!(settings.jwks_url.unwrap(), "https://id.example/.well-known/jwks.json");
         variables.push(("PILOTHOUSE_JWKS_URL", "https://keys.example"));
         assert_eq!(read(None, &variables).unwrap().jwks_url.unwrap(), "https://keys.example");

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::BoxFuture;
+use pilothouse_app::error_chain;
+use pilothouse_app::function::{ConnectionEvent, EventContext};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::keyring::VerifiedToken;
 use pilothouse_domain::{Timestamp, UserId};
-use pilothouse_functions::App;
-use pilothouse_functions::edge::Problem;
-use pilothouse_functions::edge::auth::Verified;
-use pilothouse_functions::intake::chain;
-use pilothouse_functions::stream::authorize::{self, Authorizer};
-use pilothouse_functions::stream::connections::Connections;
-use pilothouse_functions::stream::{closed, open, subscribe};
-use pilothouse_store::ConnectionId;
+use pilothouse_functions::realtime::authorize::{self, Authorizer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// What API Gateway sends of a connection, as far as it is read here.
+/// An event of a connection from API Gateway, limited to the fields that are used.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -33,7 +31,7 @@ struct Context {
     authorizer: Option<BTreeMap<String, Value>>,
 }
 
-/// What API Gateway asks of an authorizer of requests.
+/// A request to the authorizer.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked {
@@ -44,7 +42,7 @@ pub struct Asked {
     query_string_parameters: Option<BTreeMap<String, String>>,
 }
 
-/// What API Gateway tells the client of a change of its connection.
+/// The response to an event of a connection.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
@@ -52,13 +50,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The status, as one of HTTP.
+    /// The HTTP status.
     pub const fn status(&self) -> u16 {
         self.status_code
     }
 }
 
-/// A decision in the words of IAM.
+/// A decision in the format of IAM.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
@@ -92,13 +90,13 @@ impl Asked {
         self.query_string_parameters.as_ref()?.get(name).map(String::as_str)
     }
 
-    fn decided(self, who: Option<Verified>) -> Decision {
+    fn decided(self, who: Option<VerifiedToken>) -> Decision {
         let effect = if who.is_some() { "Allow" } else { "Deny" };
         let statement = Statement { action: "execute-api:Invoke", effect, resource: self.method_arn };
         let policy_document = Policy { version: "2012-10-17", statement: [statement] };
         match who {
             None => Decision { principal_id: "nobody".to_owned(), policy_document, context: BTreeMap::new() },
-            Some(Verified { owner, ends }) => Decision {
+            Some(VerifiedToken { owner, ends }) => Decision {
                 principal_id: owner.to_string(),
                 policy_document,
                 context: BTreeMap::from([
@@ -110,10 +108,10 @@ impl Asked {
     }
 }
 
-/// Decides who may open a connection.
+/// Decides whether a connection may be opened.
 ///
 /// # Errors
-/// The token could not be checked. One that is not good is an answer.
+/// The token could not be checked. An invalid token is not an error but a denial.
 pub async fn authorize(authorizer: &Authorizer, asked: Asked) -> Result<Decision, Failure> {
     let Some(token) = authorize::token_of(asked.header("authorization"), asked.parameter("token")) else {
         return Ok(asked.decided(None));
@@ -126,7 +124,7 @@ pub async fn authorize(authorizer: &Authorizer, asked: Asked) -> Result<Decision
 }
 
 impl Event {
-    /// The owner whom the authorizer found.
+    /// The owner that the authorizer identified.
     pub fn owner(&self) -> Option<&str> {
         self.told("owner")
     }
@@ -135,39 +133,33 @@ impl Event {
         self.request_context.authorizer.as_ref()?.get(name)?.as_str()
     }
 
-    fn id(&self) -> Result<ConnectionId, Problem> {
-        self.request_context.connection_id.parse().map_err(Problem::internal)
+    fn caller(&self) -> Option<VerifiedToken> {
+        let owner = UserId::parse(self.told("owner")?.to_owned()).ok()?;
+        let ends = self.told("tokenEnds").and_then(|millis| millis.parse().ok())?;
+        Some(VerifiedToken { owner, ends: Timestamp::from_millis(ends) })
     }
 
-    fn caller(&self) -> Result<Verified, Problem> {
-        const REFUSED: Problem = Problem::Unauthenticated("connect with a token");
-        let owner = UserId::parse(self.told("owner").ok_or(REFUSED)?.to_owned()).map_err(|_| REFUSED)?;
-        let ends = self.told("tokenEnds").and_then(|millis| millis.parse().ok()).ok_or(REFUSED)?;
-        Ok(Verified { owner, ends: Timestamp::from_millis(ends) })
+    fn into_event(self) -> Result<ConnectionEvent, Problem> {
+        let caller = self.caller();
+        let connection = self.request_context.connection_id.parse().map_err(Problem::internal)?;
+        Ok(ConnectionEvent { connection, caller, body: self.body.unwrap_or_default() })
     }
 }
 
-/// `$connect`.
-pub async fn opened(app: &App, event: &Event) -> Answer {
-    answer(async { open::handle(app, &event.id()?, event.caller()?).await }.await)
-}
-
-/// `subscribe`.
-pub async fn subscribed(app: &App, connections: &dyn Connections, event: &Event) -> Answer {
-    let body = event.body.as_deref().unwrap_or_default();
-    answer(async { subscribe::handle(app, connections, &event.id()?, body).await }.await)
-}
-
-/// `$disconnect`.
-pub async fn ended(app: &App, event: &Event) -> Answer {
-    answer(async { closed::handle(app, &event.id()?).await }.await)
+/// Runs a function for an event of a connection.
+pub async fn handle(
+    handler: fn(EventContext, ConnectionEvent) -> BoxFuture<'static, Result<(), Problem>>,
+    context: EventContext,
+    event: Event,
+) -> Answer {
+    answer(async { handler(context, event.into_event()?).await }.await)
 }
 
 fn answer(outcome: Result<(), Problem>) -> Answer {
     match outcome {
         Ok(()) => Answer { status_code: 200 },
         Err(problem) => {
-            tracing::warn!(cause = %chain(&problem), "a connection was refused");
+            tracing::warn!(cause = %error_chain(&problem), "refused an event of a connection");
             Answer { status_code: problem.status().as_u16() }
         }
     }

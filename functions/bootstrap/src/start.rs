@@ -1,4 +1,4 @@
-//! From the environment to a [`Dispatch`]: once in the life of an environment, before the first event.
+//! Creates a [`Dispatch`] from the environment, once per Lambda environment, before the first event.
 
 mod bus;
 mod clients;
@@ -15,13 +15,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::Clients;
+use fleet::Engines;
+use pilothouse_app::function::Requirements;
+use pilothouse_app::function::requirements::{DELIVER, TableAccess};
+use pilothouse_app::http::Keyring;
+use pilothouse_app::integrations::Integrations;
+use pilothouse_app::{App, Parts};
 use pilothouse_broker::sqs::{InvalidPrefix, SqsBroker, SqsConfig};
 use pilothouse_domain::Deadlines;
-use pilothouse_functions::catalogue::needs::{DELIVER, Needs, TableAccess};
-use pilothouse_functions::edge::Keyring;
-use pilothouse_functions::outside::Outside;
-use pilothouse_functions::stream::authorize::Authorizer;
-use pilothouse_functions::{App, Parts};
+use pilothouse_functions::realtime::authorize::Authorizer;
 use pilothouse_runtime::vendor::sts::InvalidRole;
 use pilothouse_store::blob::S3Blobs;
 use pilothouse_store::dynamodb::DynamoTable;
@@ -29,37 +32,35 @@ use pilothouse_store::{Store, system_clock};
 
 use crate::dispatch::{Dispatch, Ground, Named};
 use crate::settings::{Settings, SettingsError};
-use clients::Clients;
-use fleet::Engines;
 
 pub use refusal::tell;
 pub use secret::SecretError;
 pub use warm::TableProblem;
 
-/// What the name of a handler is where nobody chose one.
+/// The handler name of a function without a configured one.
 const UNNAMED: &str = "bootstrap";
-/// The timeout of a function whose own is not known, in seconds.
+/// The assumed timeout of an unknown function, in seconds.
 const SOME_TIMEOUT: u32 = 10;
 
-/// Why a function does not start. The environment is of no use; Lambda makes another.
+/// Why a function failed to start. Lambda replaces the environment.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// `_HANDLER` names nothing that the cloud has.
-    #[error("_HANDLER names `{0}`, which is no function of the cloud in the catalogue")]
+    /// `_HANDLER` names no function of the cloud.
+    #[error("_HANDLER names `{0}`, which is not a cloud function of the catalog")]
     UnknownFunction(String),
-    /// The environment is not complete.
+    /// The environment is incomplete.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The prefix makes no names of queues.
+    /// The prefix is not valid in the names of queues.
     #[error("PILOTHOUSE_PREFIX cannot be used")]
     Prefix(#[from] InvalidPrefix),
-    /// A role is none.
-    #[error("a role that credentials are vended from is none")]
+    /// The ARN of a role is invalid.
+    #[error("a role for credentials is invalid")]
     Role(#[from] InvalidRole),
-    /// An operator is none.
-    #[error("PILOTHOUSE_OPERATORS names somebody who cannot be an owner")]
+    /// The name of an operator is invalid.
+    #[error("PILOTHOUSE_OPERATORS has an invalid owner")]
     Operators,
-    /// The root secret is not to be had.
+    /// The root secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The table cannot be used.
@@ -68,7 +69,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// A name that alarms and filters can rely on.
+    /// A stable name for alarms and filters.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::UnknownFunction(_) => "Pilothouse.UnknownFunction",
@@ -79,46 +80,51 @@ impl StartError {
     }
 }
 
-/// Reads the environment and makes everything ready.
+/// Reads the settings and creates the clients.
 ///
 /// # Errors
-/// One sentence that says what is missing.
+/// The first error that prevents the start.
 pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch, StartError> {
     let function = match variable("_HANDLER").filter(|name| !name.is_empty() && name != UNNAMED) {
         None => None,
         Some(name) => Some(Named::find(&name).ok_or(StartError::UnknownFunction(name))?),
     };
-    let needs = function.as_ref().map(Named::needs);
-    let settings = Settings::read(needs, variable)?;
-    let clients = Clients::load(timeout(needs)).await;
-    let ground = ground(&clients, &settings, needs).await?;
+    let requirements = function.as_ref().map(Named::requirements);
+    let settings = Settings::read(requirements, variable)?;
+    let clients = Clients::load(timeout(requirements)).await;
+    let ground = ground(&clients, &settings, requirements).await?;
     Ok(Dispatch::new(ground, function))
 }
 
-/// The ways outside that a function has: those who publish have a bus, those who deliver a courier.
-fn outside(clients: &Clients, settings: &Settings, needs: Option<&Needs>) -> Outside {
-    let publishes = needs.is_none_or(|needs| needs.access.publishes);
-    let delivers = needs.is_none_or(|needs| *needs == DELIVER);
+/// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers.
+fn outside(clients: &Clients, settings: &Settings, requirements: Option<&Requirements>) -> Integrations {
+    let publishes = requirements.is_none_or(|requirements| requirements.access.publishes);
+    let delivers = requirements.is_none_or(|requirements| *requirements == DELIVER);
     let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
-    Outside {
+    Integrations {
         has_bus: settings.bus.is_some(),
-        bus: named
+        event_bus: named
             .and_then(|(bus, topic)| bus::AwsBus::new(clients, bus, topic))
             .map(|bus| Arc::new(bus) as Arc<_>),
-        courier: delivers.then(|| Arc::new(courier::Guarded::new(settings.webhook_reach)) as Arc<_>),
-        reach: settings.webhook_reach,
+        webhook_sender: delivers
+            .then(|| Arc::new(courier::Guarded::new(settings.webhook_egress_policy)) as Arc<_>),
+        egress_policy: settings.webhook_egress_policy,
     }
 }
 
-fn timeout(needs: Option<&Needs>) -> Duration {
-    Duration::from_secs(needs.map_or(SOME_TIMEOUT, |needs| needs.timeout_seconds).into())
+fn timeout(requirements: Option<&Requirements>) -> Duration {
+    Duration::from_secs(requirements.map_or(SOME_TIMEOUT, |requirements| requirements.timeout_seconds).into())
 }
 
-async fn ground(clients: &Clients, settings: &Settings, needs: Option<&Needs>) -> Result<Ground, StartError> {
-    let access = needs.map(|needs| needs.access);
+async fn ground(
+    clients: &Clients,
+    settings: &Settings,
+    requirements: Option<&Requirements>,
+) -> Result<Ground, StartError> {
+    let access = requirements.map(|requirements| requirements.access);
     let reads_secret = access.is_none_or(|access| access.secret);
     let touches_table = access.is_none_or(|access| access.table != TableAccess::None);
-    // Both wait for a handshake: together they take as long as one.
+    // Both wait for a TLS handshake, so they run concurrently.
     let (secret, warm) = tokio::join!(
         async {
             match settings.secret.as_deref().filter(|_| reads_secret) {
@@ -142,14 +148,14 @@ async fn ground(clients: &Clients, settings: &Settings, needs: Option<&Needs>) -
         blobs: Arc::new(S3Blobs::new(clients.blobs.clone(), &settings.bucket, None)),
         broker,
         runtime,
-        // API Gateway verifies tokens; a request that it did not verify is nobody's.
+        // API Gateway verifies tokens, so this keyring accepts none.
         keyring: Keyring::new("", "", HashMap::new()),
         secret,
         deadlines,
         clock,
-        wakes: Arc::new(quiet::NoWakes),
+        change_notifier: Arc::new(quiet::NoChanges),
         fleet: fleet::fleet(clients, settings)?,
-        outside: outside(clients, settings, needs),
+        integrations: outside(clients, settings, requirements),
     });
     let connections =
         settings.connections_url.as_deref().map(|url| connections::management(clients, url) as Arc<_>);

@@ -1,14 +1,15 @@
-//! The stream of the table: new items to the reactions, the clock and the live streams.
+//! Relays new items of the table's stream to the reactions, the event feed, the clock and the live streams.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join4;
-use pilothouse_broker::{MAX_BATCH, Outgoing, QueueName};
+use pilothouse_app::error_chain;
+use pilothouse_app::{App, queues};
+use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueName};
 use pilothouse_domain::AgentSessionId;
-use pilothouse_functions::intake::chain;
-use pilothouse_functions::stream::wake;
-use pilothouse_functions::{App, queues, relay};
+use pilothouse_functions::events::relay;
+use pilothouse_functions::realtime::push_queue;
 use pilothouse_store::dynamodb::image;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,9 +17,9 @@ use serde_json::value::RawValue;
 use crate::failure::Failure;
 use crate::queue::{Answer, Item};
 
-/// How often a sending is tried before its record fails.
+/// The maximum number of attempts to send a message.
 const TRIES: u32 = 4;
-/// The pause before the second try; each is twice the one before.
+/// The pause before the second attempt; it doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Deserialize)]
@@ -43,16 +44,16 @@ struct Change<'a> {
     sequence_number: String,
 }
 
-/// A message with the position of the record that it is for.
-type Sending = (usize, Outgoing);
+/// A message with the index of its record.
+type Sending = (usize, OutgoingMessage);
 
-/// Hands on what a batch of the stream tells.
+/// Relays a batch of the stream.
 ///
-/// A record that cannot be read is left out: it would never be read, and would hold up its shard until it expires. A
-/// record whose messages cannot be sent is answered as failed, and the stream comes again from there.
+/// A record that cannot be parsed is skipped, because it would block its shard until it expires. If messages of a record cannot be
+/// sent, the record is reported as failed, and the stream restarts there.
 ///
 /// # Errors
-/// The event is no batch of a stream.
+/// The event is not a batch of a stream.
 pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
     let wrong = |source| Failure::Event { expected: "batch of the table's stream", source };
     let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;
@@ -76,7 +77,7 @@ pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
             }
             Err(error) => {
                 let number = numbers.last();
-                tracing::error!(number, cause = %chain(error.as_ref()), "a record of the stream is left out");
+                tracing::error!(number, cause = %error_chain(error.as_ref()), "skipped a record of the stream");
             }
         }
     }
@@ -100,7 +101,7 @@ fn follows(
 ) -> Result<relay::Follows, Box<dyn std::error::Error + Send + Sync>> {
     let item = image::read(new.get())?;
     let mut follows = relay::follows(&item, app.now())?;
-    // What stands where it stood has its message already.
+    // An unchanged deadline already has its message.
     if follows.deadline.is_some()
         && let Some(old) = old
         && image::read(old.get()).is_ok_and(|before| before.due == item.due)
@@ -110,19 +111,19 @@ fn follows(
     Ok(follows)
 }
 
-/// Wakes the pushes of the sessions that are watched. The first record that failed, if any.
+/// Triggers pushes for sessions that connections follow. Returns the first record that failed, if any.
 async fn push(app: &App, grown: BTreeMap<AgentSessionId, usize>) -> Option<usize> {
     let mut messages = Vec::new();
     let mut failed = None;
     for (session, at) in grown {
-        match wake::is_watched(&app.store, session).await {
+        match push_queue::is_watched(&app.store, session).await {
             Ok(false) => {}
-            Ok(true) => match wake::message(session) {
+            Ok(true) => match push_queue::message(session) {
                 Ok(message) => messages.push((at, message)),
-                Err(error) => tracing::error!(%session, %error, "a push cannot be woken"),
+                Err(error) => tracing::error!(%session, %error, "failed to trigger a push"),
             },
             Err(error) => {
-                tracing::warn!(%session, cause = %chain(&error), "it is not known who watches a session");
+                tracing::warn!(%session, cause = %error_chain(&error), "failed to check whether connections follow a session");
                 failed = [failed, Some(at)].into_iter().flatten().min();
             }
         }
@@ -131,7 +132,7 @@ async fn push(app: &App, grown: BTreeMap<AgentSessionId, usize>) -> Option<usize
     [failed, unsent].into_iter().flatten().min()
 }
 
-/// Sends messages in order, some of them again. The first record that failed, if any.
+/// Sends messages in order, with retries. Returns the first record that failed, if any.
 async fn send(app: &App, queue: QueueName, messages: Vec<Sending>) -> Option<usize> {
     for batch in messages.chunks(MAX_BATCH) {
         let mut left = batch.to_vec();
@@ -141,13 +142,13 @@ async fn send(app: &App, queue: QueueName, messages: Vec<Sending>) -> Option<usi
             match app.broker.send(&queue, outgoing).await {
                 Ok(outcome) => {
                     for (_, error) in outcome.failed.iter().take(1) {
-                        tracing::warn!(queue = queue.as_str(), attempt, %error, "messages were not taken");
+                        tracing::warn!(queue = queue.as_str(), attempt, %error, "some messages were refused");
                     }
                     let failed: Vec<usize> = outcome.failed.into_iter().map(|(at, _)| at).collect();
                     left = failed.into_iter().filter_map(|at| left.get(at).cloned()).collect();
                 }
                 Err(error) => {
-                    tracing::warn!(queue = queue.as_str(), attempt, cause = %chain(&error), "nothing was sent");
+                    tracing::warn!(queue = queue.as_str(), attempt, cause = %error_chain(&error), "failed to send messages");
                 }
             }
             if left.is_empty() {

@@ -1,11 +1,11 @@
-//! `adjust_ack`: a step of the acknowledgement of `adjust` (ruling 11).
+//! `adjust_ack`: acknowledges `adjust` (decision 11).
 
 use pilothouse_domain::session::LifecycleCommand;
 use pilothouse_wire::event::Ack;
 
 use super::{Mapping, acknowledgement};
 
-/// The sidecar has it, or the agent works as it was asked to.
+/// `received`: the sidecar has the command. `done`: the agent applies the adjustment.
 pub fn map(ack: Ack) -> Mapping {
     acknowledgement(LifecycleCommand::Adjust, ack)
 }

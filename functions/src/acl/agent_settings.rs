@@ -1,11 +1,11 @@
-//! `agent_settings`: what the agent works with now (S1 5).
+//! `agent_settings`: the current settings of the agent (S1 5).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::{AgentSettings, ThinkingLevel};
 
 use super::Mapping;
 
-/// The model, the thinking level, and the models that it can be set to.
+/// Maps the model, the thinking level and the available models.
 pub fn map(model_id: &str, thinking_level: Option<ThinkingLevel>, available_models: &[String]) -> Mapping {
     let settings = AgentSettings {
         model_id: model_id.to_owned(),

@@ -1,4 +1,4 @@
-//! `answer_ack`: the agent has the answer or the decision (S0 8.3).
+//! `answer_ack`: the agent received the answer or the decision (S0 8.3).
 
 use pilothouse_domain::session::LifecycleCommand;
 use pilothouse_wire::event::Ack;

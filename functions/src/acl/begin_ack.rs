@@ -1,4 +1,4 @@
-//! `begin_ack`: the agent was started; what follows from it are its own events (S0 8.3).
+//! `begin_ack`: the agent was started; its own events follow (S0 8.3).
 
 use pilothouse_domain::session::LifecycleCommand;
 use pilothouse_wire::event::Ack;

@@ -1,4 +1,4 @@
-//! `command_refused`: the sidecar will not carry out a command; what waits for it is resolved.
+//! `command_refused`: the sidecar refuses a command. The request behind it is resolved.
 
 use pilothouse_domain::CommandId;
 use pilothouse_domain::session::AgentFact;
@@ -6,7 +6,7 @@ use pilothouse_domain::text::cut;
 
 use super::Mapping;
 
-/// The command, a stable code and a sentence.
+/// Truncates the code and the message.
 pub fn map(command: CommandId, code: &str, message: &str) -> Mapping {
     Mapping::to(AgentFact::CommandRefused { command, code: cut(code, 50), message: cut(message, 500) })
 }

@@ -1,4 +1,4 @@
-//! `context_exhausted`: the session takes no more input (S0 8.3 `RecordContextExhaustedCommand`).
+//! `context_exhausted`: the session accepts no more input (S0 8.3 `RecordContextExhaustedCommand`).
 
 use pilothouse_domain::session::AgentFact;
 

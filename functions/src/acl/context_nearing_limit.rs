@@ -1,11 +1,11 @@
-//! `context_nearing_limit`: a warning, no change of status (S0 8.3 `RecordContextNearingLimitCommand`).
+//! `context_nearing_limit`: a warning that does not change the status (S0 8.3 `RecordContextNearingLimitCommand`).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
 
 use super::Mapping;
 
-/// How full the window is, in percent.
+/// Maps the usage of the context window in percent.
 pub fn map(usage_percent: &str) -> Mapping {
     Mapping::to(AgentFact::ContextNearingLimit { usage_percent: cut(usage_percent, 20) })
 }

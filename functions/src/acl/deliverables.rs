@@ -1,4 +1,4 @@
-//! `deliverables`: all deliverables of the working directory (S4). The event itself is their list.
+//! `deliverables`: all deliverables of the working directory (S4). The journal entry keeps the list.
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::DeliverableCounts;
@@ -6,7 +6,7 @@ use pilothouse_wire::event::RawDeliverable;
 
 use super::Mapping;
 
-/// How many stand where.
+/// Counts the deliverables in each status.
 pub fn map(deliverables: &[RawDeliverable]) -> Mapping {
     let counts = DeliverableCounts::of(deliverables.iter().map(|deliverable| deliverable.status));
     Mapping::to(AgentFact::DeliverablesTold(counts))

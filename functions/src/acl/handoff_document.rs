@@ -1,4 +1,4 @@
-//! `handoff_document`: what the next session needs to know (S0 8.3 `RecordHandoffDocumentCommand`).
+//! `handoff_document`: the information that the next session needs (S0 8.3 `RecordHandoffDocumentCommand`).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::HandoffDocument as Document;
@@ -6,7 +6,7 @@ use pilothouse_wire::event::HandoffDocument;
 
 use super::Mapping;
 
-/// Cut to its limits; the whole of it stands in the journal entry.
+/// Truncates the document to its limits. The journal entry keeps the original.
 pub fn map(sent: &HandoffDocument) -> Mapping {
     Mapping::to(document(sent))
 }

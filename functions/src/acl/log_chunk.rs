@@ -1,11 +1,11 @@
-//! `log_chunk`: listed in the log; the session does not change (S0 8.4 `RecordLogChunk`).
+//! `log_chunk`: an entry of the log that does not change the session (S0 8.4 `RecordLogChunk`).
 
 use pilothouse_domain::session::AgentFact;
-use pilothouse_store::View;
+use pilothouse_store::JournalView;
 
 use super::Mapping;
 
-/// No line in the activity stream: the log is a stream of its own.
+/// Adds no line to the activity stream, because the log is a separate stream.
 pub fn map() -> Mapping {
-    Mapping::to(AgentFact::Noted).listed(View::Log)
+    Mapping::to(AgentFact::Noted).listed(JournalView::Log)
 }

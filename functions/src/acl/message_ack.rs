@@ -1,4 +1,4 @@
-//! `message_ack`: how far a message got on its way to the agent (S0 8.10 step 5, ruling 30).
+//! `message_ack`: the progress of a message on its way to the agent (S0 8.10 step 5, decision 30).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::{CommandId, MessageId};
@@ -6,7 +6,7 @@ use pilothouse_wire::event::MessagePhase;
 
 use super::Mapping;
 
-/// `MarkDelivered` only when the agent has it.
+/// Only `injected` marks the message as delivered.
 pub fn map(command: CommandId, message: MessageId, phase: MessagePhase) -> Mapping {
     Mapping::to(match phase {
         MessagePhase::Received => AgentFact::CommandReceived(command),

@@ -1,7 +1,7 @@
-//! The anti-corruption layer (S0 8.3): one file a raw event, which says what the event means for the domain, which
-//! line it adds to the activity stream, and in which view of the journal it is listed.
+//! The anti-corruption layer (S0 8.3). Each file maps one raw event to its meaning for the domain, to a line of the activity
+//! stream, and to the view of the journal that lists it.
 //!
-//! A mapping is a pure function. What an agent sends is normalised and cut here, never refused (ruling 6).
+//! A mapping is a pure function. It normalises and truncates the input of an agent but never refuses it (decision 6).
 
 pub mod adjust_ack;
 pub mod agent_settings;
@@ -42,20 +42,20 @@ pub mod voluntary_handoff;
 use pilothouse_domain::session::{AgentFact, LifecycleCommand};
 use pilothouse_domain::value::{ActivityItem, ActivityItemType};
 use pilothouse_domain::{SubAgentId, Timestamp};
-use pilothouse_store::View;
+use pilothouse_store::JournalView;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{Ack, AckStep};
 
-/// What a raw event means.
+/// The meaning of a raw event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapping {
-    /// What it tells of the session, in order.
+    /// The facts about the session, in order.
     pub facts: Vec<AgentFact>,
-    /// The line that it adds to the activity stream, where no domain event stands for it.
+    /// The line of the activity stream, unless a domain event produces one.
     pub line: Option<ActivityItem>,
-    /// The view that lists it.
-    pub view: Option<View>,
-    /// The subagent that it is about, to be loaded first.
+    /// The view that lists the event.
+    pub view: Option<JournalView>,
+    /// The subagent of the event, which must be loaded before the facts are applied.
     pub subagent: Option<SubAgentId>,
 }
 
@@ -65,42 +65,42 @@ impl Mapping {
         Self { facts: vec![fact], line: None, view: None, subagent: None }
     }
 
-    /// The mapping with one more fact.
+    /// Adds a fact.
     #[must_use]
     pub fn and(mut self, fact: AgentFact) -> Self {
         self.facts.push(fact);
         self
     }
 
-    /// The mapping with a line of activity.
+    /// Sets the line of activity.
     #[must_use]
     pub fn line(mut self, kind: ActivityItemType, summary: &str, now: Timestamp) -> Self {
         self.line = Some(ActivityItem::new(kind, summary, now));
         self
     }
 
-    /// The mapping with more detail on its line.
+    /// Adds detail to the line.
     #[must_use]
     pub fn detail(mut self, detail: &str) -> Self {
         self.line = self.line.map(|line| line.with_detail(detail));
         self
     }
 
-    /// The mapping with a tool on its line.
+    /// Names a tool on the line.
     #[must_use]
     pub fn tool(mut self, tool: &str) -> Self {
         self.line = self.line.map(|line| line.with_tool(tool));
         self
     }
 
-    /// The mapping in a view.
+    /// Lists the event in a view.
     #[must_use]
-    pub fn listed(mut self, view: View) -> Self {
+    pub fn listed(mut self, view: JournalView) -> Self {
         self.view = Some(view);
         self
     }
 
-    /// The mapping of something about a subagent.
+    /// Attributes the event to a subagent.
     #[must_use]
     pub fn about(mut self, subagent: Option<SubAgentId>) -> Self {
         self.line = self.line.map(|line| line.with_subagent(subagent.clone()));
@@ -109,8 +109,7 @@ impl Mapping {
     }
 }
 
-/// What a sequenced event means: the one place that knows every mapping. Heartbeats and what the runtime says have no
-/// sequence and do not come here.
+/// Maps an event that has a sequence. Heartbeats and events of the runtime have no sequence and no mapping.
 pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
     Some(match event {
         RawEvent::AssistantMessage { content, .. } => assistant_message::map(content, now),
@@ -167,11 +166,11 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::BudgetExceeded { needed_usd, .. } => budget_exceeded::map(needed_usd),
         RawEvent::QuotaExceeded { message, reset_at } => quota_exceeded::map(message.as_deref(), *reset_at),
         RawEvent::Deliverables { deliverables } => deliverables::map(deliverables),
-        RawEvent::Heartbeat {} | RawEvent::RunExited(_) => return None,
+        RawEvent::Heartbeat { .. } | RawEvent::RunExited(_) => return None,
     })
 }
 
-/// The two steps of an acknowledgement (ruling 11).
+/// Maps the two steps of an acknowledgement (decision 11).
 fn acknowledgement(kind: LifecycleCommand, ack: Ack) -> Mapping {
     Mapping::to(match ack.step {
         AckStep::Received => AgentFact::CommandReceived(ack.command_id),
@@ -179,7 +178,7 @@ fn acknowledgement(kind: LifecycleCommand, ack: Ack) -> Mapping {
     })
 }
 
-/// The first line of a text, for a summary.
+/// Returns the first line that is not blank, for a summary.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
 }

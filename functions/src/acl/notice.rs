@@ -1,4 +1,4 @@
-//! `notice`: the agent speaks of itself: a retry, a fallback, a denied permission.
+//! `notice`: information from the agent runtime, such as a retry, a fallback or a denied permission.
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::session::AgentFact;
@@ -6,7 +6,7 @@ use pilothouse_domain::value::ActivityItemType;
 
 use super::Mapping;
 
-/// A line in the activity stream.
+/// Adds a line to the activity stream.
 pub fn map(name: &str, summary: &str, now: Timestamp) -> Mapping {
     Mapping::to(AgentFact::Noted).line(ActivityItemType::Notice, summary, now).detail(name)
 }

@@ -1,5 +1,5 @@
-//! `question_asked`: the agent waits for a permission or for input that a server asks for (S0 8.3
-//! `RecordUserQuestionAskedCommand`, ruling 26).
+//! `question_asked`: the agent waits for a permission, or for input that an MCP server requests (S0 8.3
+//! `RecordUserQuestionAskedCommand`, decision 26).
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::session::AgentFact;
@@ -8,7 +8,7 @@ use pilothouse_domain::value::{Question, QuestionOption};
 
 use super::Mapping;
 
-/// The session waits for its owner; a request without questions says nothing.
+/// The session waits for its owner. A request without questions has no effect.
 pub fn map(request: &ToolCallId, questions: &[Question]) -> Mapping {
     if questions.is_empty() {
         return Mapping::to(AgentFact::Noted);

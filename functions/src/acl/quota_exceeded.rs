@@ -1,4 +1,4 @@
-//! `quota_exceeded`: the plan that pays for the agent is used up, and the agent holds (S4, ruling 39).
+//! `quota_exceeded`: the plan that pays for the agent is used up, and the agent waits (S4, decision 39).
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::session::AgentFact;
@@ -6,7 +6,7 @@ use pilothouse_domain::text::cut;
 
 use super::Mapping;
 
-/// The session pauses, and goes on at the reset time.
+/// The session pauses and resumes at the reset time.
 pub fn map(message: Option<&str>, reset_at: Option<Timestamp>) -> Mapping {
     let message = message.map(|message| cut(message.trim(), 500)).filter(|message| !message.is_empty());
     Mapping::to(AgentFact::QuotaExceeded { message, reset_at })

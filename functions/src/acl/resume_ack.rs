@@ -1,4 +1,4 @@
-//! `resume_ack`: the sidecar let the agent go on, which confirms the resume (S0 8.3).
+//! `resume_ack`: the sidecar resumed the agent, which confirms the resume (S0 8.3).
 
 use pilothouse_domain::session::LifecycleCommand;
 use pilothouse_wire::event::Ack;

@@ -1,4 +1,4 @@
-//! `session_end`: clean → output or the turn's end; error → failure (S0 8.3, ruling 19).
+//! `session_end`: without an error, an output or the end of the turn; with an error, a failure (S0 8.3, decision 19).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
@@ -6,7 +6,7 @@ use pilothouse_wire::event::SessionEnd;
 
 use super::Mapping;
 
-/// `RecordSessionOutputCommand` or `RecordSessionFailureCommand`, with the agent's own reason.
+/// Maps to `RecordSessionOutputCommand` or `RecordSessionFailureCommand`, with the agent's own reason.
 pub fn map(end: &SessionEnd) -> Mapping {
     Mapping::to(AgentFact::SessionEnded {
         is_error: end.is_error,

@@ -1,4 +1,4 @@
-//! `sidecar_ready`: the run is up and its adapter says what it can do; the agent is told to begin.
+//! `sidecar_ready`: the run is up and reports the capabilities of its adapter. The agent can begin.
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::session::AgentFact;
@@ -6,7 +6,7 @@ use pilothouse_domain::value::{ActivityItemType, Capabilities};
 
 use super::Mapping;
 
-/// Queued → Running, or a hibernated session has a process again.
+/// Queued → Running, or the end of hibernation.
 pub fn map(adapter: &str, version: &str, capabilities: Capabilities, now: Timestamp) -> Mapping {
     Mapping::to(AgentFact::SidecarReady(capabilities)).line(
         ActivityItemType::Notice,

@@ -1,4 +1,4 @@
-//! `subagent_ended`: a child of the session is done or failed (S0 8.6).
+//! `subagent_ended`: a subagent completed or failed (S0 8.6).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::ActivityItemType;
@@ -6,7 +6,7 @@ use pilothouse_domain::{SubAgentId, Timestamp};
 
 use super::Mapping;
 
-/// The subagent, and why it failed.
+/// Maps the subagent and the cause of its failure.
 pub fn map(subagent: &SubAgentId, failure: Option<&str>, now: Timestamp) -> Mapping {
     let summary = failure.map_or("A subagent is done".to_owned(), |why| format!("A subagent failed: {why}"));
     let fact = AgentFact::SubAgentEnded { subagent: subagent.clone(), failure: failure.map(str::to_owned) };

@@ -1,4 +1,4 @@
-//! `subagent_started`: a child of the session begins its own work (S0 8.6 `SubAgentSessionStartedEvent`).
+//! `subagent_started`: a subagent starts its work (S0 8.6 `SubAgentSessionStartedEvent`).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::ActivityItemType;
@@ -6,7 +6,7 @@ use pilothouse_domain::{SubAgentId, Timestamp};
 
 use super::{Mapping, first_line};
 
-/// The subagent, its model and its objective.
+/// Maps the subagent, its model and its objective.
 pub fn map(subagent: &SubAgentId, model: Option<&str>, objective: &str, now: Timestamp) -> Mapping {
     let fact = AgentFact::SubAgentStarted {
         subagent: subagent.clone(),

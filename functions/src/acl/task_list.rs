@@ -1,4 +1,4 @@
-//! `task_list`: the whole task list, folded by the sidecar (ruling 27).
+//! `task_list`: the complete task list, which the sidecar maintains (decision 27).
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::session::AgentFact;
@@ -7,7 +7,7 @@ use pilothouse_wire::event::RawTask;
 
 use super::Mapping;
 
-/// `UpdateSessionTaskListCommand`.
+/// Maps to `UpdateSessionTaskListCommand`.
 pub fn map(tasks: &[RawTask], now: Timestamp) -> Mapping {
     let tasks = tasks.iter().map(|task| SessionTask {
         id: task.id.clone(),

@@ -1,14 +1,14 @@
-//! `tool_result`: belongs to its tool call, never a message of its own (S0 8.3 `RecordToolCallResultCommand`).
+//! `tool_result`: the result of a tool call, which is not a message (S0 8.3 `RecordToolCallResultCommand`).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::ActivityItemType;
 use pilothouse_domain::{SubAgentId, Timestamp, ToolCallId};
-use pilothouse_store::View;
+use pilothouse_store::JournalView;
 use pilothouse_wire::event::Content;
 
 use super::{Mapping, first_line};
 
-/// The result of `call`. Where the call stands is found by the intake, which has the session.
+/// Maps the result of `call`. The intake fills in `called_at`, because only the session knows the call.
 pub fn map(
     call: &ToolCallId,
     content: &Content,
@@ -23,6 +23,6 @@ pub fn map(
     Mapping::to(AgentFact::ToolEnded { call: call.clone(), is_error, subagent: subagent.cloned() })
         .line(ActivityItemType::ToolCallEnd, &summary, now)
         .detail(&text)
-        .listed(View::ToolResult { called_at: None, subagent: subagent.cloned() })
+        .listed(JournalView::ToolResult { called_at: None, subagent: subagent.cloned() })
         .about(subagent.cloned())
 }

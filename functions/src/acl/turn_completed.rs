@@ -1,4 +1,4 @@
-//! `turn_completed`: the turn and its subagents are over (ruling 18).
+//! `turn_completed`: the turn and its subagents ended (decision 18).
 
 use pilothouse_domain::TurnId;
 use pilothouse_domain::session::AgentFact;
@@ -6,7 +6,7 @@ use pilothouse_domain::value::{SessionOutcome, SessionOutput};
 
 use super::Mapping;
 
-/// Running → Idle, with output to review or without; an error fails the session (ruling 39).
+/// Running → Idle, with or without output to review. An error fails the session (decision 39).
 pub fn map(turn: &TurnId, output: Option<&SessionOutput>, outcome: SessionOutcome) -> Mapping {
     Mapping::to(AgentFact::TurnCompleted { turn: turn.clone(), output: output.cloned(), outcome })
 }

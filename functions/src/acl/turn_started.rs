@@ -1,4 +1,4 @@
-//! `turn_started`: the agent works (ruling 18).
+//! `turn_started`: the agent starts a turn (decision 18).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::{MessageId, TurnId};

@@ -1,4 +1,4 @@
-//! `usage_update`: running totals that become increments, and a context window that replaces (S0 8.3, ruling 31).
+//! `usage_update`: running totals, which become increments, and the current context window (S0 8.3, decision 31).
 
 use pilothouse_domain::session::{AgentFact, UsageReport};
 use pilothouse_domain::text::cut;
@@ -8,7 +8,7 @@ use pilothouse_wire::event::UsageUpdate;
 
 use super::Mapping;
 
-/// `UpdateSessionMetricsCommand`. A cost that cannot be read counts as nothing new; the tokens still count.
+/// Maps to `UpdateSessionMetricsCommand`. A cost that cannot be parsed counts as zero; the tokens still count.
 pub fn map(usage: &UsageUpdate, now: Timestamp) -> Mapping {
     let context_window = usage.context_window.map(|window| ContextWindowSnapshot {
         usage: window.usage,

@@ -1,4 +1,4 @@
-//! `validation_ack`: the sidecar has the order to check the criteria (ruling 36).
+//! `validation_ack`: the sidecar received the request to check the criteria (decision 36).
 
 use pilothouse_domain::session::LifecycleCommand;
 use pilothouse_wire::event::Ack;

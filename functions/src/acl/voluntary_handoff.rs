@@ -1,4 +1,4 @@
-//! `voluntary_handoff`: the agent hands its work on (S0 8.3 `RecordVoluntaryHandoffCommand`).
+//! `voluntary_handoff`: the agent hands over its work (S0 8.3 `RecordVoluntaryHandoffCommand`).
 
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;

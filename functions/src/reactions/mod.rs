@@ -1,28 +1,39 @@
-//! Reactions: what must happen after a commit, driven by the journal, so that nothing depends on the process that
-//! committed (architecture: State).
+//! Reactions: work that follows a commit. The journal drives it, so that it does not depend on the process that committed
+//! (architecture: State).
 //!
-//! The relay hands every journal entry that something follows from to the reactions queue; here it is taken from there.
-//! A reaction may run twice for one entry: each looks at the state as it is now and does what is still to be done.
+//! The relay sends every journal entry that has a reaction to the reactions queue. A reaction may run twice for an entry, so each
+//! decides on the current state and does only the work that remains.
 
+pub mod aggregates;
+pub mod allocate_pool_slots;
 pub mod chains;
 pub mod finish_consolidations;
-pub mod hand_on_slots;
-pub mod owned;
 pub mod run_lifecycle;
 pub mod send_commands;
 
-use pilothouse_broker::{Outgoing, QueueError, Received};
+use pilothouse_app::App;
+use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
+use pilothouse_app::function::requirements::{REACT, REACTIONS};
+use pilothouse_app::function::{EventFunction, Subscription};
+use pilothouse_app::http::Problem;
+use pilothouse_app::queues;
+use pilothouse_app::trace;
+use pilothouse_broker::{OutgoingMessage, QueueError, Received};
 use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::{AgentSessionId, DomainEvent, OwnedEntry, TraceParent};
-use pilothouse_store::OwnedRef;
+use pilothouse_domain::{AgentSessionId, AggregateJournalEntry, DomainEvent, TraceParent};
+use pilothouse_store::AggregateRef;
 use serde::{Deserialize, Serialize};
 
-use crate::app::App;
-use crate::edge::Problem;
-use crate::queues::{self, Settlement, Worked};
-use crate::trace;
+pub const FUNCTION: EventFunction = EventFunction::new(
+    "react",
+    &[Subscription::queue(REACTIONS, |ctx, batch| {
+        Box::pin(async move { Ok(process(&ctx.app, batch).await) })
+    })],
+    REACT,
+)
+.summary("Send commands, launch runs, allocate pool slots");
 
-/// Names an entry on the reactions queue.
+/// A reference to a journal entry on the reactions queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Pointer {
@@ -35,51 +46,51 @@ enum Pointer {
 struct SessionPointer {
     session_id: AgentSessionId,
     sequence: u64,
-    /// Where the relaying of the entry stands in a trace.
+    /// The trace context of the relay.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
 }
 
-/// Of an aggregate that is no session.
+/// A reference to an entry of an aggregate other than a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OwnedPointer {
     #[serde(flatten)]
-    aggregate: OwnedRef,
+    aggregate: AggregateRef,
     sequence: u64,
 }
 
-/// Whether something follows from an event.
+/// Whether an event has a reaction.
 const fn concerns(event: &DomainEvent) -> bool {
     send_commands::concerns(event)
         || run_lifecycle::concerns(event)
         || chains::concerns(event)
-        || hand_on_slots::concerns(event)
+        || allocate_pool_slots::concerns(event)
         || finish_consolidations::concerns(event)
 }
 
-/// The message for an entry that something follows from.
-pub fn message(entry: &JournalEntry) -> Option<Outgoing> {
+/// The message for an entry, if it has a reaction.
+pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
     if !entry.events.iter().any(concerns) {
         return None;
     }
     let (session_id, sequence) = (entry.session_id, entry.sequence);
-    // It ends with the invocation, when the message is sent.
+    // The span ends with the invocation, when the message is sent.
     let traceparent = trace::begin(entry.traceparent, || about("relay", "journal", entry)).place();
     let pointer = SessionPointer { session_id, sequence, traceparent };
     let body = serde_json::to_string(&Pointer::Session(pointer)).ok()?;
-    Some(Outgoing::new(entry.session_id.to_string(), entry.id.to_string(), body))
+    Some(OutgoingMessage::new(entry.session_id.to_string(), entry.id.to_string(), body))
 }
 
-/// The message for an entry of an aggregate that is no session, if something follows from it.
-pub fn message_of_owned(entry: &OwnedEntry) -> Option<Outgoing> {
-    if !entry.events.iter().any(owned::concerns) {
+/// The message for an entry of an aggregate other than a session, if it has a reaction.
+pub fn message_of_owned(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
+    if !entry.events.iter().any(aggregates::concerns) {
         return None;
     }
-    let aggregate = OwnedRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
+    let aggregate = AggregateRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
     let pointer = OwnedPointer { aggregate, sequence: entry.sequence };
     let body = serde_json::to_string(&Pointer::Owned(pointer)).ok()?;
-    Some(Outgoing::new(format!("{}-{}", entry.kind, entry.aggregate_id), entry.id.to_string(), body))
+    Some(OutgoingMessage::new(format!("{}-{}", entry.kind, entry.aggregate_id), entry.id.to_string(), body))
 }
 
 fn about(function: &'static str, source: &'static str, entry: &JournalEntry) -> trace::About {
@@ -90,17 +101,17 @@ fn about(function: &'static str, source: &'static str, entry: &JournalEntry) -> 
     trace::About { function, source, session: entry.session_id, run, kind: "journal_entry".to_owned() }
 }
 
-/// Takes one batch of the reactions queue and settles it.
+/// Processes a batch of the reactions queue and settles it.
 pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
     let settlement = process(app, batch).await;
-    queues::settle(app.broker.as_ref(), &queues::reactions(), settlement).await
+    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::reactions(), settlement).await
 }
 
-/// Takes one batch of the reactions queue and leaves it to the caller to settle it. The first failure of a session
-/// stops that session, not the others.
-pub async fn process(app: &App, batch: Vec<Received>) -> Settlement {
-    queues::work_off(app, &queues::reactions(), batch, |app, message| async move {
-        react(&app, &message.body).await.map(|()| Worked::Done)
+/// Processes a batch of the reactions queue. The caller settles it. The first failure of a session stops that session, not the
+/// others.
+pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
+    pilothouse_app::batch::process_batch(app, &queues::reactions(), batch, |app, message| async move {
+        react(&app, &message.body).await.map(|()| MessageOutcome::Done)
     })
     .await
 }
@@ -114,13 +125,13 @@ async fn react(app: &App, body: &str) -> Result<(), Problem> {
 
 async fn react_to_owned(app: &App, pointer: &OwnedPointer) -> Result<(), Problem> {
     let OwnedPointer { aggregate, sequence } = pointer;
-    let Some(entry) = app.store.owned_entry(aggregate, *sequence).await? else {
-        let OwnedRef { kind, id } = aggregate;
+    let Some(entry) = app.store.aggregate_journal_entry(aggregate, *sequence).await? else {
+        let AggregateRef { kind, id } = aggregate;
         return Err(Problem::internal(format!("journal entry {sequence} of {kind} {id} is missing")));
     };
     let mut outcome = Ok(());
     for event in &entry.events {
-        outcome = outcome.and(owned::react(app, &entry, event).await);
+        outcome = outcome.and(aggregates::react(app, &entry, event).await);
     }
     outcome
 }
@@ -134,22 +145,22 @@ async fn react_to_session(app: &App, pointer: SessionPointer) -> Result<(), Prob
         )));
     };
     let span = trace::begin(pointer.traceparent, || about("react", "reactions.fifo", entry));
-    // All reactions make a large future: on the heap, so that what waits for it is none.
+    // The future of all reactions is large. Boxing it keeps the futures that await it small.
     let outcome = span.run(Box::pin(react_to(app, entry))).await;
     span.end(outcome.as_ref().err().map(|problem| problem as _));
     outcome
 }
 
 async fn react_to(app: &App, entry: &JournalEntry) -> Result<(), Problem> {
-    // One that fails keeps none of the others back: a slot is freed although a process cannot be reached.
+    // A failure must not prevent the other reactions: a slot is freed even if a process cannot be reached.
     let mut outcome = Ok(());
     for event in &entry.events {
         outcome = outcome.and(run_lifecycle::react(app, entry, event).await);
         outcome = outcome.and(send_commands::react(app, entry, event).await);
-        // Before slots are handed on, as a handoff takes the slot along (ruling 21); one that failed is tried again, and
-        // the slot is still there then.
+        // Chains come before slots, because a handoff transfers the slot (decision 21). If it fails, the retry still finds the
+        // slot.
         match chains::react(app, entry, event).await {
-            Ok(()) => outcome = outcome.and(hand_on_slots::react(app, entry, event).await),
+            Ok(()) => outcome = outcome.and(allocate_pool_slots::react(app, entry, event).await),
             failed => outcome = outcome.and(failed),
         }
         outcome = outcome.and(finish_consolidations::react(app, entry, event).await);

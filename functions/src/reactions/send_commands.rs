@@ -1,8 +1,14 @@
-//! Sends the commands that events order to the queue of their run (S0 8.10, ruling 10).
+//! Sends the commands that events request to the queue of their run (S0 8.10, decision 10).
 //!
-//! A command is sent under `{commandId}:{attempt}`, and its sidecar knows it by its id: sending it twice does nothing.
+//! A command is sent with the message id `{commandId}:{attempt}`, and the sidecar deduplicates it by its command id, so repeats
+//! have no effect.
 
-use pilothouse_broker::{Outgoing, QueueError};
+use pilothouse_app::http::Problem;
+use pilothouse_app::queues;
+use pilothouse_app::session_config;
+use pilothouse_app::trace;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_broker::{OutgoingMessage, QueueError};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::session::{Decision, LifecycleCommand};
@@ -14,13 +20,7 @@ use pilothouse_wire::command::{Begin, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::{Command, Envelope};
 
-use crate::app::{App, FreshIds};
-use crate::config;
-use crate::edge::Problem;
-use crate::queues;
-use crate::trace;
-
-/// The command that an event orders.
+/// The command that an event requests.
 const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
     use DomainEvent as E;
     match event {
@@ -44,17 +44,17 @@ const fn ordered(event: &DomainEvent) -> Option<CommandRef> {
     }
 }
 
-/// The run that an event orders a command of.
+/// The run that an event requests a command for.
 pub(super) fn run_of(event: &DomainEvent) -> Option<RunId> {
     ordered(event).map(|command| command.run_id)
 }
 
-/// Whether an event orders a command.
+/// Whether an event requests a command.
 pub(super) const fn concerns(event: &DomainEvent) -> bool {
     ordered(event).is_some()
 }
 
-/// Sends what `event` orders, as long as its run is the current one.
+/// Sends the command that `event` requests, if its run is the current one.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
     let Some(order) = ordered(event) else { return Ok(()) };
     let Some(loaded) = app.store.conversation(entry.session_id).await? else { return Ok(()) };
@@ -73,7 +73,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
         traceparent: trace::here(),
         body: IssuedCommand { command_id: order.command_id, attempt: order.attempt, command },
     };
-    let message = Outgoing::new(
+    let message = OutgoingMessage::new(
         order.run_id.to_string(),
         format!("{}:{}", order.command_id, order.attempt),
         serde_json::to_string(&envelope).map_err(Problem::internal)?,
@@ -83,13 +83,13 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
             None => Ok(()),
             Some((_, error)) => Err(Problem::internal(error)),
         },
-        // The run is over and its queue removed.
+        // The run ended and its queue was removed.
         Err(QueueError::NoSuchQueue(_)) => Ok(()),
         Err(error) => Err(Problem::internal(error)),
     }
 }
 
-/// What is asked of the sidecar; nothing when it was overtaken by events.
+/// Builds the command, or `None` if it is obsolete.
 async fn command(
     app: &App,
     conversation: &Conversation,
@@ -112,14 +112,15 @@ async fn command(
             LifecycleCommand::Reload => reload(app, session).await?,
             LifecycleCommand::Begin => begin(app, session).await?,
             LifecycleCommand::Answer => {
-                // Not there any more: the sidecar has it.
-                let unheard = ordered(event).and_then(|order| session.unheard_decision(order.command_id));
+                // Absent: the sidecar acknowledged it.
+                let unheard =
+                    ordered(event).and_then(|order| session.unacknowledged_decision(order.command_id));
                 let Some((request, decision)) = unheard else { return Ok(None) };
                 answer(request, decision)
             }
             LifecycleCommand::Validate => return Ok(validation(session)),
             LifecycleCommand::Adjust => {
-                // Not there any more: it was done, or another allowance took its place.
+                // Absent: it was acknowledged, or another allowance replaced it.
                 let pending = ordered(event).and_then(|order| session.pending_adjustment(order.command_id));
                 let Some(adjustment) = pending else { return Ok(None) };
                 Command::Adjust { adjustment: adjustment.clone() }
@@ -138,7 +139,7 @@ async fn command(
         },
         E::ValidationRequested { .. } => return Ok(validation(session)),
         E::MessageDispatched { message_id, .. } => {
-            // Not there any more: it was delivered by an earlier sending.
+            // Absent: an earlier attempt delivered it.
             let Some(message) = conversation.queue.get(*message_id) else { return Ok(None) };
             Command::SteeringMessage {
                 message_id: *message_id,
@@ -166,7 +167,7 @@ fn answer(request: &ToolCallId, decision: &Decision) -> Command {
     }
 }
 
-/// What is to be checked; nothing when that is over already.
+/// Builds the request to check the criteria, or `None` if the check is over.
 fn validation(session: &AgentSession) -> Option<Command> {
     let auto = session.auto_continue().filter(|_| session.is_validating())?;
     Some(Command::RunValidation {
@@ -175,18 +176,18 @@ fn validation(session: &AgentSession) -> Option<Command> {
     })
 }
 
-/// The agent begins with the configuration as it is composed now. A sidecar takes the first `begin` that it gets; one that is
-/// sent again changes nothing.
+/// Starts the agent with the current configuration. A sidecar accepts only the first `begin`, so a repeat has no effect.
 async fn begin(app: &App, session: &AgentSession) -> Result<Command, Problem> {
     let opening = session.opening();
     Ok(Command::Begin(Box::new(Begin {
-        config: config::composed(app, session).await?,
+        config: session_config::composed(app, session).await?,
         resume_conversation: opening.resume_conversation,
         prompt: opening.prompt,
         allowance_usd: session.allowance_usd().map(|allowance| allowance.to_string()),
+        allow_unmetered: session.budget().allows_unmetered(),
     })))
 }
 
 async fn reload(app: &App, session: &AgentSession) -> Result<Command, Problem> {
-    Ok(Command::ReloadConfig { config: Box::new(config::composed(app, session).await?) })
+    Ok(Command::ReloadConfig { config: Box::new(session_config::composed(app, session).await?) })
 }

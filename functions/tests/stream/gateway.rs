@@ -1,32 +1,32 @@
-//! Connections that write down what is posted to them.
+//! Connections that record what is posted to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use pilothouse_functions::api::stream::{StreamBody, StreamMessage, parse_cursor};
-use pilothouse_functions::stream::connections::{Connections, MAX_MESSAGE_BYTES, PostError};
+use pilothouse_api::stream::{StreamBody, StreamMessage, parse_cursor};
+use pilothouse_app::connections::{Connections, MAX_MESSAGE_BYTES, PostError};
 use pilothouse_store::ConnectionId;
 use serde_json::Value;
 
-/// What happens to a post.
+/// The result of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The connection is not there.
+    /// The connection does not exist.
     Gone,
-    /// It is refused, so many times.
+    /// The post is refused this many times.
     Refused(usize),
-    /// It never ends.
+    /// The post never completes.
     Hangs,
 }
 
-/// Stands in for API Gateway: keeps what is posted, in order, and fails as it is told to. It knows no clients, so
-/// everything that was posted counts as received.
+/// A fake of API Gateway that records posts in order and fails on demand. It has no clients, so every recorded post counts as
+/// received.
 #[derive(Default)]
 pub(crate) struct Gateway {
     posted: Mutex<BTreeMap<ConnectionId, Vec<String>>>,
     closed: Mutex<BTreeSet<ConnectionId>>,
-    /// By connection: how many posts go well first, and what happens then.
+    /// By connection: the number of posts that succeed first, and the result of the next.
     fates: Mutex<BTreeMap<ConnectionId, (usize, Fate)>>,
     close_fails: Mutex<bool>,
 }
@@ -37,17 +37,17 @@ impl Gateway {
         (Arc::clone(&gateway), gateway)
     }
 
-    /// After so many more posts to `id`, `fate`.
+    /// Applies `fate` to `id` after this many more posts.
     pub(crate) fn after(&self, id: &ConnectionId, posts: usize, fate: Fate) {
         self.fates.lock().unwrap().insert(id.clone(), (posts, fate));
     }
 
-    /// Nothing happens to posts to `id` any more.
+    /// Lets posts to `id` succeed again.
     pub(crate) fn heal(&self, id: &ConnectionId) {
         self.fates.lock().unwrap().remove(id);
     }
 
-    /// Whether connections cannot be closed.
+    /// Sets whether closing connections fails.
     pub(crate) fn keep_open(&self, keep: bool) {
         *self.close_fails.lock().unwrap() = keep;
     }
@@ -65,7 +65,7 @@ impl Gateway {
         self.texts(id).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
     }
 
-    /// The problem that was posted last.
+    /// The last message, if it is a problem.
     pub(crate) fn problem(&self, id: &ConnectionId) -> Option<Value> {
         let last: Value = serde_json::from_str(self.texts(id).last()?).unwrap();
         (last["type"] == "problem").then(|| last["data"].clone())
@@ -77,7 +77,7 @@ impl Gateway {
         self.messages(id).into_iter().filter(told).map(|message| message.cursor).collect()
     }
 
-    /// What a client keeps, which drops those messages whose cursor it has passed.
+    /// The cursors that a client keeps, which ignores messages whose cursor it has passed.
     pub(crate) fn kept(&self, id: &ConnectionId, after: Option<&str>) -> Vec<String> {
         let mut last = after.and_then(parse_cursor).unwrap_or_default();
         let mut kept = Vec::new();
@@ -97,7 +97,7 @@ impl Gateway {
 }
 
 fn refused() -> PostError {
-    PostError::Failed("as it was told to".into())
+    PostError::Failed("as configured".into())
 }
 
 #[async_trait]

@@ -1,8 +1,8 @@
-//! The live stream of the `aws` profile: what a connection is posted, whatever happens in between.
+//! The live stream of the `aws` profile: which messages a connection receives, also after failures.
 #![allow(clippy::unwrap_used)]
 
 mod concurrent;
+mod fixture;
 mod gateway;
 mod pushing;
-mod stage;
 mod subscribing;

@@ -1,82 +1,82 @@
-//! Opening, subscribing, closing.
+//! Opens, subscribes and closes connections.
 
 use std::time::Duration;
 
-use pilothouse_functions::stream::{closed, subscribe, wake};
+use pilothouse_functions::realtime::{closed, push_queue, subscribe};
 
+use crate::fixture::{StreamFixture, connection, owner};
 use crate::gateway::Gateway;
-use crate::stage::{Stage, connection, owner};
 
 #[tokio::test]
-async fn a_session_is_watched_from_its_first_subscription_to_the_end_of_its_last() {
-    let stage = Stage::new().await;
+async fn session_is_watched_while_it_has_subscriptions() {
+    let fixture = StreamFixture::new().await;
     let (_, gateway) = Gateway::new();
     let ada = owner("ada");
-    let session = stage.session(&ada).await;
-    let watched = async || wake::is_watched(&stage.app.store, session).await.unwrap();
-    let (one, two) = (stage.open("one", &ada).await, stage.open("two", &ada).await);
-    assert!(!watched().await, "an open connection watches nothing yet");
-    stage.subscribe(&gateway, &one, session, None).await;
-    stage.subscribe(&gateway, &two, session, None).await;
-    closed::handle(&stage.app, &one).await.unwrap();
+    let session = fixture.session(&ada).await;
+    let watched = async || push_queue::is_watched(&fixture.app.store, session).await.unwrap();
+    let (one, two) = (fixture.open("one", &ada).await, fixture.open("two", &ada).await);
+    assert!(!watched().await, "an open connection follows no session yet");
+    fixture.subscribe(&gateway, &one, session, None).await;
+    fixture.subscribe(&gateway, &two, session, None).await;
+    closed::handle(&fixture.app, &one).await.unwrap();
     assert!(watched().await);
-    closed::handle(&stage.app, &two).await.unwrap();
+    closed::handle(&fixture.app, &two).await.unwrap();
     assert!(!watched().await);
-    closed::handle(&stage.app, &two).await.unwrap();
-    assert_eq!(stage.app.store.connection(&two).await.unwrap(), None, "nothing is left of it");
+    closed::handle(&fixture.app, &two).await.unwrap();
+    assert_eq!(fixture.app.store.connection(&two).await.unwrap(), None, "its record is deleted");
 }
 
 #[tokio::test]
-async fn a_connection_that_nobody_tells_of_is_forgotten_after_its_two_hours() {
-    let stage = Stage::new().await;
+async fn connection_without_a_disconnect_event_expires() {
+    let fixture = StreamFixture::new().await;
     let (_, gateway) = Gateway::new();
     let ada = owner("ada");
-    let session = stage.session(&ada).await;
-    let one = stage.open("one", &ada).await;
-    stage.subscribe(&gateway, &one, session, None).await;
-    stage.pass(Duration::from_mins(119));
-    assert!(wake::is_watched(&stage.app.store, session).await.unwrap());
-    stage.pass(Duration::from_mins(10));
-    assert!(!wake::is_watched(&stage.app.store, session).await.unwrap());
+    let session = fixture.session(&ada).await;
+    let one = fixture.open("one", &ada).await;
+    fixture.subscribe(&gateway, &one, session, None).await;
+    fixture.pass(Duration::from_mins(119));
+    assert!(push_queue::is_watched(&fixture.app.store, session).await.unwrap());
+    fixture.pass(Duration::from_mins(10));
+    assert!(!push_queue::is_watched(&fixture.app.store, session).await.unwrap());
 }
 
 #[tokio::test]
 async fn a_connection_follows_one_session_at_a_time() {
-    let stage = Stage::new().await;
+    let fixture = StreamFixture::new().await;
     let (_, gateway) = Gateway::new();
     let ada = owner("ada");
-    let (first, second) = (stage.session(&ada).await, stage.session(&ada).await);
-    let one = stage.open("one", &ada).await;
-    stage.subscribe(&gateway, &one, first, None).await;
-    stage.subscribe(&gateway, &one, second, None).await;
-    let watched = async |session| wake::is_watched(&stage.app.store, session).await.unwrap();
+    let (first, second) = (fixture.session(&ada).await, fixture.session(&ada).await);
+    let one = fixture.open("one", &ada).await;
+    fixture.subscribe(&gateway, &one, first, None).await;
+    fixture.subscribe(&gateway, &one, second, None).await;
+    let watched = async |session| push_queue::is_watched(&fixture.app.store, session).await.unwrap();
     assert_eq!((watched(first).await, watched(second).await), (false, true));
 }
 
 #[tokio::test]
-async fn what_cannot_be_followed_is_refused_on_the_connection() {
-    let stage = Stage::new().await;
+async fn invalid_subscription_is_refused_on_the_connection() {
+    let fixture = StreamFixture::new().await;
     let (posted, gateway) = Gateway::new();
     let (ada, bob) = (owner("ada"), owner("bob"));
-    let session = stage.session(&ada).await;
-    let (one, other) = (stage.open("one", &ada).await, stage.open("other", &bob).await);
+    let session = fixture.session(&ada).await;
+    let (one, other) = (fixture.open("one", &ada).await, fixture.open("other", &bob).await);
     let code = |id| posted.problem(id).map(|problem| problem["code"].as_str().unwrap().to_owned());
 
-    stage.subscribe(&gateway, &other, session, None).await;
-    assert_eq!(code(&other).as_deref(), Some("not-found"), "of another's session");
+    fixture.subscribe(&gateway, &other, session, None).await;
+    assert_eq!(code(&other).as_deref(), Some("not-found"), "another owner's session");
     for cursor in ["j2", "x", "j0.x"] {
-        stage.subscribe(&gateway, &one, session, Some(cursor)).await;
+        fixture.subscribe(&gateway, &one, session, Some(cursor)).await;
         assert_eq!(code(&one).as_deref(), Some("validation-failed"), "from {cursor}");
     }
     for body in ["", "{}", r#"{"action":"unsubscribe"}"#] {
-        subscribe::handle(&stage.app, &*gateway, &one, body).await.unwrap();
+        subscribe::handle(&fixture.app, &*gateway, &one, body).await.unwrap();
         assert_eq!(code(&one).as_deref(), Some("validation-failed"), "{body}");
     }
     let stranger = connection("stranger");
-    stage.subscribe(&gateway, &stranger, session, None).await;
+    fixture.subscribe(&gateway, &stranger, session, None).await;
     assert_eq!(code(&stranger).as_deref(), Some("unauthenticated"), "without having opened");
-    stage.pass(Duration::from_mins(61));
-    stage.subscribe(&gateway, &one, session, None).await;
+    fixture.pass(Duration::from_mins(61));
+    fixture.subscribe(&gateway, &one, session, None).await;
     assert_eq!(code(&one).as_deref(), Some("unauthenticated"), "after the token's end");
-    assert!(!wake::is_watched(&stage.app.store, session).await.unwrap());
+    assert!(!push_queue::is_watched(&fixture.app.store, session).await.unwrap());
 }

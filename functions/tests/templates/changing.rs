@@ -1,14 +1,14 @@
-//! Making and changing templates (S0 8.9).
+//! Creating and changing templates (S0 8.9).
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, schedule, template};
+use crate::fixture::{TemplatesFixture, schedule, template};
 
 const NOW: &str = "2026-05-01T12:00:00.000Z";
 
 #[tokio::test]
-async fn a_template_is_what_it_was_made_of() {
-    let stage = Stage::at(NOW).await;
+async fn template_stores_its_input() {
+    let fixture = TemplatesFixture::at(NOW).await;
     let all = json!({
         "name": "Triage", "description": "Sorts mail", "modelId": "small", "systemPrompt": "Be brief.",
         "allowedTools": ["Read", "Bash"], "defaultBudgetCapUsd": "2.5", "warnAtPercent": 70,
@@ -24,31 +24,34 @@ async fn a_template_is_what_it_was_made_of() {
         ],
         "schedule": schedule("0 2 * * *"),
     });
-    let made = stage.post("/templates", all).await.expect(201);
+    let made = fixture.post("/templates", all).await.expect(201);
     let path = format!("/templates/{}", made["id"].as_str().unwrap());
-    assert_eq!(stage.get(&path).await.expect(200), made);
+    assert_eq!(fixture.get(&path).await.expect(200), made);
     assert_eq!((&made["version"], &made["isActive"]), (&json!(1), &json!(true)));
-    assert_eq!(made["defaultBudget"], json!({ "hardCapUsd": "2.5", "warnAtPercent": 70 }));
+    assert_eq!(
+        made["defaultBudget"],
+        json!({ "hardCapUsd": "2.5", "warnAtPercent": 70, "allowUnmetered": false })
+    );
     assert_eq!(
         (&made["executionMode"], &made["adapterOptions"]["effort"]),
         (&json!("ParallelBatch"), &json!("high"))
     );
     assert_eq!(made["classificationRules"][0]["minPriority"], "High");
     assert_eq!(made["schedule"]["nextRunAt"], "2026-05-02T00:00:00.000Z", "two o'clock in Berlin");
-    let list = stage.get("/templates").await.expect(200);
+    let list = fixture.get("/templates").await.expect(200);
     assert_eq!((&list["items"][0]["name"], &list["items"][0]["ruleCount"]), (&json!("Triage"), &json!(1)));
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_named_and_nothing_is_made() {
-    let stage = Stage::at(NOW).await;
+async fn invalid_template_reports_all_violations_and_creates_nothing() {
+    let fixture = TemplatesFixture::at(NOW).await;
     let wrong = json!({
         "name": "x".repeat(101), "allowedTools": [], "defaultBudgetCapUsd": "0", "warnAtPercent": 100,
         "adapter": "no spaces", "requestTimeoutSeconds": 0, "executionMode": "Sometimes", "colour": "red",
         "classificationRules": [{ "matchField": "", "matchPattern": "a\\", "classifyAs": "x", "minPriority": "Soon" }],
         "schedule": { "cronExpression": "0 0 30 2 *", "timeZone": "Europe/Bonn", "launch": { "objective": "" } },
     });
-    let fields = stage.post("/templates", wrong).await.violations();
+    let fields = fixture.post("/templates", wrong).await.violations();
     assert_eq!(
         fields,
         [
@@ -70,119 +73,125 @@ async fn everything_that_is_wrong_is_named_and_nothing_is_made() {
             "warnAtPercent",
         ]
     );
-    assert_eq!(stage.get("/templates").await.expect(200)["items"], json!([]));
+    assert_eq!(fixture.get("/templates").await.expect(200)["items"], json!([]));
 }
 
 #[tokio::test]
-async fn an_update_changes_what_it_names_and_null_takes_away() {
-    let stage = Stage::at(NOW).await;
-    let path = stage.template(json!({ "systemPrompt": "Be brief.", "description": "Sorts mail" })).await;
+async fn update_changes_named_fields_and_null_clears_them() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(json!({ "systemPrompt": "Be brief.", "description": "Sorts mail" })).await;
     let update =
         json!({ "name": "Sorter", "systemPrompt": null, "warnAtPercent": 50, "defaultAnswer": "Yes" });
-    let changed = stage.ask("PUT", &path, update).await.expect(200);
+    let changed = fixture.ask("PUT", &path, update).await.expect(200);
     assert_eq!((&changed["name"], &changed["version"]), (&json!("Sorter"), &json!(2)));
     assert_eq!((&changed["systemPrompt"], &changed["description"]), (&Value::Null, &json!("Sorts mail")));
-    assert_eq!(changed["defaultBudget"], json!({ "hardCapUsd": "2", "warnAtPercent": 50 }));
+    assert_eq!(
+        changed["defaultBudget"],
+        json!({ "hardCapUsd": "2", "warnAtPercent": 50, "allowUnmetered": false })
+    );
     assert_eq!(changed["defaultAnswer"], "Yes");
-    // What is so already changes nothing.
-    assert_eq!(stage.ask("PUT", &path, json!({ "name": "Sorter" })).await.expect(200), changed);
+    // An update without a difference changes nothing.
+    assert_eq!(fixture.ask("PUT", &path, json!({ "name": "Sorter" })).await.expect(200), changed);
     let wrong = json!({ "allowedTools": [], "contextWarnAtPercent": 0, "description": "" });
     assert_eq!(
-        stage.ask("PUT", &path, wrong).await.violations(),
+        fixture.ask("PUT", &path, wrong).await.violations(),
         ["allowedTools", "contextWarnAtPercent", "description"]
     );
-    assert_eq!(stage.get(&path).await.expect(200), changed);
+    assert_eq!(fixture.get(&path).await.expect(200), changed);
 }
 
 #[tokio::test]
-async fn rules_are_added_and_removed_one_by_one() {
-    let stage = Stage::at(NOW).await;
-    let path = stage.template(Value::Null).await;
+async fn rules_are_added_and_removed_individually() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(Value::Null).await;
     let rule = json!({ "matchField": "from", "matchPattern": "*@example.com", "classifyAs": "ours" });
-    let with = stage.post(&format!("{path}/rules"), rule).await.expect(201);
+    let with = fixture.post(&format!("{path}/rules"), rule).await.expect(201);
     let id = with["classificationRules"][0]["id"].as_str().unwrap().to_owned();
-    let without = stage.ask("DELETE", &format!("{path}/rules/{id}"), Value::Null).await.expect(200);
+    let without = fixture.ask("DELETE", &format!("{path}/rules/{id}"), Value::Null).await.expect(200);
     assert_eq!(without["classificationRules"], json!([]));
-    assert_eq!(stage.ask("DELETE", &format!("{path}/rules/{id}"), Value::Null).await.code(404), "not-found");
-    assert_eq!(stage.ask("DELETE", &format!("{path}/rules/x"), Value::Null).await.code(404), "not-found");
+    assert_eq!(
+        fixture.ask("DELETE", &format!("{path}/rules/{id}"), Value::Null).await.code(404),
+        "not-found"
+    );
+    assert_eq!(fixture.ask("DELETE", &format!("{path}/rules/x"), Value::Null).await.code(404), "not-found");
 }
 
 #[tokio::test]
-async fn tools_have_unique_names_and_a_schema_that_is_one() {
-    let stage = Stage::at(NOW).await;
-    let path = stage.template(Value::Null).await;
+async fn tools_need_unique_names_and_valid_schemas() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(Value::Null).await;
     let tools = format!("{path}/tools");
     let tool = |name: &str, schema: &str, server: &str| json!({ "name": name, "description": "Looks things up", "inputSchema": schema, "serverUri": server });
     let find = tool("find", r#"{"type":"object"}"#, "https://a.example/mcp");
-    let with = stage.post(&tools, find.clone()).await.expect(201);
+    let with = fixture.post(&tools, find.clone()).await.expect(201);
     assert_eq!(with["customToolDefinitions"], json!([find]));
     assert_eq!(
-        stage.post(&tools, find).await.expect(201)["version"],
+        fixture.post(&tools, find).await.expect(201)["version"],
         with["version"],
-        "the same once more is none"
+        "a repeated tool changes nothing"
     );
     let other = tool("find", "{}", "https://b.example/mcp");
-    assert_eq!(stage.post(&tools, other).await.code(409), "tool-exists");
+    assert_eq!(fixture.post(&tools, other).await.code(409), "tool-exists");
     let wrong = tool("look", r#"{"type":"text"}"#, "b.example");
-    assert_eq!(stage.post(&tools, wrong).await.violations(), ["inputSchema", "serverUri"]);
-    assert_eq!(stage.ask("DELETE", &format!("{tools}/look"), Value::Null).await.code(404), "not-found");
-    let without = stage.ask("DELETE", &format!("{tools}/find"), Value::Null).await.expect(200);
+    assert_eq!(fixture.post(&tools, wrong).await.violations(), ["inputSchema", "serverUri"]);
+    assert_eq!(fixture.ask("DELETE", &format!("{tools}/look"), Value::Null).await.code(404), "not-found");
+    let without = fixture.ask("DELETE", &format!("{tools}/find"), Value::Null).await.expect(200);
     assert_eq!(without["customToolDefinitions"], json!([]));
     let twice = json!({ "customToolDefinitions": [
         tool("find", "{}", "https://a.example"), tool("find", "{}", "https://b.example"),
     ]});
-    let reply = stage.post("/templates", crate::stage::template(twice)).await;
+    let reply = fixture.post("/templates", crate::fixture::template(twice)).await;
     assert_eq!(reply.violations(), ["customToolDefinitions"]);
 }
 
 #[tokio::test]
-async fn default_skills_must_be_there_and_active() {
-    let stage = Stage::at(NOW).await;
-    let path = stage.template(Value::Null).await;
-    let skill = stage.skill("Care").await;
+async fn default_skills_must_exist_and_be_active() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(Value::Null).await;
+    let skill = fixture.skill("Care").await;
     let at = format!("{path}/skills/{skill}");
-    let with = stage.post(&at, Value::Null).await.expect(200);
+    let with = fixture.post(&at, Value::Null).await.expect(200);
     assert_eq!(with["defaultSkillIds"], json!([skill]));
-    assert_eq!(stage.post(&at, Value::Null).await.expect(200)["version"], with["version"]);
-    let without = stage.ask("DELETE", &at, Value::Null).await.expect(200);
+    assert_eq!(fixture.post(&at, Value::Null).await.expect(200)["version"], with["version"]);
+    let without = fixture.ask("DELETE", &at, Value::Null).await.expect(200);
     assert_eq!(without["defaultSkillIds"], json!([]));
-    assert_eq!(stage.ask("DELETE", &at, Value::Null).await.code(404), "not-found");
+    assert_eq!(fixture.ask("DELETE", &at, Value::Null).await.code(404), "not-found");
 
     let gone = "01900000-0000-7000-8000-000000000001";
-    assert_eq!(stage.post(&format!("{path}/skills/{gone}"), Value::Null).await.code(404), "not-found");
-    stage.post(&format!("/skills/{skill}/deactivate"), Value::Null).await.expect(200);
-    assert_eq!(stage.post(&at, Value::Null).await.code(409), "skill-inactive");
+    assert_eq!(fixture.post(&format!("{path}/skills/{gone}"), Value::Null).await.code(404), "not-found");
+    fixture.post(&format!("/skills/{skill}/deactivate"), Value::Null).await.expect(200);
+    assert_eq!(fixture.post(&at, Value::Null).await.code(409), "skill-inactive");
     let both = json!({ "defaultSkillIds": [gone, skill] });
-    let reply = stage.post("/templates", crate::stage::template(both)).await;
+    let reply = fixture.post("/templates", crate::fixture::template(both)).await;
     assert_eq!(reply.violations(), ["defaultSkillIds[0]", "defaultSkillIds[1]"]);
 }
 
 #[tokio::test]
-async fn a_schedule_is_set_and_taken_away() {
-    let stage = Stage::at(NOW).await;
-    let path = stage.template(Value::Null).await;
-    let set = stage.ask("PUT", &format!("{path}/schedule"), schedule("30 14 * * *")).await.expect(200);
+async fn schedule_can_be_set_and_removed() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(Value::Null).await;
+    let set = fixture.ask("PUT", &format!("{path}/schedule"), schedule("30 14 * * *")).await.expect(200);
     assert_eq!(set["schedule"]["nextRunAt"], "2026-05-01T12:30:00.000Z");
-    let again = stage.ask("PUT", &format!("{path}/schedule"), schedule("30 14 * * *")).await.expect(200);
+    let again = fixture.ask("PUT", &format!("{path}/schedule"), schedule("30 14 * * *")).await.expect(200);
     assert_eq!(again, set);
     let mut off = schedule("30 14 * * *");
     off["isEnabled"] = json!(false);
-    let off = stage.ask("PUT", &format!("{path}/schedule"), off).await.expect(200);
+    let off = fixture.ask("PUT", &format!("{path}/schedule"), off).await.expect(200);
     assert_eq!(off["schedule"]["nextRunAt"], Value::Null);
-    let wrong = stage.ask("PUT", &format!("{path}/schedule"), schedule("61 * * * *")).await.violations();
+    let wrong = fixture.ask("PUT", &format!("{path}/schedule"), schedule("61 * * * *")).await.violations();
     assert_eq!(wrong, ["cronExpression"]);
-    let without = stage.ask("DELETE", &format!("{path}/schedule"), Value::Null).await.expect(200);
+    let without = fixture.ask("DELETE", &format!("{path}/schedule"), Value::Null).await.expect(200);
     assert_eq!(without["schedule"], Value::Null);
 }
 
 #[tokio::test]
-async fn lists_keep_the_active_ones_when_asked() {
-    let stage = Stage::at(NOW).await;
-    let first = stage.template(json!({ "name": "First" })).await;
-    stage.template(json!({ "name": "Second" })).await;
-    stage.post(&format!("{first}/deactivate"), Value::Null).await.expect(200);
+async fn list_can_be_limited_to_active_templates() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let first = fixture.template(json!({ "name": "First" })).await;
+    fixture.template(json!({ "name": "Second" })).await;
+    fixture.post(&format!("{first}/deactivate"), Value::Null).await.expect(200);
     let names = async |query: &str| {
-        let page = stage.get(&format!("/templates{query}")).await.expect(200);
+        let page = fixture.get(&format!("/templates{query}")).await.expect(200);
         page["items"]
             .as_array()
             .unwrap()
@@ -193,17 +202,17 @@ async fn lists_keep_the_active_ones_when_asked() {
     assert_eq!(names("").await, ["Second", "First"], "newest first");
     assert_eq!(names("?isActive=true").await, ["Second"]);
     assert_eq!(names("?isActive=false").await, ["First"]);
-    assert_eq!(stage.get("/templates?isActive=maybe").await.violations(), ["isActive"]);
-    let page = stage.get("/templates?limit=1").await.expect(200);
+    assert_eq!(fixture.get("/templates?isActive=maybe").await.violations(), ["isActive"]);
+    let page = fixture.get("/templates?limit=1").await.expect(200);
     let cursor = page["nextCursor"].as_str().unwrap();
-    let next = stage.get(&format!("/templates?limit=1&cursor={cursor}")).await.expect(200);
+    let next = fixture.get(&format!("/templates?limit=1&cursor={cursor}")).await.expect(200);
     assert_eq!(next["items"][0]["name"], "First");
 }
 
 #[tokio::test]
-async fn another_owner_sees_nothing() {
-    let stage = Stage::at(NOW).await;
-    let path = stage.template(Value::Null).await;
+async fn another_owner_sees_no_templates() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(Value::Null).await;
     let asks = [
         ("GET", "", Value::Null),
         ("PUT", "", json!({ "name": "Mine" })),
@@ -216,23 +225,23 @@ async fn another_owner_sees_nothing() {
         ("POST", "/events", json!({ "event": { "a": "b" }, "workingDirectory": "/w" })),
     ];
     for (method, rest, body) in asks {
-        let reply = stage.ask_as("eve", method, &format!("{path}{rest}"), body, None).await;
+        let reply = fixture.ask_as("eve", method, &format!("{path}{rest}"), body, None).await;
         assert_eq!(reply.code(404), "not-found", "{method} {rest}");
     }
     assert_eq!(
-        stage.ask_as("eve", "GET", "/templates", Value::Null, None).await.expect(200)["items"],
+        fixture.ask_as("eve", "GET", "/templates", Value::Null, None).await.expect(200)["items"],
         json!([])
     );
-    assert_eq!(stage.get(&path).await.expect(200)["version"], 1);
+    assert_eq!(fixture.get(&path).await.expect(200)["version"], 1);
 }
 
 #[tokio::test]
-async fn the_same_key_makes_one_template() {
-    let stage = Stage::at(NOW).await;
-    let make = async || stage.ask_as("ada", "POST", "/templates", template(Value::Null), Some("k1")).await;
+async fn repeated_idempotency_key_creates_one_template() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let make = async || fixture.ask_as("ada", "POST", "/templates", template(Value::Null), Some("k1")).await;
     let first = make().await.expect(201);
     assert_eq!(make().await.expect(201), first);
     let other =
-        stage.ask_as("ada", "POST", "/templates", template(json!({ "name": "Other" })), Some("k1")).await;
+        fixture.ask_as("ada", "POST", "/templates", template(json!({ "name": "Other" })), Some("k1")).await;
     assert_eq!(other.code(409), "idempotency-mismatch");
 }

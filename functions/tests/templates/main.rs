@@ -1,11 +1,11 @@
-//! Templates, without processes and with a clock that is set by hand: what they are changed by, what starts from them, and
-//! that each time of a schedule starts one session.
+//! Templates, without processes and with a manual clock: how they change, what starts from them, and that each scheduled time
+//! starts one session.
 
-// Helpers of tests speak by panicking, as the tests do.
+// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod changing;
 mod events;
+mod fixture;
 mod schedules;
-mod stage;
 mod starting;

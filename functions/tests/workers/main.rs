@@ -1,9 +1,10 @@
-//! Workers that stand elsewhere: who is given what, whatever comes at the same time or never.
+//! Remote workers: assignments under concurrency and after failures.
 #![allow(clippy::unwrap_used)]
 
 mod assigning;
 mod claiming;
 mod credentials;
 mod ending;
+mod fixture;
+mod lost;
 mod orphans;
-mod stage;

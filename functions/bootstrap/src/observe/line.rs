@@ -1,11 +1,11 @@
-//! Fields of spans and events as JSON.
+//! Converts fields of spans and events to JSON.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 
-/// Fields, in the order in which they were recorded.
+/// Fields in the order of recording.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Fields(pub(super) Map<String, Value>);
 
@@ -15,7 +15,7 @@ impl Fields {
     }
 }
 
-/// Fields are written as the API spells them.
+/// Converts a field name to the spelling of the API.
 fn camel_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut up = false;
@@ -54,7 +54,7 @@ impl Visit for Fields {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.set(field, pilothouse_functions::intake::chain(value).into());
+        self.set(field, pilothouse_app::error_chain(value).into());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -67,7 +67,7 @@ mod tests {
     use super::camel_case;
 
     #[test]
-    fn names_are_spelled_as_in_the_api() {
+    fn field_names_match_the_api() {
         assert_eq!(camel_case("request_id"), "requestId");
         assert_eq!(camel_case("session"), "session");
         assert_eq!(camel_case("a_b_c"), "aBC");

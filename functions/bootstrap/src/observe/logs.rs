@@ -1,10 +1,10 @@
-//! Events as lines of JSON.
+//! Writes events as lines of JSON.
 
 use std::io::Write as _;
 use std::sync::mpsc::Sender;
 
+use pilothouse_app::METRICS;
 use pilothouse_domain::Timestamp;
-use pilothouse_functions::METRICS;
 use pilothouse_store::{Clock, system_clock};
 use serde_json::{Map, Value};
 use tracing::level_filters::LevelFilter;
@@ -18,32 +18,31 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use super::line::Fields;
 use super::meters::Meters;
 
-/// What is logged where nothing else is said. A failure is logged once, here: the runtime need not repeat it.
+/// The default filter. Failures are logged once, here, so the Lambda runtime is silenced.
 const DEFAULT: &str = "info,aws=warn,lambda_runtime=off";
-/// The span of one invocation, whose numbers are written when it closes.
+/// The span of an invocation, whose metrics are written when it closes.
 pub(crate) const INVOCATION: &str = "invocation";
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug, Clone)]
 pub enum Sink {
     /// Standard output, which Lambda collects.
     Stdout,
-    /// A test that reads them.
+    /// A test that reads the lines.
     Test(Sender<String>),
 }
 
 impl Sink {
     fn write(&self, line: &Value) {
         match self {
-            // One write a line: Lambda takes each for an entry of its own. Nobody could be told of a failure.
+            // One write per line, because Lambda treats each write as an entry. Errors cannot be reported anywhere.
             Self::Stdout => drop(std::io::stdout().lock().write_all(format!("{line}\n").as_bytes())),
             Self::Test(sender) => drop(sender.send(line.to_string())),
         }
     }
 }
 
-/// Logs to `sink` what `filter` lets through (in the language of `RUST_LOG`: targets and levels), and counts what is
-/// counted.
+/// Creates a subscriber that logs to `sink` what `filter` accepts (targets and levels, as in `RUST_LOG`), and collects metrics.
 pub fn subscriber(sink: Sink, filter: Option<&str>) -> impl Subscriber + Send + Sync {
     let wanted = filter.and_then(|filter| format!("{DEFAULT},{filter}").parse::<Targets>().ok());
     let wanted = wanted.or_else(|| DEFAULT.parse().ok()).unwrap_or_default();

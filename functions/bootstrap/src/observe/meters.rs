@@ -1,5 +1,5 @@
-//! Counting: whoever has something to count says so in an event with the target [`METRICS`](pilothouse_functions::METRICS), and the numbers of an
-//! invocation are written once, at its end.
+//! Collects metrics from events with the target [`METRICS`](pilothouse_app::METRICS), and writes those of an invocation once, at
+//! its end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use tracing::field::{Field, Visit};
 /// The namespace in `CloudWatch`.
 const NAMESPACE: &str = "Pilothouse";
 
-/// The numbers of one invocation. Clones are the same numbers.
+/// The metrics of an invocation. Clones share the same values.
 #[derive(Debug, Clone, Default)]
 pub struct Meters(Arc<Mutex<BTreeMap<&'static str, f64>>>);
 
-/// How a number is read.
+/// A kind of metric.
 struct Kind {
     name: &'static str,
     unit: &'static str,
-    /// Whether the largest counts; the sum otherwise.
+    /// Whether the maximum is reported instead of the sum.
     largest: bool,
 }
 
-/// Fields that are known, and the metrics that they are.
+/// The known fields and their metrics.
 const KINDS: [(&str, Kind); 7] = [
     ("commands", count("Commands")),
     ("conflicts", count("Conflicts")),
@@ -46,7 +46,7 @@ impl Meters {
         *number = if kind.largest { number.max(value) } else { *number + value };
     }
 
-    /// The line that `CloudWatch` makes metrics of, by function and in all; none when there is nothing to tell.
+    /// The line that `CloudWatch` extracts metrics from, per function and in total. `None` if there are none.
     pub fn line(&self, function: &str, at: Timestamp) -> Option<Value> {
         let numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let told: Vec<_> = KINDS
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_add_up_and_the_largest_lag_is_told() {
+    fn counts_add_up_and_the_largest_lag_is_reported() {
         let meters = Meters::default();
         for (field, value) in
             [("events_applied", 3.0), ("events_applied", 2.0), ("event_lag_ms", 40.0), ("event_lag_ms", 9.0)]
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_tell_is_no_line() {
+    fn no_measurements_write_no_line() {
         assert!(Meters::default().line("health", Timestamp::from_millis(0)).is_none());
     }
 }

@@ -1,32 +1,32 @@
-//! Spans of invocations and of their messages, to a collector that speaks OTLP over HTTP in JSON.
+//! Exports spans of invocations and of their messages to a collector, by OTLP over HTTP in JSON.
 //!
-//! One span an invocation and one a message do not need a tracing framework: this exporter is a request. It is waited for,
-//! as nothing happens in an environment after its answer.
+//! A few spans per invocation do not need a tracing framework: the exporter sends one request. It is awaited, because the
+//! environment is frozen after the response.
 //!
-//! As OpenTelemetry's conventions for messaging want it, each message of a batch has a span of its own, a child of where
-//! the message came from; it is linked with the span of its invocation, and that one with the origins of all.
+//! Following OpenTelemetry's conventions for messaging, each message of a batch has a separate span, a child of its origin. It
+//! links to the span of the invocation, which links to the origins of all messages.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_s3::primitives::SdkBody;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use pilothouse_app::trace::Recorded;
 use pilothouse_domain::TraceParent;
-use pilothouse_functions::trace::Recorded;
 use serde_json::{Value, json};
 
 use crate::outside::{Outside, OutsideError};
 
-/// The attribute of a session's id.
+/// The attribute with the id of a session.
 const SESSION: &str = "pilothouse.session.id";
-/// How long an invocation waits for the collector.
+/// The timeout of a request to the collector.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where an invocation was caused: what `traceparent` says; else what Lambda's own trace says.
+/// The parent of an invocation: from `traceparent`, otherwise from Lambda's own trace.
 pub fn cause(traceparent: Option<&str>, xray: Option<&str>) -> Option<TraceParent> {
     traceparent.and_then(|text| text.parse().ok()).or_else(|| xray.and_then(from_xray))
 }
 
-/// `Root=1-{8 digits}-{24 digits};Parent={16 digits};Sampled=1`.
+/// Parses `Root=1-{8 digits}-{24 digits};Parent={16 digits};Sampled=1`.
 fn from_xray(header: &str) -> Option<TraceParent> {
     let part =
         |name: &str| header.split(';').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
@@ -34,35 +34,35 @@ fn from_xray(header: &str) -> Option<TraceParent> {
     let (time, rest) = (root.next()?, root.next()?);
     let trace = (time.len() == 8 && rest.len() == 24).then(|| [time, rest].concat())?;
     let trace = u128::from_str_radix(&trace, 16).ok()?;
-    // Where nobody traces actively there is a trace and no span in it.
+    // Without active tracing there is a trace id but no span id.
     let span = part("Parent").and_then(|span| u64::from_str_radix(span, 16).ok()).filter(|span| *span != 0);
     TraceParent::new(trace, span.unwrap_or_else(rand::random))
 }
 
-/// One invocation.
+/// The span of an invocation.
 #[derive(Debug)]
 pub struct Span {
-    /// The function.
+    /// The name of the function.
     pub name: String,
-    /// Where it stands.
+    /// The context of the span.
     pub place: TraceParent,
-    /// What it is a child of.
+    /// The parent span.
     pub parent: Option<TraceParent>,
-    /// When it began.
+    /// When the invocation started.
     pub began: SystemTime,
     /// The id of the invocation.
     pub request_id: String,
-    /// Whether it is the first of its environment.
+    /// Whether the invocation is the first of its environment.
     pub cold_start: bool,
-    /// The session that its request names.
+    /// The session that the request names.
     pub session: Option<String>,
-    /// Why it failed.
+    /// The error, if the invocation failed.
     pub failure: Option<String>,
-    /// The spans of its messages.
+    /// The spans of the messages.
     pub messages: Vec<Recorded>,
 }
 
-/// Sends spans to a collector.
+/// Exports spans to a collector.
 pub struct Exporter {
     outside: Outside,
     url: String,
@@ -79,7 +79,7 @@ fn text(key: &str, value: &str) -> Value {
 }
 
 impl Exporter {
-    /// To the collector of `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing where none is named.
+    /// Creates an exporter for `OTEL_EXPORTER_OTLP_ENDPOINT`, if it is set.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let endpoint = variable("OTEL_EXPORTER_OTLP_ENDPOINT").filter(|endpoint| !endpoint.is_empty())?;
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
@@ -92,15 +92,15 @@ impl Exporter {
         })
     }
 
-    /// Sends a span that ends now, and logs when that does not work: no invocation fails for it.
+    /// Exports a span that ends now. Failures are logged; they do not fail the invocation.
     pub async fn send(&self, span: &Span) {
         match tokio::time::timeout(PATIENCE, self.post(span)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "the collector of traces did not take a span"
+                "failed to export a span to the collector of traces"
             ),
-            Err(_) => tracing::warn!("the collector of traces is too slow"),
+            Err(_) => tracing::warn!("timed out while exporting a span to the collector of traces"),
         }
     }
 
@@ -127,7 +127,7 @@ impl Exporter {
     }
 }
 
-/// What all spans have. Kinds: 2 is a server, 5 a consumer.
+/// Builds the common fields of a span. Kind 2 is a server, 5 a consumer.
 fn any(
     name: &str,
     kind: u8,
@@ -203,7 +203,7 @@ mod tests {
     const W3C: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_trace_goes_on_from_what_is_given() {
+    fn trace_continues_the_given_context() {
         let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
         assert_eq!(cause(Some(W3C), Some(xray)).unwrap().to_string(), W3C);
         let given = cause(None, Some(xray)).unwrap();
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_context_is_none() {
+    fn invalid_trace_context_is_ignored() {
         for xray in ["", "Root=1-5e6722a7-cc56xmpl46db7ae02d4da47e", "Root=1-0-0", "Root=1-é-x"] {
             assert_eq!(cause(Some("00-nonsense"), Some(xray)), None, "{xray}");
         }
     }
 
     #[test]
-    fn a_span_says_what_a_collector_needs() {
+    fn span_contains_what_a_collector_needs() {
         let environment = |name: &str| {
             let known = [
                 ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example/"),

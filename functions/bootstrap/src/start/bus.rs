@@ -1,5 +1,5 @@
-//! The bus (`EventBridge`) and the topic of notifications (SNS). Two requests, signed here: the SDKs of both services would
-//! add megabytes to the artifact of every function for them.
+//! The event bus (`EventBridge`) and the topic of notifications (SNS). Their two requests are signed here, because the SDKs of
+//! both services would add megabytes to the artifact.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
@@ -10,23 +10,23 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use axum::body::{Body, to_bytes};
+use pilothouse_app::integrations::{EventBus, PublishError};
 use pilothouse_domain::UserId;
 use pilothouse_domain::announcement::{Announcement, Notification};
-use pilothouse_functions::outside::{Bus, NotTold};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::clients::Clients;
 use crate::outside::{Outside, OutsideError};
 
-/// Entries of one request (`EventBridge`).
+/// The maximum number of entries per request (`EventBridge`).
 const ENTRIES: usize = 10;
-/// How long a request may take.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The largest answer that is read, in bytes.
+/// The maximum size of a response in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Bus and topic of a deployment.
+/// The event bus and the topic of a deployment.
 pub(super) struct AwsBus {
     outside: Outside,
     credentials: SharedCredentialsProvider,
@@ -37,7 +37,7 @@ pub(super) struct AwsBus {
 }
 
 impl AwsBus {
-    /// None where the environment has neither region nor credentials.
+    /// Returns `None` if the environment has no region or no credentials.
     pub(super) fn new(clients: &Clients, bus: &str, topic: &str) -> Option<Self> {
         Some(Self {
             outside: Outside::new(),
@@ -62,10 +62,10 @@ impl AwsBus {
         service: &str,
         headers: &[(&'static str, &str)],
         body: String,
-    ) -> Result<Vec<u8>, NotTold> {
+    ) -> Result<Vec<u8>, PublishError> {
         match tokio::time::timeout(PATIENCE, self.send(service, headers, body)).await {
-            Ok(sent) => sent.map_err(NotTold),
-            Err(late) => Err(NotTold(Box::new(late))),
+            Ok(sent) => sent.map_err(PublishError),
+            Err(late) => Err(PublishError(Box::new(late))),
         }
     }
 
@@ -113,28 +113,28 @@ struct Put {
     failed_entry_count: u32,
 }
 
-/// The bus took some of the events and not others.
+/// The event bus refused some of the events.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} events were not taken")]
+#[error("{0} events were refused")]
 struct NotTaken(u32);
 
 #[async_trait]
-impl Bus for AwsBus {
-    async fn publish(&self, announcements: &[Announcement]) -> Result<(), NotTold> {
+impl EventBus for AwsBus {
+    async fn publish(&self, announcements: &[Announcement]) -> Result<(), PublishError> {
         for some in announcements.chunks(ENTRIES) {
             let entries: Vec<_> = some.iter().map(|announcement| entry(&self.bus, announcement)).collect();
             let headers =
                 [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", "AWSEvents.PutEvents")];
             let answer = self.post("events", &headers, json!({ "Entries": entries }).to_string()).await?;
-            let put: Put = serde_json::from_slice(&answer).map_err(|error| NotTold(Box::new(error)))?;
+            let put: Put = serde_json::from_slice(&answer).map_err(|error| PublishError(Box::new(error)))?;
             if put.failed_entry_count > 0 {
-                return Err(NotTold(Box::new(NotTaken(put.failed_entry_count))));
+                return Err(PublishError(Box::new(NotTaken(put.failed_entry_count))));
             }
         }
         Ok(())
     }
 
-    async fn notify(&self, owner: &UserId, notifications: &[Notification]) -> Result<(), NotTold> {
+    async fn notify(&self, owner: &UserId, notifications: &[Notification]) -> Result<(), PublishError> {
         for notification in notifications {
             let headers = [("content-type", "application/x-www-form-urlencoded")];
             self.post("sns", &headers, form(&self.topic, owner, notification)).await?;
@@ -143,7 +143,7 @@ impl Bus for AwsBus {
     }
 }
 
-/// An event of the bus: its detail also says which event it is, so that who gets it twice can tell.
+/// An event for the event bus. The detail includes the event's id and number, so that consumers can deduplicate it.
 fn entry(bus: &str, announcement: &Announcement) -> Value {
     let mut detail = announcement.detail.clone();
     if let Some(fields) = detail.as_object_mut() {
@@ -159,7 +159,7 @@ fn entry(bus: &str, announcement: &Announcement) -> Value {
     })
 }
 
-/// A message of the topic; subscriptions filter by `kind` and `ownerId`.
+/// A message for the topic. Subscriptions filter by `kind` and `ownerId`.
 fn form(topic: &str, owner: &UserId, notification: &Notification) -> String {
     let kind = serde_json::to_value(notification.kind).ok();
     let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_of_the_bus_says_who_it_is() {
+    fn bus_event_has_source_type_time_and_detail() {
         let announcement = Announcement {
             sequence: 7,
             id: "e.0".to_owned(),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_the_topic_is_a_form() {
+    fn topic_notification_is_published_as_a_form() {
         let notification = Notification {
             sequence: 7,
             kind: NotificationKind::OutputReady,

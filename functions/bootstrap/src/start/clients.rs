@@ -1,4 +1,4 @@
-//! The clients of AWS: one pool of connections, one set of credentials.
+//! The AWS clients, which share connections and credentials.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
-/// How long a connection may take to open.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How often a request is tried.
+/// The maximum number of attempts of a request.
 const TRIES: u32 = 3;
-/// How long an idle connection is kept. Services close theirs after about a minute; a frozen environment does not see it.
+/// How long an idle connection is kept. Services close theirs after about a minute, which a frozen environment does not notice.
 const IDLE: Duration = Duration::from_secs(45);
 
-/// The clients.
+/// The AWS clients.
 pub(super) struct Clients {
     pub(super) shared: SdkConfig,
     pub(super) table: aws_sdk_dynamodb::Client,
@@ -25,8 +25,8 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Region, credentials and endpoints come from the environment. A request gives up before the function, whose
-    /// timeout is `limit`, is ended with it.
+    /// Loads region, credentials and endpoints from the environment. Requests time out before the function, whose timeout is
+    /// `limit`.
     pub(super) async fn load(limit: Duration) -> Self {
         let mut builder = Builder::new();
         builder.set_pool_idle_timeout(Some(Some(IDLE)));
@@ -42,7 +42,7 @@ impl Clients {
             .retry_config(RetryConfig::standard().with_max_attempts(TRIES))
             .load()
             .await;
-        // A local cloud has no bucket as a subdomain.
+        // A local cloud does not serve buckets as subdomains.
         let own =
             aws_sdk_s3::config::Builder::from(&shared).force_path_style(shared.endpoint_url().is_some());
         Self {

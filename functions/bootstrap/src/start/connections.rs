@@ -1,4 +1,4 @@
-//! Connections of the live stream, through API Gateway's management API.
+//! Live stream connections through API Gateway's management API.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use async_trait::async_trait;
 use aws_sdk_apigatewaymanagement::Client;
 use aws_sdk_apigatewaymanagement::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_apigatewaymanagement::primitives::Blob;
-use pilothouse_functions::stream::connections::{Connections, PostError};
+use pilothouse_app::connections::{Connections, PostError};
 use pilothouse_store::ConnectionId;
 
 use super::clients::Clients;
 
 struct Management(Client);
 
-/// The management API at `url`, which is that of one stage of one API: `https://{api}.execute-api.{region}.…/{stage}`.
+/// Creates a client of the management API of a stage: `https://{api}.execute-api.{region}.…/{stage}`.
 pub(super) fn management(clients: &Clients, url: &str) -> Arc<dyn Connections> {
     let url = url.trim_end_matches('/').replacen("wss://", "https://", 1).replacen("ws://", "http://", 1);
     let config = aws_sdk_apigatewaymanagement::config::Builder::from(&clients.shared).endpoint_url(url);
     Arc::new(Management(Client::from_conf(config.build())))
 }
 
-/// A service's error with everything under it.
+/// The error of a service with all its sources.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Refused(String);

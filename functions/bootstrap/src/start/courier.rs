@@ -1,4 +1,4 @@
-//! Brings deliveries to the endpoints of owners.
+//! Sends webhook deliveries to the endpoints of owners.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::dns::{DnsFuture, ResolveDns, ResolveDnsError};
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use pilothouse_domain::webhook::Reach;
-use pilothouse_functions::outside::{Courier, PATIENCE, Parcel};
+use pilothouse_app::integrations::{DeliveryError, REQUEST_TIMEOUT, WebhookRequest, WebhookSender};
+use pilothouse_domain::webhook::EgressPolicy;
 
-/// Over connections that lead nowhere but within reach: what a name resolves to is looked at when the connection is opened,
-/// so that nobody gets in by a name that changes its mind.
+/// Connects only to addresses that the policy allows. Names are checked when the connection resolves them, so that a name cannot
+/// change its address after a check.
 pub(super) struct Guarded(SharedHttpConnector);
 
 impl Guarded {
-    pub(super) fn new(reach: Reach) -> Self {
+    pub(super) fn new(egress_policy: EgressPolicy) -> Self {
         let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-        Self(SharedHttpConnector::new(connector.build_with_resolver(WithinReach(reach))))
+        Self(SharedHttpConnector::new(connector.build_with_resolver(WithinReach(egress_policy))))
     }
 
-    async fn post(&self, parcel: &Parcel) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {
+    async fn post(&self, parcel: &WebhookRequest) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {
         let mut request = HttpRequest::new(parcel.body.clone().into());
         request.set_method("POST")?;
         request.set_uri(parcel.url.as_str().to_owned())?;
@@ -33,17 +33,17 @@ impl Guarded {
 }
 
 #[async_trait]
-impl Courier for Guarded {
-    async fn deliver(&self, parcel: &Parcel) -> Result<u16, String> {
-        match tokio::time::timeout(PATIENCE, self.post(parcel)).await {
-            Ok(answered) => answered.map_err(|error| pilothouse_functions::intake::chain(error.as_ref())),
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
-        }
+impl WebhookSender for Guarded {
+    async fn deliver(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
+        let answered = tokio::time::timeout(REQUEST_TIMEOUT, self.post(parcel)).await;
+        let answered = answered
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()).into()));
+        answered.map_err(|error| DeliveryError::Failed(pilothouse_app::error_chain(error.as_ref())))
     }
 }
 
 #[derive(Clone)]
-struct WithinReach(Reach);
+struct WithinReach(EgressPolicy);
 
 impl fmt::Debug for WithinReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl ResolveDns for WithinReach {
             let addresses: Vec<_> =
                 found.map(|address| address.ip()).filter(|address| self.0.admits(*address)).collect();
             if addresses.is_empty() {
-                return Err(ResolveDnsError::new("the name leads to no address that webhooks may reach"));
+                return Err(ResolveDnsError::new("the name resolves to no address that webhooks may reach"));
             }
             Ok(addresses)
         })

@@ -1,23 +1,23 @@
-//! What runs sidecars, and what those are served with that stand elsewhere.
+//! The runtime of sidecars, and the services for remote workers and sidecars.
 
 use std::sync::Arc;
 
+use pilothouse_app::Fleet;
+use pilothouse_app::placement::{WorkerAssigner, WorkerRuntime};
 use pilothouse_broker::Broker;
 use pilothouse_domain::{Deadlines, UserId};
-use pilothouse_functions::app::Fleet;
-use pilothouse_functions::workers::{CloudRuntime, Dispatch};
 use pilothouse_runtime::ecs::EcsRuntime;
 use pilothouse_runtime::vendor::{StsSettings, StsVendor};
 use pilothouse_runtime::{AgentRuntime, CredentialVendor};
 use pilothouse_store::{Clock, Store};
 use pilothouse_wire::RootSecret;
-use pilothouse_wire::launch::Entrance;
+use pilothouse_wire::launch::RunAccessIssuer;
 
 use super::StartError;
 use super::clients::Clients;
 use crate::settings::{RuntimeKind, Settings};
 
-/// What a runtime stands on.
+/// The dependencies of a runtime.
 pub(super) struct Engines {
     pub(super) store: Store,
     pub(super) broker: Arc<dyn Broker>,
@@ -25,7 +25,7 @@ pub(super) struct Engines {
     pub(super) clock: Clock,
 }
 
-/// What the settings choose.
+/// Creates the configured runtime.
 pub(super) fn runtime(
     clients: &Clients,
     settings: &Settings,
@@ -34,7 +34,7 @@ pub(super) fn runtime(
 ) -> Arc<dyn AgentRuntime> {
     let Engines { store, broker, secret, clock } = engines;
     match &settings.runtime {
-        RuntimeKind::Workers => Arc::new(CloudRuntime::new(Dispatch::new(
+        RuntimeKind::Workers => Arc::new(WorkerRuntime::new(WorkerAssigner::new(
             store.clone(),
             Arc::clone(broker),
             secret.clone(),
@@ -49,15 +49,15 @@ pub(super) fn runtime(
     }
 }
 
-/// What sidecars and workers are served with; nothing where their address of the control plane is not known.
+/// Creates the services for workers and sidecars, if the address of the HTTP API is known.
 pub(super) fn fleet(clients: &Clients, settings: &Settings) -> Result<Option<Fleet>, StartError> {
     let Some(url) = &settings.api_url else { return Ok(None) };
-    let mut entrance = Entrance { sqs: true, ..Entrance::gateway(url.trim_end_matches('/')) };
-    entrance.heartbeat /= settings.hurry;
-    entrance.isolation /= settings.hurry;
+    let run_access_issuer =
+        RunAccessIssuer { sqs: true, ..RunAccessIssuer::gateway(url.trim_end_matches('/')) };
+    let run_access_issuer = run_access_issuer.shortened(settings.hurry);
     let operators = settings.operators.iter().map(|operator| UserId::parse(operator.clone()));
     let operators = operators.collect::<Result<_, _>>().map_err(|_| StartError::Operators)?;
-    Ok(Some(Fleet { entrance, vendor: vendor(clients, settings)?, operators }))
+    Ok(Some(Fleet { run_access_issuer, vendor: vendor(clients, settings)?, operators }))
 }
 
 fn vendor(clients: &Clients, settings: &Settings) -> Result<Option<Arc<dyn CredentialVendor>>, StartError> {

@@ -1,20 +1,20 @@
-//! The issuer's key set, from where it publishes that.
+//! Fetches the issuer's published key set.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use axum::body::{Body, to_bytes};
-use pilothouse_functions::stream::authorize::{KeySource, KeySourceError};
+use pilothouse_functions::realtime::authorize::{KeySource, KeySourceError};
 
 use crate::outside::{Outside, OutsideError};
 
-/// The largest key set in bytes.
+/// The maximum size of the key set in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// How long fetching it may take.
+/// The timeout of the request.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// A key set at an address.
+/// A key set at a URL.
 pub(super) struct Published {
     outside: Outside,
     url: String,

@@ -1,23 +1,23 @@
-//! Ports that have nothing to do here.
+//! Ports without a function in Lambda.
 
 use async_trait::async_trait;
+use pilothouse_app::change_notifier::{ChangeNotifier, ChangeSubscription};
 use pilothouse_domain::AgentSessionId;
-use pilothouse_functions::stream::{Wake, Wakes};
 
-/// Nobody follows a session within a function: connections are woken by the queue of pushes.
-pub(super) struct NoWakes;
+/// No client follows a session within a function; the pushes queue serves connections.
+pub(super) struct NoChanges;
 
-struct NoWake;
+struct NoSubscription;
 
-impl Wakes for NoWakes {
-    fn watch(&self, _: AgentSessionId) -> Box<dyn Wake> {
-        Box::new(NoWake)
+impl ChangeNotifier for NoChanges {
+    fn subscribe(&self, _: AgentSessionId) -> Box<dyn ChangeSubscription> {
+        Box::new(NoSubscription)
     }
 }
 
 #[async_trait]
-impl Wake for NoWake {
-    async fn grown(&mut self) -> bool {
+impl ChangeSubscription for NoSubscription {
+    async fn changed(&mut self) -> bool {
         false
     }
 }

@@ -1,4 +1,4 @@
-//! Telling Lambda why a function does not start, so that who invoked it is told too.
+//! Reports to Lambda why a function failed to start, so that the caller sees the reason.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How long telling may take.
+/// The timeout of the report.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Posts an error of the initialisation to the Runtime API. Where that cannot be reached, the log has to do.
+/// Posts an initialisation error to the Runtime API. If that is unreachable, only the log has the error.
 pub async fn tell(kind: &str, message: &str) {
     let Ok(address) = std::env::var("AWS_LAMBDA_RUNTIME_API") else { return };
     match tokio::time::timeout(PATIENCE, post(&address, kind, message)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "Lambda could not be told"),
-        Err(_) => tracing::warn!("Lambda did not listen"),
+        Ok(Err(error)) => tracing::warn!(%error, "failed to report the error to Lambda"),
+        Err(_) => tracing::warn!("timed out while reporting the error to Lambda"),
     }
 }
 

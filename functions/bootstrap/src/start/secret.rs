@@ -1,40 +1,40 @@
-//! The root secret, from Secrets Manager.
+//! Reads the root secret from Secrets Manager.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use pilothouse_wire::RootSecret;
 use serde::Deserialize;
 
-/// Why there is no root secret.
+/// Why the root secret is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// It cannot be read.
+    /// The secret cannot be read.
     #[error("the root secret cannot be read from `{arn}`: {cause}")]
     Unreadable {
-        /// Where it should be.
+        /// The ARN of the secret.
         arn: String,
-        /// Why not.
+        /// The error of the service.
         cause: String,
     },
-    /// It is not what it should be. What it is instead is not told.
+    /// The secret is malformed. Its value is not reported.
     #[error(
         "the root secret in `{arn}` is not {{\"id\": \"…\", \"secret\": \"…\"}} with at least {min} bytes",
         min = RootSecret::MIN_BYTES
     )]
     Malformed {
-        /// Where it is.
+        /// The ARN of the secret.
         arn: String,
     },
 }
 
-/// What is kept: as the `data` template makes it.
+/// The format of the stored secret, as the `data` template creates it.
 #[derive(Deserialize)]
 struct Kept {
     id: String,
     secret: String,
 }
 
-/// Reads the secret.
+/// Reads the root secret.
 pub(super) async fn read(client: &Client, arn: &str) -> Result<RootSecret, SecretError> {
     let answer = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
         SecretError::Unreadable { arn: arn.to_owned(), cause: DisplayErrorContext(&error).to_string() }
@@ -48,7 +48,7 @@ fn parse(text: &str) -> Option<RootSecret> {
     RootSecret::new(kept.id, kept.secret.into_bytes())
 }
 
-/// What functions have that may not read the root secret: one that opens nothing.
+/// A random secret for functions that may not read the root secret. It verifies nothing.
 pub(super) fn withheld() -> RootSecret {
     let bytes: [u8; RootSecret::MIN_BYTES] = rand::random();
     #[allow(clippy::expect_used)] // it has as many bytes as it needs
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_an_id_and_enough_bytes() {
+    fn secret_has_an_id_and_enough_bytes() {
         let secret = parse(r#"{"id":"1","secret":"0123456789abcdef0123456789abcdef"}"#).unwrap();
         assert_eq!(secret.id(), "1");
         for text in ["", "secret", r#"{"id":"1"}"#, r#"{"id":"1","secret":"short"}"#] {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_is_different_each_time() {
+    fn withheld_secret_is_random() {
         let run = "01900000-0000-7000-8000-000000000001".parse().unwrap();
         let session = "01900000-0000-7000-8000-000000000002".parse().unwrap();
         let tokens = [withheld(), withheld()].map(|secret| secret.gateway_token(session, run));

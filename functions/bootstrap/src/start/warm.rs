@@ -1,4 +1,4 @@
-//! The first request to the table, made before the first event: most of it is the handshake.
+//! Makes the first request to the table before the first event, because the TLS handshake takes most of its time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,34 +7,34 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use aws_sdk_dynamodb::types::AttributeValue;
 
-/// How long the start waits for it. What is later than that may yet work when an event comes.
+/// How long the start waits for the response. A slower table may still be available when an event arrives.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why the table cannot be used, now or ever.
+/// Why the table cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TableProblem {
-    /// There is none of this name.
+    /// The table does not exist.
     #[error(
         "there is no table `{0}` in this account and region; deploy the `data` stack, or correct PILOTHOUSE_TABLE"
     )]
     Missing(String),
-    /// The credentials are no good any more.
+    /// The credentials are invalid or expired.
     #[error("the credentials of this function are expired or not valid: {0}")]
     Credentials(String),
-    /// The role may not read it.
+    /// The role has no permission to read the table.
     #[error("the role of this function may not read the table `{table}`: {cause}")]
     Denied {
-        /// The table.
+        /// The name of the table.
         table: String,
-        /// What the service said.
+        /// The error of the service.
         cause: String,
     },
 }
 
-/// Reads an item that is not there.
+/// Reads an item that does not exist.
 ///
 /// # Errors
-/// What no event could help. A table that cannot be reached is logged; the event that comes may find it.
+/// Errors that would affect every event. An unreachable table is only logged, because a later event may reach it.
 pub(super) async fn up(client: &Client, table: &str) -> Result<(), TableProblem> {
     let key = |text: &str| AttributeValue::S(text.to_owned());
     let nothing = HashMap::from([("pk".to_owned(), key("WARM")), ("sk".to_owned(), key("UP"))]);
@@ -43,7 +43,7 @@ pub(super) async fn up(client: &Client, table: &str) -> Result<(), TableProblem>
         Ok(Ok(_)) => return Ok(()),
         Ok(Err(error)) => error,
         Err(_) => {
-            tracing::warn!(table, "the table did not answer in time; going on without");
+            tracing::warn!(table, "the table did not respond in time; continuing without warm-up");
             return Ok(());
         }
     };
@@ -56,7 +56,7 @@ pub(super) async fn up(client: &Client, table: &str) -> Result<(), TableProblem>
         Some("AccessDeniedException") => Err(TableProblem::Denied { table: table.to_owned(), cause: said }),
         _ => {
             let cause = DisplayErrorContext(&error).to_string();
-            tracing::warn!(table, cause, "the table cannot be reached yet; going on without");
+            tracing::warn!(table, cause, "failed to reach the table; continuing without warm-up");
             Ok(())
         }
     }

@@ -1,4 +1,4 @@
-//! HTTP servers of a few lines: a Runtime API and a cloud for the program to find.
+//! Minimal HTTP servers that act as the Runtime API and as a cloud.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,22 +12,22 @@ pub(crate) struct Request {
     pub(crate) body: String,
 }
 
-/// What a request is answered.
+/// The response to a request.
 pub(crate) enum Answer {
     /// Status, headers in whole lines, body.
     Now(&'static str, String, String),
-    /// Nothing, ever: the connection stays open.
+    /// No response; the connection stays open.
     Never,
 }
 
 impl Answer {
-    /// JSON.
+    /// A JSON response.
     pub(crate) fn json(status: &'static str, body: &str) -> Self {
         Self::Now(status, "content-type: application/x-amz-json-1.0\r\n".to_owned(), body.to_owned())
     }
 }
 
-/// Serves on a port of its own, which is returned with its host, until the process ends.
+/// Starts a server on a free port and returns its address. It runs until the process ends.
 pub(crate) fn serve(handle: impl Fn(&Request) -> Answer + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -67,7 +67,7 @@ fn connection(stream: TcpStream, handle: &impl Fn(&Request) -> Answer) -> Option
     }
 }
 
-/// What Lambda and a local cloud tell a function by its environment.
+/// The environment variables that Lambda and a local cloud set for a function.
 pub(crate) fn environment(function: &str, runtime_api: &str, cloud: &str) -> Vec<(&'static str, String)> {
     let endpoint = format!("http://{cloud}");
     [

@@ -1,9 +1,9 @@
-//! Batches of queues: what comes again.
+//! Batches of queues: which records are retried.
 
 use pilothouse_bootstrap::Failure;
 use serde_json::{Value, json};
 
-use crate::ground::{Stage, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
 
 /// A record of the reactions queue.
 fn record(id: &str, group: &str, body: &str) -> Value {
@@ -20,27 +20,27 @@ fn failures(answer: &Value) -> Vec<&str> {
     items.iter().map(|item| item["itemIdentifier"].as_str().unwrap()).collect()
 }
 
-/// Names an entry that is not there.
+/// A reference to an entry that does not exist.
 const MISSING: &str = r#"{"sessionId":"01900000-0000-7000-8000-000000000001","sequence":1}"#;
 
 #[tokio::test]
-async fn the_first_failure_of_a_group_and_all_that_follow_come_again_and_other_groups_do_not_wait() {
-    let stage = Stage::new().await;
-    let pointer = crate::relay::entry_that_reacts(&stage).await;
+async fn failed_group_is_retried_from_its_first_failure() {
+    let host = BootstrapFixture::new().await;
+    let pointer = crate::relay::entry_that_reacts(&host).await;
     let event = json!({ "Records": [
         record("b1", "b", &pointer),
         record("a1", "a", MISSING),
         record("a2", "a", &pointer),
         record("b2", "b", &pointer),
     ] });
-    let answered = answer(&stage.function("react"), &event).await;
+    let answered = answer(&host.function("react"), &event).await;
     assert_eq!(failures(&answered), ["a1", "a2"]);
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_stays_with_what_follows_it_in_its_group() {
-    let stage = Stage::new().await;
-    let pointer = crate::relay::entry_that_reacts(&stage).await;
+async fn unreadable_record_blocks_only_its_group() {
+    let host = BootstrapFixture::new().await;
+    let pointer = crate::relay::entry_that_reacts(&host).await;
     let mut broken = record("a1", "a", &pointer);
     broken["body"] = 5.into();
     let mut uncounted = record("c1", "c", &pointer);
@@ -48,49 +48,49 @@ async fn a_record_that_cannot_be_read_stays_with_what_follows_it_in_its_group() 
     let event = json!({ "Records": [
         broken, record("a2", "a", &pointer), uncounted, record("b1", "b", &pointer),
     ] });
-    let answered = answer(&stage.function("react"), &event).await;
+    let answered = answer(&host.function("react"), &event).await;
     assert_eq!(failures(&answered), ["a1", "a2", "c1"]);
 }
 
 #[tokio::test]
-async fn what_keeps_failing_is_buried_and_does_not_come_again() {
-    let stage = Stage::new().await;
+async fn repeatedly_failing_message_is_dead_lettered() {
+    let host = BootstrapFixture::new().await;
     let mut hopeless = record("a1", "a", "no pointer");
     hopeless["attributes"]["ApproximateReceiveCount"] = "5".into();
-    let answered = answer(&stage.function("react"), &json!({ "Records": [hopeless] })).await;
+    let answered = answer(&host.function("react"), &json!({ "Records": [hopeless] })).await;
     assert_eq!(failures(&answered), [""; 0]);
 }
 
 #[tokio::test]
 async fn forged_events_are_dropped() {
-    let stage = Stage::new().await;
+    let host = BootstrapFixture::new().await;
     let event = json!({ "Records": [record("a1", "a", "{}"), record("a2", "a", "no JSON")] });
-    assert_eq!(failures(&answer(&stage.function("intake"), &event).await), [""; 0]);
+    assert_eq!(failures(&answer(&host.function("intake"), &event).await), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_deadline_of_a_session_that_is_gone_is_done() {
-    let stage = Stage::new().await;
-    assert_eq!(failures(&answer(&stage.function("clock"), &fixture("sqs")).await), [""; 0]);
+async fn deadline_of_a_deleted_session_is_acknowledged() {
+    let host = BootstrapFixture::new().await;
+    assert_eq!(failures(&answer(&host.function("clock"), &fixture("sqs")).await), [""; 0]);
 }
 
 #[tokio::test]
-async fn deadlines_that_fail_come_again_one_by_one() {
-    let stage = Stage::new().await;
+async fn failed_deadlines_are_retried_individually() {
+    let host = BootstrapFixture::new().await;
     let mut event = fixture("sqs");
     let mut unreadable = event["Records"][0].clone();
     unreadable["messageId"] = "x".into();
     unreadable["body"] = "no deadline".into();
     event["Records"].as_array_mut().unwrap().push(unreadable);
-    assert_eq!(failures(&answer(&stage.function("clock"), &event).await), ["x"]);
+    assert_eq!(failures(&answer(&host.function("clock"), &event).await), ["x"]);
 }
 
 #[tokio::test]
-async fn an_event_that_is_no_batch_is_a_failure_with_a_name() {
-    let stage = Stage::new().await;
+async fn malformed_batch_event_is_a_named_error() {
+    let host = BootstrapFixture::new().await;
     for event in ["{}", "[]", "null", r#"{"Records":[{}]}"#] {
-        let failed = stage.function("intake").run(event).await;
+        let failed = host.function("intake").run(event).await;
         assert!(matches!(&failed, Err(Failure::Event { .. })), "{event}");
     }
-    assert!(matches!(stage.any().run("{}").await, Err(Failure::UnknownEvent)));
+    assert!(matches!(host.any().run("{}").await, Err(Failure::UnknownEvent)));
 }

@@ -1,8 +1,8 @@
-//! HTTP APIs: the event as a request, and the answer.
+//! HTTP APIs: events as requests, and responses.
 
 use serde_json::{Value, json};
 
-use crate::ground::{Stage, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
 
 fn request(method: &str, path: &str, body: Option<&str>) -> Value {
     let mut event = fixture("http");
@@ -22,18 +22,17 @@ fn body(answer: &Value) -> Value {
 
 const START: &str = r#"{"objective":"Do it","workingDirectory":"/w","budgetCapUsd":"1"}"#;
 
-async fn started(stage: &Stage) -> Value {
+async fn started(host: &BootstrapFixture) -> Value {
     let answer =
-        answer(&stage.function("sessions-start"), &request("POST", "/api/agents/sessions", Some(START)))
-            .await;
+        answer(&host.function("sessions-start"), &request("POST", "/api/agents/sessions", Some(START))).await;
     assert_eq!(answer["statusCode"], 201, "{answer}");
     body(&answer)["session"].clone()
 }
 
 #[tokio::test]
-async fn a_function_answers_whom_the_authorizer_of_the_api_has_verified() {
-    let stage = Stage::new().await;
-    let list = stage.function("sessions-list");
+async fn function_trusts_the_identity_from_the_authorizer() {
+    let host = BootstrapFixture::new().await;
+    let list = host.function("sessions-list");
     let answered = answer(&list, &fixture("http")).await;
     assert_eq!(answered["statusCode"], 200, "{answered}");
     assert_eq!(answered["isBase64Encoded"], false);
@@ -42,22 +41,45 @@ async fn a_function_answers_whom_the_authorizer_of_the_api_has_verified() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_verified_is_refused_whatever_token_it_brings() {
-    let stage = Stage::new().await;
+async fn request_without_authorizer_identity_is_refused() {
+    let host = BootstrapFixture::new().await;
     let mut event = fixture("http");
     event["requestContext"].as_object_mut().unwrap().remove("authorizer");
-    let answered = answer(&stage.function("sessions-list"), &event).await;
+    let answered = answer(&host.function("sessions-list"), &event).await;
     assert_eq!(answered["statusCode"], 401);
     assert_eq!(answered["headers"]["www-authenticate"], "Bearer");
     assert_eq!(body(&answered)["code"], "unauthenticated");
 }
 
 #[tokio::test]
-async fn a_command_commits_and_another_owner_does_not_see_it() {
-    let stage = Stage::new().await;
-    let session = started(&stage).await;
+async fn token_that_is_not_yet_valid_is_refused() {
+    let host = BootstrapFixture::new().await;
+    let list = host.function("sessions-list");
+    let with = |nbf: Value| {
+        let mut event = fixture("http");
+        event["requestContext"]["authorizer"]["jwt"]["claims"]["nbf"] = nbf;
+        event
+    };
+    for nbf in [json!("4102444800"), json!(4_102_444_800_u64), json!("4.1024448e9"), json!("soon"), json!([])]
+    {
+        let answered = answer(&list, &with(nbf.clone())).await;
+        assert_eq!(
+            (&answered["statusCode"], &body(&answered)["code"]),
+            (&json!(401), &json!("unauthenticated")),
+            "{nbf}"
+        );
+    }
+    for nbf in [json!("1764000000"), json!(1_764_000_000), Value::Null] {
+        assert_eq!(answer(&list, &with(nbf.clone())).await["statusCode"], 200, "{nbf}");
+    }
+}
+
+#[tokio::test]
+async fn command_commits_and_is_hidden_from_other_owners() {
+    let host = BootstrapFixture::new().await;
+    let session = started(&host).await;
     let path = format!("/api/agents/sessions/{}", session["id"].as_str().unwrap());
-    let get = stage.function("sessions-get");
+    let get = host.function("sessions-get");
     let mine = answer(&get, &request("GET", &path, None)).await;
     assert_eq!((&mine["statusCode"], &body(&mine)["ownerId"]), (&json!(200), &json!("ada")), "{mine}");
     assert!(mine["headers"]["etag"].is_string());
@@ -67,10 +89,10 @@ async fn a_command_commits_and_another_owner_does_not_see_it() {
 }
 
 #[tokio::test]
-async fn a_body_may_be_base64_and_a_path_may_begin_with_its_stage() {
+async fn base64_body_and_stage_prefix_are_accepted() {
     use base64::Engine as _;
-    let stage = Stage::new().await;
-    let start = stage.function("sessions-start");
+    let host = BootstrapFixture::new().await;
+    let start = host.function("sessions-start");
     let mut event = request("POST", "/live/api/agents/sessions", None);
     event["requestContext"]["stage"] = "live".into();
     event["headers"]["content-type"] = "application/json".into();
@@ -82,9 +104,9 @@ async fn a_body_may_be_base64_and_a_path_may_begin_with_its_stage() {
 }
 
 #[tokio::test]
-async fn what_is_no_path_of_the_function_is_not_found_and_odd_letters_do_no_harm() {
-    let stage = Stage::new().await;
-    let get = stage.function("sessions-get");
+async fn unknown_path_is_not_found_and_odd_characters_are_harmless() {
+    let host = BootstrapFixture::new().await;
+    let get = host.function("sessions-get");
     for path in ["/api/agents/sessions/%", "/api/agents/sessions/a b?c#d", "/api/agents/sessions/é", "/other"]
     {
         let answered = answer(&get, &request("GET", path, None)).await;
@@ -94,17 +116,17 @@ async fn what_is_no_path_of_the_function_is_not_found_and_odd_letters_do_no_harm
 }
 
 #[tokio::test]
-async fn parameters_that_a_function_does_not_know_are_refused_as_on_the_embedded_server() {
-    let stage = Stage::new().await;
+async fn unknown_parameters_are_refused() {
+    let host = BootstrapFixture::new().await;
     let mut event = fixture("http");
     event["rawQueryString"] = "limt=2".into();
-    assert_eq!(answer(&stage.function("sessions-list"), &event).await["statusCode"], 422);
+    assert_eq!(answer(&host.function("sessions-list"), &event).await["statusCode"], 422);
 }
 
 #[tokio::test]
-async fn without_a_name_the_path_says_which_function_it_is() {
-    let stage = Stage::new().await;
-    let any = stage.any();
+async fn path_selects_the_function_when_no_name_is_set() {
+    let host = BootstrapFixture::new().await;
+    let any = host.any();
     assert_eq!(answer(&any, &fixture("http")).await["statusCode"], 200);
     assert_eq!(answer(&any, &request("GET", "/openapi.json", None)).await["statusCode"], 200);
     let embedded_only = request("POST", "/internal/gateway/events", Some("{}"));
@@ -112,16 +134,16 @@ async fn without_a_name_the_path_says_which_function_it_is() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_answered_in_base64() {
+async fn binary_response_is_base64_encoded() {
     use base64::Engine as _;
     use pilothouse_store::blob::BlobKey;
-    let stage = Stage::new().await;
-    let session = started(&stage).await;
+    let host = BootstrapFixture::new().await;
+    let session = started(&host).await;
     let id = session["id"].as_str().unwrap();
     let key = BlobKey::of(&format!("sessions/{id}"), b"\xff\x00").unwrap();
-    stage.app.blobs.put(&key, (&b"\xff\x00"[..]).into()).await.unwrap();
+    host.app.blobs.put(&key, (&b"\xff\x00"[..]).into()).await.unwrap();
     let path = format!("/api/agents/sessions/{id}/blobs/{}", key.digest());
-    let answered = answer(&stage.function("records-blob"), &request("GET", &path, None)).await;
+    let answered = answer(&host.function("records-blob"), &request("GET", &path, None)).await;
     assert_eq!(
         (&answered["statusCode"], &answered["isBase64Encoded"]),
         (&json!(200), &json!(true)),

@@ -1,4 +1,4 @@
-//! Invocations: what is logged and counted, and what becomes of panics.
+//! Invocations: logs, metrics and panics.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::subscriber::{DefaultGuard, set_default};
 
-use crate::ground::{Stage, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, fixture};
 
 fn event(payload: &Value) -> LambdaEvent<Box<RawValue>> {
     let mut context = Context::default();
@@ -30,16 +30,16 @@ fn read(lines: &Receiver<String>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_panic_fails_its_invocation_and_the_environment_lives_on() {
-    let stage = Stage::new().await;
+async fn panic_fails_its_invocation_but_not_the_environment() {
+    let host = BootstrapFixture::new().await;
     let (lines, _guard) = listen();
-    let invocations = Invocations::new(stage.function("pool-get"));
+    let invocations = Invocations::new(host.function("pool-get"));
     let mut request = fixture("http");
     request["rawPath"] = "/api/agents/pool".into();
     request["rawQueryString"] = "".into();
-    // Whatever looks at the clock first.
-    let clock = Invocations::new(stage.function("clock"));
-    stage.broken_clock.store(true, Ordering::SeqCst);
+    // The function `clock` reads the clock first.
+    let clock = Invocations::new(host.function("clock"));
+    host.broken_clock.store(true, Ordering::SeqCst);
     let failed = clock.run(event(&fixture("schedule"))).await.unwrap_err();
     assert!(matches!(&failed, Failure::Panic(said) if said == "the clock is broken"), "{failed}");
     let told = Diagnostic::from(failed);
@@ -52,10 +52,10 @@ async fn a_panic_fails_its_invocation_and_the_environment_lives_on() {
 }
 
 #[tokio::test]
-async fn every_invocation_logs_a_line_that_says_whose_it_is() {
-    let stage = Stage::new().await;
+async fn every_invocation_logs_a_line_with_its_identity() {
+    let host = BootstrapFixture::new().await;
     let (lines, _guard) = listen();
-    let invocations = Invocations::new(stage.function("sessions-list"));
+    let invocations = Invocations::new(host.function("sessions-list"));
     let request = fixture("http");
     for _ in 0..2 {
         invocations.run(event(&request)).await.unwrap();
@@ -75,10 +75,10 @@ async fn every_invocation_logs_a_line_that_says_whose_it_is() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_none_of_the_functions_is_told_by_name() {
-    let stage = Stage::new().await;
+async fn unknown_event_has_a_named_error() {
+    let host = BootstrapFixture::new().await;
     let (lines, _guard) = listen();
-    let invocations = Invocations::new(stage.any());
+    let invocations = Invocations::new(host.any());
     let failed = invocations.run(event(&serde_json::json!({ "key": "value" }))).await.unwrap_err();
     assert_eq!(Diagnostic::from(failed).error_type, "Pilothouse.UnknownEvent");
     assert!(read(&lines).iter().any(|line| line["kind"] == "Pilothouse.UnknownEvent"));

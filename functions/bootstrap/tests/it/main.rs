@@ -1,12 +1,12 @@
-//! Events of every kind through the dispatch, in one process, on the embedded engines.
+//! Dispatches events of every kind, in one process, on the embedded engines.
 
-// Helpers of tests speak by panicking, as the tests do.
+// Helpers of tests report errors by panicking, like the tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod batches;
+mod bootstrap_fixture;
 #[path = "../fake/mod.rs"]
 mod fake;
-mod ground;
 mod http;
 mod invocations;
 mod process;

@@ -1,4 +1,4 @@
-//! The program itself, between a Runtime API and a cloud that are made up.
+//! Runs the program with a fake Runtime API and a fake cloud.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::bootstrap_fixture::fixture;
 use crate::fake::{Answer, Request, environment, serve};
-use crate::ground::fixture;
 
-/// A process that ends with its test.
+/// A process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -20,7 +20,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs the program as a function; what it posts to the Runtime API, with the path.
+/// Runs the program as a function. Returns what it posts to the Runtime API, with the path.
 fn run(
     function: &str,
     events: Vec<Value>,
@@ -57,7 +57,7 @@ fn nothing(_: &Request) -> Answer {
 }
 
 #[test]
-fn events_are_answered_one_after_the_other_and_a_bad_one_does_no_harm() {
+fn events_are_processed_in_turn_and_a_bad_one_is_harmless() {
     let mut good = fixture("http");
     good["rawPath"] = "/openapi.json".into();
     good["rawQueryString"] = "".into();
@@ -72,7 +72,7 @@ fn events_are_answered_one_after_the_other_and_a_bad_one_does_no_harm() {
 }
 
 #[test]
-fn a_table_that_is_not_there_is_told_before_the_first_event() {
+fn missing_table_is_reported_before_the_first_event() {
     let (mut running, posted) = run("sessions-get", Vec::new(), |_| {
         Answer::json(
             "400 Bad Request",
@@ -87,7 +87,7 @@ fn a_table_that_is_not_there_is_told_before_the_first_event() {
 }
 
 #[test]
-fn credentials_that_are_no_good_any_more_are_told() {
+fn expired_credentials_are_reported() {
     let (_running, posted) = run("sessions-get", Vec::new(), |_| {
         Answer::json(
             "400 Bad Request",
@@ -99,7 +99,7 @@ fn credentials_that_are_no_good_any_more_are_told() {
 }
 
 #[test]
-fn a_secret_that_is_none_is_told_without_what_it_is() {
+fn invalid_secret_is_reported_without_its_value() {
     let (_running, posted) = run("intake", Vec::new(), |request| {
         let secret = request.head.contains("secretsmanager");
         Answer::json("200 OK", if secret { r#"{"SecretString":"hush"}"# } else { "{}" })

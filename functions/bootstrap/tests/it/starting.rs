@@ -1,4 +1,4 @@
-//! Starting: what is wrong with the environment is told in one sentence.
+//! Starting: one sentence describes what is wrong with the environment.
 
 use pilothouse_bootstrap::start::{StartError, start};
 
@@ -21,7 +21,7 @@ async fn a_handler_that_names_no_function_is_refused() {
 }
 
 #[tokio::test]
-async fn a_missing_environment_is_refused_with_everything_that_is_missing() {
+async fn missing_settings_are_all_reported_at_start() {
     for handler in ["intake", "bootstrap", ""] {
         let error = refused(&[("_HANDLER", handler)]).await;
         assert_eq!(error.name(), "Pilothouse.Settings");

@@ -1,24 +1,24 @@
-//! Tasks of ECS that have stopped.
+//! Stopped ECS tasks.
 
 use std::time::Duration;
 
+use pilothouse_app::queues;
 use pilothouse_domain::{AgentSessionId, RunId};
-use pilothouse_functions::queues;
 use pilothouse_wire::{RawEvent, Signed};
 use serde_json::Value;
 
-use crate::ground::{Stage, answer, fixture};
+use crate::bootstrap_fixture::{BootstrapFixture, answer, fixture};
 
 #[tokio::test]
-async fn a_task_that_stopped_is_told_to_the_intake_in_the_runtimes_own_name() {
-    let stage = Stage::new().await;
+async fn stopped_task_is_reported_to_the_intake() {
+    let host = BootstrapFixture::new().await;
     let event = fixture("task-stopped");
-    assert_eq!(answer(&stage.function("runs-task-stopped"), &event).await, Value::Null);
-    let told = stage.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
+    assert_eq!(answer(&host.function("runs-task-stopped"), &event).await, Value::Null);
+    let told = host.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
     let session: AgentSessionId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
     let run: RunId = event["detail"]["startedBy"].as_str().unwrap().parse().unwrap();
     assert_eq!((told.len(), told[0].group.clone()), (1, session.to_string()));
-    let opened = Signed::parse(&told[0].body).unwrap().open(&stage.app.secret.runtime_key(run)).unwrap();
+    let opened = Signed::parse(&told[0].body).unwrap().open(&host.app.secret.runtime_key(run)).unwrap();
     let RawEvent::RunExited(exit) = serde_json::from_str(opened.body.get()).unwrap() else {
         panic!("{opened:?}")
     };
@@ -26,14 +26,14 @@ async fn a_task_that_stopped_is_told_to_the_intake_in_the_runtimes_own_name() {
 }
 
 #[tokio::test]
-async fn other_tasks_and_other_changes_tell_nothing() {
-    let stage = Stage::new().await;
+async fn other_tasks_and_changes_are_ignored() {
+    let host = BootstrapFixture::new().await;
     let mut starting = fixture("task-stopped");
     starting["detail"]["lastStatus"] = "RUNNING".into();
     let mut foreign = fixture("task-stopped");
     foreign["detail"]["group"] = "service:web".into();
     for event in [starting, foreign] {
-        answer(&stage.any(), &event).await;
+        answer(&host.any(), &event).await;
     }
-    assert_eq!(stage.app.broker.depth(&queues::events()).await.unwrap().visible, 0);
+    assert_eq!(host.app.broker.depth(&queues::events()).await.unwrap().visible, 0);
 }

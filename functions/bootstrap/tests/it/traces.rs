@@ -1,15 +1,15 @@
-//! One trace, from a request over three queues to the acknowledgement of its command, as a collector sees it.
+//! Follows one trace from a request over three queues to the acknowledgement of its command.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use lambda_runtime::{Context, LambdaEvent};
+use pilothouse_app::queues;
 use pilothouse_bootstrap::invocation::Invocations;
 use pilothouse_bootstrap::observe::Exporter;
 use pilothouse_broker::{QueueName, Received};
 use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp, TraceParent};
-use pilothouse_functions::queues;
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::event::{Ack, AckStep};
@@ -17,14 +17,14 @@ use pilothouse_wire::{Command, Envelope, RawEvent, Signed};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::bootstrap_fixture::{BootstrapFixture, fixture};
 use crate::fake;
-use crate::ground::{Stage, fixture};
 use crate::relay::{image, record};
 
 const REQUEST: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
-/// A span, as far as it is looked at.
+/// The fields of a span that the tests check.
 #[derive(Debug)]
 struct Seen {
     name: String,
@@ -35,7 +35,7 @@ struct Seen {
     attributes: BTreeMap<String, String>,
 }
 
-/// A collector that takes what is posted to it and shows its spans.
+/// A collector that accepts spans and returns them.
 fn collector() -> (String, Receiver<Vec<Seen>>) {
     let (sender, spans) = channel();
     let address = fake::serve(move |request| {
@@ -69,16 +69,16 @@ fn decoded(body: &str) -> Vec<Seen> {
     seen.collect()
 }
 
-/// Functions as they are deployed, over one state.
+/// The deployed functions with shared state.
 struct Cloud {
-    stage: Stage,
+    host: BootstrapFixture,
     collector: Option<String>,
     relayed: usize,
 }
 
 impl Cloud {
     async fn new(collector: Option<String>) -> Self {
-        Self { stage: Stage::new().await, collector, relayed: 0 }
+        Self { host: BootstrapFixture::new().await, collector, relayed: 0 }
     }
 
     async fn invoke(&self, function: &str, event: &Value) -> Value {
@@ -86,7 +86,7 @@ impl Cloud {
         let exporter = Exporter::from_environment(|name| {
             (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| endpoint.clone()).flatten()
         });
-        let invocations = Invocations::new(self.stage.function(function)).traced(exporter);
+        let invocations = Invocations::new(self.host.function(function)).traced(exporter);
         let payload = RawValue::from_string(event.to_string()).unwrap();
         let answer = invocations.run(LambdaEvent::new(payload, Context::default())).await.unwrap();
         serde_json::to_value(answer).unwrap()
@@ -112,9 +112,9 @@ impl Cloud {
         serde_json::from_str(body).unwrap()
     }
 
-    /// Relays what was written since the last time, and reacts to all of it.
+    /// Relays what was written since the last call, and processes the reactions.
     async fn go_on(&mut self) {
-        let written = self.stage.ground.table.feed(0, 1000).await.unwrap().into_iter().skip(self.relayed);
+        let written = self.host.engines.table.feed(0, 1000).await.unwrap().into_iter().skip(self.relayed);
         let records: Vec<_> = written.enumerate().map(|(n, (_, item))| record(n, image(&item))).collect();
         self.relayed += records.len();
         let relayed = self.invoke("relay", &json!({ "Records": records })).await;
@@ -122,10 +122,10 @@ impl Cloud {
         self.drain(&queues::reactions(), "react").await;
     }
 
-    /// Has a function work on what a queue has.
+    /// Processes all messages of a queue with a function.
     async fn drain(&self, queue: &QueueName, function: &str) {
         loop {
-            let received = self.stage.app.broker.receive(queue, 10, Duration::ZERO).await.unwrap();
+            let received = self.host.app.broker.receive(queue, 10, Duration::ZERO).await.unwrap();
             if received.is_empty() {
                 return;
             }
@@ -133,11 +133,11 @@ impl Cloud {
             let answer = self.invoke(function, &json!({ "Records": records })).await;
             assert_eq!(answer["batchItemFailures"], json!([]));
             let receipts: Vec<_> = received.into_iter().map(|message| message.receipt).collect();
-            self.stage.app.broker.delete(queue, &receipts).await.unwrap();
+            self.host.app.broker.delete(queue, &receipts).await.unwrap();
         }
     }
 
-    /// What the sidecar of a run says, as if it came from the events queue.
+    /// Passes an event of a run's sidecar to the intake, as if from the events queue.
     async fn say(
         &self,
         told: (AgentSessionId, RunId),
@@ -145,7 +145,7 @@ impl Cloud {
         place: Option<TraceParent>,
         body: RawEvent,
     ) {
-        let secret = &self.stage.app.secret;
+        let secret = &self.host.app.secret;
         let envelope = Envelope {
             protocol_version: PROTOCOL_VERSION,
             session_id: told.0,
@@ -169,12 +169,12 @@ impl Cloud {
         assert_eq!(answer["batchItemFailures"], json!([]));
     }
 
-    /// Commands that wait for the sidecar.
+    /// The commands that wait for the sidecar.
     async fn commands(&self, run: RunId) -> Vec<Envelope<IssuedCommand>> {
         let received =
-            self.stage.app.broker.receive(&queues::commands(run), 10, Duration::ZERO).await.unwrap();
+            self.host.app.broker.receive(&queues::commands(run), 10, Duration::ZERO).await.unwrap();
         let receipts: Vec<_> = received.iter().map(|message| message.receipt.clone()).collect();
-        self.stage.app.broker.delete(&queues::commands(run), &receipts).await.unwrap();
+        self.host.app.broker.delete(&queues::commands(run), &receipts).await.unwrap();
         received.iter().map(|message| serde_json::from_str(&message.body).unwrap()).collect()
     }
 }
@@ -200,13 +200,13 @@ fn ready() -> RawEvent {
     }
 }
 
-/// A session whose run is ready; the requests and events so far are of no trace that is looked at.
+/// A session with a running agent. The requests and events so far belong to other traces.
 async fn running(cloud: &mut Cloud) -> (AgentSessionId, RunId) {
     let body = json!({ "objective": "Do it", "workingDirectory": "/w", "budgetCapUsd": "1" });
     let started = cloud.post("sessions-start", "/api/agents/sessions", None, &body).await;
     let id: AgentSessionId = started["session"]["id"].as_str().unwrap().parse().unwrap();
     cloud.go_on().await;
-    let session = cloud.stage.app.store.session(id).await.unwrap().unwrap();
+    let session = cloud.host.app.store.session(id).await.unwrap().unwrap();
     let run = session.run().unwrap().id;
     cloud.say((id, run), 1, None, ready()).await;
     cloud.go_on().await;
@@ -218,7 +218,7 @@ async fn running(cloud: &mut Cloud) -> (AgentSessionId, RunId) {
 }
 
 #[tokio::test]
-async fn the_trace_of_a_request_goes_on_to_the_acknowledgement_of_its_command() {
+async fn request_trace_continues_to_the_command_acknowledgement() {
     let (address, spans) = collector();
     let mut cloud = Cloud::new(Some(address)).await;
     let (id, run) = running(&mut cloud).await;
@@ -258,7 +258,7 @@ async fn the_trace_of_a_request_goes_on_to_the_acknowledgement_of_its_command() 
 }
 
 #[tokio::test]
-async fn without_a_collector_the_place_of_the_request_is_carried_as_it_came() {
+async fn without_a_collector_the_trace_context_passes_unchanged() {
     let mut cloud = Cloud::new(None).await;
     let (id, run) = running(&mut cloud).await;
     let path = format!("/api/agents/sessions/{id}/cancel");
@@ -267,7 +267,7 @@ async fn without_a_collector_the_place_of_the_request_is_carried_as_it_came() {
     let stop =
         cloud.commands(run).await.into_iter().find(|sent| sent.body.command == Command::Stop {}).unwrap();
     assert_eq!(stop.traceparent.unwrap().to_string(), REQUEST);
-    let entries = cloud.stage.app.store.journal(id, 0, 100).await.unwrap();
+    let entries = cloud.host.app.store.journal(id, 0, 100).await.unwrap();
     let traced = entries.iter().filter(|entry| entry.traceparent.is_some()).count();
     assert_eq!(traced, 1, "nothing is made up: {entries:#?}");
 }

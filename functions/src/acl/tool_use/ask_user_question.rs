@@ -6,7 +6,7 @@ use pilothouse_domain::text::cut;
 use pilothouse_domain::value::{Question, QuestionOption};
 use serde_json::Value;
 
-/// Several questions in `questions`, or a single one in `question`. An input with none is a tool call, nothing more.
+/// Reads several questions from `questions`, or a single one from `question`. An input without questions is an ordinary tool call.
 pub(super) fn fact(call: &ToolCallId, input: &Value) -> Option<AgentFact> {
     let several = input.get("questions").and_then(Value::as_array);
     let questions: Vec<Question> = match several {

@@ -1,8 +1,8 @@
-//! `EnterPlanMode`: the agent plans (S0 8.3 `RecordPlanCreatedCommand`).
+//! `EnterPlanMode`: the agent starts planning (S0 8.3 `RecordPlanCreatedCommand`).
 
 use pilothouse_domain::session::AgentFact;
 
-/// The plan's document is shown later.
+/// The document of the plan follows with `ExitPlanMode`.
 pub(super) const fn fact() -> AgentFact {
     AgentFact::PlanModeEntered
 }

@@ -1,11 +1,11 @@
-//! `ExitPlanMode`: the agent shows its plan (S0 8.3 `RecordPlanPendingApprovalCommand`).
+//! `ExitPlanMode`: the agent presents its plan (S0 8.3 `RecordPlanPendingApprovalCommand`).
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::{PlanContent, cut};
 use serde_json::Value;
 
-/// The document in `plan`, cut to its limit. Some runtimes leave it out.
+/// Reads the document from `plan` and truncates it to its limit. Some runtimes omit it.
 pub(super) fn fact(call: &ToolCallId, input: &Value) -> AgentFact {
     let content = input
         .get("plan")

@@ -1,5 +1,5 @@
-//! A tool call (S0 8.3): `RecordToolCallCommand`, and for four tools what they mean for the session. Only the parent's
-//! own calls mean something for it; a subagent that plans or asks does so within its own work.
+//! A tool call (S0 8.3): `RecordToolCallCommand`, and an additional fact for four tools. The additional fact applies only to calls
+//! of the main agent; a subagent plans and asks within its own work.
 
 mod ask_user_question;
 mod enter_plan_mode;
@@ -10,12 +10,12 @@ use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::value::ActivityItemType;
 use pilothouse_domain::{SubAgentId, Timestamp, ToolCallId};
-use pilothouse_store::View;
+use pilothouse_store::JournalView;
 use serde_json::Value;
 
 use super::{Mapping, first_line};
 
-/// A call of `tool` with `input`, by the agent or by `subagent`.
+/// Maps a call of `tool` with `input`, by the main agent or by `subagent`.
 pub fn map(
     call: &ToolCallId,
     tool: &str,
@@ -29,7 +29,7 @@ pub fn map(
         .line(ActivityItemType::ToolCallStart, &format!("{tool}: {}", gist(input)), now)
         .detail(&input.to_string())
         .tool(tool)
-        .listed(View::ToolCall { call: call.clone(), subagent: subagent.cloned() });
+        .listed(JournalView::ToolCall { call: call.clone(), subagent: subagent.cloned() });
     let meaning = match (tool, subagent) {
         ("AskUserQuestion", None) => ask_user_question::fact(call, input),
         ("TodoWrite", None) => todo_write::fact(input, now),
@@ -43,7 +43,7 @@ pub fn map(
     }
 }
 
-/// What a person would want to see of an input: the command, the path, the pattern; else its first text.
+/// Returns the part of an input that summarises it: the command, the path or the pattern, otherwise the first text.
 fn gist(input: &Value) -> String {
     const TELLING: [&str; 8] =
         ["description", "command", "file_path", "path", "pattern", "query", "url", "prompt"];

@@ -1,11 +1,11 @@
-//! `TodoWrite`: replaces the task list (S0 8.3 `UpdateSessionTaskListCommand`, ruling 27).
+//! `TodoWrite`: replaces the task list (S0 8.3 `UpdateSessionTaskListCommand`, decision 27).
 
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::{SessionTask, SessionTaskStatus};
 use serde_json::Value;
 
-/// The list in `todos`. An input without one is a tool call, nothing more.
+/// Reads the list from `todos`. An input without a list is an ordinary tool call.
 pub(super) fn fact(input: &Value, now: Timestamp) -> Option<AgentFact> {
     let todos = input.get("todos")?.as_array()?;
     Some(AgentFact::TasksReplaced(todos.iter().enumerate().map(|(at, todo)| task(at, todo, now)).collect()))

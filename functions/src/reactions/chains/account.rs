@@ -1,13 +1,13 @@
-//! A chain has one account (ruling 33): what sessions before the current one spent counts, also when it is told late.
+//! The account of a chain (decision 33): the spend of earlier sessions counts against the budget, even if it is reported late.
 
+use pilothouse_app::http::Problem;
+use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::{SessionChain, Usd};
 use pilothouse_store::Commit;
 
 use super::cause;
-use crate::app::{App, FreshIds};
-use crate::edge::Problem;
 
-/// What every session of a chain before its current one spent, as it stands now.
+/// The total spend of all sessions of a chain before its current one.
 async fn carried(app: &App, chain: &SessionChain) -> Result<Usd, Problem> {
     let mut sum = Usd::ZERO;
     for chained in chain.sessions().filter(|chained| chained.session_id != chain.current_session_id()) {
@@ -18,8 +18,8 @@ async fn carried(app: &App, chain: &SessionChain) -> Result<Usd, Problem> {
     Ok(sum)
 }
 
-/// Counts late spend on the current session. It is the whole sum, so that nothing counts twice; what comes while this
-/// reads has an event of its own.
+/// Charges late spend to the current session. It sets the whole sum, so nothing counts twice. Spend that is reported during the
+/// read has a separate event.
 pub(super) async fn count(app: &App, chain: &SessionChain) -> Result<Option<Commit>, Problem> {
     let carried = carried(app, chain).await?;
     let Some(mut current) = app.store.conversation(chain.current_session_id()).await? else {
@@ -30,7 +30,7 @@ pub(super) async fn count(app: &App, chain: &SessionChain) -> Result<Option<Comm
         return Ok(None);
     }
     let mut ids = FreshIds;
-    let events = app.follow(&mut current.conversation, events, &mut app.occasion(&mut ids));
+    let events = app.with_consequences(&mut current.conversation, events, &mut app.domain_context(&mut ids));
     let mut commit = Commit::new();
     app.record(&mut commit, &mut current, cause("count-late-spend"), events)?;
     Ok(Some(commit))

@@ -1,12 +1,12 @@
-//! Documents that come before the continuation is there, and after (ruling 34).
+//! Handoff documents that arrive before or after the continuation exists (decision 34).
 
+use pilothouse_app::http::Problem;
+use pilothouse_app::{App, FreshIds};
 use pilothouse_store::Commit;
 
 use super::{Member, cause};
-use crate::app::{App, FreshIds};
-use crate::edge::Problem;
 
-/// The chain shows the document as soon as it is there.
+/// Records a document in the chain as soon as it arrives.
 pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let Member { loaded, mut chain } = member;
     let session = &loaded.conversation.session;
@@ -16,12 +16,12 @@ pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem>
         return Ok(None);
     }
     let mut commit = Commit::new();
-    app.record_owned(&mut commit, &chain, cause("note-document"), events)?;
+    app.record_aggregate(&mut commit, &chain, cause("note-document"), events)?;
     Ok(Some(commit))
 }
 
-/// A document that came after the continuation was created takes the place of the one that was given; an agent that has
-/// begun is told. The chain knows which document was given, so that this happens once.
+/// Replaces the document that the continuation received by one that arrived late, and sends it to an agent that has already begun.
+/// The chain records which document was given, so this happens once.
 pub(super) async fn give_late(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let Member { loaded, mut chain } = member;
     let session = &loaded.conversation.session;
@@ -31,12 +31,12 @@ pub(super) async fn give_late(app: &App, member: Member) -> Result<Option<Commit
         return Ok(None);
     }
     let mut commit = Commit::new();
-    app.record_owned(&mut commit, &chain, cause("give-late-document"), of_chain)?;
+    app.record_aggregate(&mut commit, &chain, cause("give-late-document"), of_chain)?;
     if let Some(mut current) = app.store.conversation(chain.value.current_session_id()).await? {
         let mut ids = FreshIds;
-        let mut cx = app.occasion(&mut ids);
-        let told = current.conversation.take_late_document(session.id(), late, &mut cx);
-        let events = app.follow(&mut current.conversation, told, &mut cx);
+        let mut ctx = app.domain_context(&mut ids);
+        let told = current.conversation.receive_late_document(session.id(), late, &mut ctx);
+        let events = app.with_consequences(&mut current.conversation, told, &mut ctx);
         app.record(&mut commit, &mut current, cause("give-late-document"), events)?;
     }
     Ok(Some(commit))

@@ -1,14 +1,14 @@
-//! The ends of chains: with their current session (ruling 35), or by their owner.
+//! The end of a chain: with its current session (decision 35), or by its owner.
 
+use pilothouse_app::http::Problem;
+use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_store::Commit;
 
 use super::{Member, TRIES, cause, settle};
-use crate::app::{App, FreshIds};
-use crate::edge::Problem;
 
-/// Closing or approving the current session completes its chain.
+/// Completes a chain when its current session is closed or approved.
 pub(super) fn complete(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let done = member.loaded.conversation.session.status() == AgentSessionStatus::Completed;
     if !member.is_current() || !done {
@@ -17,14 +17,14 @@ pub(super) fn complete(app: &App, member: Member) -> Result<Option<Commit>, Prob
     let Member { loaded, mut chain } = member;
     let session = &loaded.conversation.session;
     let spent = session.budget().account_usd();
-    // Over already: completed together with its session, or cancelled.
+    // The chain was completed in the commit of its session, or cancelled.
     let Ok(events) = chain.value.complete(session.status(), spent, app.now()) else { return Ok(None) };
     let mut commit = Commit::new();
-    app.record_owned(&mut commit, &chain, cause("complete-chain"), events)?;
+    app.record_aggregate(&mut commit, &chain, cause("complete-chain"), events)?;
     Ok(Some(commit))
 }
 
-/// No session goes on with the work: what waits is cancelled, as it is on sessions that were cancelled (ruling 30).
+/// Cancels the queued messages of a session without a continuation, as for cancelled sessions (decision 30).
 pub(super) fn abandon(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let mut loaded = member.loaded;
     if loaded.conversation.session.run().is_some() {
@@ -39,7 +39,7 @@ pub(super) fn abandon(app: &App, member: Member) -> Result<Option<Commit>, Probl
     Ok(Some(commit))
 }
 
-/// Cancels a session of a cancelled chain, if it is not over; what waits on an exhausted one is cancelled.
+/// Cancels a session of a cancelled chain if it has not ended. Cancels the queued messages of an exhausted session.
 pub(super) async fn cancel(app: &App, id: AgentSessionId) -> Result<(), Problem> {
     for attempt in 0..TRIES {
         let Some(member) = Member::load(app, id).await? else { return Ok(()) };
@@ -59,12 +59,12 @@ pub(super) async fn cancel(app: &App, id: AgentSessionId) -> Result<(), Problem>
 fn cancellation(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let mut loaded = member.loaded;
     let mut ids = FreshIds;
-    let mut cx = app.occasion(&mut ids);
-    let asked = loaded.conversation.session.request_cancel(false, &mut cx)?;
+    let mut ctx = app.domain_context(&mut ids);
+    let asked = loaded.conversation.session.request_cancel(false, &mut ctx)?;
     if asked.is_empty() {
         return Ok(None);
     }
-    let events = app.follow(&mut loaded.conversation, asked, &mut cx);
+    let events = app.with_consequences(&mut loaded.conversation, asked, &mut ctx);
     let mut commit = Commit::new();
     app.record(&mut commit, &mut loaded, cause("cancel-chain"), events)?;
     Ok(Some(commit))

@@ -1,27 +1,26 @@
-//! What follows from the events of chains and their sessions (S0 8.10, rulings 30, 33 to 35): an exhausted session is
-//! followed by another, late documents and late spend find who works now, a session that is closed completes its chain,
-//! and a chain that is cancelled takes its sessions along.
+//! Reactions to events of chains and their sessions (S0 8.10, decisions 30, 33 to 35): an exhausted session gets a continuation,
+//! late documents and late spend reach the current session, closing a session completes its chain, and cancelling a chain cancels
+//! its sessions.
 //!
-//! Everything looks at the state as it is now and commits under the versions that it looked at, so that it may run
-//! twice, late, or at the same time elsewhere.
+//! Each reaction decides on the current state and commits under the versions that it read, so that it may run twice, late or
+//! concurrently.
 
 mod account;
 mod documents;
 mod ending;
 mod handing_over;
 
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{AgentSessionId, DomainEvent, SessionChain};
-use pilothouse_store::{Commit, CommitError, LoadedConversation, LoadedOwned, Store};
+use pilothouse_store::{Commit, CommitError, LoadedAggregate, LoadedConversation, Store};
 
-use crate::app::App;
-use crate::edge::Problem;
-
-/// How often a lost race is run again.
+/// The maximum number of attempts after a write conflict.
 const TRIES: u32 = 60;
 
-/// Whether something follows for a chain from an event of a session.
+/// Whether an event of a session has a reaction for its chain.
 pub(super) const fn concerns(event: &DomainEvent) -> bool {
     use DomainEvent as E;
     matches!(
@@ -36,12 +35,12 @@ pub(super) const fn concerns(event: &DomainEvent) -> bool {
     )
 }
 
-/// Whether something follows from an event of a chain.
+/// Whether an event of a chain has a reaction.
 pub(super) const fn concerns_of_chain(event: &DomainEvent) -> bool {
     matches!(event, DomainEvent::ChainCancelled { .. })
 }
 
-/// Does what `event` of a session asks for.
+/// Reacts to `event` of a session.
 pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) -> Result<(), Problem> {
     use DomainEvent as E;
     if !concerns(event) {
@@ -61,10 +60,10 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
     Err(Problem::VersionConflict)
 }
 
-/// Does what `event` of a chain asks for.
+/// Reacts to `event` of a chain.
 pub(super) async fn react_of_chain(app: &App, event: &DomainEvent) -> Result<(), Problem> {
     let DomainEvent::ChainCancelled { chain_id } = event else { return Ok(()) };
-    let Some(chain) = app.store.any_owned::<SessionChain>(*chain_id).await? else { return Ok(()) };
+    let Some(chain) = app.store.any_aggregate::<SessionChain>(*chain_id).await? else { return Ok(()) };
     for chained in chain.value.sessions() {
         ending::cancel(app, chained.session_id).await?;
     }
@@ -74,14 +73,14 @@ pub(super) async fn react_of_chain(app: &App, event: &DomainEvent) -> Result<(),
 /// A session with its chain.
 struct Member {
     loaded: LoadedConversation,
-    chain: LoadedOwned<SessionChain>,
+    chain: LoadedAggregate<SessionChain>,
 }
 
 impl Member {
     async fn load(app: &App, id: AgentSessionId) -> Result<Option<Self>, Problem> {
         let Some(loaded) = app.store.conversation(id).await? else { return Ok(None) };
         let Some(chain_id) = loaded.conversation.session.chain_id() else { return Ok(None) };
-        let chain = app.store.any_owned::<SessionChain>(chain_id).await?;
+        let chain = app.store.any_aggregate::<SessionChain>(chain_id).await?;
         Ok(chain.map(|chain| Self { loaded, chain }))
     }
 
@@ -94,7 +93,7 @@ impl Member {
     }
 }
 
-/// What is next for a session whose context is full.
+/// Decides the next step for a session with an exhausted context.
 async fn next_step(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let session = &member.loaded.conversation.session;
     if session.status() != AgentSessionStatus::ContextExhausted {
@@ -116,7 +115,7 @@ fn cause(function: &str) -> Cause {
     Cause::Reaction { function: function.to_owned() }
 }
 
-/// Commits, if there is anything. Whether it is done; otherwise another change came first.
+/// Commits, if there is a commit. Returns false after a write conflict.
 async fn settle(app: &App, commit: Option<Commit>, attempt: u32) -> Result<bool, Problem> {
     let Some(commit) = commit else { return Ok(true) };
     match app.store.commit(commit).await {

@@ -1,0 +1,54 @@
+//! The runtime of the embedded host: the built-in worker, and remote workers for sessions with worker labels.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pilothouse_app::placement::WorkerRuntime;
+use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_runtime::{
+    AgentRuntime, AtCapacity, LaunchError, ProcessState, RuntimeCapabilities, StopError, StopMode,
+};
+use pilothouse_wire::launch::LaunchRequest;
+use pilothouse_worker::Worker;
+
+use super::connections::Connections;
+
+/// Runs sidecars on the built-in worker, or on a remote one that matches the session's labels.
+pub(super) struct CombinedRuntime {
+    pub(super) local: Arc<Worker>,
+    pub(super) remote: WorkerRuntime,
+    pub(super) connections: Arc<Connections>,
+}
+
+#[async_trait]
+impl AgentRuntime for CombinedRuntime {
+    async fn launch(&self, request: LaunchRequest) -> Result<(), LaunchError> {
+        if request.worker_labels.is_empty() {
+            self.connections.admit_launch().map_err(|full| LaunchError::Unreachable(Box::new(full)))?;
+            self.local.launch(request).await
+        } else {
+            self.remote.launch(request).await
+        }
+    }
+
+    async fn stop(&self, session: AgentSessionId, run: RunId, mode: StopMode) -> Result<(), StopError> {
+        // Each runtime stops only runs that it knows.
+        self.local.stop(session, run, mode).await?;
+        self.remote.stop(session, run, mode).await
+    }
+
+    async fn state(&self, run: RunId) -> ProcessState {
+        match self.local.state(run).await {
+            ProcessState::Unknown => self.remote.state(run).await,
+            known => known,
+        }
+    }
+
+    fn capabilities(&self) -> RuntimeCapabilities {
+        self.local.capabilities()
+    }
+
+    fn admit_start(&self) -> Result<(), AtCapacity> {
+        self.connections.admit_start()
+    }
+}

@@ -1,0 +1,142 @@
+//! Opens store, broker and worker of the embedded host, and assembles the [`App`].
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pilothouse_app::Fleet;
+use pilothouse_app::http::Keyring;
+use pilothouse_app::integrations::Integrations;
+use pilothouse_app::placement::{WorkerAssigner, WorkerRuntime};
+use pilothouse_app::run_exit::RunExitReporter;
+use pilothouse_app::{App, Parts, queues};
+use pilothouse_broker::embedded::{self, EmbeddedBroker};
+use pilothouse_domain::webhook::EgressPolicy;
+use pilothouse_domain::{Deadlines, UserId};
+use pilothouse_local_keys::{AUDIENCE, DEFAULT_OWNER, ISSUER, LocalKeys};
+use pilothouse_sqlite::{Clock, Database};
+use pilothouse_store::Store;
+use pilothouse_store::blob::FileBlobs;
+use pilothouse_store::sqlite::{self, SqliteTable};
+use pilothouse_wire::launch::RunAccessIssuer;
+use pilothouse_worker::{Ports, Worker, WorkerConfig};
+
+use super::change_notifier::TableChangeNotifier;
+use super::combined_runtime::CombinedRuntime;
+use super::confinement::{AgentConfinement, FirstOwner};
+use super::connections::Connections;
+use super::data_format;
+use super::run_claims::StoreRunClaims;
+use super::webhook_sender::HttpWebhookSender;
+use super::{OFFLINE_ALLOWANCE, SIDECAR, StartError, TIME_SCALE, WEBHOOK_REACH};
+
+/// The database file: everything except blobs and runs.
+const DATABASE: &str = "pilothouse.db";
+
+pub(super) struct Components {
+    pub(super) app: App,
+    pub(super) table: SqliteTable,
+    pub(super) broker: EmbeddedBroker,
+    pub(super) worker: Arc<Worker>,
+    pub(super) db: Database,
+    pub(super) confinement: AgentConfinement,
+}
+
+/// Opens everything in `data`. Sidecars reach the server at `url`, over `connections`. `confine`: the paths that agents must
+/// not access besides `data`.
+pub(super) async fn open(
+    data: &Path,
+    keys: &LocalKeys,
+    url: &str,
+    connections: &Arc<Connections>,
+    clock: Clock,
+    confine: Option<Vec<PathBuf>>,
+) -> Result<Components, StartError> {
+    data_format::check(data, &data.join(DATABASE))?;
+    let db = Database::open(data.join(DATABASE), &[sqlite::SCHEMA, embedded::SCHEMA])?;
+    let table = SqliteTable::new(db.clone(), Arc::clone(&clock));
+    let broker = EmbeddedBroker::open(db.clone(), Arc::clone(&clock)).await?;
+    queues::create(&broker).await?;
+    let store = Store::new(Arc::new(table.clone()));
+    let secret = keys.root_secret().clone();
+
+    let time_scale = time_scale();
+    let mut config = WorkerConfig::new(data, sidecar_program().ok_or(StartError::NoSidecar)?);
+    let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;
+    config.confinement = confine.filter(|_| confinement.is_enforced());
+    let mut run_access_issuer = RunAccessIssuer::gateway(url).shortened(time_scale);
+    if let Some(allowance) = std::env::var(OFFLINE_ALLOWANCE).ok().filter(|text| !text.is_empty()) {
+        run_access_issuer.offline.allowance_usd = allowance.parse()?;
+    }
+    let claims = Arc::new(StoreRunClaims::new(
+        store.clone(),
+        secret.clone(),
+        run_access_issuer.clone(),
+        Arc::clone(&clock),
+    ));
+    let events = Arc::new(RunExitReporter::new(Arc::new(broker.clone()), secret.clone(), Arc::clone(&clock)));
+    let worker = Arc::new(Worker::start(config, Ports { claims, events }).await?);
+
+    let deadlines = Deadlines::default().shortened(time_scale);
+    let dispatch = WorkerAssigner::new(
+        store.clone(),
+        Arc::new(broker.clone()),
+        secret.clone(),
+        &deadlines,
+        Arc::clone(&clock),
+    );
+    let runtime = CombinedRuntime {
+        local: Arc::clone(&worker),
+        remote: WorkerRuntime::new(dispatch),
+        connections: Arc::clone(connections),
+    };
+    let operators = UserId::parse(DEFAULT_OWNER).into_iter().collect();
+
+    let app = App::new(Parts {
+        store,
+        blobs: Arc::new(FileBlobs::open(data.join("blobs"))?),
+        broker: Arc::new(broker.clone()),
+        runtime: Arc::new(runtime),
+        keyring: Keyring::new(
+            ISSUER,
+            AUDIENCE,
+            HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]),
+        )
+        .admitting(FirstOwner::new(data, confinement)),
+        secret,
+        deadlines,
+        clock,
+        change_notifier: Arc::new(TableChangeNotifier(table.clone())),
+        fleet: Some(Fleet { run_access_issuer, vendor: None, operators }),
+        integrations: integrations(connections.limits().deliveries)?,
+    });
+    Ok(Components { app, table, broker, worker, db, confinement })
+}
+
+/// The server sends webhooks itself, `parallel` at once. There is no external event bus.
+fn integrations(parallel: usize) -> Result<Integrations, StartError> {
+    let egress_policy: EgressPolicy = match std::env::var(WEBHOOK_REACH) {
+        Ok(text) if !text.is_empty() => text.parse()?,
+        _ => EgressPolicy::default(),
+    };
+    Ok(Integrations {
+        has_bus: false,
+        event_bus: None,
+        webhook_sender: Some(Arc::new(HttpWebhookSender::new(egress_policy, parallel)?)),
+        egress_policy,
+    })
+}
+
+/// The divisor of all deadlines, from the environment; 1 by default.
+fn time_scale() -> u32 {
+    std::env::var(TIME_SCALE).ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+}
+
+/// Path of the sidecar program: from the environment, or beside this program.
+pub fn sidecar_program() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(SIDECAR) {
+        return Some(named.into());
+    }
+    let beside = std::env::current_exe().ok()?.with_file_name("pilothouse-sidecar");
+    beside.is_file().then_some(beside)
+}

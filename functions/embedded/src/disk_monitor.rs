@@ -1,0 +1,127 @@
+//! Monitors the disk of the data folder. While it is nearly full, sessions are paused and commands are
+//! refused, except those that stop work. Everything continues when there is space again.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::statvfs::statvfs;
+use pilothouse_app::App;
+use pilothouse_app::error_chain;
+use pilothouse_functions::events::clock;
+use pilothouse_runtime::ProcessState;
+use pilothouse_sqlite::Database;
+use pilothouse_worker::Worker;
+
+/// Default reserve in MiB: enough to record the end of current work.
+const RESERVE_MIB: u64 = 64;
+/// Interval between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Size of a trial write after the disk refused a write. Large, because a small write may succeed
+/// where the next one fails.
+const TRIAL_BYTES: usize = 4 * 1024 * 1024;
+/// Name of the trial file.
+const TRIAL: &str = ".space-trial";
+
+/// Monitors the disk of the data folder.
+pub(super) struct DiskMonitor {
+    pub(super) folder: PathBuf,
+    pub(super) db: Database,
+    pub(super) app: App,
+    pub(super) worker: Arc<Worker>,
+}
+
+impl DiskMonitor {
+    /// Runs until the task is aborted.
+    pub(super) async fn run(self) {
+        let reserve = reserve();
+        let mut refused = self.db.disk_full();
+        loop {
+            let short = self.is_short(reserve).await;
+            if self.app.disk().set_short(short) {
+                if short {
+                    let folder = self.folder.display();
+                    tracing::error!(%folder, "the disk is nearly full; sessions are paused until there is space");
+                } else {
+                    tracing::warn!("there is space on the disk again; sessions continue");
+                }
+            }
+            if short && !*refused.borrow_and_update() {
+                self.pause_sessions().await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
+                Ok(()) = refused.changed() => {}
+            }
+        }
+    }
+
+    async fn is_short(&self, reserve: u64) -> bool {
+        let refused = *self.db.disk_full().borrow();
+        let (folder, was_short) = (self.folder.clone(), self.app.disk().is_short());
+        // The shortage ends with a quarter more free space, so that sessions do not alternate between pause and work.
+        let needed = if was_short { reserve + reserve / 4 } else { reserve };
+        let looked = tokio::task::spawn_blocking(move || {
+            if refused && let Err(error) = try_write(&folder) {
+                tracing::debug!(%error, "the disk still refuses writes");
+                return true;
+            }
+            free(&folder).is_some_and(|free| free < needed)
+        });
+        let Ok(short) = looked.await else { return was_short };
+        if refused && !short {
+            self.db.clear_disk_full();
+        }
+        short
+    }
+
+    /// Pauses the sessions of this machine. Remote ones write to this disk only through queues, which refuse them.
+    async fn pause_sessions(&self) {
+        for (session, _, process) in self.worker.runs() {
+            if process == ProcessState::Alive
+                && let Err(cause) = clock::pause_for_disk(&self.app, session).await
+            {
+                tracing::warn!(%session, cause = %error_chain(&cause), "failed to pause a session for the full disk");
+            }
+        }
+    }
+}
+
+fn reserve() -> u64 {
+    let mebibytes = std::env::var(super::DISK_RESERVE).ok().and_then(|text| text.parse().ok());
+    mebibytes.unwrap_or(RESERVE_MIB).saturating_mul(1024 * 1024)
+}
+
+/// Free bytes, if the system reports them.
+fn free(folder: &Path) -> Option<u64> {
+    let stat = statvfs(folder).ok()?;
+    // The types differ between systems.
+    #[allow(clippy::useless_conversion)]
+    Some(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
+}
+
+fn try_write(folder: &Path) -> io::Result<()> {
+    let path = folder.join(TRIAL);
+    let written = File::create(&path).and_then(|mut file| {
+        file.write_all(&vec![0; TRIAL_BYTES])?;
+        file.sync_data()
+    });
+    let removed = fs::remove_file(&path);
+    written.and(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disk_probe_leaves_no_file_and_reports_free_space() {
+        let dir = tempfile::tempdir().unwrap();
+        try_write(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(free(dir.path()).unwrap() > 0);
+        assert!(try_write(&dir.path().join("missing")).is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! The embedded host: all functions in one process, on SQLite, with a worker inside.
+//!
+//! | module | content |
+//! |---|---|
+//! | `confinement` | whether agents are confined; without confinement only the first owner is served |
+//! | `connections` | accepts connections and limits their number and duration |
+//! | `webhook_sender` | sends deliveries to webhooks |
+//! | `file_descriptors` | the limit of open files |
+//! | `disk_monitor` | pauses sessions while the disk is nearly full |
+//! | `components` | opens store, broker and worker, and assembles the `App` |
+//! | `pause_on_exit` | pauses the agents before the server ends |
+//! | `run_claims` | claims runs in the store, for the built-in worker |
+//! | `change_notifier` | notifies live streams of commits |
+//! | `combined_runtime` | runs sessions on the built-in worker or on remote workers |
+//! | `steady_clock` | a clock that never goes back |
+//! | `background` | supervises the background tasks: consumers, relay, clock, removal of expired items |
+//! | `queue_consumers` | triggers functions with messages from queues |
+//! | `journal_relay` | relays journal entries to queues |
+//!
+//! The server may be killed at any time. The next start adopts the sidecars that continued, and processes what was
+//! committed and not processed yet.
+
+mod background;
+mod change_notifier;
+mod combined_runtime;
+mod components;
+mod confinement;
+mod connections;
+mod data_format;
+mod disk_monitor;
+mod file_descriptors;
+mod journal_relay;
+mod pause_on_exit;
+mod queue_consumers;
+mod run_claims;
+mod steady_clock;
+mod webhook_sender;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_app::App;
+use pilothouse_app::http::Problem;
+use pilothouse_functions::events::clock;
+use pilothouse_functions::router;
+use pilothouse_worker::Worker;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use components::Components;
+pub use components::sidecar_program;
+pub use confinement::AgentConfinement;
+use connections::Connections;
+use disk_monitor::DiskMonitor;
+use pilothouse_local_keys::{KeyError, LocalKeys};
+use steady_clock::SteadyClock;
+
+/// Environment variable with a number that divides all deadlines, for tests.
+pub const TIME_SCALE: &str = "PILOTHOUSE_HURRY";
+/// Environment variable with the path of the program `pilothouse-sidecar`.
+pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
+/// Environment variable with the path of a file whose content, in milliseconds, is added to the time: for tests that step the
+/// clock.
+pub const CLOCK_OFFSET: &str = "PILOTHOUSE_CLOCK_OFFSET_FILE";
+/// Environment variable with the addresses that webhooks may reach: `public` (the default), `loopback`, `private`.
+pub const WEBHOOK_REACH: &str = "PILOTHOUSE_WEBHOOK_REACH";
+/// Environment variable with the dollars that a run without a cap may spend while its sidecar is offline; 5 by default.
+pub const OFFLINE_ALLOWANCE: &str = "PILOTHOUSE_OFFLINE_ALLOWANCE_USD";
+/// Environment variable with the MiB that must stay free on the disk of the data folder; 64 by default.
+pub const DISK_RESERVE: &str = "PILOTHOUSE_DISK_RESERVE_MIB";
+/// How long requests may take to finish when the server ends.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Options of the server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address to listen on; port 0 selects a free port.
+    pub listen: SocketAddr,
+    /// The data folder.
+    pub data: PathBuf,
+    /// What happens to the agents of this machine when the server ends.
+    pub agents_on_exit: AgentsOnExit,
+    /// Paths that agents must not access besides the data folder; `None` disables confinement.
+    pub confine: Option<Vec<PathBuf>>,
+}
+
+/// What happens to the agents of this machine when the server ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentsOnExit {
+    /// They continue, and the next start adopts them.
+    Continue,
+    /// They are paused first.
+    Pause,
+    /// They end.
+    End,
+}
+
+/// Failure to start the server.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error("cannot listen on {address}: {source}; is another server running there?")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Format(#[from] data_format::FormatError),
+    #[error("the data folder cannot be used: {0}")]
+    Database(#[from] pilothouse_sqlite::OpenError),
+    #[error("the blobs cannot be used: {0}")]
+    Blobs(#[from] pilothouse_store::blob::BlobError),
+    #[error("the broker cannot be used: {0}")]
+    Broker(#[from] pilothouse_broker::QueueError),
+    #[error("the worker cannot start: {0}")]
+    Worker(#[from] pilothouse_worker::StartError),
+    /// The HTTP client for webhooks cannot be created.
+    #[error("nothing can be sent to webhooks: {0}")]
+    WebhookClient(#[from] reqwest::Error),
+    /// The value of [`WEBHOOK_REACH`] is invalid.
+    #[error("{WEBHOOK_REACH} {0}")]
+    EgressPolicy(#[from] pilothouse_domain::webhook::InvalidEgressPolicy),
+    /// The value of [`OFFLINE_ALLOWANCE`] is invalid.
+    #[error("{OFFLINE_ALLOWANCE}: {0}")]
+    OfflineAllowance(#[from] pilothouse_domain::money::InvalidUsd),
+    #[error("the store cannot be used: {0}")]
+    Store(Problem),
+    /// The sidecar program was not found.
+    #[error("the program pilothouse-sidecar is not beside this one; build it, or name it in {SIDECAR}")]
+    NoSidecar,
+}
+
+/// A started server.
+pub struct Server {
+    url: String,
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    app: App,
+    confinement: AgentConfinement,
+    worker: Arc<Worker>,
+    tasks: JoinSet<()>,
+    agents_on_exit: AgentsOnExit,
+}
+
+impl Server {
+    /// Opens the data folder, adopts live sidecars, and starts background tasks. [`Self::run_until`] serves requests.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let descriptors = file_descriptors::raise_limit();
+        let keys = LocalKeys::open_or_create(&options.data)?;
+        let listener = TcpListener::bind(options.listen)
+            .await
+            .map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let address =
+            listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let url = format!("http://{address}");
+        let connections = Connections::new(descriptors);
+        let time = SteadyClock::system();
+        let components =
+            components::open(&options.data, &keys, &url, &connections, time.clock(), options.confine).await?;
+        let Components { app, table, broker, worker, db, confinement } = components;
+        let sweep = app.store.clock_sweep().await.map_err(|error| StartError::Store(error.into()))?;
+        if let Some(sweep) = sweep {
+            time.advance_to(sweep.at);
+        }
+        clock::watch::started(&app).await.map_err(StartError::Store)?;
+        let mut tasks = background::spawn(&app, &table, &broker, &db);
+        let watch = DiskMonitor { folder: options.data, db, app: app.clone(), worker: Arc::clone(&worker) };
+        tasks.spawn(watch.run());
+        let agents_on_exit = options.agents_on_exit;
+        Ok(Self { url, listener, connections, app, confinement, worker, tasks, agents_on_exit })
+    }
+
+    /// URL of the server: `http://127.0.0.1:7433`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether its agents are confined.
+    pub const fn confinement(&self) -> AgentConfinement {
+        self.confinement
+    }
+
+    /// Serves requests until `shutdown` is ready, then ends.
+    pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) {
+        let (stop, stopped) = watch::channel(());
+        let app = self.app.clone();
+        let serve = connections::serve(self.listener, router(self.app), self.connections, stopped);
+        let mut serving = tokio::spawn(serve);
+        let answering = tokio::select! {
+            () = shutdown => true,
+            ended = &mut serving => {
+                tracing::error!(?ended, "the server stopped serving requests");
+                false
+            },
+        };
+        if answering && self.agents_on_exit == AgentsOnExit::Pause {
+            pause_on_exit::pause_agents(&app, &self.worker).await;
+        }
+        drop(stop);
+        if self.agents_on_exit == AgentsOnExit::End {
+            self.worker.stop_all(GRACE).await;
+        }
+        // Long polls and live streams do not end on their own.
+        if answering && tokio::time::timeout(GRACE, &mut serving).await.is_err() {
+            serving.abort();
+        }
+        self.tasks.shutdown().await;
+    }
+}

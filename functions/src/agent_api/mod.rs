@@ -1,0 +1,122 @@
+//! The agent API: functions that an agent calls with the API key of its session (S0 8.9, decision 8).
+
+pub mod consolidation;
+pub mod handoff;
+pub mod learning;
+pub mod log;
+pub mod memory_pill;
+pub mod output;
+mod skills;
+pub mod task;
+
+use axum::extract::State;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::http::{AgentCaller, Problem};
+use pilothouse_app::trace;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::agent_api::{self, AgentItem};
+use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::session::{AgentSession, AgentSessionStatus};
+use pilothouse_domain::value::{ActivityItem, ActivityItemType};
+use pilothouse_domain::{AgentSessionId, DomainContext, Events, Timestamp};
+use pilothouse_store::{Commit, CommitError, JournalView, LoadedConversation, Store};
+use serde_json::Value;
+
+/// Loads the caller's own session. Fails unless the key belongs to a session with a live run (decision 8).
+async fn caller_session(app: &App, caller: &AgentCaller) -> Result<LoadedConversation, Problem> {
+    const REFUSED: Problem = Problem::Unauthenticated("the API key is not valid for a running session");
+    let admits = |session: &AgentSession| {
+        // An agent whose context is full may still call the API until its process ends.
+        let last_words = session.status() == AgentSessionStatus::ContextExhausted && session.run().is_some();
+        caller.is_known_by(session.api_key_hash()) && (session.is_live() || last_words)
+    };
+    let loaded = app.store.conversation_if(caller.session, admits).await?.ok_or(REFUSED)?;
+    caller.authenticated()?;
+    Ok(loaded)
+}
+
+/// Changes the caller's own session and responds with the result of `show`.
+async fn change(
+    state: State<App>,
+    caller: &AgentCaller,
+    named: AgentSessionId,
+    what: Said,
+    decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+) -> Result<CommandResponse, Problem> {
+    change_and_tell(state, caller, named, what, decide, |it, _| show(it)).await
+}
+
+/// Like [`change`], but `show` also receives the events.
+///
+/// The key must belong to a session with a live run (decision 8). Any other session in the path is answered with 404. A
+/// successful call counts against [`agent_api::AGENT_API_RATE_LIMIT`] and adds a line to the activity stream. A refused call
+/// and a call that an idempotency record answers do neither. The table stores the count, so the limit holds across all
+/// servers and functions.
+async fn change_and_tell(
+    State(app): State<App>,
+    caller: &AgentCaller,
+    named: AgentSessionId,
+    what: Said,
+    mut decide: impl FnMut(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, Problem>,
+    show: impl Fn(&Conversation, &Events) -> Result<CommandResponse, Problem>,
+) -> Result<CommandResponse, Problem> {
+    for attempt in 0..32 {
+        let mut loaded = caller_session(&app, caller).await?;
+        let session = &loaded.conversation.session;
+        if named != caller.session {
+            return Err(Problem::no_session());
+        }
+        let command =
+            CommandContext::for_agent(session.owner_id().clone(), what.function, caller, &what.request_hash);
+        if let Some(answer) = command.earlier_response(&app.store).await? {
+            return Ok(answer);
+        }
+        let mut ids = FreshIds;
+        let mut ctx = app.domain_context(&mut ids);
+        let mut calls = app.store.calls(caller.session).await?;
+        calls.value = calls.value.take(agent_api::AGENT_API_RATE_LIMIT, ctx.now)?;
+        let events = decide(&mut loaded.conversation, &mut ctx)?;
+        let events = app.with_consequences(&mut loaded.conversation, events, &mut ctx);
+        let answer = show(&loaded.conversation, &events)?;
+        let line = ActivityItem::new(ActivityItemType::Message, &what.summary, ctx.now);
+        let cause = Cause::AgentApi { function: what.function.to_owned(), body: what.body.clone() };
+        let id = ctx.event_id();
+        let mut commit = Commit::new();
+        commit.calls(caller.session, &calls)?;
+        for left in items_of(&loaded.conversation, &events, ctx.now) {
+            commit.agent_item(&left)?;
+        }
+        app.record_beside(&mut commit, &loaded, &events)?;
+        let mut entry =
+            JournalEntry::record(&mut loaded.conversation.session, id, ctx.now, cause, events, vec![line]);
+        entry.traceparent = trace::here();
+        commit.entry(&entry, what.view.as_ref())?;
+        commit.conversation(&loaded, &app.deadlines)?;
+        command.store_response(&mut commit, &answer, &app)?;
+        match app.store.commit(commit).await {
+            Ok(()) => return Ok(answer),
+            Err(CommitError::Conflict | CommitError::ResponseExists) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+fn items_of(conversation: &Conversation, events: &Events, now: Timestamp) -> Vec<AgentItem> {
+    let session = &conversation.session;
+    events.iter().filter_map(|event| AgentItem::of(event, session.id(), session.owner_id(), now)).collect()
+}
+
+/// A call of an agent, as the journal records it.
+struct Said {
+    function: &'static str,
+    /// SHA-256 of the body. The idempotency record stores it.
+    request_hash: String,
+    summary: String,
+    body: Value,
+    view: Option<JournalView>,
+}

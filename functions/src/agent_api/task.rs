@@ -1,0 +1,87 @@
+//! `POST /api/agent/tasks`: creates a follow-up task (S0 8.7 `AgentCreateTaskCommand`, AG-012, decision 37).
+
+use axum::extract::State;
+use deserr::Deserr;
+use http::StatusCode;
+use pilothouse_api::agent::CreatedTask;
+use pilothouse_api::input::{FieldError, Violations, from_json, optional};
+use pilothouse_app::App;
+use pilothouse_app::command::CommandResponse;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{AgentCaller, Problem};
+use pilothouse_domain::agent_api::{AgentTaskPriority, AgentTaskSource, InvalidTags, NewAgentTask, Tags};
+use pilothouse_domain::text::{InvalidText, TaskDescription, TaskTitle};
+use pilothouse_domain::{DomainEvent, InvalidId, LinkedTaskId};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::Said;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("agent-create-task", Verb::Post, "/api/agent/tasks", |verb| verb.route(handle))
+        .agent()
+        .summary("Create a follow-up task")
+        .input::<CreateTask>()
+        .output::<CreatedTask>(&[201]);
+
+/// A follow-up task.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateTask {
+    /// A short title.
+    #[deserr(try_from(String) = TaskTitle::try_from -> InvalidText)]
+    pub title: TaskTitle,
+    /// The full description.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    pub description: Option<TaskDescription>,
+    /// The priority of the task.
+    #[deserr(try_from(Value) = from_json -> FieldError)]
+    pub priority: AgentTaskPriority,
+    /// Tags: at most 20, without duplicates.
+    #[deserr(default, try_from(Vec<String>) = Tags::try_from -> InvalidTags)]
+    #[schemars(default)]
+    pub tags: Tags,
+    /// The id, in another system, of the task that this one follows from.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidId)]
+    pub linked_task_id: Option<LinkedTaskId>,
+}
+
+/// Responds with 201 and the id of the task. The task is stored and announced to other contexts. The session's status does
+/// not change.
+async fn handle(
+    state: State<App>,
+    caller: AgentCaller,
+    body: Body<CreateTask>,
+) -> Result<CommandResponse, Problem> {
+    let CreateTask { title, description, priority, tags, linked_task_id } = body.input;
+    let said = Said {
+        function: "agent-create-task",
+        request_hash: body.hash,
+        summary: format!("Task created ({priority}): {title}"),
+        body: Value::Null,
+        view: None,
+    };
+    let task = NewAgentTask { title, description, priority, tags, linked_task_id };
+    super::change_and_tell(
+        state,
+        &caller,
+        caller.session,
+        said,
+        |_, ctx| {
+            let created_task_id = ctx.task_id();
+            let source = AgentTaskSource::AgentApi;
+            Ok(vec![DomainEvent::ApiTaskCreated { created_task_id, task: task.clone(), source }])
+        },
+        |_, events| {
+            let created = events.iter().find_map(|event| match event {
+                DomainEvent::ApiTaskCreated { created_task_id, .. } => Some(*created_task_id),
+                _ => None,
+            });
+            let task_id = created.ok_or_else(|| Problem::internal("the created task has no event"))?;
+            CommandResponse::new(StatusCode::CREATED, None, &CreatedTask { task_id })
+        },
+    )
+    .await
+}

@@ -1,0 +1,13 @@
+//! Functions that change state on behalf of owners, by aggregate.
+
+pub mod chains;
+pub mod messages;
+pub mod notifications;
+pub mod operations;
+pub mod pool;
+pub mod requests;
+pub mod sessions;
+pub mod skills;
+pub mod templates;
+pub mod webhooks;
+pub mod workers;

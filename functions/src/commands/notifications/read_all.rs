@@ -1,0 +1,42 @@
+//! `POST /api/notifications/read`: marks all notifications as read (decision 37).
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_api::notifications::ReadNotifications;
+use pilothouse_app::App;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::NoBody;
+use pilothouse_app::http::{Owner, Problem};
+use pilothouse_store::CommitError;
+
+use super::read::mark;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("notifications-read-all", Verb::Post, "/api/notifications/read", |verb| {
+        verb.route(handle)
+    })
+    .owner()
+    .summary("Mark all notifications as read")
+    .output::<ReadNotifications>(&[200]);
+
+/// The largest number of notifications that one request marks.
+const MARKED: usize = 200;
+
+/// Responds with 200, the number of marked notifications, and whether more are unread.
+async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    _: NoBody,
+) -> Result<Json<ReadNotifications>, Problem> {
+    let listing = app.store.unread(&owner, MARKED, None).await?;
+    let mut read = 0;
+    for loaded in listing.items {
+        match mark(&app, &owner, loaded).await {
+            Ok(_) => read += 1,
+            // Another request has marked it. The index lags behind.
+            Err(CommitError::Conflict) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Ok(Json(ReadNotifications { read, more: listing.next.is_some() }))
+}

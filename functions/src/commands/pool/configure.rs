@@ -1,0 +1,76 @@
+//! `PATCH /api/agents/pool`: changes the number of slots of the pool (decision 21).
+
+use axum::extract::State;
+use deserr::Deserr;
+use pilothouse_api::input::Violations;
+use pilothouse_api::pool::PoolView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::body::Body;
+use pilothouse_app::record_views;
+use pilothouse_domain::journal::Cause;
+use pilothouse_store::{Commit, CommitError, Store};
+use schemars::JsonSchema;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("pool-configure", Verb::Patch, "/api/agents/pool", |verb| verb.route(handle))
+        .owner()
+        .summary("Change the number of slots of the pool")
+        .input::<ConfigurePool>()
+        .output::<PoolView>(&[200]);
+
+/// The new configuration of the pool.
+#[derive(Debug, Clone, Copy, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigurePool {
+    /// The largest number of sessions that run at once: 1 to 1000. A lower number does not stop running sessions.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_concurrent_sessions: u32,
+}
+
+/// Responds with 200 and the pool. New slots start waiting sessions.
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    body: Body<ConfigurePool>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    for attempt in 0..32 {
+        if let Some(answer) = command.earlier_response(&app.store).await? {
+            return Ok(answer);
+        }
+        let mut pool = app.store.pool(&command.owner).await?;
+        command.check_version(pool.version)?;
+        let events = pool.value.configure(body.input.max_concurrent_sessions)?;
+        let answer = CommandResponse::ok(
+            pool.version + 1,
+            &record_views::pool(&app.store, &pool.value, pool.version + 1).await?,
+        )?;
+        let mut commit = Commit::new();
+        commit.pool(&command.owner, &pool)?;
+        if let Some(next) = pool.value.next_waiting()
+            && let Some(mut loaded) = app.store.conversation(next).await?
+        {
+            // The pool has no journal. The events are recorded in the journal of the first waiting session, so that the
+            // reaction allocates the slots even if this process ends.
+            app.record(
+                &mut commit,
+                &mut loaded,
+                Cause::Owner { function: command.function.to_owned() },
+                events,
+            )?;
+        }
+        command.store_response(&mut commit, &answer, &app)?;
+        match app.store.commit(commit).await {
+            Ok(()) => return Ok(answer),
+            Err(CommitError::Conflict | CommitError::ResponseExists) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}

@@ -1,0 +1,31 @@
+//! `POST /api/agents/sessions/{id}/plan/approve`: approves the plan of the agent (S0 8.7 `ApprovePlanCommand`).
+
+use axum::extract::State;
+use pilothouse_api::sessions::SessionView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{Problem, Session};
+
+use super::NamedRequest;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("plan-approve", Verb::Post, "/api/agents/sessions/{id}/plan/approve", |verb| {
+        verb.route(handle)
+    })
+    .owner()
+    .summary("Approve the plan of an agent")
+    .input::<NamedRequest>()
+    .output::<SessionView>(&[200]);
+
+/// Responds with 200 and the session. The agent continues.
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    Session(id): Session,
+    body: Body<NamedRequest>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    app.change_session(&command, id, |it, ctx| Ok(it.approve_plan(&body.input.request_id, ctx)?)).await
+}

@@ -1,0 +1,46 @@
+//! `POST /api/agents/sessions/{id}/compact`: requests a summary of the conversation (S1 5 `Compact`).
+
+use axum::extract::State;
+use deserr::Deserr;
+use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::sessions::SessionView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{Problem, Session};
+use pilothouse_domain::text::Feedback;
+use pilothouse_domain::value::Adjustment;
+use schemars::JsonSchema;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("sessions-compact", Verb::Post, "/api/agents/sessions/{id}/compact", |verb| {
+        verb.route(handle)
+    })
+    .owner()
+    .summary("Compact the conversation of an agent")
+    .input::<Compact>()
+    .output::<SessionView>(&[202]);
+
+/// Options of a compaction.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Compact {
+    /// What the summary should emphasise.
+    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    pub instructions: Option<Feedback>,
+}
+
+/// Responds with 202. The agent compacts its conversation later. A hibernated session is woken first.
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    Session(id): Session,
+    body: Body<Compact>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    let instructions = body.input.instructions.as_ref().map(|text| text.as_str().to_owned());
+    let compact = [Adjustment::Compact { instructions }];
+    app.change_session(&command, id, |it, ctx| Ok(it.session.adjust(&compact, ctx)?)).await
+}

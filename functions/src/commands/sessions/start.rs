@@ -1,0 +1,330 @@
+//! `POST /api/agents/sessions`: creates a session and tries to lease a slot in the same transaction (decision 20).
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use deserr::{Deserr, IntoValue, ValuePointerRef};
+use pilothouse_api::Violation;
+use pilothouse_api::input::{FieldError, Violations, optional, optional_from_json, optional_parse};
+use pilothouse_api::sessions::StartedSession;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::body::Body;
+use pilothouse_app::session_config::skills_to_start_with;
+use pilothouse_app::session_start::show_key;
+use pilothouse_domain::session::NewSession;
+use pilothouse_domain::template::SessionSpec;
+use pilothouse_domain::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, ThinkingLevel};
+use pilothouse_domain::{AgentSession, AgentSkillId, AgentTemplate, AgentTemplateId, SessionChainId, Usd};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::fields::{auto_continue, fitting_options, idle_time, listed_skills, maybe_cap, percent, timeout};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("sessions-start", Verb::Post, "/api/agents/sessions", |verb| verb.route(handle))
+        .owner()
+        .summary("Start a session")
+        .input::<StartSession>()
+        .output::<StartedSession>(&[201, 202])
+        .requires(COMMAND_WITH_KEY);
+
+/// The parameters of a new session (S0 8.7 `StartAgentSessionCommand`; decision 20 for the ad-hoc fields).
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartSession {
+    /// The working directory of the agent: an absolute path.
+    #[deserr(try_from(String) = WorkingDirectory::try_from -> pilothouse_domain::text::InvalidText)]
+    pub working_directory: WorkingDirectory,
+    /// The task of the agent.
+    #[deserr(try_from(String) = Objective::try_from -> pilothouse_domain::text::InvalidText)]
+    pub objective: Objective,
+    /// The template of the session. It supplies the fields that this request omits.
+    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::InvalidId)]
+    pub template_id: Option<AgentTemplateId>,
+    /// Ids of the skills to enable, in order. Default: the skills of the template.
+    #[deserr(default, try_from(Option<Vec<String>>) = listed_skills -> FieldError)]
+    pub skill_ids: Option<Vec<AgentSkillId>>,
+    /// The budget cap in US dollars. Required unless `templateId` is given.
+    #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
+    pub budget_cap_usd: Option<Usd>,
+    /// The percentage of the cap at which the owner is warned. Default: 80.
+    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+    #[schemars(range(min = 1, max = 99))]
+    pub warn_at_percent: Option<u8>,
+    /// Whether the session may run although its cost is unknown, so that the cap cannot be enforced. The cost is unknown when the
+    /// agent reports neither its cost nor the tokens of a model with a known price. Default: `false`. Such a session then stops
+    /// before its first model call, or is refused with 409 `unmetered` when an earlier session was unmetered.
+    #[deserr(default)]
+    pub allow_unmetered: Option<bool>,
+    /// The name of the session. Default: derived from the objective.
+    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    pub name: Option<SessionName>,
+    /// The model of the agent. Default: `default`, which stands for the adapter's default model.
+    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    pub model_id: Option<ModelId>,
+    /// The thinking level of the agent: `off`, `minimal`, `low`, `medium`, `high` or `max`. Default: the adapter's default.
+    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    pub thinking_level: Option<ThinkingLevel>,
+    /// The adapter that drives the agent. Default: `script`.
+    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    pub adapter: Option<AdapterName>,
+    /// Options that the adapter defines. At most 64 KiB of JSON.
+    #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
+    pub adapter_options: Option<Value>,
+    /// Names of the tools that the agent may use. Default: the tools of the template, or else of the adapter.
+    #[deserr(default, try_from(Vec<String>) = tools -> FieldError)]
+    #[schemars(length(max = 200), inner(length(min = 1, max = 200)))]
+    pub allowed_tools: Vec<String>,
+    /// How the session is executed. Default: `Standalone`.
+    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    pub execution_mode: Option<ExecutionMode>,
+    /// Labels for the owner's own use: at most 20.
+    #[deserr(default, try_from(BTreeMap<String, String>) = fitting_labels -> FieldError)]
+    pub labels: BTreeMap<String, String>,
+    /// Whether the owner must approve a plan before the agent leaves plan mode. Default: `true`.
+    #[deserr(default)]
+    pub plan_approval_required: Option<bool>,
+    /// How long a question or a plan waits for the owner, in seconds. Default: 24 hours.
+    #[deserr(default, try_from(Option<u64>) = timeout -> FieldError)]
+    #[schemars(range(min = 1, max = 2_592_000))]
+    pub request_timeout_seconds: Option<u64>,
+    /// The answer to questions that the owner does not answer in time. Without it, the session fails.
+    #[deserr(default, try_from(Option<String>) = optional -> pilothouse_domain::text::InvalidText)]
+    pub default_answer: Option<pilothouse_domain::text::AnswerText>,
+    /// The fill level of the context window, in percent, at which a warning is raised. Default: 85.
+    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+    #[schemars(range(min = 1, max = 99))]
+    pub context_warn_at_percent: Option<u8>,
+    /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation. Default: 15 minutes.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
+    pub idle_timeout_seconds: Option<u64>,
+    /// The idle time in seconds after which a Paused session hibernates. 0 disables hibernation. Default: one hour.
+    #[deserr(default, try_from(Option<u64>) = idle_time -> FieldError)]
+    pub paused_timeout_seconds: Option<u64>,
+    /// The action when the context window fills up: `handoff` (the default) or `compact`.
+    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    pub context_policy: Option<ContextPolicy>,
+    /// The chain that the session continues. The chain's current session must be over. The budget cap then applies to the chain.
+    #[deserr(default, try_from(Option<String>) = optional_parse -> pilothouse_domain::InvalidId)]
+    pub chain_id: Option<SessionChainId>,
+    /// The conditions for automatic continuation. Default: none.
+    #[deserr(default, try_from(Option<Value>) = auto_continue -> FieldError)]
+    pub auto_continue_config: Option<AutoContinueConfig>,
+}
+
+/// Reads [`StartSession`] and reports a missing budget cap together with all other violations.
+#[derive(Debug, Clone)]
+pub struct Start(pub StartSession);
+
+impl Deserr<Violations> for Start {
+    fn deserialize_from_value<V: IntoValue>(
+        value: deserr::Value<V>,
+        place: ValuePointerRef<'_>,
+    ) -> Result<Self, Violations> {
+        let value: Value = Deserr::<Violations>::deserialize_from_value(value, place)?;
+        let says = |field| value.get(field).is_some_and(|said| !said.is_null());
+        let lacks_cap = value.is_object() && !says("budgetCapUsd") && !says("templateId");
+        let read = StartSession::deserialize_from_value(value.into_value(), place);
+        if !lacks_cap {
+            return read.map(Self);
+        }
+        let mut all = read.err().unwrap_or_default();
+        all.0.push(Violation { field: "budgetCapUsd".to_owned(), message: "is missing".to_owned() });
+        Err(all)
+    }
+}
+
+fn tools(tools: Vec<String>) -> Result<Vec<String>, FieldError> {
+    if tools.len() > 200 || tools.iter().any(|t| t.trim().is_empty() || t.chars().count() > 200) {
+        return Err(FieldError("must be at most 200 names of 1 to 200 characters".to_owned()));
+    }
+    Ok(tools)
+}
+
+fn fitting_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, FieldError> {
+    let fits = |k: &str, v: &str| (1..=63).contains(&k.chars().count()) && v.chars().count() <= 200;
+    if labels.len() > 20 || !labels.iter().all(|(k, v)| fits(k, v)) {
+        return Err(FieldError(
+            "must be at most 20 labels, with names of 1 to 63 and values of up to 200 characters".to_owned(),
+        ));
+    }
+    Ok(labels)
+}
+
+impl StartSession {
+    fn order(&self) -> SessionSpec {
+        SessionSpec {
+            working_directory: self.working_directory.clone(),
+            objective: self.objective.clone(),
+            name: self.name.clone(),
+            model_id: self.model_id.clone(),
+            thinking_level: self.thinking_level,
+            budget_cap_usd: self.budget_cap_usd,
+            warn_at_percent: self.warn_at_percent,
+            allow_unmetered: self.allow_unmetered,
+            skill_ids: self.skill_ids.clone(),
+            auto_continue: self.auto_continue_config.clone(),
+            execution_mode: self.execution_mode,
+            adapter: self.adapter.clone(),
+            adapter_options: self.adapter_options.clone(),
+            allowed_tools: self.allowed_tools.clone(),
+            labels: self.labels.clone(),
+            plan_approval_required: self.plan_approval_required,
+            request_timeout_seconds: self.request_timeout_seconds,
+            default_answer: self.default_answer.clone(),
+            context_warn_at_percent: self.context_warn_at_percent,
+            idle_timeout_seconds: self.idle_timeout_seconds,
+            paused_timeout_seconds: self.paused_timeout_seconds,
+            context_policy: self.context_policy,
+        }
+    }
+
+    /// Loads the template of the request. An unknown template is a violation of `templateId`.
+    async fn template(&self, app: &App, command: &CommandContext) -> Result<Option<AgentTemplate>, Problem> {
+        let Some(id) = self.template_id else { return Ok(None) };
+        let template = app.store.aggregate::<AgentTemplate>(&command.owner, id).await?;
+        let template =
+            template.ok_or_else(|| Problem::invalid("templateId", "there is no such template"))?.value;
+        template.check_usable()?;
+        Ok(Some(template))
+    }
+}
+
+/// Responds with 201 when the session has a slot, or with 202 when it is Queued. Both responses contain the session's API
+/// key, which is not shown again.
+///
+/// Responds with 409 `unmetered` when an earlier session showed that the cost of the agent is unknown, and with 409
+/// `template-inactive` while the template is deactivated. The session copies the present defaults of the template (S0 8.7).
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    body: Body<Start>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    let Start(input) = body.input;
+    if let Some(mut answer) = command.earlier_response(&app.store).await? {
+        show_key(&app, &mut answer);
+        return Ok(answer);
+    }
+    let skills = input.skill_ids.as_deref().unwrap_or_default();
+    skills_to_start_with(&app, &command.owner, "skillIds", skills, &input.allowed_tools).await?;
+    let template = input.template(&app, &command).await?;
+    let mut plan = app.plan_session(&command.owner, input.order(), template.as_ref()).await?;
+    plan.chain = input.chain_id;
+    refuse_unmetered(&app, &plan.session.new).await?;
+    app.open_for_owner(&command, &plan, Ok).await
+}
+
+/// How many of the owner's latest sessions [`refuse_unmetered`] reads.
+const LATEST: usize = 20;
+
+/// Refuses a cap that cannot be enforced (decision 32). The decision depends on the owner's latest session with the same
+/// adapter, model and options whose metering is known. Without such a session, the sidecar detects unmetered agents.
+async fn refuse_unmetered(app: &App, new: &NewSession) -> Result<(), Problem> {
+    if new.budget.allows_unmetered() {
+        return Ok(());
+    }
+    let latest = app.store.sessions(&new.owner_id, LATEST, None).await?.items;
+    let is_same = |session: &&AgentSession| {
+        let (settings, requested) = (session.settings(), &new.settings);
+        session.model_id() == &new.model_id
+            && settings.adapter == requested.adapter
+            && settings.adapter_options == requested.adapter_options
+    };
+    match latest.iter().filter(is_same).find_map(AgentSession::is_unmetered) {
+        Some(true) => Err(Problem::UnmeteredStart),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_app::http::body::read;
+
+    use super::*;
+
+    fn violations(json: &str) -> Vec<(String, String)> {
+        match read::<Start>(json.as_bytes()) {
+            Err(Problem::Invalid(all)) => all.into_iter().map(|v| (v.field, v.message)).collect(),
+            Err(other) => vec![(String::new(), other.to_string())],
+            Ok(_) => Vec::new(),
+        }
+    }
+
+    fn fields(json: &str) -> Vec<String> {
+        let mut fields: Vec<_> = violations(json).into_iter().map(|(field, _)| field).collect();
+        fields.sort();
+        fields
+    }
+
+    #[test]
+    fn all_violations_are_reported_at_once() {
+        let objective = "x".repeat(2001);
+        let json = format!(
+            r#"{{ "workingDirectory": "here", "objective": "{objective}", "budgetCapUsd": "-1", "warnAtPercent": 100,
+                 "labels": 7, "colour": "red", "planApprovalRequired": "yes" }}"#
+        );
+        let wrong = [
+            "budgetCapUsd",
+            "colour",
+            "labels",
+            "objective",
+            "planApprovalRequired",
+            "warnAtPercent",
+            "workingDirectory",
+        ];
+        assert_eq!(fields(&json), wrong);
+    }
+
+    #[test]
+    fn missing_fields_are_named() {
+        assert_eq!(fields(""), ["budgetCapUsd", "objective", "workingDirectory"]);
+        assert_eq!(fields("{}"), ["budgetCapUsd", "objective", "workingDirectory"]);
+    }
+
+    #[test]
+    fn template_makes_the_budget_cap_optional() {
+        let of = |cap: &str| {
+            let id = "01900000-0000-7000-8000-000000000001";
+            format!(r#"{{ "workingDirectory": "/w", "objective": "Do it", "templateId": "{id}"{cap} }}"#)
+        };
+        assert_eq!(violations(&of("")), []);
+        assert_eq!(fields(&of(r#", "budgetCapUsd": "x""#)), ["budgetCapUsd"]);
+        assert_eq!(
+            fields(r#"{ "workingDirectory": "/w", "objective": "Do it", "templateId": null }"#),
+            ["budgetCapUsd"]
+        );
+        assert_eq!(
+            fields(r#"{ "workingDirectory": "/w", "objective": "Do it", "templateId": "x" }"#),
+            ["templateId"]
+        );
+    }
+
+    #[test]
+    fn a_zero_budget_and_an_empty_objective_are_refused() {
+        assert_eq!(
+            fields(r#"{ "workingDirectory": "/w", "objective": " ", "budgetCapUsd": "0" }"#),
+            ["budgetCapUsd", "objective"]
+        );
+    }
+
+    #[test]
+    fn invalid_json_and_non_objects_are_refused() {
+        assert!(violations("{").iter().any(|(_, message)| message.starts_with("the body is not JSON")));
+        assert_eq!(violations("[]"), [(String::new(), "must be map, but is sequence".to_owned())]);
+    }
+
+    #[test]
+    fn valid_input_is_accepted() {
+        let json =
+            r#"{ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1.50", "name": null }"#;
+        assert_eq!(violations(json), []);
+    }
+}

@@ -1,0 +1,132 @@
+//! `POST /api/agents/skills/{id}/consolidate`: starts a session that merges a skill's memory pills into its instructions
+//! (S0 8.7 `StartSkillConsolidationCommand`; decision 52).
+
+use axum::extract::State;
+use deserr::Deserr;
+use pilothouse_api::input::{FieldError, Violations, optional};
+use pilothouse_api::sessions::StartedSession;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{Id, Problem};
+use pilothouse_app::session_start::show_key;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::journal::Cause;
+use pilothouse_domain::session::{NewSession, SessionSettings};
+use pilothouse_domain::text::{
+    AdapterName, InvalidText, ModelId, Objective, SessionName, WorkingDirectory, cut,
+};
+use pilothouse_domain::value::SessionBudget;
+use pilothouse_domain::{AgentSessionId, AgentSkill, AgentSkillId, IdSource as _, Usd};
+use pilothouse_store::{CommitError, Store};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::fields::{cap, fitting_options};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("skills-consolidate", Verb::Post, "/api/agents/skills/{id}/consolidate", |verb| {
+        verb.route(handle)
+    })
+    .owner()
+    .summary("Start a session that consolidates a skill's memory pills")
+    .input::<Consolidate>()
+    .output::<StartedSession>(&[201, 202])
+    .requires(COMMAND_WITH_KEY);
+
+/// The parameters of a consolidation session.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Consolidate {
+    /// The working directory of the agent: an absolute path.
+    #[deserr(try_from(String) = WorkingDirectory::try_from -> InvalidText)]
+    pub working_directory: WorkingDirectory,
+    /// The budget cap in US dollars.
+    #[deserr(try_from(String) = cap -> FieldError)]
+    pub budget_cap_usd: Usd,
+    /// The model of the agent. Default: the adapter's default model.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    pub model_id: Option<ModelId>,
+    /// The adapter that drives the agent. Default: `script`.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    pub adapter: Option<AdapterName>,
+    /// Options that the adapter defines. At most 64 KiB of JSON.
+    #[deserr(default, try_from(Option<Value>) = fitting_options -> FieldError)]
+    pub adapter_options: Option<Value>,
+}
+
+impl Consolidate {
+    fn new_session(&self, id: AgentSessionId, skill: &AgentSkill) -> Result<NewSession, Problem> {
+        let objective = format!(
+            "Skill Improvement: fold what agents learned, {} memory pills, into the instructions of the skill \"{}\".",
+            skill.active_pills().len(),
+            skill.name()
+        );
+        let defaults = SessionSettings::default();
+        let model = self.model_id.clone().map_or_else(|| ModelId::parse("default"), Ok);
+        Ok(NewSession {
+            id,
+            owner_id: skill.owner_id().clone(),
+            template_id: None,
+            name: SessionName::parse(cut(&format!("Improve {}", skill.name()), SessionName::MAX)).ok(),
+            working_directory: self.working_directory.clone(),
+            objective: Objective::parse(objective).map_err(Problem::internal)?,
+            model_id: model.map_err(Problem::internal)?,
+            budget: SessionBudget::new(self.budget_cap_usd, SessionBudget::DEFAULT_WARN_AT_PERCENT)
+                .map_err(Problem::internal)?,
+            auto_continue: None,
+            settings: SessionSettings {
+                adapter: self.adapter.clone().unwrap_or(defaults.adapter),
+                adapter_options: self.adapter_options.clone().unwrap_or(defaults.adapter_options),
+                plan_approval_required: false,
+                ..SessionSettings::default()
+            },
+        })
+    }
+}
+
+/// Responds with 201 and the session, or with 202 when it waits for a slot. Responds with 409 `consolidation-under-way` or
+/// `nothing-to-consolidate` when the skill cannot be consolidated. One transaction commits the session and the skill.
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    Id(id): Id<AgentSkillId>,
+    body: Body<Consolidate>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    for attempt in 0..64 {
+        if let Some(mut answer) = command.earlier_response(&app.store).await? {
+            show_key(&app, &mut answer);
+            return Ok(answer);
+        }
+        let mut skill = app.load_aggregate::<AgentSkill>(&command, id).await?;
+        command.check_version(skill.version)?;
+        let session_id = AgentSessionId::new(FreshIds.fresh());
+        let cause = || Cause::Owner { function: command.function.to_owned() };
+        let events = skill.value.start_consolidation(session_id, &app.domain_context(&mut FreshIds))?;
+        let new = body.input.new_session(session_id, &skill.value)?;
+        let mut opening = app
+            .prepare_session(&command.owner, cause(), new, |conversation, _, _| {
+                conversation.session.mark_as_consolidation(id);
+                Ok(Vec::new())
+            })
+            .await?;
+        app.record_aggregate(&mut opening.commit, &skill, cause(), events)?;
+
+        let mut answer = opening.answer(&opening.view())?;
+        command.store_response(&mut opening.commit, &answer, &app)?;
+        match app.store.commit(opening.commit).await {
+            Ok(()) => {
+                show_key(&app, &mut answer);
+                return Ok(answer);
+            }
+            Err(CommitError::Conflict | CommitError::ResponseExists) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}

@@ -1,0 +1,112 @@
+//! Inputs for tools and subagents of skills and templates. They check all rules and report all violations.
+
+use deserr::Deserr;
+use pilothouse_api::input::{FieldError, Violations};
+use pilothouse_app::http::json_schema;
+use pilothouse_domain::text::{
+    InvalidText, ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName,
+};
+use pilothouse_domain::value::{
+    InputSchema, InvalidServerUri, McpToolDefinition, ServerUri, SkillSubAgentDefinition,
+};
+use schemars::JsonSchema;
+
+/// A tool of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolInput {
+    /// The name of the tool. It must be unique in its skill, subagent or template.
+    #[deserr(try_from(String) = ToolName::try_from -> InvalidText)]
+    pub name: ToolName,
+    /// A description of the tool for the agent.
+    #[deserr(try_from(String) = ToolDescription::try_from -> InvalidText)]
+    pub description: ToolDescription,
+    /// The JSON Schema of the tool's input, as text.
+    #[deserr(try_from(String) = schema_text -> FieldError)]
+    pub input_schema: InputSchema,
+    /// The absolute URI of the MCP server.
+    #[deserr(try_from(String) = ServerUri::try_from -> InvalidServerUri)]
+    pub server_uri: ServerUri,
+}
+
+/// A subagent that a skill defines.
+#[derive(Debug, Clone, PartialEq, Eq, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubAgentInput {
+    /// The name by which the agent starts the subagent. It must be unique in its skill.
+    #[deserr(try_from(String) = SubAgentName::try_from -> InvalidText)]
+    pub name: SubAgentName,
+    /// The purpose of the subagent.
+    #[deserr(try_from(String) = ToolDescription::try_from -> InvalidText)]
+    pub description: ToolDescription,
+    /// The model of the subagent.
+    #[deserr(try_from(String) = ModelId::try_from -> InvalidText)]
+    pub model_id: ModelId,
+    /// Instructions for the subagent, added to its system prompt. Default: empty.
+    #[deserr(default = nothing(), try_from(String) = SkillInstructions::try_from -> InvalidText)]
+    #[schemars(default = "nothing")]
+    pub instructions: SkillInstructions,
+    /// Tools of the subagent. Default: none.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub tool_definitions: Vec<ToolInput>,
+}
+
+/// The default of fields with instructions: empty text.
+pub(super) fn nothing() -> SkillInstructions {
+    SkillInstructions::default()
+}
+
+/// Checks that a text is a JSON Schema that conforms to the meta-schema.
+fn schema_text(text: String) -> Result<InputSchema, FieldError> {
+    let schema = InputSchema::parse(text).map_err(|error| FieldError(error.to_string()))?;
+    let json = serde_json::from_str(schema.as_str()).map_err(|error| FieldError(error.to_string()))?;
+    match json_schema::violations(&json) {
+        wrong if wrong.is_empty() => Ok(schema),
+        wrong => Err(FieldError(format!("is not a JSON Schema: {}", wrong.join("; ")))),
+    }
+}
+
+impl From<ToolInput> for McpToolDefinition {
+    fn from(input: ToolInput) -> Self {
+        let ToolInput { name, description, input_schema, server_uri } = input;
+        Self { name, description, input_schema, server_uri }
+    }
+}
+
+impl From<SubAgentInput> for SkillSubAgentDefinition {
+    fn from(input: SubAgentInput) -> Self {
+        let SubAgentInput { name, description, model_id, instructions, tool_definitions } = input;
+        let tool_definitions = tool_definitions.into_iter().map(Into::into).collect();
+        Self { name, description, model_id, instructions, tool_definitions }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pilothouse_app::http::Problem;
+    use pilothouse_app::http::body::read;
+
+    use super::*;
+
+    #[test]
+    fn every_violation_of_a_tool_is_reported() {
+        let json = r#"{ "name": "", "description": "", "inputSchema": "{\"type\":\"text\"}", "serverUri": "here", "x": 1 }"#;
+        let Err(Problem::Invalid(all)) = read::<ToolInput>(json.as_bytes()) else { panic!("taken") };
+        let mut fields: Vec<_> = all.iter().map(|v| v.field.as_str()).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, ["description", "inputSchema", "name", "serverUri", "x"]);
+        let schema = all.iter().find(|v| v.field == "inputSchema").unwrap();
+        assert!(schema.message.contains("/type must be one or some of array"), "{}", schema.message);
+    }
+
+    #[test]
+    fn valid_subagent_is_accepted() {
+        let json = r#"{ "name": "runner", "description": "Runs", "modelId": "m" }"#;
+        let taken: SkillSubAgentDefinition = read::<SubAgentInput>(json.as_bytes()).unwrap().into();
+        assert!(taken.instructions.as_str().is_empty() && taken.tool_definitions.is_empty());
+    }
+}

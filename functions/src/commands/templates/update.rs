@@ -1,0 +1,174 @@
+//! `PUT /api/agents/templates/{id}`: updates fields of a template (S0 8.7 `UpdateAgentTemplateCommand`).
+
+use axum::extract::State;
+use deserr::Deserr;
+use pilothouse_api::input::{FieldError, Violations, from_json, optional, optional_from_json};
+use pilothouse_api::patch::{Patch, patch_of};
+use pilothouse_api::templates::TemplateView;
+use pilothouse_app::App;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::Body;
+use pilothouse_app::http::{Id, Problem};
+use pilothouse_domain::template::{AllowedTools, InvalidTools, TemplateContent};
+use pilothouse_domain::text::{
+    AdapterName, AnswerText, InvalidText, ModelId, SystemPrompt, TemplateDescription, TemplateName,
+};
+use pilothouse_domain::value::{AutoContinueConfig, ContextPolicy, ExecutionMode, SessionBudget};
+use pilothouse_domain::{AgentTemplateId, Usd};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::input::maybe_allowed_tools;
+use crate::fields::{auto_continue, fitting_options, idle_time, maybe_cap, percent, timeout};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("templates-update", Verb::Put, "/api/agents/templates/{id}", |verb| verb.route(handle))
+        .owner()
+        .summary("Update fields of a template")
+        .input::<UpdateTemplate>()
+        .output::<TemplateView>(&[200]);
+
+/// The changes to a template. Omitted fields keep their values. `null` clears an optional field.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateTemplate {
+    /// The name of the template.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    pub name: Option<TemplateName>,
+    /// The purpose of the template.
+    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    pub description: Patch<TemplateDescription>,
+    /// The model of the template's sessions.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    pub model_id: Option<ModelId>,
+    /// The base system prompt. The instructions of skills follow it.
+    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    pub system_prompt: Patch<SystemPrompt>,
+    /// Names of the tools that the agent may use: at least one.
+    #[deserr(default, try_from(Option<Vec<String>>) = maybe_allowed_tools -> InvalidTools)]
+    pub allowed_tools: Option<AllowedTools>,
+    /// The budget cap of a session, in US dollars.
+    #[deserr(default, try_from(Option<String>) = maybe_cap -> FieldError)]
+    pub default_budget_cap_usd: Option<Usd>,
+    /// The percentage of the cap at which the owner is warned.
+    #[deserr(default, try_from(Option<u64>) = percent -> FieldError)]
+    pub warn_at_percent: Option<u8>,
+    /// Whether sessions may run although the cost of their agents is unknown, so that the caps cannot be enforced.
+    #[deserr(default)]
+    pub allow_unmetered: Option<bool>,
+    /// The conditions for automatic continuation of the sessions.
+    #[deserr(default, try_from(Patch<Value>) = patched_auto_continue -> FieldError)]
+    pub default_auto_continue_config: Patch<AutoContinueConfig>,
+    /// Whether the owner must approve a plan before the agent leaves plan mode.
+    #[deserr(default)]
+    pub plan_approval_required: Option<bool>,
+    /// How the sessions are executed.
+    #[deserr(default, try_from(Option<Value>) = optional_from_json -> FieldError)]
+    pub execution_mode: Option<ExecutionMode>,
+    /// The adapter that drives the agent.
+    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    pub adapter: Patch<AdapterName>,
+    /// Options that the adapter defines. At most 64 KiB of JSON.
+    #[deserr(default, try_from(Patch<Value>) = patched_options -> FieldError)]
+    pub adapter_options: Patch<Value>,
+    /// How long a question or a plan waits for the owner, in seconds.
+    #[deserr(default, try_from(Patch<u64>) = patched_timeout -> FieldError)]
+    pub request_timeout_seconds: Patch<u64>,
+    /// The answer to questions that the owner does not answer in time. Without it, the session fails.
+    #[deserr(default, try_from(Patch<String>) = patch_of -> InvalidText)]
+    pub default_answer: Patch<AnswerText>,
+    /// The fill level of the context window, in percent, at which a warning is raised.
+    #[deserr(default, try_from(Patch<u64>) = patched_percent -> FieldError)]
+    pub context_warn_at_percent: Patch<u8>,
+    /// The action when the context window fills up: `handoff` or `compact`.
+    #[deserr(default, try_from(Patch<Value>) = patched_policy -> FieldError)]
+    pub context_policy: Patch<ContextPolicy>,
+    /// The idle time in seconds after which an idle or waiting session hibernates. 0 disables hibernation.
+    #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> FieldError)]
+    pub idle_timeout_seconds: Patch<u64>,
+    /// The idle time in seconds after which a Paused session hibernates. 0 disables hibernation.
+    #[deserr(default, try_from(Patch<u64>) = patched_idle_time -> FieldError)]
+    pub paused_timeout_seconds: Patch<u64>,
+}
+
+/// Adapts a rule for an optional field to a field with a value.
+fn there<T, U>(
+    read: impl FnOnce(Option<T>) -> Result<Option<U>, FieldError>,
+) -> impl FnOnce(T) -> Result<U, FieldError> {
+    |value| read(Some(value))?.ok_or_else(|| FieldError("must not be null".to_owned()))
+}
+
+fn patched_auto_continue(patch: Patch<Value>) -> Result<Patch<AutoContinueConfig>, FieldError> {
+    patch.try_map(there(auto_continue))
+}
+
+fn patched_options(patch: Patch<Value>) -> Result<Patch<Value>, FieldError> {
+    patch.try_map(there(fitting_options))
+}
+
+fn patched_timeout(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {
+    patch.try_map(there(timeout))
+}
+
+fn patched_policy(patch: Patch<Value>) -> Result<Patch<ContextPolicy>, FieldError> {
+    patch.try_map(from_json)
+}
+
+fn patched_idle_time(patch: Patch<u64>) -> Result<Patch<u64>, FieldError> {
+    patch.try_map(there(idle_time))
+}
+
+fn patched_percent(patch: Patch<u64>) -> Result<Patch<u8>, FieldError> {
+    patch.try_map(there(percent))
+}
+
+impl UpdateTemplate {
+    fn over(&self, before: &TemplateContent) -> Result<TemplateContent, Problem> {
+        let cap = self.default_budget_cap_usd.unwrap_or_else(|| before.default_budget.hard_cap_usd());
+        let warn_at = self.warn_at_percent.unwrap_or_else(|| before.default_budget.warn_at_percent());
+        let allow_unmetered =
+            self.allow_unmetered.unwrap_or_else(|| before.default_budget.allows_unmetered());
+        let options = match &self.adapter_options {
+            Patch::Keep => before.adapter_options.clone(),
+            Patch::Clear => Value::Null,
+            Patch::Set(options) => options.clone(),
+        };
+        Ok(TemplateContent {
+            name: self.name.clone().unwrap_or_else(|| before.name.clone()),
+            description: self.description.apply_to(&before.description),
+            model_id: self.model_id.clone().unwrap_or_else(|| before.model_id.clone()),
+            system_prompt: self.system_prompt.apply_to(&before.system_prompt),
+            allowed_tools: self.allowed_tools.clone().unwrap_or_else(|| before.allowed_tools.clone()),
+            default_budget: SessionBudget::new(cap, warn_at)
+                .map_err(|wrong| Problem::invalid("defaultBudgetCapUsd", wrong))?
+                .allowing_unmetered(allow_unmetered),
+            default_auto_continue_config: self
+                .default_auto_continue_config
+                .apply_to(&before.default_auto_continue_config),
+            plan_approval_required: self.plan_approval_required.unwrap_or(before.plan_approval_required),
+            execution_mode: self.execution_mode.unwrap_or(before.execution_mode),
+            adapter: self.adapter.apply_to(&before.adapter),
+            adapter_options: options,
+            request_timeout_seconds: self.request_timeout_seconds.apply_to(&before.request_timeout_seconds),
+            default_answer: self.default_answer.apply_to(&before.default_answer),
+            context_warn_at_percent: self.context_warn_at_percent.apply_to(&before.context_warn_at_percent),
+            context_policy: self.context_policy.apply_to(&before.context_policy),
+            idle_timeout_seconds: self.idle_timeout_seconds.apply_to(&before.idle_timeout_seconds),
+            paused_timeout_seconds: self.paused_timeout_seconds.apply_to(&before.paused_timeout_seconds),
+        })
+    }
+}
+
+/// Responds with 200 and the template. Existing sessions keep the settings that they started with. Only the prompt and the
+/// tools are read again at a new launch or a reload.
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    Id(id): Id<AgentTemplateId>,
+    body: Body<UpdateTemplate>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    super::change(&app, &command, id, |it, ctx| Ok(it.update(body.input.over(it.content())?, ctx)?)).await
+}

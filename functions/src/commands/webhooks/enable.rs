@@ -1,0 +1,43 @@
+//! `POST /api/webhooks/{id}/enable`: enables a webhook that was disabled after failed deliveries. Missed events are not
+//! delivered again. The feed (`GET /api/events`) contains them.
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_app::App;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::body::NoBody;
+use pilothouse_app::http::request::WebhookOf;
+use pilothouse_app::http::{Owner, Problem};
+use pilothouse_domain::webhook::Webhook;
+use pilothouse_store::{Commit, CommitError, Store};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("webhooks-enable", Verb::Post, "/api/webhooks/{id}/enable", |verb| verb.route(handle))
+        .owner()
+        .summary("Enable a disabled webhook")
+        .output::<Webhook>(&[200]);
+
+/// Responds with 200 and the webhook.
+async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    WebhookOf(id): WebhookOf,
+    _: NoBody,
+) -> Result<Json<Webhook>, Problem> {
+    for attempt in 0..super::TRIES {
+        let mut webhook = crate::queries::webhooks::webhook_of(&app, &owner, id).await?;
+        if !webhook.value.enable() {
+            return Ok(Json(webhook.value));
+        }
+        let mut commit = Commit::new();
+        commit.webhook(&webhook)?;
+        match app.store.commit(commit).await {
+            Ok(()) => return Ok(Json(webhook.value)),
+            Err(CommitError::Conflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}

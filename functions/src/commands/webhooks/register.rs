@@ -1,0 +1,106 @@
+//! `POST /api/webhooks`: registers a webhook (decision 37).
+
+use axum::extract::State;
+use deserr::Deserr;
+use http::StatusCode;
+use pilothouse_api::input::{Violations, optional};
+use pilothouse_api::webhooks::RegisteredWebhook;
+use pilothouse_app::command::{CommandContext, CommandResponse};
+use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::Problem;
+use pilothouse_app::http::body::Body;
+use pilothouse_app::{App, FreshIds};
+use pilothouse_domain::text::{InvalidText, WebhookDescription};
+use pilothouse_domain::webhook::{EventFilter, InvalidWebhookUrl, UnknownEvent, Webhook, WebhookUrl};
+use pilothouse_domain::{IdSource as _, WebhookId};
+use pilothouse_store::{Commit, CommitError, Loaded, Store};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("webhooks-register", Verb::Post, "/api/webhooks", |verb| verb.route(handle))
+        .owner()
+        .summary("Register a webhook")
+        .input::<RegisterWebhook>()
+        .output::<RegisteredWebhook>(&[201])
+        .requires(COMMAND_WITH_KEY);
+
+/// A new webhook.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegisterWebhook {
+    /// The HTTPS URL that receives the events.
+    #[deserr(try_from(String) = WebhookUrl::try_from -> InvalidWebhookUrl)]
+    pub url: WebhookUrl,
+    /// Names of the events to deliver. An empty list means all events.
+    #[deserr(default, try_from(Vec<String>) = EventFilter::try_from -> UnknownEvent)]
+    #[schemars(default)]
+    pub events: EventFilter,
+    /// A description for the owner's own use.
+    #[deserr(default, try_from(Option<String>) = optional -> InvalidText)]
+    pub description: Option<WebhookDescription>,
+}
+
+/// Responds with 201, the webhook and its secret, which is not shown again.
+async fn handle(
+    State(app): State<App>,
+    command: CommandContext,
+    body: Body<RegisterWebhook>,
+) -> Result<CommandResponse, Problem> {
+    let command = command.with_body(&body.hash);
+    let RegisterWebhook { url, events, description } = body.input;
+    url.check(app.integrations.egress_policy).map_err(|error| Problem::invalid("url", error))?;
+    let id = WebhookId::new(FreshIds.fresh());
+    for attempt in 0..super::TRIES {
+        if let Some(mut answer) = command.earlier_response(&app.store).await? {
+            show_secret(&app, &mut answer);
+            return Ok(answer);
+        }
+        // The guard is read before the webhooks are counted and written with the new webhook. Of two concurrent
+        // registrations, one conflicts and counts again.
+        let guard = app.store.webhooks_guard(&command.owner).await?;
+        if app.store.webhooks(&command.owner).await?.len() >= Webhook::MAX_PER_OWNER {
+            return Err(Problem::invalid(
+                "url",
+                format!("is one too many: an owner has at most {} webhooks", Webhook::MAX_PER_OWNER),
+            ));
+        }
+        let webhook = Webhook {
+            id,
+            owner_id: command.owner.clone(),
+            url: url.clone(),
+            events: events.clone(),
+            description: description.clone(),
+            created_at: app.now(),
+            disabled: None,
+            failing: None,
+        };
+        let mut commit = Commit::new();
+        commit.webhook(&Loaded::new(webhook.clone()))?;
+        commit.webhooks_guard(&command.owner, &guard)?;
+        let registered = RegisteredWebhook { webhook, secret: String::new() };
+        let mut answer = CommandResponse::new(StatusCode::CREATED, None, &registered)?;
+        command.store_response(&mut commit, &answer, &app)?;
+        match app.store.commit(commit).await {
+            Ok(()) => {
+                show_secret(&app, &mut answer);
+                return Ok(answer);
+            }
+            Err(CommitError::Conflict | CommitError::ResponseExists) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Adds the secret to a response. The secret is derived and never stored, so a replayed response can contain it (decision 8).
+fn show_secret(app: &App, answer: &mut CommandResponse) {
+    let id = answer.body.pointer("/webhook/id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    if let (Some(id), Some(object)) = (id, answer.body.as_object_mut()) {
+        object.insert("secret".to_owned(), Value::String(app.secret.webhook_secret(id).reveal()));
+    }
+}

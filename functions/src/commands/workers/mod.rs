@@ -1,0 +1,3 @@
+//! Commands on the workers of an owner.
+
+pub mod remove;

@@ -1,0 +1,187 @@
+//! Publishes journal entries to notifications, webhooks and the event bus (S0 8.10; decision 37).
+//!
+//! | step | deduplication |
+//! |---|---|
+//! | The relay sends a reference to a journal entry to the announcements queue, one group per owner. | by the queue |
+//! | This function appends announcements and notifications to the owner's feed. | by the published range in the same commit |
+//! | It sends a message for the event bus and for each endpoint to the webhooks queue. | by the queue |
+//! | [`webhook_delivery`](crate::events::event_feed::webhook_delivery) delivers to an endpoint, | by the delivery record |
+//! | or publishes to the event bus and the topic. | none: at least once; consumers deduplicate by id |
+//!
+//! The queue is separate from the reactions queue, because external systems may fail for hours and must not delay commands,
+//! launches or slots.
+
+use pilothouse_app::App;
+use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
+use pilothouse_app::function::requirements::{ANNOUNCE, ANNOUNCEMENTS};
+use pilothouse_app::function::{EventFunction, Subscription};
+use pilothouse_app::http::Problem;
+use pilothouse_app::queues;
+use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueError, Received};
+use pilothouse_domain::announcement::{FeedEntry, aggregate_publishes, publishes};
+use pilothouse_domain::journal::JournalEntry;
+use pilothouse_domain::{AgentSessionId, AggregateJournalEntry, EventId, UserId};
+use pilothouse_store::aggregate::AggregateRef;
+use pilothouse_store::{Commit, CommitError, PublishedRange, Store};
+use pilothouse_wire::keys::sha256_hex;
+use serde::{Deserialize, Serialize};
+
+use crate::events::webhook_delivery;
+
+pub const FUNCTION: EventFunction = EventFunction::new(
+    "announce",
+    &[Subscription::queue(ANNOUNCEMENTS, |ctx, batch| {
+        Box::pin(async move { Ok(process(&ctx.app, batch).await) })
+    })],
+    ANNOUNCE,
+)
+.summary("Publish journal entries to feeds, webhooks and the event bus");
+
+/// The maximum number of attempts after a write conflict. Conflicts are rare, because the queue keeps the entries of an owner in
+/// one group.
+const TRIES: u32 = 60;
+
+/// A reference to a journal entry on the announcements queue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pointer {
+    #[serde(flatten)]
+    journal: Journal,
+    sequence: u64,
+}
+
+/// The journal of the entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Journal {
+    SessionId(AgentSessionId),
+    Aggregate(AggregateRef),
+}
+
+/// A journal entry with the feed entries that it publishes.
+struct Entry {
+    id: EventId,
+    owner: UserId,
+    feed_entries: Vec<FeedEntry>,
+}
+
+/// The message for an entry of a session's journal, if the entry publishes anything.
+pub fn message(entry: &JournalEntry) -> Option<OutgoingMessage> {
+    let pointer = Pointer { journal: Journal::SessionId(entry.session_id), sequence: entry.sequence };
+    if publishes(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
+}
+
+/// The message for an entry of another aggregate's journal, if the entry publishes anything.
+pub fn message_of_owned(entry: &AggregateJournalEntry) -> Option<OutgoingMessage> {
+    let aggregate = AggregateRef { kind: entry.kind.clone(), id: entry.aggregate_id.clone() };
+    let pointer = Pointer { journal: Journal::Aggregate(aggregate), sequence: entry.sequence };
+    if aggregate_publishes(entry) { about(&entry.owner_id, entry.id, &pointer) } else { None }
+}
+
+fn about(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<OutgoingMessage> {
+    let body = serde_json::to_string(pointer).ok()?;
+    Some(OutgoingMessage::new(group_of(owner), id.to_string(), body))
+}
+
+/// The message group of an owner. It is a digest, because an owner's name may contain characters that a group may not.
+fn group_of(owner: &UserId) -> String {
+    sha256_hex(owner.as_str().as_bytes())
+}
+
+/// Processes a batch of the announcements queue and settles it.
+pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+    let settlement = process(app, batch).await;
+    pilothouse_app::batch::settle(app.broker.as_ref(), &queues::announcements(), settlement).await
+}
+
+/// Processes a batch. The caller settles it.
+pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
+    pilothouse_app::batch::process_batch(app, &queues::announcements(), batch, |app, message| async move {
+        announce(&app, &message.body).await.map(|()| MessageOutcome::Done)
+    })
+    .await
+}
+
+async fn announce(app: &App, body: &str) -> Result<(), Problem> {
+    let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
+    let Entry { id, owner, feed_entries } = entry_of(app, &pointer)
+        .await?
+        .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
+    let published_range = append(app, &owner, id, &feed_entries).await?;
+    hand_out(app, &owner, published_range).await
+}
+
+async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
+    let sequence = pointer.sequence;
+    Ok(match &pointer.journal {
+        Journal::SessionId(session) => {
+            let entries = app.store.journal(*session, sequence.saturating_sub(1), 1).await?;
+            let entry = entries.into_iter().find(|entry| entry.sequence == sequence);
+            entry.map(|entry| Entry {
+                id: entry.id,
+                feed_entries: FeedEntry::of(&entry),
+                owner: entry.owner_id,
+            })
+        }
+        Journal::Aggregate(aggregate) => {
+            let entry = app.store.aggregate_journal_entry(aggregate, sequence).await?;
+            entry.map(|entry| Entry {
+                id: entry.id,
+                feed_entries: FeedEntry::of_aggregate(&entry),
+                owner: entry.owner_id,
+            })
+        }
+    })
+}
+
+/// Appends the feed entries to the feed of the owner, unless an earlier attempt did.
+async fn append(
+    app: &App,
+    owner: &UserId,
+    entry: EventId,
+    feed_entries: &[FeedEntry],
+) -> Result<PublishedRange, Problem> {
+    for attempt in 0..TRIES {
+        if let Some(published_range) = app.store.published_range(owner, entry).await? {
+            return Ok(published_range);
+        }
+        let head = app.store.feed(owner).await?;
+        let mut commit = Commit::new();
+        let published_range = commit.publish(owner, &head, feed_entries)?;
+        commit.published_range(owner, entry, published_range, app.now())?;
+        match app.store.commit(commit).await {
+            Ok(()) => return Ok(published_range),
+            Err(CommitError::Conflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Sends a message for each endpoint and announcement that it accepts, and one per number for the event bus, if there is one.
+async fn hand_out(app: &App, owner: &UserId, published_range: PublishedRange) -> Result<(), Problem> {
+    let webhooks = app.store.webhooks(owner).await?;
+    let mut messages = Vec::new();
+    for sequence in published_range.numbers() {
+        if app.integrations.has_bus {
+            messages.push(webhook_delivery::message(owner, None, sequence)?);
+        }
+        if webhooks.is_empty() {
+            continue;
+        }
+        let Some(announcement) = app.store.announcement(owner, sequence).await? else { continue };
+        for webhook in webhooks.iter().filter(|webhook| webhook.accepts(&announcement.event)) {
+            messages.push(webhook_delivery::message(owner, Some(webhook.id), sequence)?);
+        }
+    }
+    for batch in messages.chunks(MAX_BATCH) {
+        let outcome =
+            app.broker.send(&queues::webhooks(), batch.to_vec()).await.map_err(Problem::internal)?;
+        if let Some((_, error)) = outcome.failed.into_iter().next() {
+            return Err(Problem::internal(error));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,504 @@
+//! Applies opened messages to a session, in order and exactly once (decision 9).
+
+use pilothouse_app::http::Problem;
+use pilothouse_app::run_exit::ControlMessage;
+use pilothouse_app::trace;
+use pilothouse_app::{App, FreshIds, METRICS};
+use pilothouse_domain::conversation::FactOutcome;
+use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::session::{AgentFact, Arrival, Sender};
+use pilothouse_domain::text::cut;
+use pilothouse_domain::{AgentSessionId, DomainEvent, Events, RunId, TraceParent};
+use pilothouse_store::{
+    Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord, Store,
+};
+use pilothouse_wire::RawEvent;
+use pilothouse_wire::keys::sha256_hex;
+use pilothouse_wire::launch::RunExit;
+use serde_json::Value;
+
+use super::body;
+use super::open::Opened;
+use crate::acl;
+
+/// The maximum number of attempts after a write conflict.
+const TRIES: u32 = 60;
+/// The size of a commit, in writes and bytes, above which it is committed early. A transaction is limited to 100 writes and 4 MB.
+const MAX_WRITES: usize = 60;
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// Applies messages of one session. After a failure some of them may be applied; the next attempt recognises those as duplicates.
+pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened]) -> Result<(), Problem> {
+    for attempt in 0..TRIES {
+        let Some(batch) = Batch::load(app, session).await? else {
+            tracing::warn!(%session, "events of an unknown session");
+            return Ok(());
+        };
+        match batch.take_all(messages).await {
+            // Some messages may be committed. The next attempt recognises them.
+            Err(Problem::VersionConflict) => {
+                tracing::trace!(target: METRICS, conflicts = 1_u64);
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            other => return other,
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Marks the sequence of a message that keeps failing as consumed (decision 9).
+pub(super) async fn quarantine_event(
+    app: &App,
+    session: AgentSessionId,
+    message: &Opened,
+    cause: &str,
+) -> Result<(), Problem> {
+    let Opened::Event { run, sequence, .. } = message else { return Ok(()) };
+    for attempt in 0..TRIES {
+        let Some(batch) = Batch::load(app, session).await? else { return Ok(()) };
+        if batch.loaded.conversation.session.arrival(*run, *sequence) != Arrival::Next {
+            return Ok(());
+        }
+        let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
+        match batch.skip(*run, *sequence, errors, cause).await {
+            Err(Problem::VersionConflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            other => return other,
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Applies the parked envelopes that became ready when the clock closed a gap.
+pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), Problem> {
+    let mut batch = Batch { app, loaded, commit, changed: true, place: trace::here() };
+    batch.apply_parked().await?;
+    // A second gap may follow the one that was closed, and the agent may send no more events that reveal it.
+    batch.request_replay()?;
+    batch.commit().await
+}
+
+struct Batch<'a> {
+    app: &'a App,
+    loaded: LoadedConversation,
+    commit: Commit,
+    changed: bool,
+    /// The trace context of the message that is applied.
+    place: Option<TraceParent>,
+}
+
+impl<'a> Batch<'a> {
+    async fn load(app: &'a App, session: AgentSessionId) -> Result<Option<Self>, Problem> {
+        let loaded = app.store.conversation(session).await?;
+        Ok(loaded.map(|loaded| Self { app, loaded, commit: Commit::new(), changed: false, place: None }))
+    }
+
+    /// Applies messages in order and commits them, in one transaction if they fit.
+    async fn take_all(mut self, messages: &[Opened]) -> Result<(), Problem> {
+        // An earlier batch may have marked envelopes as ready without applying them.
+        self.apply_parked().await?;
+        for message in messages {
+            self.take(message).await?;
+        }
+        self.commit().await
+    }
+
+    /// Marks a sequence as consumed and its event as quarantined.
+    async fn skip(
+        mut self,
+        run: RunId,
+        sequence: u64,
+        errors: Vec<String>,
+        cause: &str,
+    ) -> Result<(), Problem> {
+        self.quarantine(run, sequence, Value::Null, errors)?;
+        let (id, aside) =
+            (self.loaded.conversation.session.id(), QuarantineRecord { cause: cut(cause, 1000) });
+        self.commit.quarantine_event(id, run, sequence, &aside, self.app.now())?;
+        self.consumed(run, sequence).await?;
+        self.commit().await
+    }
+
+    async fn take(&mut self, message: &Opened) -> Result<(), Problem> {
+        self.place = match message {
+            Opened::Event { traceparent, .. } => *traceparent,
+            Opened::Heartbeat { .. } | Opened::Exited { .. } | Opened::Control { .. } => None,
+        };
+        match message {
+            Opened::Heartbeat { run, disk_full } => self.heartbeat(*run, *disk_full).await,
+            Opened::Exited { run, exit } => self.exited(*run, exit).await,
+            Opened::Control { run, message: ControlMessage::QueueProbe { sent_at } } => {
+                let id = self.loaded.conversation.session.id();
+                Ok(self.app.store.record_processed(id, *run, *sent_at).await?)
+            }
+            Opened::Control { run, message: ControlMessage::RunLost { detail } } => {
+                self.lost(*run, detail).await
+            }
+            Opened::Event { run, sequence, body, redriven, .. } => {
+                if *redriven && self.is_owed(*run, *sequence).await? {
+                    return self.late(*run, *sequence, body).await;
+                }
+                // The event was never quarantined, or was reprocessed since. Apply it like any other.
+                self.event(*run, *sequence, body).await
+            }
+        }
+    }
+
+    /// Records a heartbeat of the current run. An earlier run that is still alive must not affect the current one.
+    async fn heartbeat(&mut self, run: RunId, disk_full: bool) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        if !matches!(session.sender(run), Sender::Current(_)) {
+            return Ok(());
+        }
+        self.app.store.record_heartbeat(session.id(), run, self.app.now()).await?;
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let mut events = session.observe_worker_disk(disk_full, &ctx);
+        if session.unreachable_since().is_some() {
+            events.extend(session.heard(&ctx));
+        }
+        if events.is_empty() {
+            return Ok(());
+        }
+        let events = self.app.with_consequences(&mut self.loaded.conversation, events, &mut ctx);
+        self.entry(Cause::Clock, events, None, None)
+    }
+
+    async fn event(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        if session.sender(run) == Sender::Unknown {
+            tracing::warn!(session = %session.id(), %run, "an event of a run that ended long ago");
+            return Ok(());
+        }
+        match session.arrival(run, sequence) {
+            Arrival::Duplicate => Ok(()),
+            // On the queue the message would block the messages that it waits for, so it is dropped and replayed later.
+            Arrival::TooEarly => {
+                session.reject_early(sequence);
+                self.changed = true;
+                self.request_replay()
+            }
+            Arrival::Early => {
+                session.park(sequence);
+                self.changed = true;
+                let id = session.id();
+                self.commit.park(
+                    id,
+                    run,
+                    sequence,
+                    &ParkedEnvelope { body: body.to_owned() },
+                    self.app.now(),
+                )?;
+                self.request_replay()
+            }
+            Arrival::Next => {
+                self.apply_one(run, sequence, body).await?;
+                self.consumed(run, sequence).await
+            }
+        }
+    }
+
+    /// Whether an event is quarantined and neither the store nor this commit has reprocessed it.
+    async fn is_owed(&self, run: RunId, sequence: u64) -> Result<bool, Problem> {
+        let id = self.loaded.conversation.session.id();
+        Ok(!self.commit.is_reprocessed(id, run, sequence)
+            && self.app.store.is_quarantined(id, run, sequence).await?)
+    }
+
+    /// Applies a quarantined event. Its sequence is already consumed, so the order does not matter.
+    async fn late(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        let id = self.loaded.conversation.session.id();
+        self.apply_event(run, sequence, body, vec![DomainEvent::EventRedriven { sequence }]).await?;
+        self.commit.mark_reprocessed(id, run, sequence);
+        self.changed = true;
+        Ok(())
+    }
+
+    fn request_replay(&mut self) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        if !session.needs_replay() {
+            return Ok(());
+        }
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let events = session.request_replay(&mut ctx);
+        self.entry(Cause::Clock, events, None, None)
+    }
+
+    /// Marks a sequence as consumed and applies the envelopes that are parked behind it.
+    async fn consumed(&mut self, run: RunId, sequence: u64) -> Result<(), Problem> {
+        self.changed = true;
+        let ready = self.loaded.conversation.session.consume(run, sequence);
+        self.go_on(run, ready).await?;
+        self.request_replay()
+    }
+
+    /// Applies the parked envelopes that are next, if any.
+    async fn apply_parked(&mut self) -> Result<(), Problem> {
+        let session = &mut self.loaded.conversation.session;
+        let Some(run) = session.run().map(|run| run.id) else { return Ok(()) };
+        match session.take_ready() {
+            Some(ready) => self.go_on(run, Some(ready)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Applies the parked envelope `ready` and those that follow it. The transaction may be committed early only between two
+    /// envelopes, where the sequence of every recorded entry is consumed.
+    async fn go_on(&mut self, run: RunId, mut ready: Option<u64>) -> Result<(), Problem> {
+        loop {
+            if self.commit.len() >= MAX_WRITES || self.commit.bytes() >= MAX_BYTES {
+                if let Some(sequence) = ready {
+                    self.loaded.conversation.session.park(sequence);
+                }
+                self.commit_early().await?;
+                let session = &mut self.loaded.conversation.session;
+                ready = if matches!(session.sender(run), Sender::Current(_)) {
+                    session.take_ready()
+                } else {
+                    None
+                };
+            }
+            let Some(sequence) = ready else { return Ok(()) };
+            // A parked envelope has no trace context.
+            self.place = None;
+            let id = self.loaded.conversation.session.id();
+            match self.app.store.parked(id, run, sequence).await? {
+                Some(envelope) => self.apply_one(run, sequence, &envelope.body).await?,
+                // An envelope that was parked in this batch is in the commit but not in the table.
+                None => match self.commit.parked_body(id, run, sequence) {
+                    Some(body) => self.apply_one(run, sequence, &body).await?,
+                    None => self.quarantine(
+                        run,
+                        sequence,
+                        Value::Null,
+                        vec!["its parked body is missing".to_owned()],
+                    )?,
+                },
+            }
+            self.commit.unpark(id, run, sequence);
+            self.changed = true;
+            ready = self.loaded.conversation.session.consume(run, sequence);
+        }
+    }
+
+    async fn apply_one(&mut self, run: RunId, sequence: u64, body: &str) -> Result<(), Problem> {
+        self.apply_event(run, sequence, body, Events::new()).await
+    }
+
+    /// Applies an event. The entry records `first` before the events that result.
+    async fn apply_event(
+        &mut self,
+        run: RunId,
+        sequence: u64,
+        body: &str,
+        first: Events,
+    ) -> Result<(), Problem> {
+        let now = self.app.now();
+        let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+        let event = match serde_json::from_str::<RawEvent>(body) {
+            Ok(event) => event,
+            Err(error) => {
+                let value = self.fit(value).await?;
+                return self.quarantine(run, sequence, value, vec![cut(&error.to_string(), 1000)]);
+            }
+        };
+        let Some(mut mapping) = acl::map(&event, now) else {
+            let value = self.fit(value).await?;
+            return self.quarantine(
+                run,
+                sequence,
+                value,
+                vec![format!("{} has no place in the sequence", event.name())],
+            );
+        };
+        if let Some(subagent) = &mapping.subagent {
+            self.app.store.load_subagent(&mut self.loaded, subagent).await?;
+        }
+        if let (Some(JournalView::ToolResult { called_at, .. }), RawEvent::ToolResult { tool_call_id, .. }) =
+            (&mut mapping.view, &event)
+        {
+            *called_at = self
+                .loaded
+                .conversation
+                .session
+                .open_tool_call(tool_call_id)
+                .map(|call| call.journal_sequence);
+        }
+        let (observed, ignored) = self.observe(run, mapping.facts);
+        let mut events = first;
+        events.extend(observed);
+        let delivered = events.iter().any(|event| matches!(event, DomainEvent::MessageDelivered { .. }));
+        let view = if delivered { Some(JournalView::Message { subagent: None }) } else { mapping.view };
+
+        let body = self.fit(value).await?;
+        let cause = self.cause(run, Some(sequence), body);
+        self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
+        let mut ids = FreshIds;
+        let id = self.app.domain_context(&mut ids).event_id();
+        let session = &mut self.loaded.conversation.session;
+        let mut entry =
+            JournalEntry::record(session, id, now, cause, events, mapping.line.into_iter().collect());
+        entry.ignored_reason = ignored;
+        entry.traceparent = self.place;
+        self.commit.entry(&entry, view.as_ref())?;
+        self.changed = true;
+        Ok(())
+    }
+
+    async fn fit(&self, body: Value) -> Result<Value, Problem> {
+        body::fit(self.app, self.loaded.conversation.session.id(), body).await.map_err(Problem::internal)
+    }
+
+    /// Applies the facts of an event, with their consequences.
+    fn observe(&mut self, run: RunId, facts: Vec<AgentFact>) -> (Events, Option<String>) {
+        let app = self.app;
+        let conversation = &mut self.loaded.conversation;
+        let key = app.secret.api_key(conversation.session.id(), conversation.session.retry_count());
+        let hash = sha256_hex(key.as_bytes());
+        let mut ids = FreshIds;
+        let mut ctx = app.domain_context(&mut ids);
+        let current = matches!(conversation.session.sender(run), Sender::Current(_));
+        let mut events = if current { conversation.session.heard(&ctx) } else { Events::new() };
+        let mut ignored = None;
+        for fact in facts {
+            let observed = if current {
+                conversation.observe(fact, &hash, &mut ctx)
+            } else {
+                conversation.reprocess(fact, &mut ctx)
+            };
+            events.extend(observed.events);
+            ignored = match observed.outcome {
+                FactOutcome::Applied => ignored,
+                FactOutcome::Deferred => Some("deferred".to_owned()),
+                FactOutcome::Ignored(reason) => Some(reason),
+            };
+        }
+        (app.with_consequences(conversation, events, &mut ctx), ignored)
+    }
+
+    async fn exited(&mut self, run: RunId, exit: &RunExit) -> Result<(), Problem> {
+        self.before_end(run).await?;
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let conversation = &mut self.loaded.conversation;
+        let Sender::Current(ordinal) = conversation.session.sender(run) else { return Ok(()) };
+        let how = exit
+            .detail
+            .clone()
+            .or_else(|| exit.signal.map(|s| format!("signal {s}")))
+            .or_else(|| exit.code.map(|c| format!("exit code {c}")));
+        let events = conversation.run_ended(run, exit.drained, how, &mut ctx).map_err(Problem::from)?;
+        let events = self.app.with_consequences(conversation, events, &mut ctx);
+        let body = serde_json::to_value(RawEvent::RunExited(exit.clone())).map_err(Problem::internal)?;
+        self.entry(Cause::Agent { run_id: run, run: ordinal, sequence: None, body }, events, None, None)
+    }
+
+    /// Ends a run whose machine was declared lost.
+    async fn lost(&mut self, run: RunId, detail: &str) -> Result<(), Problem> {
+        self.before_end(run).await?;
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let conversation = &mut self.loaded.conversation;
+        if !matches!(conversation.session.sender(run), Sender::Current(_)) {
+            return Ok(());
+        }
+        let events = conversation.run_lost(run, Some(detail.to_owned()), &mut ctx).map_err(Problem::from)?;
+        let events = self.app.with_consequences(conversation, events, &mut ctx);
+        self.entry(Cause::Clock, events, None, None)
+    }
+
+    /// Applies the parked envelopes of a run before it ends.
+    async fn before_end(&mut self, run: RunId) -> Result<(), Problem> {
+        // The sender of the missing events is gone. The events that are parked behind the gap must be applied before the run ends.
+        while matches!(self.loaded.conversation.session.sender(run), Sender::Current(_)) {
+            let lost = self.loaded.conversation.session.close_gap();
+            if lost.is_empty() {
+                break;
+            }
+            self.entry(Cause::Clock, lost, None, None)?;
+            self.apply_parked().await?;
+        }
+        if matches!(self.loaded.conversation.session.sender(run), Sender::Current(_)) {
+            self.app.store.load_running_subagents(&mut self.loaded).await?;
+        }
+        Ok(())
+    }
+
+    /// Records an authentic event that cannot be parsed. Its sequence is consumed, so that it blocks nothing (decision 9).
+    fn quarantine(
+        &mut self,
+        run: RunId,
+        sequence: u64,
+        body: Value,
+        errors: Vec<String>,
+    ) -> Result<(), Problem> {
+        tracing::trace!(target: METRICS, events_quarantined = 1_u64);
+        let cause = self.cause(run, Some(sequence), body);
+        self.entry(
+            cause,
+            vec![DomainEvent::EventQuarantined { errors }],
+            Some("quarantined".to_owned()),
+            None,
+        )
+    }
+
+    fn cause(&self, run_id: RunId, sequence: Option<u64>, body: Value) -> Cause {
+        let run = match self.loaded.conversation.session.sender(run_id) {
+            Sender::Current(ordinal) | Sender::Past(ordinal) => ordinal,
+            Sender::Unknown => 0,
+        };
+        Cause::Agent { run_id, run, sequence, body }
+    }
+
+    fn entry(
+        &mut self,
+        cause: Cause,
+        events: Events,
+        ignored: Option<String>,
+        view: Option<&JournalView>,
+    ) -> Result<(), Problem> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.changed = true;
+        self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
+        let mut ids = FreshIds;
+        let mut ctx = self.app.domain_context(&mut ids);
+        let id = ctx.event_id();
+        let mut entry = JournalEntry::record(
+            &mut self.loaded.conversation.session,
+            id,
+            ctx.now,
+            cause,
+            events,
+            Vec::new(),
+        );
+        entry.ignored_reason = ignored;
+        entry.traceparent = self.place;
+        Ok(self.commit.entry(&entry, view)?)
+    }
+
+    /// Commits the current state because the transaction is large, and reloads it.
+    async fn commit_early(&mut self) -> Result<(), Problem> {
+        let id = self.loaded.conversation.session.id();
+        let commit = std::mem::take(&mut self.commit);
+        Self::finish(self.app, commit, &self.loaded).await?;
+        self.loaded = self.app.store.conversation(id).await?.ok_or_else(Problem::no_session)?;
+        self.changed = false;
+        Ok(())
+    }
+
+    async fn finish(app: &App, mut commit: Commit, loaded: &LoadedConversation) -> Result<(), CommitError> {
+        commit.conversation(loaded, &app.deadlines)?;
+        app.store.commit(commit).await
+    }
+
+    async fn commit(self) -> Result<(), Problem> {
+        if !self.changed {
+            return Ok(());
+        }
+        Ok(Self::finish(self.app, self.commit, &self.loaded).await?)
+    }
+}

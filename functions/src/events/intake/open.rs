@@ -1,0 +1,139 @@
+//! Opens a message: verifies the envelope and its signer, and determines the kind of message.
+
+use std::borrow::Cow;
+
+use pilothouse_app::run_exit::ControlMessage;
+use pilothouse_app::trace::{self, Span};
+use pilothouse_app::{App, METRICS};
+use pilothouse_broker::Received;
+use pilothouse_domain::{AgentSessionId, RunId, TraceParent};
+use pilothouse_wire::envelope::{EnvelopeError, Signer};
+use pilothouse_wire::launch::RunExit;
+use pilothouse_wire::{RawEvent, Signed};
+use serde::Deserialize;
+
+/// An authentic message.
+#[derive(Debug, Clone)]
+pub(super) enum Opened {
+    /// The run is alive.
+    Heartbeat {
+        /// The run.
+        run: RunId,
+        /// Whether the disk of the sidecar is full.
+        disk_full: bool,
+    },
+    /// The runtime reports the end of the run.
+    Exited {
+        /// The run.
+        run: RunId,
+        /// How the run ended.
+        exit: RunExit,
+    },
+    /// The control plane sent itself a message about the run.
+    Control {
+        /// The run.
+        run: RunId,
+        /// The message.
+        message: ControlMessage,
+    },
+    /// An event of the sidecar, as JSON text that may be malformed.
+    Event {
+        /// The run.
+        run: RunId,
+        /// The sequence of the event within the run.
+        sequence: u64,
+        /// The JSON text.
+        body: String,
+        /// Whether the message was a dead letter and was sent again (decision 9).
+        redriven: bool,
+        /// The trace context of the message.
+        traceparent: Option<TraceParent>,
+    },
+}
+
+impl Opened {
+    /// Starts the span of the message and makes it the parent of what the message changes. Heartbeats and control messages have no
+    /// span, because they are frequent or have no effect of their own.
+    pub(super) fn begin(&mut self, session: AgentSessionId) -> Option<Span> {
+        let (run, parent, kind) = match self {
+            Self::Heartbeat { .. } | Self::Control { .. } => return None,
+            Self::Exited { run, .. } => (*run, None, None),
+            Self::Event { run, body, traceparent, .. } => (*run, *traceparent, Some(&*body)),
+        };
+        let span = trace::begin(parent, || trace::About {
+            function: "intake",
+            source: "events.fifo",
+            session,
+            run: Some(run),
+            kind: kind.map_or_else(|| "run_exited".to_owned(), |body| kind_of(body)),
+        });
+        if let Self::Event { traceparent, .. } = self {
+            *traceparent = span.place();
+        }
+        Some(span)
+    }
+}
+
+fn kind_of(body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        name: Cow<'a, str>,
+    }
+    serde_json::from_str::<Kind<'_>>(body)
+        .map_or_else(|_| "unreadable".to_owned(), |kind| kind.name.into_owned())
+}
+
+/// Why a message is refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    /// The envelope is malformed or its signature is invalid.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+    /// The envelope is signed with a key of another secret.
+    #[error("unknown key `{0}`")]
+    UnknownKey(String),
+    /// The envelope has no sequence and is not a heartbeat.
+    #[error("the envelope has no sequence and is not a heartbeat")]
+    NoSequence,
+    /// A sidecar signed a message that only the runtime may send.
+    #[error("only the runtime may send this message")]
+    NotTheirs,
+}
+
+/// Verifies the sender of a message and determines its kind.
+pub(super) fn open(app: &App, message: &Received) -> Result<(AgentSessionId, Opened), Refused> {
+    let signed = Signed::parse(&message.body)?;
+    if signed.kid != app.secret.id() {
+        return Err(Refused::UnknownKey(signed.kid));
+    }
+    let run = signed.claimed()?.run_id;
+    let key = match signed.signer {
+        Signer::Sidecar => app.secret.envelope_key(run),
+        Signer::Runtime => app.secret.runtime_key(run),
+    };
+    let envelope = signed.open(&key)?;
+    // The difference of two clocks: good enough for a metric, but not for a decision (decision 13).
+    let lag = app.now().as_millis() - envelope.time.as_millis();
+    tracing::trace!(target: METRICS, event_lag_ms = lag.max(0));
+    let (body, traceparent) = (envelope.body.get(), envelope.traceparent);
+    let opened = match (signed.signer, envelope.sequence) {
+        (Signer::Sidecar, Some(sequence)) => {
+            let redriven = message.redriven;
+            Opened::Event { run, sequence, body: body.to_owned(), redriven, traceparent }
+        }
+        (Signer::Sidecar, None) => match serde_json::from_str(body) {
+            Ok(RawEvent::Heartbeat { disk_full }) => Opened::Heartbeat { run, disk_full },
+            Ok(RawEvent::RunExited(_)) => return Err(Refused::NotTheirs),
+            _ => return Err(Refused::NoSequence),
+        },
+        (Signer::Runtime, _) => match serde_json::from_str(body) {
+            Ok(RawEvent::RunExited(exit)) => Opened::Exited { run, exit },
+            _ => match serde_json::from_str(body) {
+                Ok(message) => Opened::Control { run, message },
+                Err(_) => return Err(Refused::NotTheirs),
+            },
+        },
+    };
+    Ok((envelope.session_id, opened))
+}

@@ -1,0 +1,8 @@
+//! Functions that a queue, the table's stream or a schedule triggers. [`crate::reactions`] has the function `react`.
+
+pub mod clock;
+pub mod event_feed;
+pub mod intake;
+pub mod relay;
+pub mod task_stopped;
+pub mod webhook_delivery;

@@ -1,0 +1,119 @@
+//! The relay: sends messages for committed changes to the queues that process them (architecture: State).
+//!
+//! On the embedded server a task tails the journal; in `aws` the table's stream triggers the relay. Repeats are harmless: queues
+//! deduplicate messages by id, and consumers act on the current state.
+
+use std::time::Duration;
+
+use pilothouse_app::function::requirements::RELAY;
+use pilothouse_app::function::{EventFunction, Subscription, Trigger};
+use pilothouse_app::queues::DeadlineOf;
+use pilothouse_broker::OutgoingMessage;
+use pilothouse_domain::{AgentSessionId, Timestamp};
+use pilothouse_store::table::Item;
+use pilothouse_store::{AggregateRef, Store, StoreError, layout};
+
+use crate::events::event_feed;
+use crate::reactions;
+
+pub const FUNCTION: EventFunction =
+    EventFunction::new("relay", &[Subscription::of_host(Trigger::Stream)], RELAY)
+        .summary("Relay journal entries and near deadlines to their queues");
+
+/// Deadlines within this time are sent as delayed messages. A sweep every minute finds the others.
+pub const SOON: Duration = Duration::from_mins(1);
+
+/// The messages and notifications that result from a written item.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Follows {
+    /// A message for the reactions.
+    pub reaction: Option<OutgoingMessage>,
+    /// A message for the event feed.
+    pub announcement: Option<OutgoingMessage>,
+    /// A delayed message for a deadline.
+    pub deadline: Option<OutgoingMessage>,
+    /// The session whose journal has a new entry.
+    pub grown: Option<AgentSessionId>,
+}
+
+/// Derives the messages and notifications from `item`, which was just written.
+///
+/// # Errors
+/// A journal entry cannot be parsed. Retrying does not help.
+pub fn follows(item: &Item, now: Timestamp) -> Result<Follows, StoreError> {
+    match item.kind.as_str() {
+        layout::JOURNAL | layout::AGGREGATE_JOURNAL => {
+            let (reaction, announcement) = hand_on(item)?;
+            Ok(Follows { reaction, announcement, grown: layout::session_of(&item.key), ..Follows::default() })
+        }
+        layout::SESSION => Ok(Follows {
+            deadline: layout::session_of(&item.key)
+                .zip(item.due.as_ref().and_then(layout::due_at))
+                .and_then(|(session, due)| deadline(session, due, now)),
+            ..Follows::default()
+        }),
+        _ => Ok(Follows::default()),
+    }
+}
+
+/// Returns the messages for the reactions to a journal entry and for its publication.
+///
+/// # Errors
+/// The entry cannot be parsed. Retrying does not help.
+pub fn hand_on(item: &Item) -> Result<(Option<OutgoingMessage>, Option<OutgoingMessage>), StoreError> {
+    if item.kind == layout::AGGREGATE_JOURNAL {
+        let entry = Store::read_aggregate_entry(item)?;
+        return Ok((reactions::message_of_owned(&entry), event_feed::message_of_owned(&entry)));
+    }
+    let entry = Store::read_entry(item)?;
+    Ok((reactions::message(&entry), event_feed::message(&entry)))
+}
+
+/// Returns the delayed message for a session's deadline, or `None` if a sweep finds the deadline first.
+pub fn deadline(session: AgentSessionId, due: Timestamp, now: Timestamp) -> Option<OutgoingMessage> {
+    reminder(session.to_string(), &DeadlineOf::Session { session_id: session }, due, now)
+}
+
+/// Returns the delayed message for a deadline of another aggregate.
+pub fn deadline_of_owned(
+    aggregate: &AggregateRef,
+    due: Timestamp,
+    now: Timestamp,
+) -> Option<OutgoingMessage> {
+    let AggregateRef { kind, id } = aggregate;
+    reminder(format!("{kind}-{id}"), &DeadlineOf::Owned(aggregate.clone()), due, now)
+}
+
+fn reminder(whose: String, of: &DeadlineOf, due: Timestamp, now: Timestamp) -> Option<OutgoingMessage> {
+    let wait = Duration::from_millis(u64::try_from(due.as_millis() - now.as_millis()).unwrap_or(0));
+    if wait > SOON {
+        return None;
+    }
+    // Queues count whole seconds. The delay is rounded up, because an early message would find no due deadline.
+    let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+    let id = format!("{whose}:{}", due.as_millis());
+    let body = serde_json::to_string(of).ok()?;
+    Some(OutgoingMessage { delay: wait, ..OutgoingMessage::new(whose, id, body) })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_near_deadlines_are_queued_and_never_early() {
+        let session: AgentSessionId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
+        let at = Timestamp::from_millis;
+        let delay = |due| deadline(session, at(due), at(100_000)).map(|message| message.delay.as_secs());
+        assert_eq!(delay(99_000), Some(0), "it is due already");
+        assert_eq!(delay(100_001), Some(1));
+        assert_eq!(delay(160_000), Some(60));
+        assert_eq!(delay(160_001), None, "a sweep comes first");
+        let body = deadline(session, at(0), at(0)).unwrap().body;
+        assert_eq!(
+            serde_json::from_str::<DeadlineOf>(&body).unwrap(),
+            DeadlineOf::Session { session_id: session }
+        );
+    }
+}

@@ -1,0 +1,401 @@
+//! Makes one attempt at each delivery of the webhooks queue: to an endpoint of an owner, or to the event bus and the topic.
+//!
+//! The delivery record, not the message, holds the state of a delivery: an early message waits, and a repeated message has no
+//! effect. A crash between an attempt and its record causes another attempt with the same `webhook-id`.
+//!
+//! A failing endpoint must not delay others:
+//!
+//! - First attempts share a group per endpoint: the queue hands out one batch of an endpoint at a time. The deliveries of a batch
+//!   are sent concurrently.
+//! - A failed delivery waits for its next attempt in a separate group, so that it delays no other delivery.
+//! - An endpoint that fails several times in a row is paused ([`Webhook::failed`]). After the pause one delivery is tried, and the
+//!   others follow if it succeeds.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use pilothouse_app::App;
+use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
+use pilothouse_app::function::requirements::{DELIVER, WEBHOOKS};
+use pilothouse_app::function::{EventFunction, Subscription};
+use pilothouse_app::http::Problem;
+use pilothouse_app::integrations::{DeliveryError, WebhookRequest};
+use pilothouse_app::queues;
+use pilothouse_broker::{OutgoingMessage, QueueError, Received};
+use pilothouse_domain::announcement::{Announcement, FeedEntry, NotificationKind};
+use pilothouse_domain::webhook::{AttemptOutcome, Delivery, Webhook};
+use pilothouse_domain::{UserId, WebhookId};
+use pilothouse_store::{Commit, CommitError, Loaded, Store};
+use pilothouse_wire::keys::sha256_hex;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+pub const FUNCTION: EventFunction = EventFunction::new(
+    "deliver",
+    &[Subscription::queue(WEBHOOKS, |ctx, batch| {
+        Box::pin(async move { Ok(process(&ctx.app, batch).await) })
+    })],
+    DELIVER,
+)
+.summary("Deliver to webhooks, the event bus and the topic");
+
+/// The maximum number of attempts after a write conflict.
+const TRIES: u32 = 32;
+
+/// A reference to a delivery.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pointer {
+    owner_id: UserId,
+    /// The endpoint. None: the event bus and the topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    webhook_id: Option<WebhookId>,
+    sequence: u64,
+}
+
+/// The message for the delivery of an announcement to an endpoint, or for its publication to the event bus and the topic.
+pub(crate) fn message(
+    owner: &UserId,
+    webhook: Option<WebhookId>,
+    sequence: u64,
+) -> Result<OutgoingMessage, Problem> {
+    let pointer = Pointer { owner_id: owner.clone(), webhook_id: webhook, sequence };
+    let (group, id) = if let Some(webhook) = webhook {
+        (webhook.to_string(), format!("{webhook}:{sequence}"))
+    } else {
+        let id = format!("bus:{}", sha256_hex(format!("{owner}\0{sequence}").as_bytes()));
+        (id.clone(), id)
+    };
+    Ok(OutgoingMessage::new(group, id, pointer.body()?))
+}
+
+impl Pointer {
+    fn body(&self) -> Result<String, Problem> {
+        serde_json::to_string(self).map_err(Problem::internal)
+    }
+}
+
+/// The message for the next attempt at a delivery after `attempts` attempts.
+fn retry(pointer: &Pointer, webhook: WebhookId, attempts: usize) -> Result<OutgoingMessage, Problem> {
+    let group = format!("{webhook}:{}", pointer.sequence);
+    let id = format!("{group}:{attempts}");
+    Ok(OutgoingMessage::new(group, id, pointer.body()?))
+}
+
+/// Processes a batch of the webhooks queue and settles the part of each endpoint when it is done.
+pub async fn handle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {
+    let queue = queues::webhooks();
+    let parts = parts(batch).into_iter().map(async |part| {
+        let settlement = deliver(app, part).await;
+        pilothouse_app::batch::settle(app.broker.as_ref(), &queue, settlement).await
+    });
+    join_all(parts).await.into_iter().collect()
+}
+
+/// Processes a batch. The caller settles it.
+pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
+    let settled = join_all(parts(batch).into_iter().map(|part| deliver(app, part))).await;
+    let mut all = BatchOutcome::default();
+    for part in settled {
+        all.done.extend(part.done);
+        all.again.extend(part.again);
+    }
+    all
+}
+
+/// An independent part of a batch.
+enum Part {
+    /// The deliveries to one endpoint, in order.
+    Endpoint(UserId, WebhookId, Vec<(Received, Pointer)>),
+    /// A message for the event bus, or one that cannot be parsed.
+    Other(Received),
+}
+
+fn parts(batch: Vec<Received>) -> Vec<Part> {
+    let mut endpoints: BTreeMap<WebhookId, (UserId, Vec<(Received, Pointer)>)> = BTreeMap::new();
+    let mut parts = Vec::new();
+    for message in batch {
+        match serde_json::from_str::<Pointer>(&message.body) {
+            Ok(pointer @ Pointer { webhook_id: Some(webhook), .. }) => {
+                let (_, messages) =
+                    endpoints.entry(webhook).or_insert_with(|| (pointer.owner_id.clone(), Vec::new()));
+                messages.push((message, pointer));
+            }
+            _ => parts.push(Part::Other(message)),
+        }
+    }
+    let endpoints =
+        endpoints.into_iter().map(|(webhook, (owner, messages))| Part::Endpoint(owner, webhook, messages));
+    parts.extend(endpoints);
+    parts
+}
+
+async fn deliver(app: &App, part: Part) -> BatchOutcome {
+    match part {
+        Part::Endpoint(owner, webhook, messages) => deliver_to(app, &owner, webhook, messages).await,
+        Part::Other(message) => {
+            pilothouse_app::batch::process_batch(
+                app,
+                &queues::webhooks(),
+                vec![message],
+                |app, message| async move {
+                    let pointer: Pointer = serde_json::from_str(&message.body).map_err(Problem::internal)?;
+                    publish(&app, &pointer.owner_id, pointer.sequence).await.map(|()| MessageOutcome::Done)
+                },
+            )
+            .await
+        }
+    }
+}
+
+/// The outcome of a message.
+type Outcome = Result<MessageOutcome, Problem>;
+
+/// Delivers messages to one endpoint concurrently. If the endpoint was paused, the first message is sent alone.
+async fn deliver_to(
+    app: &App,
+    owner: &UserId,
+    webhook: WebhookId,
+    messages: Vec<(Received, Pointer)>,
+) -> BatchOutcome {
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(messages.len());
+    let on_trial =
+        matches!(app.store.webhook(owner, webhook).await, Ok(Some(known)) if known.value.is_probing());
+    let (first, rest) = messages.split_at(usize::from(on_trial));
+    for lot in [first, rest] {
+        let attempts = lot.iter().map(|(message, pointer)| attempt(app, owner, webhook, message, pointer));
+        for made in join_all(attempts).await {
+            // Recorded one by one, because they change the same webhook record.
+            outcomes.push(match made {
+                Ok(Step::Record(attempted)) => record(app, owner, webhook, *attempted).await,
+                Ok(Step::Outcome(worked)) => Ok(worked),
+                Err(problem) => Err(problem),
+            });
+        }
+    }
+    let mut settlement = BatchOutcome::default();
+    for ((message, _), outcome) in messages.into_iter().zip(outcomes) {
+        let pause = match outcome {
+            Ok(MessageOutcome::Done) => {
+                settlement.done.push(message.receipt);
+                continue;
+            }
+            Ok(MessageOutcome::Later(pause)) => Some(pause),
+            Err(problem) => {
+                pilothouse_app::batch::retry_or_dead_letter(app, &queues::webhooks(), &message, &problem)
+                    .await
+            }
+        };
+        settlement.again.extend(pause.map(|pause| (vec![message.receipt], pause)));
+    }
+    settlement
+}
+
+/// The next step for a message.
+enum Step {
+    /// Record an attempt, or a delivery that is abandoned without one.
+    Record(Box<Attempted>),
+    /// Settle the message; nothing was sent.
+    Outcome(MessageOutcome),
+}
+
+/// An attempt at a delivery.
+struct Attempted {
+    pointer: Pointer,
+    /// Whether the message is alone in its group.
+    alone: bool,
+    delivery: Loaded<Delivery>,
+    /// None: no attempt was made, because the endpoint is disabled.
+    outcome: Option<Result<u16, String>>,
+}
+
+/// Makes an attempt at a delivery, if it is due.
+async fn attempt(
+    app: &App,
+    owner: &UserId,
+    webhook_id: WebhookId,
+    message: &Received,
+    pointer: &Pointer,
+) -> Result<Step, Problem> {
+    const DONE: Result<Step, Problem> = Ok(Step::Outcome(MessageOutcome::Done));
+    let sequence = pointer.sequence;
+    let Some(webhook) = app.store.webhook(owner, webhook_id).await? else { return DONE };
+    let Some(announcement) = app.store.announcement(owner, sequence).await? else {
+        return DONE; // It has expired.
+    };
+    let known = app.store.delivery(webhook_id, sequence).await?;
+    let delivery = known.unwrap_or_else(|| {
+        let Announcement { sequence, id, event, .. } = announcement.clone();
+        Loaded::new(Delivery::new(sequence, id, event, app.now()))
+    });
+    if delivery.value.is_over() {
+        return DONE;
+    }
+    let alone = message.group != webhook_id.to_string();
+    let attempted = |delivery, outcome| {
+        Ok(Step::Record(Box::new(Attempted { pointer: pointer.clone(), alone, delivery, outcome })))
+    };
+    if webhook.value.disabled.is_some() {
+        return attempted(delivery, None);
+    }
+    let attempts = delivery.value.attempts.len();
+    if attempts > 0 && !alone {
+        // The process crashed before it sent the message for the next attempt.
+        return send_retry(app, pointer, webhook_id, attempts)
+            .await
+            .map(|()| Step::Outcome(MessageOutcome::Done));
+    }
+    let now = app.now();
+    if let Some(wait) = webhook.value.remaining_pause(now).max(delivery.value.waits(now)) {
+        return Ok(Step::Outcome(MessageOutcome::Later(wait)));
+    }
+    match post(app, &webhook.value, &announcement).await? {
+        Err(DeliveryError::Busy) => Ok(Step::Outcome(MessageOutcome::Later(app.deadlines.redelivered))),
+        Err(DeliveryError::Failed(why)) => attempted(delivery, Some(Err(why))),
+        Ok(status) => attempted(delivery, Some(Ok(status))),
+    }
+}
+
+async fn send_retry(
+    app: &App,
+    pointer: &Pointer,
+    webhook: WebhookId,
+    attempts: usize,
+) -> Result<(), Problem> {
+    let message = retry(pointer, webhook, attempts)?;
+    let outcome = app.broker.send(&queues::webhooks(), vec![message]).await.map_err(Problem::internal)?;
+    match outcome.failed.into_iter().next() {
+        Some((_, error)) => Err(Problem::internal(error)),
+        None => Ok(()),
+    }
+}
+
+/// Publishes to the event bus and the topic, at least once. They are never disabled; messages that keep failing become dead
+/// letters.
+async fn publish(app: &App, owner: &UserId, sequence: u64) -> Result<(), Problem> {
+    let Some(bus) = &app.integrations.event_bus else { return Ok(()) };
+    if let Some(announcement) = app.store.announcement(owner, sequence).await? {
+        bus.publish(&[announcement]).await.map_err(Problem::internal)?;
+    }
+    if let Some(notification) = app.store.notification(owner, sequence).await? {
+        bus.notify(owner, &[notification.value]).await.map_err(Problem::internal)?;
+    }
+    Ok(())
+}
+
+/// Sends one POST request.
+async fn post(
+    app: &App,
+    webhook: &Webhook,
+    announcement: &Announcement,
+) -> Result<Result<u16, DeliveryError>, Problem> {
+    if let Err(error) = webhook.url.check(app.integrations.egress_policy) {
+        return Ok(Err(DeliveryError::Failed(format!("the address {error}"))));
+    }
+    let Some(sender) = &app.integrations.webhook_sender else {
+        return Ok(Err(DeliveryError::Failed("this server does not deliver webhooks".to_owned())));
+    };
+    let body = serde_json::to_string(&json!({
+        "type": announcement.event,
+        "timestamp": announcement.at,
+        "data": announcement.detail,
+    }))
+    .map_err(Problem::internal)?;
+    let now = app.now();
+    let request = WebhookRequest {
+        owner: webhook.owner_id.clone(),
+        url: webhook.url.clone(),
+        egress_policy: app.integrations.egress_policy,
+        id: announcement.id.clone(),
+        timestamp: now.as_secs(),
+        signature: app.secret.webhook_secret(webhook.id).sign(&announcement.id, now, &body),
+        body,
+    };
+    Ok(sender.deliver(&request).await)
+}
+
+/// Records the outcome of a delivery and the state of its endpoint in one transaction. After a write conflict the decision is made
+/// again on the new state.
+async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) -> Outcome {
+    let Attempted { pointer, alone, mut delivery, outcome } = attempted;
+    let outcome = outcome.map(|outcome| outcome.map_err(|why| pilothouse_domain::text::cut(&why, 300)));
+    let step = app.deadlines.redelivered;
+    for attempt in 0..TRIES {
+        let Some(mut webhook) = app.store.webhook(owner, id).await? else { return Ok(MessageOutcome::Done) };
+        let now = app.now();
+        let mut kept = delivery.clone();
+        let (mut changed, mut verdict) = (false, AttemptOutcome::Delivered);
+        match &outcome {
+            None => kept.value.drop(),
+            Some(outcome) => {
+                verdict = kept.value.record(outcome.clone(), step, now);
+                changed = match verdict {
+                    AttemptOutcome::Delivered => webhook.value.succeeded(),
+                    AttemptOutcome::RetryAfter(_) | AttemptOutcome::GiveUp => webhook.value.failed(step, now),
+                };
+            }
+        }
+        let mut commit = Commit::new();
+        let hopeless = verdict == AttemptOutcome::GiveUp
+            || (verdict != AttemptOutcome::Delivered && webhook.value.should_disable(step, now));
+        if hopeless && webhook.value.disabled.is_none() {
+            give_up(app, &mut commit, &mut webhook, &kept.value).await?;
+            changed = true;
+        }
+        commit.delivery(id, &kept, now)?;
+        if changed {
+            commit.webhook(&webhook)?;
+        }
+        match app.store.commit(commit).await {
+            Ok(()) => {
+                return match verdict {
+                    AttemptOutcome::RetryAfter(pause) if alone => Ok(MessageOutcome::Later(pause)),
+                    AttemptOutcome::RetryAfter(_) => {
+                        let attempts = kept.value.attempts.len();
+                        send_retry(app, &pointer, id, attempts).await.map(|()| MessageOutcome::Done)
+                    }
+                    AttemptOutcome::Delivered | AttemptOutcome::GiveUp => Ok(MessageOutcome::Done),
+                };
+            }
+            Err(CommitError::Conflict) => {
+                tokio::time::sleep(Store::backoff(attempt, rand::random())).await;
+            }
+            Err(other) => return Err(other.into()),
+        }
+        if let Some(known) = app.store.delivery(id, pointer.sequence).await? {
+            if known.value.is_over() {
+                return Ok(MessageOutcome::Done);
+            }
+            delivery = known;
+        }
+    }
+    Err(Problem::VersionConflict)
+}
+
+/// Disables an endpoint and notifies its owner.
+async fn give_up(
+    app: &App,
+    commit: &mut Commit,
+    webhook: &mut Loaded<Webhook>,
+    delivery: &Delivery,
+) -> Result<(), Problem> {
+    let now = app.now();
+    let tried = delivery.attempts.len();
+    webhook.value.disable(format!("{} could not be delivered in {tried} attempts", delivery.event), now);
+    let head = app.store.feed(&webhook.value.owner_id).await?;
+    let feed_entry = FeedEntry {
+        id: format!("{}.{}", webhook.value.id, delivery.sequence),
+        at: now,
+        announced: None,
+        notice: Some((
+            NotificationKind::WebhookDisabled,
+            format!(
+                "The webhook {} was disabled after {tried} failed attempts. Enable it when its endpoint works again.",
+                webhook.value.url.as_str()
+            ),
+        )),
+        session_id: None,
+    };
+    commit.publish(&webhook.value.owner_id, &head, &[feed_entry])?;
+    Ok(())
+}

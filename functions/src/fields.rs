@@ -1,0 +1,73 @@
+//! Conversions and limits of fields that several inputs share.
+
+use pilothouse_api::input::{FieldError, distinct_ids, optional_from_json, parse};
+use pilothouse_domain::value::{AutoContinueConfig, SessionBudget};
+use pilothouse_domain::{AgentSkillId, Usd};
+use pilothouse_wire::coverage::CoveragePattern;
+use serde_json::Value;
+
+pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, FieldError> {
+    text.map(cap).transpose()
+}
+
+/// Parses an optional list of distinct skill ids.
+pub(crate) fn listed_skills(texts: Option<Vec<String>>) -> Result<Option<Vec<AgentSkillId>>, FieldError> {
+    texts.map(distinct_ids).transpose()
+}
+
+pub(crate) fn cap(text: String) -> Result<Usd, FieldError> {
+    let cap: Usd =
+        parse(text).map_err(|error: pilothouse_domain::money::InvalidUsd| FieldError(error.to_string()))?;
+    SessionBudget::new(cap, SessionBudget::DEFAULT_WARN_AT_PERCENT)
+        .map_err(|error| FieldError(error.to_string()))?;
+    Ok(cap)
+}
+
+pub(crate) fn percent(value: Option<u64>) -> Result<Option<u8>, FieldError> {
+    let fits = |n: u64| {
+        u8::try_from(n)
+            .ok()
+            .filter(|n| (1..=99).contains(n))
+            .ok_or_else(|| FieldError("must be 1 to 99".to_owned()))
+    };
+    value.map(fits).transpose()
+}
+
+const MONTH: u64 = 30 * 24 * 60 * 60;
+
+pub(crate) fn idle_time(value: Option<u64>) -> Result<Option<u64>, FieldError> {
+    match value {
+        Some(seconds) if seconds > MONTH => Err(FieldError(format!("must be 0 to {MONTH} seconds"))),
+        other => Ok(other),
+    }
+}
+
+pub(crate) fn timeout(value: Option<u64>) -> Result<Option<u64>, FieldError> {
+    match value {
+        Some(seconds) if !(1..=MONTH).contains(&seconds) => {
+            Err(FieldError(format!("must be 1 to {MONTH} seconds")))
+        }
+        other => Ok(other),
+    }
+}
+
+pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, FieldError> {
+    const LIMIT: usize = 64 * 1024;
+    match value {
+        Some(value) if value.to_string().len() > LIMIT => {
+            Err(FieldError(format!("must be at most {LIMIT} bytes of JSON")))
+        }
+        other => Ok(other),
+    }
+}
+
+pub(crate) fn auto_continue(value: Option<Value>) -> Result<Option<AutoContinueConfig>, FieldError> {
+    let Some(config) = optional_from_json::<AutoContinueConfig>(value)? else { return Ok(None) };
+    let all = |wrong: Vec<_>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    config.check().map_err(|wrong| FieldError(all(wrong)))?;
+    for criterion in &config.validation_criteria {
+        CoveragePattern::new(criterion.coverage_pattern.as_deref())
+            .map_err(|wrong| FieldError(wrong.to_string()))?;
+    }
+    Ok(Some(config))
+}

@@ -1,4 +1,0 @@
-//! The pool of an owner (S0 8.12).
-
-pub mod configure;
-pub mod get;

@@ -1,0 +1,3 @@
+//! Queries on the message queue of a session.
+
+pub mod list;

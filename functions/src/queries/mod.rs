@@ -1,0 +1,16 @@
+//! Read-only functions for owners.
+
+pub mod chains;
+pub mod event_feed;
+pub mod health;
+pub mod messages;
+pub mod notifications;
+pub mod openapi;
+pub mod operations;
+pub mod pool;
+pub mod records;
+pub mod sessions;
+pub mod skills;
+pub mod templates;
+pub mod webhooks;
+pub mod workers;

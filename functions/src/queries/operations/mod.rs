@@ -1,0 +1,3 @@
+//! Queries for operators of the deployment.
+
+pub mod list_dead_letters;

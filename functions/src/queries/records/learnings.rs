@@ -1,0 +1,60 @@
+//! `GET /api/agents/learnings`: lists learnings about people and communication (AG-014, decision 37).
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_api::Page;
+use pilothouse_app::App;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::request::Parameters;
+use pilothouse_app::http::{Owner, PageRequest, Problem};
+use pilothouse_app::paging::Scope;
+use pilothouse_domain::AgentSessionId;
+use pilothouse_domain::agent_api::{AgentLearning, LearningKind};
+use pilothouse_store::layout;
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("records-learnings", Verb::Get, "/api/agents/learnings", |verb| verb.route(handle))
+        .owner()
+        .summary("List learnings about people and communication")
+        .query(&["limit", "cursor", "kind", "sessionId"])
+        .output::<Page<AgentLearning>>(&[200]);
+
+/// The largest number of pages that one request reads. It bounds the cost of a filter.
+const READS: usize = 5;
+
+/// Responds with 200 and a page: all learnings of the owner, newest first, or with `sessionId` those of one session, oldest
+/// first. `kind` filters by kind. A filtered page may be short even if more pages follow.
+async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    page: PageRequest,
+    parameters: Parameters,
+) -> Result<Json<Page<AgentLearning>>, Problem> {
+    let kind: Option<LearningKind> = parameters.parsed("kind")?;
+    let session: Option<AgentSessionId> = parameters.parsed("sessionId")?;
+    let scope = match session {
+        Some(id) => {
+            app.session_of(&owner, id).await?;
+            Scope::of_table("learnings", layout::session_partition(id))
+        }
+        None => Scope::new("learnings", layout::learnings_partition(&owner)),
+    };
+    let filter = kind.map_or_else(|| "None".to_owned(), |kind| format!("Some({kind})"));
+    let scope = scope.filtered(&filter);
+    let mut after = scope.decode(&page)?;
+    let mut items = Vec::new();
+    for _ in 0..READS {
+        let room = page.limit - items.len();
+        let listing = match session {
+            Some(id) => app.store.learnings_of_session(id, room, after).await?,
+            None => app.store.learnings(&owner, room, after).await?,
+        };
+        let wanted = |item: &AgentLearning| kind.is_none_or(|kind| item.learning.kind == kind);
+        items.extend(listing.items.into_iter().filter(wanted));
+        after = listing.next;
+        if after.is_none() || items.len() >= page.limit {
+            break;
+        }
+    }
+    Ok(Json(scope.page(items, after)))
+}

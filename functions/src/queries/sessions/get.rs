@@ -1,0 +1,24 @@
+//! `GET /api/agents/sessions/{id}`: returns a session (S0 8.7 `GetAgentSessionQuery`).
+
+use axum::extract::State;
+use pilothouse_api::sessions::SessionView;
+use pilothouse_app::App;
+use pilothouse_app::command::CommandResponse;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::{Owner, Problem, Session};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("sessions-get", Verb::Get, "/api/agents/sessions/{id}", |verb| verb.route(handle))
+        .owner()
+        .summary("Get a session")
+        .output::<SessionView>(&[200]);
+
+/// Responds with 200 and the session. Commands accept its `ETag` in `If-Match`.
+async fn handle(
+    State(app): State<App>,
+    Owner(owner): Owner,
+    Session(id): Session,
+) -> Result<CommandResponse, Problem> {
+    let session = app.session_of(&owner, id).await?;
+    CommandResponse::ok(session.control_version(), &SessionView::of(&session))
+}

@@ -1,0 +1,5 @@
+//! Queries on sessions.
+
+pub mod get;
+pub mod history;
+pub mod list;

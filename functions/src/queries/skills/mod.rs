@@ -1,0 +1,5 @@
+//! Queries on skills and their memory pills.
+
+pub mod get;
+pub mod list;
+pub mod memory_pills;

@@ -1,0 +1,4 @@
+//! Queries on templates.
+
+pub mod get;
+pub mod list;

@@ -1,0 +1,3 @@
+//! Queries on the workers of an owner.
+
+pub mod list;

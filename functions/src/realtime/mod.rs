@@ -1,0 +1,24 @@
+//! The live stream of a session (S0 8.9).
+//!
+//! The stream is derived from the journal: messages are built from its entries in order, and cursors are positions in it. A client
+//! that reconnects with its last cursor resumes exactly there.
+//!
+//! | | embedded server | `aws`: a WebSocket API of API Gateway |
+//! |---|---|---|
+//! | a client connects | [`connect`]: `WS /ws/agents/sessions/{id}/stream?after=CURSOR` | [`authorize`], [`open`] |
+//! | and follows a session | by the same request | [`subscribe`] |
+//! | the journal gets a new entry | the task of the connection reads it | `relay` triggers [`push()`](push::push) by the pushes queue |
+//! | the connection ends | the task ends | [`closed`] |
+//!
+//! On the embedded server a client receives each message once. In `aws` it receives each message at least once and in order, and
+//! ignores messages whose cursor it has passed.
+
+pub mod authorize;
+pub mod closed;
+pub mod connect;
+mod frame;
+pub mod notifications;
+pub mod open;
+pub mod push;
+pub mod push_queue;
+pub mod subscribe;

@@ -1,3 +1,0 @@
-//! Runs, as what runs them tells of them.
-
-pub mod task_stopped;

@@ -1,0 +1,41 @@
+//! `POST /api/workers/{id}/claims`: claims a run that was assigned to the worker and returns its keys (decisions 7, 8).
+
+use axum::Json;
+use axum::extract::State;
+use pilothouse_app::App;
+use pilothouse_app::function::requirements::CLAIM;
+use pilothouse_app::function::{HttpFunction, Verb};
+use pilothouse_app::http::Problem;
+use pilothouse_app::placement::Claim;
+use pilothouse_app::placement::WorkerAssigner;
+use pilothouse_wire::worker::{ClaimAnswer, ClaimRun};
+
+use super::request::{Known, Sent, no_run};
+
+pub const FUNCTION: HttpFunction =
+    HttpFunction::new("workers-claim", Verb::Post, "/api/workers/{id}/claims", |verb| verb.route(handle))
+        .owner()
+        .summary("Claim an assigned run")
+        .input::<ClaimRun>()
+        .output::<ClaimAnswer>(&[200])
+        .requires(CLAIM);
+
+/// Responds with 200 and the outcome. The worker that holds the run receives the keys again when it repeats the claim.
+/// Responds with 404 for a run that was never assigned to this worker.
+async fn handle(
+    State(app): State<App>,
+    Known(key): Known,
+    Sent(claim): Sent<ClaimRun>,
+) -> Result<Json<ClaimAnswer>, Problem> {
+    let fleet = app.fleet()?;
+    let answer = match WorkerAssigner::of(&app).claim(&key, claim.run_id).await? {
+        Claim::Granted(request) => {
+            // Uses the stored request, so that a worker cannot obtain the keys of another retry.
+            ClaimAnswer::Claimed { access: Box::new(fleet.run_access_issuer.admit(&app.secret, &request)) }
+        }
+        Claim::HeldByOther => ClaimAnswer::HeldByOther {},
+        Claim::RunIsOver => ClaimAnswer::RunIsOver {},
+        Claim::Unknown => return Err(no_run()),
+    };
+    Ok(Json(answer))
+}

@@ -1,0 +1,240 @@
+//! Failing endpoints delay only their own deliveries.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::Method;
+use pilothouse_app::integrations::{DeliveryError, WebhookRequest, WebhookSender};
+use pilothouse_app::queues;
+use pilothouse_broker::Received;
+use pilothouse_functions::events::event_feed;
+use pilothouse_functions::events::webhook_delivery;
+use pilothouse_store::AggregateRef;
+use serde_json::{Value, json};
+
+use crate::fixture::ApiFixture;
+
+/// Endpoints, identified by host.
+#[derive(Default)]
+struct Endpoints(Mutex<Endpoint>);
+
+#[derive(Default)]
+struct Endpoint {
+    /// Every attempt in order: the host and the id of the delivery.
+    attempts: Vec<(String, String)>,
+    /// Every delivery that was accepted.
+    taken: Vec<(String, String)>,
+    /// Hosts that do not respond.
+    dead: BTreeSet<String>,
+    /// Deliveries whose body contains this text are refused.
+    refuses: Option<String>,
+    /// The current and the maximum number of concurrent deliveries.
+    under_way: usize,
+    most: usize,
+}
+
+#[async_trait]
+impl WebhookSender for Endpoints {
+    async fn deliver(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
+        let host = parcel.url.as_str().trim_start_matches("https://").trim_end_matches('/').to_owned();
+        {
+            let mut endpoint = self.0.lock().unwrap();
+            endpoint.under_way += 1;
+            endpoint.most = endpoint.most.max(endpoint.under_way);
+            endpoint.attempts.push((host.clone(), parcel.id.clone()));
+        }
+        // Lets the other deliveries start.
+        tokio::task::yield_now().await;
+        let mut endpoint = self.0.lock().unwrap();
+        endpoint.under_way -= 1;
+        if endpoint.dead.contains(&host) {
+            return Err(DeliveryError::Failed("no response".to_owned()));
+        }
+        if endpoint.refuses.as_ref().is_some_and(|text| parcel.body.contains(text)) {
+            return Ok(500);
+        }
+        endpoint.taken.push((host, parcel.id.clone()));
+        Ok(200)
+    }
+}
+
+impl Endpoints {
+    fn kill(&self, host: &str) {
+        self.0.lock().unwrap().dead.insert(host.to_owned());
+    }
+    fn revive(&self, host: &str) {
+        self.0.lock().unwrap().dead.remove(host);
+    }
+    fn attempts(&self, host: &str) -> usize {
+        self.0.lock().unwrap().attempts.iter().filter(|(at, _)| at == host).count()
+    }
+    /// The number of deliveries that an endpoint accepted, without repeats.
+    fn taken(&self, host: &str) -> usize {
+        let endpoint = self.0.lock().unwrap();
+        let taken: Vec<_> = endpoint.taken.iter().filter(|(at, _)| at == host).map(|(_, id)| id).collect();
+        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "delivered twice");
+        taken.len()
+    }
+}
+
+async fn staged() -> (ApiFixture, Arc<Endpoints>) {
+    let endpoints = Arc::new(Endpoints::default());
+    let fixture = ApiFixture::with(Some(endpoints.clone())).await;
+    (fixture, endpoints)
+}
+
+impl ApiFixture {
+    async fn ok(&self, owner: &str, path: &str, body: Value) -> Value {
+        let reply = self.send(Ok(owner), &Method::POST, path, Some(body)).await;
+        assert!(reply.status < 300, "{:#}", reply.body);
+        reply.body
+    }
+
+    async fn register(&self, owner: &str, host: &str) -> String {
+        let made = self.ok(owner, "/api/webhooks", json!({ "url": format!("https://{host}/") })).await;
+        made["webhook"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Creates skills of these names, and publishes the events to the owner's webhooks.
+    async fn happen(&self, owner: &str, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            let skill = json!({ "name": name, "description": "x" });
+            let skill = self.ok(owner, "/api/agents/skills", skill).await;
+            let of = AggregateRef { kind: "skill".to_owned(), id: skill["id"].as_str().unwrap().to_owned() };
+            let entry = self.app.store.aggregate_journal_entry(&of, 1).await.unwrap().unwrap();
+            let message = event_feed::message_of_owned(&entry).unwrap();
+            let sent = self.app.broker.send(&queues::announcements(), vec![message]).await.unwrap();
+            assert!(sent.failed.is_empty());
+            let batch = self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap();
+            event_feed::handle(&self.app, batch).await.unwrap();
+        }
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        self.app.broker.receive(&queues::webhooks(), 10, Duration::ZERO).await.unwrap()
+    }
+
+    /// Processes deliveries until none is due.
+    async fn deliver(&self) {
+        loop {
+            let batch = self.received().await;
+            if batch.is_empty() {
+                return;
+            }
+            webhook_delivery::handle(&self.app, batch).await.unwrap();
+        }
+    }
+
+    async fn webhook(&self, owner: &str) -> Value {
+        self.send(Ok(owner), &Method::GET, "/api/webhooks", None).await.body["items"][0].clone()
+    }
+}
+
+fn names(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|at| format!("Skill {at}"))
+}
+
+#[tokio::test]
+async fn failing_endpoint_is_paused_and_probed_with_one_delivery() {
+    let (fixture, endpoints) = staged().await;
+    endpoints.kill("dead.example");
+    fixture.register("mallory", "dead.example").await;
+    fixture.register("bob", "good.example").await;
+    fixture.happen("mallory", names(30)).await;
+    fixture.happen("bob", names(3)).await;
+    fixture.deliver().await;
+    assert_eq!(endpoints.taken("good.example"), 3, "a failing endpoint delays no others");
+    assert_eq!(endpoints.attempts("dead.example"), 10, "one batch was tried before it was paused");
+    assert_eq!(endpoints.0.lock().unwrap().most, 10, "deliveries are concurrent");
+    let failing = fixture.webhook("mallory").await["failing"].clone();
+    assert_eq!(failing["failures"], 5, "{failing}");
+    assert!(failing["pausedUntil"].is_string(), "{failing}");
+
+    fixture.clock.advance(Duration::from_secs(29));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts("dead.example"), 10, "it is paused for 30 s");
+    fixture.clock.advance(Duration::from_secs(2));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts("dead.example"), 11, "one delivery is attempted");
+    fixture.clock.advance(Duration::from_secs(31));
+    fixture.deliver().await;
+    assert_eq!(endpoints.attempts("dead.example"), 11, "it is now paused for a minute");
+
+    endpoints.revive("dead.example");
+    for _ in 0..20 {
+        fixture.clock.advance(Duration::from_secs(40));
+        fixture.deliver().await;
+    }
+    assert_eq!(endpoints.taken("dead.example"), 30);
+    assert_eq!(fixture.webhook("mallory").await.get("failing"), None);
+    let depth = fixture.app.broker.depth(&queues::webhooks()).await.unwrap();
+    assert_eq!((depth.visible, depth.in_flight), (0, 0));
+}
+
+/// A refused delivery waits for its next attempt in a separate group.
+#[tokio::test]
+async fn refused_delivery_does_not_delay_others() {
+    let (fixture, endpoints) = staged().await;
+    endpoints.0.lock().unwrap().refuses = Some("Skill 1".to_owned());
+    fixture.register("ada", "picky.example").await;
+    // `Skill 1`, `Skill 10` and `Skill 11` are refused.
+    fixture.happen("ada", names(12)).await;
+    fixture.deliver().await;
+    assert_eq!(endpoints.taken("picky.example"), 9);
+    assert_eq!(fixture.webhook("ada").await["failing"].get("pausedUntil"), None);
+    endpoints.0.lock().unwrap().refuses = None;
+    fixture.clock.advance(Duration::from_secs(5));
+    fixture.deliver().await;
+    assert_eq!(endpoints.taken("picky.example"), 12);
+}
+
+/// A crash in the middle of a batch: attempts are repeated at their own time, and nothing is lost.
+#[tokio::test]
+async fn unsettled_attempt_is_retried_after_a_crash() {
+    let (fixture, endpoints) = staged().await;
+    endpoints.kill("dead.example");
+    fixture.register("ada", "dead.example").await;
+    fixture.happen("ada", names(2)).await;
+    let batch = fixture.received().await;
+    assert_eq!(batch.len(), 2);
+    webhook_delivery::process(&fixture.app, batch).await;
+    assert_eq!(endpoints.attempts("dead.example"), 2);
+    endpoints.revive("dead.example");
+    // The messages were not settled, so they are visible again after a minute.
+    fixture.clock.advance(Duration::from_mins(2));
+    fixture.deliver().await;
+    assert_eq!(endpoints.taken("dead.example"), 2);
+    assert_eq!(endpoints.attempts("dead.example"), 4);
+}
+
+/// An endpoint that fails for eight hours is disabled, whichever delivery is attempted last.
+#[tokio::test]
+async fn endpoint_that_fails_for_hours_is_abandoned() {
+    let (fixture, endpoints) = staged().await;
+    endpoints.kill("dead.example");
+    let id = fixture.register("ada", "dead.example").await;
+    fixture.happen("ada", names(40)).await;
+    for _ in 0..120 {
+        fixture.deliver().await;
+        fixture.clock.advance(Duration::from_mins(5));
+    }
+    // Deliveries that wait for their last attempt find the endpoint disabled.
+    fixture.clock.advance(Duration::from_hours(6));
+    fixture.deliver().await;
+    let webhook = fixture.webhook("ada").await;
+    assert!(webhook["disabled"]["reason"].is_string(), "{webhook:#}");
+    let tried = endpoints.attempts("dead.example");
+    assert!(tried < 60, "{tried} attempts");
+    let dead = fixture.app.broker.dead_letter_depth(&queues::webhooks()).await.unwrap();
+    let depth = fixture.app.broker.depth(&queues::webhooks()).await.unwrap();
+    assert_eq!((dead, depth.visible, depth.in_flight), (0, 0, 0), "no message is left");
+    // The owner enables the endpoint again.
+    endpoints.revive("dead.example");
+    let enabled = fixture.ok("ada", &format!("/api/webhooks/{id}/enable"), json!({})).await;
+    assert_eq!((enabled.get("disabled"), enabled.get("failing")), (None, None));
+    fixture.happen("ada", ["Afterwards".to_owned()]).await;
+    fixture.deliver().await;
+    assert_eq!(endpoints.taken("dead.example"), 1);
+}

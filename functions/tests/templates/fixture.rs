@@ -1,0 +1,156 @@
+//! An app with a manual clock, and requests of owners.
+
+use axum::body::Body;
+use http::Request;
+use pilothouse_app::App;
+use pilothouse_app::http::auth::VerifiedOwner;
+use pilothouse_domain::{AgentTemplateId, DomainEvent, UserId};
+use pilothouse_functions::events::clock;
+use pilothouse_store::AggregateRef;
+use pilothouse_test_support::{EmbeddedEngines, TestClock};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+pub(crate) struct TemplatesFixture {
+    pub(crate) app: App,
+    clock: TestClock,
+    _engines: EmbeddedEngines,
+}
+
+/// A response.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{:#}", self.body);
+        self.body
+    }
+
+    /// The fields of the violations, sorted.
+    #[track_caller]
+    pub(crate) fn violations(self) -> Vec<String> {
+        let body = self.expect(422);
+        let mut fields: Vec<_> = body["violations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|v| v["field"].as_str().unwrap().to_owned())
+            .collect();
+        fields.sort();
+        fields
+    }
+
+    #[track_caller]
+    pub(crate) fn code(self, status: u16) -> String {
+        self.expect(status)["code"].as_str().unwrap().to_owned()
+    }
+}
+
+impl TemplatesFixture {
+    pub(crate) async fn at(now: &str) -> Self {
+        let clock = TestClock::at(now.parse().unwrap());
+        let engines = EmbeddedEngines::open(clock.as_fn()).await;
+        let app = App::new(engines.parts());
+        Self { app, clock, _engines: engines }
+    }
+
+    pub(crate) fn set(&self, now: &str) {
+        self.clock.set(now.parse().unwrap());
+    }
+
+    /// Runs a tick of the clock.
+    pub(crate) async fn tick(&self) {
+        clock::tick(&self.app).await.unwrap();
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> Reply {
+        self.ask_as("ada", method, path, body, None).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, Value::Null).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
+        self.ask("POST", path, body).await
+    }
+
+    pub(crate) async fn ask_as(
+        &self,
+        owner: &str,
+        method: &str,
+        path: &str,
+        body: Value,
+        key: Option<&str>,
+    ) -> Reply {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let mut request = Request::builder().method(method).uri(format!("/api/agents{path}"));
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let mut request = request.body(body).unwrap();
+        request.extensions_mut().insert(VerifiedOwner(UserId::parse(owner).unwrap()));
+        let response = pilothouse_functions::router(self.app.clone()).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        Reply { status, body: serde_json::from_slice(&body).unwrap_or_default() }
+    }
+
+    /// Creates a template and returns its path.
+    pub(crate) async fn template(&self, more: Value) -> String {
+        let made = self.post("/templates", template(more)).await.expect(201);
+        format!("/templates/{}", made["id"].as_str().unwrap())
+    }
+
+    /// Creates a skill and returns its id.
+    pub(crate) async fn skill(&self, name: &str) -> String {
+        let made =
+            self.post("/skills", json!({ "name": name, "description": "For tests" })).await.expect(201);
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The sessions, oldest first.
+    pub(crate) async fn sessions(&self) -> Vec<Value> {
+        let mut page = self.get("/sessions?limit=200").await.expect(200);
+        let mut items = std::mem::take(page["items"].as_array_mut().unwrap());
+        items.reverse();
+        items
+    }
+
+    /// The events of a template's journal.
+    pub(crate) async fn journal(&self, path: &str) -> Vec<DomainEvent> {
+        let id: AgentTemplateId = path.trim_start_matches("/templates/").parse().unwrap();
+        let of = AggregateRef { kind: "template".to_owned(), id: id.to_string() };
+        let mut events = Vec::new();
+        for sequence in 1.. {
+            let Some(entry) = self.app.store.aggregate_journal_entry(&of, sequence).await.unwrap() else {
+                break;
+            };
+            events.extend(entry.events);
+        }
+        events
+    }
+}
+
+/// The smallest valid template, extended by `more`.
+pub(crate) fn template(more: Value) -> Value {
+    let mut all = json!({
+        "name": "Triage", "modelId": "small", "allowedTools": ["Read"], "defaultBudgetCapUsd": "2",
+    });
+    if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
+        all.extend(more);
+    }
+    all
+}
+
+pub(crate) fn schedule(cron: &str) -> Value {
+    json!({
+        "cronExpression": cron, "timeZone": "Europe/Berlin",
+        "launch": { "workingDirectory": "/work", "objective": "Tidy up" },
+    })
+}
