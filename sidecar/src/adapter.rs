@@ -1,9 +1,11 @@
-//! The port to an agent runtime.
+//! The port that every agent integration implements.
 //!
-//! An adapter is a task: it takes [`AgentCommand`]s from a channel in the order in which they were issued, and
-//! emits raw events. Each command carries the handle that acknowledges it, so that `done` is said by the one who
-//! knows that it is done. Everything that an adapter says is durable when the call returns, which is what makes
-//! ruling 15 simple to keep: after `reply.done().await` of pause or interrupt, emit nothing new of that turn.
+//! An adapter is a task. It receives [`AgentCommand`]s from a channel, in the order in which they were issued, and
+//! emits raw events. Each command carries the reply handle that acknowledges it, so the adapter reports completion
+//! itself.
+//!
+//! Every event and acknowledgement is durable when the call that emits it returns. An adapter can therefore satisfy
+//! decision 15 simply: after `reply.done().await` of a pause or an interrupt, it emits no further event of that turn.
 
 use async_trait::async_trait;
 use pilothouse_domain::value::{Adjustment, Answer, Capabilities, MessagePriority, MessageSource};
@@ -14,6 +16,8 @@ use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
 use pilothouse_wire::launch::SidecarLaunch;
 use tokio::sync::mpsc;
 
+use crate::lease::Lease;
+use crate::offline::Spend;
 use crate::process::Processes;
 use crate::redaction::Redactor;
 use crate::spool::{Outgoing, Spool, SpoolError};
@@ -21,25 +25,26 @@ use crate::spool::{Outgoing, Spool, SpoolError};
 /// Drives one agent.
 #[async_trait]
 pub trait Adapter: Send {
-    /// The name that sessions ask for it by.
+    /// Adapter name, as sessions and launch files refer to it.
     fn name(&self) -> &'static str;
 
-    /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Drives the agent until its conversation is over or the channel of commands closes, which means: stop. The
-    /// first command is [`AgentCommand::Begin`]. When this returns, nothing of the agent is left running. Dropping
-    /// the future must have the same effect; it happens to an adapter that does not stop in time.
+    /// Drives the agent until its conversation ends or the command channel closes, which means stop. The first
+    /// command is [`AgentCommand::Begin`].
+    ///
+    /// No process of the agent may still run when this returns. Dropping the future must have the same effect: the
+    /// host drops an adapter that does not stop in time.
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError>;
 }
 
-/// An agent that could not be driven any further.
+/// Why an adapter stopped driving its agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
-    /// What was said could not be spooled.
+    /// An event could not be stored in the spool.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// The configuration is not one that the adapter can use.
+    /// The adapter cannot use its configuration.
     #[error("the configuration of the adapter is not valid: {0}")]
     Configuration(String),
     /// The agent's process or connection failed.
@@ -47,108 +52,109 @@ pub enum AdapterError {
     Agent(String),
 }
 
-/// What an adapter works with.
+/// Dependencies of a running adapter.
 pub struct AgentContext {
-    /// What the run was launched with.
     pub launch: std::sync::Arc<SidecarLaunch>,
-    /// Where its events go.
     pub events: EventSink,
-    /// What it is asked to do.
+    /// Closed to stop the agent.
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,
-    /// Starts the agent's processes and those of its tools.
+    /// Starts the processes of the agent and its tools.
     pub processes: Processes,
+    /// The adapter starts no model call or tool once the lease has expired.
+    pub lease: Lease,
 }
 
-/// What an adapter is asked to do. Stopping is not among it: that is the end of the channel.
+/// A command to an adapter. There is no stop command: the host closes the channel instead.
 #[derive(Debug)]
 pub enum AgentCommand {
-    /// Start the agent; always the first.
+    /// Start the agent. Always the first command.
     Begin(Box<Begin>, Reply),
-    /// Give it a message.
+    /// Deliver a message to the agent.
     Message(Message, MessageReply),
     /// End the current turn without `turn_completed`.
     Interrupt(Reply),
-    /// Suspend.
+    /// Suspend the agent.
     Pause(Reply),
-    /// Go on.
+    /// Continue after a pause.
     Resume(Reply),
-    /// Take a new configuration.
+    /// Apply a new configuration.
     Reload(Box<AgentSessionConfig>, Reply),
-    /// Work differently from here on; what that changes is told by `agent_settings`.
+    /// Change settings of the running agent, such as its model. The adapter reports the result as `agent_settings`.
     Adjust(Adjustment, Reply),
-    /// The owner's answers to a question.
+    /// The owner's answers to a question of the agent.
     Answer(ToolCallId, Vec<Answer>, Reply),
-    /// The owner's decision on a plan.
+    /// The owner's decision on the agent's plan.
     PlanDecision(PlanDecision, Reply),
 }
 
-/// A message for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its id.
     pub id: MessageId,
-    /// Its text.
     pub content: String,
-    /// Into the running turn, or after it.
+    /// Decides whether the message enters the running turn or waits for its end.
     pub priority: MessagePriority,
-    /// Who says it.
     pub source: MessageSource,
-    /// The turn that it is meant for; when that is over: [`Refusal::turn_over`].
+    /// The turn that the message is meant for. If that turn is over, the adapter refuses with [`Refusal::turn_over`].
     pub expected_turn: Option<TurnId>,
 }
 
 /// The owner's decision on a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanDecision {
-    /// The tool call that showed the plan.
+    /// The tool call that submitted the plan.
     pub request: ToolCallId,
-    /// Whether the agent may proceed.
     pub approved: bool,
-    /// What to change, when it may not.
+    /// What to change, if the plan is rejected.
     pub feedback: Option<String>,
 }
 
-/// Sees what an adapter says before it is spooled, and decides what is told in its place.
+/// Intercepts an adapter's events before they are stored in the spool.
 #[async_trait]
-pub trait Gate: Send + Sync {
-    /// What is told in place of `event`.
-    async fn pass(&self, event: RawEvent) -> Result<Vec<RawEvent>, SpoolError>;
+pub trait EventFilter: Send + Sync {
+    /// Returns the events to store instead of `event`.
+    async fn filter(&self, event: RawEvent) -> Result<Vec<RawEvent>, SpoolError>;
 }
 
-/// Takes raw events; each is durable when the call returns.
+/// Stores raw events in the spool. An event is durable when the call returns.
 #[derive(Clone)]
 pub struct EventSink {
     spool: Spool,
-    gate: Option<std::sync::Arc<dyn Gate>>,
+    spend: Spend,
+    filter: Option<std::sync::Arc<dyn EventFilter>>,
 }
 
 impl EventSink {
-    /// A sink into `spool`.
-    pub const fn new(spool: Spool) -> Self {
-        Self { spool, gate: None }
+    pub fn new(spool: Spool) -> Self {
+        Self { spool, spend: Spend::default(), filter: None }
     }
 
-    /// The same sink behind a gate.
+    /// The run's spend, counted from the emitted events.
+    pub const fn spend(&self) -> &Spend {
+        &self.spend
+    }
+
+    /// Returns the same sink with `filter` in front of it.
     #[must_use]
-    pub fn behind(&self, gate: std::sync::Arc<dyn Gate>) -> Self {
-        Self { spool: self.spool.clone(), gate: Some(gate) }
+    pub fn with_filter(&self, filter: std::sync::Arc<dyn EventFilter>) -> Self {
+        Self { spool: self.spool.clone(), spend: self.spend.clone(), filter: Some(filter) }
     }
 
-    /// Spools an event.
+    /// Stores an event.
     pub async fn emit(&self, event: RawEvent) -> Result<(), SpoolError> {
-        if self.gate.is_some() {
+        if self.filter.is_some() {
             return self.emit_all(vec![event]).await;
         }
+        self.spend.record(&event);
         self.spool.append(Outgoing::event(event)?).await.map(drop)
     }
 
-    /// Spools several together: all or none, one write.
+    /// Stores several events in one transaction.
     pub async fn emit_all(&self, events: Vec<RawEvent>) -> Result<(), SpoolError> {
-        let events = match &self.gate {
-            Some(gate) => {
+        let events = match &self.filter {
+            Some(filter) => {
                 let mut passed = Vec::with_capacity(events.len());
                 for event in events {
-                    passed.extend(gate.pass(event).await?);
+                    passed.extend(filter.filter(event).await?);
                 }
                 passed
             }
@@ -157,57 +163,68 @@ impl EventSink {
         if events.is_empty() {
             return Ok(());
         }
+        for event in &events {
+            self.spend.record(event);
+        }
         let outgoing = events.into_iter().map(Outgoing::event).collect::<Result<_, _>>()?;
         self.spool.append_all(outgoing).await.map(drop)
     }
 
-    /// Has a value left out of everything that is told from here on, as those are that the sidecar knows by itself.
+    /// Registers a secret at run time, in addition to those from the launch. It is redacted from all later events.
     pub fn keep_secret(&self, secret: &str) {
         self.redactor().keep(secret);
     }
 
-    /// A text without the secrets that are kept out of what is told, for a log.
+    /// Returns the text without known secrets, for log lines.
     pub fn redacted(&self, text: &str) -> String {
         self.redactor().text(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// What leaves out secrets, for texts that are told in pieces.
+    /// The redactor, for text that arrives in pieces.
     pub const fn redactor(&self) -> &Redactor {
         self.spool.redactor()
     }
 
-    /// The spool beneath, for what only a script asks for.
+    /// Retries a write outside the spool while the disk is full. Like writes to the spool, this blocks the agent.
+    pub(crate) async fn until_space<T>(
+        &self,
+        attempt: impl FnMut() -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        self.spool.until_space(attempt).await
+    }
+
+    /// Direct access to the spool, for faults that scripts inject.
     pub(crate) const fn spool(&self) -> &Spool {
         &self.spool
     }
 }
 
-/// Why a command is not carried out.
+/// Why a command was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// A stable code.
+    /// Stable, machine-readable.
     pub code: &'static str,
-    /// A sentence for a person.
+    /// A sentence for people.
     pub message: String,
 }
 
 impl Refusal {
-    /// The adapter has no way to do it.
+    /// The adapter does not implement the command.
     pub fn not_supported(what: &str) -> Self {
         Self { code: "not-supported", message: format!("this agent does not support `{what}`") }
     }
 
-    /// The turn that a message was meant for is over (ruling 30).
+    /// The turn that a message was meant for is over (decision 30).
     pub fn turn_over(turn: &TurnId) -> Self {
         Self { code: "turn-over", message: format!("the turn {turn} is over") }
     }
 
-    /// There is no agent, or none any more.
+    /// No agent is running.
     pub fn no_agent() -> Self {
         Self { code: "no-agent", message: "no agent is running".into() }
     }
 
-    /// The command makes no sense now.
+    /// The command is not valid in the current state.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: "invalid", message: message.into() }
     }
@@ -217,7 +234,8 @@ impl Refusal {
     }
 }
 
-/// What every reply needs. One that is dropped without an answer is refused with `no-agent`: its agent is gone.
+/// State that all replies share. A reply that is dropped unanswered reports its command as abandoned, and the sidecar
+/// refuses the command with `no-agent`.
 #[derive(Debug)]
 struct Open {
     command_id: CommandId,
@@ -228,20 +246,21 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.answered {
-            // Nobody listens when the whole sidecar ends; the spool still knows that it is open.
+            // The send fails only when the whole sidecar ends. The spool still lists the command as unfinished.
             let _ = self.abandoned.send(self.command_id);
         }
     }
 }
 
-/// Makes the acknowledgement of a step.
+/// Builds the acknowledgement event of a step.
 pub(crate) type AckEvent = fn(Ack) -> RawEvent;
 
 /// Acknowledges one command.
 pub struct Reply {
     open: Open,
     ack: AckEvent,
-    spool: Spool,
+    /// `None` for a command that the sidecar itself issued, which needs no acknowledgement.
+    spool: Option<Spool>,
 }
 
 impl std::fmt::Debug for Reply {
@@ -257,30 +276,38 @@ impl Reply {
         spool: Spool,
         abandoned: mpsc::UnboundedSender<CommandId>,
     ) -> Self {
-        Self { open: Open { command_id: id, abandoned, answered: false }, ack, spool }
+        Self { open: Open { command_id: id, abandoned, answered: false }, ack, spool: Some(spool) }
     }
 
-    /// It is done. Durable on return.
+    /// Reply to a command that the sidecar itself issued.
+    pub(crate) fn internal(command_id: CommandId, abandoned: mpsc::UnboundedSender<CommandId>) -> Self {
+        Self { open: Open { command_id, abandoned, answered: true }, ack: RawEvent::PauseAck, spool: None }
+    }
+
+    /// Reports that the command was carried out. Durable on return.
     pub async fn done(mut self) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
         self.open.answered = true;
-        self.spool.acknowledge(command_id, (self.ack)(Ack { command_id, step: AckStep::Done }), true).await
+        let Some(spool) = &self.spool else { return Ok(()) };
+        spool.acknowledge(command_id, (self.ack)(Ack { command_id, step: AckStep::Done }), true).await
     }
 
-    /// It will not be done.
+    /// Reports that the command will not be carried out.
     pub async fn refuse(mut self, refusal: Refusal) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
         self.open.answered = true;
-        self.spool.acknowledge(command_id, refusal.event(command_id), true).await
+        let Some(spool) = &self.spool else { return Ok(()) };
+        spool.acknowledge(command_id, refusal.event(command_id), true).await
     }
 }
 
-/// Acknowledges a message: [`Self::injecting`], then give it to the agent, then [`Self::injected`]. A crash in
-/// between leaves it uncertain, and it is never resent silently (ruling 30).
+/// Acknowledges a message. Call [`Self::injecting`], then give the message to the agent, then call
+/// [`Self::injected`]. After a crash in between it is unknown whether the agent has the message, and it is never
+/// resent silently (decision 30).
 pub struct MessageReply {
     open: Open,
     message_id: MessageId,
-    /// None: the sidecar itself sent the message, and nobody waits for an acknowledgement.
+    /// `None` for a message that the sidecar itself sent, which needs no acknowledgement.
     spool: Option<Spool>,
 }
 
@@ -300,7 +327,8 @@ impl MessageReply {
         Self { open: Open { command_id, abandoned, answered: false }, message_id, spool: Some(spool) }
     }
 
-    /// For a message of the sidecar itself. When the agent does not get it, `command_id` comes out of `abandoned`.
+    /// Reply to a message that the sidecar itself sent. If the agent does not get the message, `abandoned` receives
+    /// `command_id`.
     pub(crate) fn internal(
         command_id: CommandId,
         message_id: MessageId,
@@ -311,27 +339,27 @@ impl MessageReply {
 
     async fn phase(&mut self, phase: MessagePhase) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
-        // A message of the sidecar itself that was not injected is lost, and may be sent again.
+        // A message of the sidecar itself may be sent again if it was not injected.
         self.open.answered = self.spool.is_some() || phase == MessagePhase::Injected;
         let Some(spool) = &self.spool else { return Ok(()) };
         let ack = RawEvent::MessageAck { command_id, message_id: self.message_id, phase };
         spool.acknowledge(command_id, ack, phase == MessagePhase::Injected).await
     }
 
-    /// The agent is about to get it.
+    /// Call before the message is given to the agent.
     pub async fn injecting(&mut self) -> Result<(), SpoolError> {
         self.phase(MessagePhase::Injecting).await
     }
 
-    /// The agent has it.
+    /// Call after the agent has accepted the message.
     pub async fn injected(mut self) -> Result<(), SpoolError> {
         self.phase(MessagePhase::Injected).await
     }
 
-    /// The agent will not get it.
+    /// Reports that the agent will not get the message.
     pub async fn refuse(mut self, refusal: Refusal) -> Result<(), SpoolError> {
         let command_id = self.open.command_id;
-        // Without an acknowledgement, dropping it says that the message was lost.
+        // Dropping the reply reports the message as abandoned.
         let Some(spool) = &self.spool else { return Ok(()) };
         self.open.answered = true;
         spool.acknowledge(command_id, refusal.event(command_id), true).await

@@ -1,4 +1,4 @@
-//! How the sidecar reaches the broker: through the gateway of an embedded server, or straight to SQS and S3.
+//! The sidecar's client of the broker: the gateway of an embedded server, or SQS and S3 directly.
 
 mod gateway;
 mod grants;
@@ -15,37 +15,36 @@ pub use gateway::Gateway;
 pub use sqs::Sqs;
 
 pub use crate::control_plane::Purpose;
-use crate::control_plane::{ControlPlane, http_client};
+use crate::control_plane::{ControlPlane, http_client, is_plain, shared_client};
 use crate::oversize::Blob;
 
-/// A request that was not answered as it should be.
+/// Why a request to the broker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// 401: the token is not valid, for good.
+    /// 401: the token is not valid. Final.
     #[error("the control plane does not know the token")]
     Unauthorized,
-    /// 410, or the run's command queue is gone: the run is over.
+    /// 410, or the run's command queue no longer exists: the run is over. Final.
     #[error("the run is over")]
     RunOver,
-    /// Anything else that the control plane or S3 answered; to be tried again.
+    /// Another error response of the control plane or S3. Retryable.
     #[error("the broker answered {0}")]
     Answer(StatusCode),
-    /// No answer, or none that can be read; to be tried again.
-    #[error("the broker cannot be reached")]
+    /// No response, or one that cannot be parsed. Retryable.
+    #[error("failed to reach the broker")]
     Network(#[from] reqwest::Error),
-    /// SQS did not do it; to be tried again.
-    #[error("SQS did not do it")]
+    /// SQS rejected the request. Retryable.
+    #[error("SQS rejected the request")]
     Sqs(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// No answer within the time that a request has; to be tried again.
+    /// No response within the request's time limit. Retryable.
     #[error("the broker did not answer in time")]
     Late,
-    /// A request to S3 could not be signed.
-    #[error("the request cannot be signed")]
+    #[error("failed to sign the request")]
     Sign(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl BrokerError {
-    /// Whether trying again is pointless.
+    /// Whether a retry cannot succeed.
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Unauthorized | Self::RunOver)
     }
@@ -56,19 +55,20 @@ impl BrokerError {
 pub enum Broker {
     /// Through an embedded server.
     Gateway(Gateway),
-    /// Straight to SQS and S3.
+    /// SQS and S3 directly.
     Sqs(Sqs),
 }
 
 impl Broker {
-    /// The broker that a launch names.
+    /// Creates the client for the broker that a launch names.
     pub fn new(launch: &SidecarLaunch, purpose: Purpose) -> Result<Self, BrokerError> {
         Ok(match &launch.broker {
-            BrokerAccess::Gateway { url, token } => {
-                Self::Gateway(Gateway::new(ControlPlane::new(url, token)?))
+            BrokerAccess::Gateway { url, token, http2 } => {
+                let http = if *http2 { shared_client()? } else { http_client(!is_plain(url))? };
+                Self::Gateway(Gateway::new(ControlPlane::with(http, url, token)))
             }
             BrokerAccess::Sqs { url, token } => {
-                // Blobs go over the same client, and S3 may want TLS where a control plane under test does not.
+                // Blobs use the same client, and S3 may need TLS where the control plane of a test does not.
                 let http = http_client(true)?;
                 let control_plane = ControlPlane::with(http.clone(), url, token);
                 Self::Sqs(Sqs::new(control_plane, http, launch.request.session_id, purpose))
@@ -76,7 +76,7 @@ impl Broker {
         })
     }
 
-    /// Puts events on the queue; the answer lists which of them the broker has.
+    /// Sends events to the queue. The result lists the accepted ones.
     pub async fn send(&self, entries: Vec<SendEntry>) -> Result<SendResult, BrokerError> {
         match self {
             Self::Gateway(gateway) => gateway.send(entries).await,
@@ -84,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// Waits up to `wait`, at most 20 seconds, for at most `max`, 1 to 10, commands.
+    /// Waits up to `wait` (at most 20 seconds) for up to `max` commands (1 to 10).
     pub async fn receive(&self, max: usize, wait: Duration) -> Result<Vec<ReceivedCommand>, BrokerError> {
         match self {
             Self::Gateway(gateway) => gateway.receive(max, wait).await,
@@ -92,7 +92,7 @@ impl Broker {
         }
     }
 
-    /// Removes commands, at most 10, from the queue.
+    /// Deletes up to 10 commands from the queue.
     pub async fn delete(&self, receipts: Vec<String>) -> Result<(), BrokerError> {
         match self {
             Self::Gateway(gateway) => gateway.delete(receipts).await,
@@ -100,7 +100,7 @@ impl Broker {
         }
     }
 
-    /// Stores a blob.
+    /// Uploads a blob.
     pub async fn put_blob(&self, blob: Blob) -> Result<(), BrokerError> {
         match self {
             Self::Gateway(gateway) => gateway.put_blob(blob).await,

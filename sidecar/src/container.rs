@@ -1,20 +1,21 @@
-//! `container`: one life of one sidecar in a container that knows nothing but its run's token.
+//! `container`: runs a sidecar in a container that knows nothing but its run's token.
 //!
-//! | variable | what it is |
+//! | variable | meaning |
 //! |---|---|
-//! | `PILOTHOUSE_URL` | base address of the control plane |
-//! | `PILOTHOUSE_SESSION_ID`, `PILOTHOUSE_RUN_ID` | whose run it is |
+//! | `PILOTHOUSE_URL` | base URL of the control plane |
+//! | `PILOTHOUSE_SESSION_ID`, `PILOTHOUSE_RUN_ID` | ids of the session and the run |
 //! | `PILOTHOUSE_TOKEN` | the run's gateway token |
-//! | `PILOTHOUSE_HOME` | where folders are made; `/var/lib/pilothouse` unless it is set |
-//! | `PILOTHOUSE_AGENT_USER` | `uid:gid:home` of who the agent and its tools run as, when this runs as root |
+//! | `PILOTHOUSE_HOME` | parent folder of all state; defaults to `/var/lib/pilothouse` |
+//! | `PILOTHOUSE_AGENT_USER` | `uid:gid:home` of the user that the agent and its tools run as, if the sidecar runs as root |
 //!
-//! In that folder, `runs/{run}` is the run directory, which needs to last no longer than the task, and `sessions/{session}`
-//! the session's home, where a volume is mounted that outlives it (ruling 23).
+//! Below that home, `runs/{run}` is the run directory, which is needed only as long as the task lives, and
+//! `sessions/{session}` is the session's home, where a volume that outlives the task is mounted (decision 23).
 //!
-//! The agent's user can go through the session's home and read nothing there but what adapters give it, can use the working
-//! directory, and cannot look into the run directory: launch file, keys and spool stand there.
+//! The agent's user can traverse the session's home, but reads only what adapters give it there. It can use the
+//! working directory. It has no access to the run directory, which holds the launch file, keys and the spool.
 //!
-//! Nobody drains after a container: it does so itself before it ends. That it ended is told by its runtime.
+//! No `drain` runs after a container, so the container drains its own spool before it exits. The container runtime
+//! reports the exit to the control plane.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -37,51 +38,47 @@ use crate::retry::Backoff;
 use crate::run::RunError;
 use crate::{drain, run};
 
-/// Where folders are made unless `PILOTHOUSE_HOME` says so.
 const HOME: &str = "/var/lib/pilothouse";
-/// How long the launch is asked for; below the 5 minutes that a run has to say that it is ready (ruling 12).
+/// How long to ask for the launch. Below the 5 minutes that a run has to report that it is ready (decision 12).
 const LAUNCH_LIMIT: Duration = Duration::from_mins(4);
-/// How long to wait between two such requests.
+/// First and longest wait between two such requests.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How long the rest is sent; together with the time that an agent has to stop below the 2 minutes that ECS gives.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// How long to send the remaining events. Together with the time for stopping the agent, this is below the 2 minutes
+/// that ECS grants.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// A container that could not do its work.
+/// Why a container failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    /// A variable is not there, or not what it should be.
+    /// A variable is missing or malformed.
     #[error("the variable {0} is missing or malformed")]
     Variable(&'static str),
-    /// The control plane did not tell what to run.
-    #[error("what to run is not known")]
+    #[error("failed to fetch the launch from the control plane")]
     Launch(#[source] BrokerError),
-    /// The control plane told of another run.
-    #[error("the launch is of another run")]
+    /// The control plane returned the launch of another run.
+    #[error("the launch belongs to another run")]
     OtherRun,
-    /// The folders cannot be made.
-    #[error("the folders of the run cannot be made")]
+    #[error("failed to create the folders of the run")]
     Folders(#[source] io::Error),
-    /// Signals cannot be handled.
-    #[error("signals cannot be handled")]
+    #[error("failed to install signal handlers")]
     Signals(#[source] io::Error),
-    /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// What the environment says.
-struct Given {
+/// The variables of the environment.
+struct ContainerEnvironment {
     url: String,
     session: AgentSessionId,
     run: RunId,
     token: GatewayToken,
     home: PathBuf,
-    /// Who the agent runs as, when that is another.
+    /// The user that the agent runs as, if it differs from the sidecar's.
     user: Option<AgentUser>,
 }
 
-impl Given {
+impl ContainerEnvironment {
     fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ContainerError> {
         let needed =
             |name| variable(name).filter(|value| !value.is_empty()).ok_or(ContainerError::Variable(name));
@@ -103,14 +100,14 @@ impl Given {
     }
 }
 
-/// Fetches what is to be run, runs it, and sends what is left.
+/// Fetches the launch, runs the sidecar and sends the remaining events.
 pub async fn run() -> Result<Exit, ContainerError> {
     process::shut_off();
-    let given = Given::read(|name| std::env::var(name).ok())?;
+    let given = ContainerEnvironment::read(|name| std::env::var(name).ok())?;
     let mut terminate = signal(SignalKind::terminate()).map_err(ContainerError::Signals)?;
     let launch = tokio::select! {
         launch = launch(&given) => launch,
-        // Nothing was begun, so nothing is to be ended or sent.
+        // Nothing has started, so there is nothing to stop or send.
         _ = terminate.recv() => return Ok(Exit::Done),
     };
     let launch = match launch {
@@ -121,27 +118,31 @@ pub async fn run() -> Result<Exit, ContainerError> {
         launch => launch?,
     };
     if given.user.is_none() {
-        warn!("the agent runs as this program's own user, and can read what that can");
+        warn!("the agent runs as the sidecar's own user and can read the sidecar's files");
     }
     let dir = prepare(&given, launch).map_err(ContainerError::Folders)?;
     match run::run(&dir, given.user).await? {
-        Exit::Isolated | Exit::Undrained => drained(&dir).await,
+        Exit::LeaseExpired | Exit::Undrained => drained(&dir).await,
         exit => Ok(exit),
     }
 }
 
-/// Asks until it is told, refused for good, or too late.
-async fn launch(given: &Given) -> Result<SidecarLaunch, ContainerError> {
+/// Asks for the launch until the control plane returns it, refuses the run for good, or the time is up.
+async fn launch(given: &ContainerEnvironment) -> Result<SidecarLaunch, ContainerError> {
     let control_plane = ControlPlane::new(&given.url, &given.token).map_err(ContainerError::Launch)?;
     let asked = timeout(LAUNCH_LIMIT, async {
-        let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         loop {
             match control_plane.launch().await {
                 Ok(launch) => return Ok(launch),
                 Err(error) if error.is_final() => return Err(error),
                 Err(error) => {
                     let wait = backoff.failed();
-                    warn!(error = &error as &dyn std::error::Error, ?wait, "the launch is asked for again");
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        ?wait,
+                        "failed to fetch the launch; retrying"
+                    );
                     tokio::time::sleep(wait).await;
                 }
             }
@@ -155,16 +156,16 @@ async fn launch(given: &Given) -> Result<SidecarLaunch, ContainerError> {
     Ok(launch)
 }
 
-/// Makes the folders of the run, for this user alone, and writes the launch into them. An agent of another user can go
-/// through those above its own.
-fn prepare(given: &Given, mut launch: SidecarLaunch) -> io::Result<PathBuf> {
+/// Creates the folders of the run, readable for this user only, and writes the launch file. An agent with its own
+/// user can traverse the folders above its home.
+fn prepare(given: &ContainerEnvironment, mut launch: SidecarLaunch) -> io::Result<PathBuf> {
     let folder = |path: &Path, mode| DirBuilder::new().recursive(true).mode(mode).create(path);
     let (runs, sessions) = (given.home.join("runs"), given.home.join("sessions"));
     let dir = runs.join(given.run.to_string());
     let session_home = sessions.join(given.session.to_string());
     folder(&dir, 0o700)?;
     folder(&session_home, 0o700)?;
-    // A container has no folder of the owner's unless a volume brings it.
+    // A container has no folder of the owner unless a volume provides one.
     let working_directory = Path::new(&launch.request.working_directory);
     fs::create_dir_all(working_directory)?;
     if let Some(user) = &given.user {
@@ -173,8 +174,8 @@ fn prepare(given: &Given, mut launch: SidecarLaunch) -> io::Result<PathBuf> {
         }
         fs::set_permissions(&runs, Permissions::from_mode(0o700))?;
         if let Err(error) = user.own(working_directory) {
-            // A volume that does not let itself be given away may well be open to the user.
-            warn!(%error, "the working directory cannot be given to the agent's user");
+            // Changing the owner of a volume may fail, but the agent's user may have access anyway.
+            warn!(%error, "failed to change the owner of the working directory to the agent's user");
         }
     }
     launch.session_home = session_home.to_string_lossy().into_owned();
@@ -186,7 +187,7 @@ fn prepare(given: &Given, mut launch: SidecarLaunch) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Sends what the run could not, for a limited time.
+/// Sends the remaining events for a limited time.
 async fn drained(dir: &Path) -> Result<Exit, ContainerError> {
     match timeout(DRAIN_LIMIT, drain::drain(dir)).await {
         Ok(exit) => Ok(exit?),
@@ -206,16 +207,19 @@ mod tests {
             "PILOTHOUSE_URL" => Some("http://127.0.0.1:1".to_owned()),
             _ => Some(id.clone()),
         };
-        assert_eq!(Given::read(all).map(|given| given.home).ok(), Some(PathBuf::from(HOME)));
+        assert_eq!(ContainerEnvironment::read(all).map(|given| given.home).ok(), Some(PathBuf::from(HOME)));
         for name in ["PILOTHOUSE_URL", "PILOTHOUSE_SESSION_ID", "PILOTHOUSE_RUN_ID", "PILOTHOUSE_TOKEN"] {
             for wrong in [None, Some(String::new())] {
-                let found = Given::read(|asked| if asked == name { wrong.clone() } else { all(asked) });
+                let found =
+                    ContainerEnvironment::read(
+                        |asked| if asked == name { wrong.clone() } else { all(asked) },
+                    );
                 assert!(matches!(found.err(), Some(ContainerError::Variable(named)) if named == name));
             }
         }
         let malformed = |name: &str| if name.ends_with("_ID") { Some("x".into()) } else { all(name) };
         assert!(matches!(
-            Given::read(malformed).err(),
+            ContainerEnvironment::read(malformed).err(),
             Some(ContainerError::Variable("PILOTHOUSE_SESSION_ID"))
         ));
     }

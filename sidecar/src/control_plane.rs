@@ -1,5 +1,6 @@
-//! The routes of the control plane that a run reaches with its token ([`pilothouse_wire::gateway`]).
+//! Client for the routes of the control plane that a run's token opens ([`pilothouse_wire::gateway`]).
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use pilothouse_wire::gateway::RunCredentials;
@@ -9,15 +10,19 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 
 use crate::broker::BrokerError;
 
-/// How long a request may take, beside the time that it asks to wait.
+/// How long a request may take, in addition to the time that it asks the server to wait.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What credentials are for.
+/// Interval and timeout of the keep-alive pings of a shared connection. They detect a server that disappeared without
+/// closing it.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What credentials are requested for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A run that goes on.
+    /// A live run.
     Run,
-    /// Sending what a dead sidecar has left. They are granted for a while after the end of the run too.
+    /// Sending what a dead sidecar left. The control plane grants these for a while after the end of the run, too.
     Leftovers,
 }
 
@@ -30,23 +35,23 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// A client for a base address.
+    /// Creates a client for a base URL.
     pub fn new(url: &str, token: &GatewayToken) -> Result<Self, BrokerError> {
-        Ok(Self::with(http_client(!url.starts_with("http://"))?, url, token))
+        Ok(Self::with(http_client(!is_plain(url))?, url, token))
     }
 
-    /// The same with a client that is there already.
+    /// Like [`Self::new`], with an existing HTTP client.
     pub fn with(http: Client, url: &str, token: &GatewayToken) -> Self {
         let base = format!("{}/internal/gateway", url.trim_end_matches('/'));
         Self { http, base, token: token.as_str().to_owned() }
     }
 
-    /// What the run was launched with, for a container that knows only its token.
+    /// The launch of the run, for a container that knows only its token.
     pub async fn launch(&self) -> Result<SidecarLaunch, BrokerError> {
         Ok(self.answer(self.request(Method::POST, "launch"), TIMEOUT).await?.json().await?)
     }
 
-    /// Fresh credentials for the run's queues and blobs.
+    /// Fetches credentials for the run's queues and blobs.
     pub async fn credentials(&self, purpose: Purpose) -> Result<RunCredentials, BrokerError> {
         let path = match purpose {
             Purpose::Run => "credentials",
@@ -55,12 +60,12 @@ impl ControlPlane {
         Ok(self.answer(self.request(Method::POST, path), TIMEOUT).await?.json().await?)
     }
 
-    /// A request of a path below the gateway's.
+    /// Builds a request for a path below the gateway's.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}/{path}", self.base)).bearer_auth(&self.token)
     }
 
-    /// The answer to a request when it is a success.
+    /// Sends a request and returns the response if it is a success.
     pub(crate) async fn answer(
         &self,
         request: RequestBuilder,
@@ -76,10 +81,29 @@ impl ControlPlane {
     }
 }
 
-/// A client that follows no proxy of the environment: that one is the agent's, and would see the run's tokens. Without
-/// `tls` it reads no certificates, which take time and memory.
+/// Creates a client that ignores proxy variables: a proxy in the environment is meant for the agent, and would see
+/// the run's tokens. Without `tls` the client loads no certificates, which saves time and memory.
 pub(crate) fn http_client(tls: bool) -> Result<Client, BrokerError> {
     let builder = Client::builder().no_proxy().pool_max_idle_per_host(2);
     let builder = if tls { builder } else { builder.tls_certs_only([]) };
     Ok(builder.build()?)
+}
+
+/// The client whose requests share one connection to the server of this process's run (HTTP/2 without TLS).
+pub(crate) fn shared_client() -> Result<Client, BrokerError> {
+    static SHARED: OnceLock<Client> = OnceLock::new();
+    if let Some(client) = SHARED.get() {
+        return Ok(client.clone());
+    }
+    let builder = Client::builder().no_proxy().tls_certs_only([]).http2_prior_knowledge();
+    let builder = builder
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .http2_keep_alive_timeout(KEEP_ALIVE)
+        .http2_keep_alive_while_idle(true);
+    let client = builder.build()?;
+    Ok(SHARED.get_or_init(|| client).clone())
+}
+
+pub(crate) fn is_plain(url: &str) -> bool {
+    url.starts_with("http://")
 }

@@ -1,19 +1,19 @@
-//! `drain`: sends what a dead sidecar left in its spool.
+//! `drain`: sends the events that a dead sidecar left in its spool.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::broker::{Broker, Purpose};
 use crate::exit::Exit;
 use crate::faults::Faults;
-use crate::link::Link;
+use crate::publisher::Connection;
 use crate::publisher::{PublishError, Publisher};
 use crate::retry::Backoff;
 use crate::run::{RunError, seconds};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::{Sealer, Spool};
 
-/// Publishes everything unsent in order. Tries until it succeeds or is refused for good; the caller limits the time.
+/// Publishes all unsent events in order, and retries until everything is sent or the broker refuses the run for good.
+/// The caller limits the time.
 pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let dir = match RunDir::lock(path) {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
@@ -25,14 +25,15 @@ pub async fn drain(path: &Path) -> Result<Exit, RunError> {
     let launch = dir.launch()?;
     let broker = Broker::new(&launch, Purpose::Leftovers).map_err(RunError::Broker)?;
     let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
-    // Nobody is left who could be asked for them.
+    // No sidecar is left that could answer a replay, so withheld events are sent now.
     spool.release_withheld().await?;
-    let backoff = Backoff::broker(seconds(launch.isolation_seconds));
+    let backoff = Backoff::broker(seconds(launch.heartbeat_seconds));
     let (publisher, _drained) =
-        Publisher::new(spool, broker, Arc::new(Link::default()), Faults::default(), backoff);
+        Publisher::new(spool, broker, Connection::default(), Faults::default(), backoff);
     match publisher.drain().await {
         Ok(()) => Ok(Exit::Done),
-        Err(PublishError::Rejected(_)) => Ok(Exit::Rejected),
+        // `LeaseExpired` cannot occur: a drain has no lease, because the agent is gone.
+        Err(PublishError::Rejected(_) | PublishError::LeaseExpired) => Ok(Exit::Rejected),
         Err(PublishError::Spool(e)) => Err(e.into()),
     }
 }

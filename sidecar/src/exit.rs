@@ -1,22 +1,22 @@
-//! How the program ends.
+//! Exit codes of the program.
 
-/// What the exit code says to the runtime.
+/// The runtime reads this exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// The agent ended or was stopped, and everything was sent.
+    /// The agent ended or was stopped, and all events were sent.
     Done = 0,
-    /// It could not do its work; the log says why.
+    /// The sidecar failed; the log has the cause.
     Failed = 1,
-    /// The command line is not understood.
+    /// The command line is not valid.
     Usage = 2,
-    /// Another sidecar holds the lock of this run, or the runtime has closed it.
+    /// Another sidecar holds the lock of this run, or the runtime has closed the run.
     Locked = 3,
-    /// Nothing could be published for too long, so it stopped its agent (ruling 13).
-    Isolated = 4,
-    /// The broker refused this run for good: 401 or 410.
+    /// The lease of the run expired, so its agent was ended (decision 13).
+    LeaseExpired = 4,
+    /// The broker refused the run for good: 401 or 410.
     Rejected = 5,
-    /// It was told to end, but part of the spool is unsent; `drain` sends it.
+    /// The sidecar was stopped, but part of the spool is unsent. `drain` sends it.
     Undrained = 6,
 }
 

@@ -1,4 +1,5 @@
-//! Faults that a script asks the sidecar itself for. Nothing here happens unless a script says so.
+//! Faults of the sidecar itself that a script can inject. Without a script that asks for them, nothing here has an
+//! effect.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +9,12 @@ use pilothouse_domain::CommandId;
 use pilothouse_wire::command::IssuedCommand;
 use tokio::time::{Instant, sleep_until};
 
-use crate::link::Link;
-
-/// How long a command is ignored.
+/// Which deliveries of a command are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignore {
-    /// Each attempt.
+    /// Every attempt.
     Always,
-    /// The first attempt that comes; the next one is carried out.
+    /// Only the next attempt.
     Once,
 }
 
@@ -26,7 +25,7 @@ struct Armed {
     ignored: HashSet<CommandId>,
 }
 
-/// The faults that are armed, shared by the script and what it disturbs.
+/// The armed faults, shared by the script and the tasks that it disturbs.
 #[derive(Debug, Clone, Default)]
 pub struct Faults(Arc<Mutex<Armed>>);
 
@@ -35,20 +34,19 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Neither events nor heartbeats leave for `time`.
+    /// Sends no events and no heartbeats for `time`.
     pub fn silence(&self, time: Duration) {
         self.armed().silent_until = Some(Instant::now() + time);
     }
 
-    /// The next command of that name is treated as if it never came.
+    /// Ignores the next command with that name.
     pub fn ignore(&self, command: &str, how: Ignore) {
         self.armed().ignore_next.insert(command.to_owned(), how);
     }
 
-    /// Waits while silence is asked for. A chosen silence is no isolation.
-    pub async fn while_silent(&self, link: &Link) {
+    /// Waits until the requested silence is over.
+    pub async fn while_silent(&self) {
         while let Some(until) = self.silent_until() {
-            link.excused(until);
             sleep_until(until).await;
         }
     }
@@ -57,7 +55,7 @@ impl Faults {
         self.armed().silent_until.filter(|until| *until > Instant::now())
     }
 
-    /// Whether this attempt of a command is to be ignored.
+    /// Whether to ignore this attempt of a command.
     pub fn ignores(&self, issued: &IssuedCommand) -> bool {
         let mut armed = self.armed();
         if armed.ignored.contains(&issued.command_id) {

@@ -1,4 +1,5 @@
-//! The handoff document that the agent writes as its last message (S0 design note "Handoff system prompt requirement").
+//! The handoff document, which an agent writes as its last message (S0 design note "Handoff system prompt
+//! requirement").
 
 use pilothouse_wire::event::HandoffDocument;
 use serde::Deserialize;
@@ -6,8 +7,9 @@ use serde::Deserialize;
 const BEGIN: &str = "<handoff_document>";
 const END: &str = "</handoff_document>";
 
-/// What an agent is told when its context window is nearly full: by so many percent, where that is known. The form is the
-/// one of [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], with which system prompts end under this policy.
+/// The prompt for an agent whose context window is nearly full, with the percentage if it is known. It asks for the
+/// same format as [`pilothouse_domain::composition::HANDOFF_INSTRUCTION`], which system prompts contain under this
+/// policy.
 pub(crate) fn request(percent: Option<&str>) -> String {
     let full = percent.map_or_else(|| "nearly full".to_owned(), |percent| format!("{percent}% full"));
     format!(
@@ -16,7 +18,7 @@ pub(crate) fn request(percent: Option<&str>) -> String {
     )
 }
 
-/// What it wrote, with the fields that it left out.
+/// A document as the agent wrote it. Missing fields are empty.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -28,8 +30,8 @@ struct Written {
     key_decisions: Option<String>,
 }
 
-/// The last whole document in a text. One that is no JSON is taken as the summary: what an agent wrote is never refused
-/// (ruling 6).
+/// Parses the last complete document in a text. If it is not JSON, its text becomes the summary: a handoff is never
+/// rejected (decision 6).
 pub(crate) fn document(text: &str) -> Option<HandoffDocument> {
     let (before, _) = text.rsplit_once(END)?;
     let (_, inner) = before.rsplit_once(BEGIN)?;
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_whole_document_counts() {
+    fn last_complete_document_wins() {
         let text = "In <handoff_document> tags:\n<handoff_document>\n```json\n{\"summary\": \"a\", \"remainingWork\": \"b\"}\n```\n</handoff_document>";
         let found = document(text).unwrap();
         assert_eq!(
@@ -67,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_that_agents_are_told_is_the_form_that_is_read() {
+    fn documented_handoff_format_is_the_parsed_one() {
         let found = document(pilothouse_domain::composition::HANDOFF_INSTRUCTION).unwrap();
         assert!(
             found.summary.starts_with("What was done") && found.remaining_work.starts_with("What is left")
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_no_json_is_a_summary() {
+    fn document_without_json_becomes_a_summary() {
         let found = document("<handoff_document>All done but the tests.</handoff_document>").unwrap();
         assert_eq!(found.summary, "All done but the tests.");
     }

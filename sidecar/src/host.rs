@@ -1,11 +1,11 @@
-//! Carries out commands: hands them to the agent in order, and knows whether there is one.
+//! Executes commands. The host starts and stops the run's agent, and forwards commands to its adapter in order.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_domain::CommandId;
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::value::{Adjustment, Capabilities};
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::{Ack, AckStep, SessionEnd};
 use pilothouse_wire::launch::SidecarLaunch;
@@ -13,25 +13,29 @@ use pilothouse_wire::{Command, RawEvent};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info, warn};
+use uuid::Uuid;
 
 use crate::adapter::{
     Adapter, AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, PlanDecision,
     Refusal, Reply,
 };
+use crate::lease::Lease;
 use crate::listener::ack_event;
+use crate::offline::{Offline, Reason};
 use crate::process::Processes;
 use crate::spool::{Outgoing, Spool, SpoolError};
 use crate::validation::Validation;
 
-/// How long an agent may take to stop before its task is dropped; below the 60 s of ruling 12.
+/// How long an agent may take to stop before its task is dropped. Below the 60 seconds of decision 12.
 const STOP_LIMIT: Duration = Duration::from_secs(45);
+/// Upper bound for the time limit of a validation.
+const MAX_VALIDATION: Duration = Duration::from_hours(24);
 
-/// What a command means for the sidecar itself.
+/// Whether the sidecar continues after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// It goes on.
-    GoOn,
-    /// It was told to end, and the agent is stopped.
+pub enum AfterCommand {
+    Continue,
+    /// The command was a stop, and the agent has been stopped.
     End,
 }
 
@@ -43,7 +47,7 @@ struct Agent {
     task: JoinHandle<Result<(), AdapterError>>,
 }
 
-/// Holds the agent of the run.
+/// Owns the agent of a run.
 pub struct Host {
     launch: Arc<SidecarLaunch>,
     spool: Spool,
@@ -53,27 +57,38 @@ pub struct Host {
     validation: Option<Validation>,
     abandoned: mpsc::UnboundedSender<CommandId>,
     processes: Processes,
+    lease: Lease,
+    events: EventSink,
+    offline: Arc<Offline>,
+    /// Set while the sidecar itself has paused the agent.
+    held: Option<Reason>,
+    /// Set while the control plane has paused the agent.
+    paused: bool,
 }
 
-/// What happened by itself.
+/// An event that no command caused directly.
 #[derive(Debug)]
-pub enum Happened {
-    /// The agent ended.
+pub enum HostEvent {
     Ended(Ended),
-    /// A validation is over: what ordered it, and what is to be told.
+    /// A validation ended: the command that ordered it, and the event to publish.
     Validated(CommandId, Box<RawEvent>),
 }
 
 impl Host {
-    /// A host that starts `adapter` on `begin`. Commands whose agent ended under them come out of the receiver.
+    /// Creates a host that starts `adapter` on `begin`. The receiver yields the commands that an agent left
+    /// unanswered when it ended.
     pub fn new(
         launch: Arc<SidecarLaunch>,
         spool: Spool,
         adapter: Box<dyn Adapter>,
         processes: Processes,
+        lease: Lease,
     ) -> (Self, mpsc::UnboundedReceiver<CommandId>) {
         let (abandoned, receiver) = mpsc::unbounded_channel();
         let capabilities = adapter.capabilities();
+        let events = EventSink::new(spool.clone());
+        events.spend().set_capabilities(&capabilities);
+        let offline = Arc::new(Offline::new(launch.offline, events.spend().clone()));
         (
             Self {
                 launch,
@@ -84,64 +99,117 @@ impl Host {
                 validation: None,
                 abandoned,
                 processes,
+                lease,
+                events,
+                offline,
+                held: None,
+                paused: false,
             },
             receiver,
         )
     }
 
-    /// The agent of this run died with an earlier process of the sidecar: no other one is started (ruling 7).
-    pub fn agent_was_lost(&mut self) {
+    /// The limits that apply while the control plane is unreachable.
+    pub fn offline(&self) -> Arc<Offline> {
+        Arc::clone(&self.offline)
+    }
+
+    /// Whether an agent is running that can be paused and is not paused yet.
+    pub const fn can_pause_agent(&self) -> bool {
+        self.agent.is_some() && self.capabilities.pause && !self.paused && self.held.is_none()
+    }
+
+    /// Why the sidecar itself has paused the agent, if it has.
+    pub const fn held(&self) -> Option<Reason> {
+        self.held
+    }
+
+    /// Pauses the agent until [`Self::release`], or until the control plane issues a command that changes the pause.
+    pub async fn hold(&mut self, reason: Reason) -> Result<(), SpoolError> {
+        warn!(?reason, "the control plane is unreachable; pausing the agent");
+        self.held = Some(reason);
+        self.command_agent(AgentCommand::Pause);
+        self.notice("offline_paused", reason.summary()).await
+    }
+
+    /// Resumes the agent after [`Self::hold`].
+    pub async fn release(&mut self) -> Result<(), SpoolError> {
+        info!("the control plane is reachable again; resuming the agent");
+        self.held = None;
+        self.command_agent(AgentCommand::Resume);
+        self.notice("offline_resumed", "The control plane can be reached again.".into()).await
+    }
+
+    fn command_agent(&self, command: fn(Reply) -> AgentCommand) {
+        let id = CommandId::new(Uuid::now_v7());
+        if let Some(agent) = &self.agent {
+            // The send fails only if the agent has just ended. There is nothing to pause then.
+            let _ = agent.commands.send(command(Reply::internal(id, self.abandoned.clone())));
+        }
+    }
+
+    async fn notice(&self, name: &str, summary: String) -> Result<(), SpoolError> {
+        let notice = RawEvent::Notice { name: name.into(), summary, detail: None };
+        self.spool.append(Outgoing::event(notice)?).await.map(drop)
+    }
+
+    /// Records that the agent died with an earlier process of the sidecar. A run never starts a second agent
+    /// (decision 7).
+    pub fn mark_agent_lost(&mut self) {
         self.adapter = None;
     }
 
-    /// Carries out a command, or hands it to the agent, which acknowledges it when it is done.
-    pub async fn execute(&mut self, issued: IssuedCommand) -> Result<Next, SpoolError> {
+    /// Executes a command, or forwards it to the agent, which acknowledges it itself.
+    pub async fn execute(&mut self, issued: IssuedCommand) -> Result<AfterCommand, SpoolError> {
         let IssuedCommand { command_id, command, .. } = issued;
-        info!(command = command.name(), %command_id, "carrying out");
-        if disturbs_validation(&command) {
-            self.break_validation_off().await?;
+        info!(command = command.name(), %command_id, "executing a command");
+        if aborts_validation(&command) {
+            self.abort_validation().await?;
         }
         if let Command::RunValidation { criteria, timeout_seconds } = command {
             let folder = PathBuf::from(&self.launch.request.working_directory);
-            let limit = Duration::from_secs(timeout_seconds);
+            let limit = Duration::from_secs(timeout_seconds).min(MAX_VALIDATION);
             self.validation =
                 Some(Validation::begin(command_id, criteria, limit, folder, self.processes.clone()));
-            return Ok(Next::GoOn);
+            return Ok(AfterCommand::Continue);
         }
         if matches!(command, Command::Stop {}) {
             self.stop_agent().await?;
             let done = RawEvent::StopAck(Ack { command_id, step: AckStep::Done });
             self.spool.acknowledge(command_id, done, true).await?;
-            return Ok(Next::End);
+            return Ok(AfterCommand::End);
         }
-        if let Err(refusal) = self.hand_over(command_id, command) {
+        if let Err(refusal) = self.forward_command(command_id, command) {
             self.refuse(command_id, refusal).await?;
         }
-        Ok(Next::GoOn)
+        Ok(AfterCommand::Continue)
     }
 
-    /// Refuses a command.
     pub async fn refuse(&self, command_id: CommandId, refusal: Refusal) -> Result<(), SpoolError> {
         self.spool.acknowledge(command_id, refusal.event(command_id), true).await
     }
 
-    fn hand_over(&mut self, id: CommandId, command: Command) -> Result<(), Refusal> {
+    fn forward_command(&mut self, id: CommandId, command: Command) -> Result<(), Refusal> {
         let name = command.name();
         if matches!(command, Command::Begin(_)) {
             self.start()?;
         }
-        let agent = self.agent.as_ref().ok_or_else(Refusal::no_agent)?;
+        if self.agent.is_none() {
+            return Err(Refusal::no_agent());
+        }
         let supported = match &command {
             Command::Pause {} | Command::Resume {} => self.capabilities.pause,
             Command::ReloadConfig { .. } => self.capabilities.hot_reload,
             Command::Adjust { adjustment } => self.capabilities.can_adjust(adjustment),
-            Command::Answer { .. } => self.capabilities.questions,
+            // Permission requests reach the owner as questions.
+            Command::Answer { .. } => self.capabilities.questions || self.capabilities.approvals,
             Command::PlanDecision { .. } => self.capabilities.plans,
             _ => true,
         };
         if !supported {
             return Err(Refusal::not_supported(name));
         }
+        self.note(&command);
         let ack = ack_event(&command);
         let reply = || {
             let ack = ack.ok_or_else(|| Refusal::not_supported(name))?;
@@ -164,14 +232,31 @@ impl Host {
                 let reply = MessageReply::new(id, message_id, self.spool.clone(), self.abandoned.clone());
                 AgentCommand::Message(message, reply)
             }
-            // Carried out before an agent is asked: by the host, and when it was taken.
+            // The host and the spool execute these without the agent.
             Command::Stop {} | Command::Replay { .. } | Command::RunValidation { .. } => {
                 return Err(Refusal::not_supported(name));
             }
         };
-        // When the agent has just ended, the command is dropped with its reply, which refuses it.
+        let agent = self.agent.as_ref().ok_or_else(Refusal::no_agent)?;
+        // If the agent has just ended, the command is dropped with its reply, which refuses it.
         let _ = agent.commands.send(command);
         Ok(())
+    }
+
+    /// Tracks the cap and the pause, on which [`Self::can_pause_agent`] and the offline limits depend.
+    fn note(&mut self, command: &Command) {
+        match command {
+            Command::Begin(begin) => {
+                self.offline.set_cap(begin.allowance_usd.as_deref());
+                self.events.spend().begin(begin.resume_conversation);
+            }
+            Command::Adjust { adjustment: Adjustment::SetAllowance { allowance_usd } } => {
+                self.offline.set_cap(allowance_usd.as_deref());
+            }
+            Command::Pause {} => (self.paused, self.held) = (true, None),
+            Command::Resume {} | Command::Interrupt {} => (self.paused, self.held) = (false, None),
+            _ => {}
+        }
     }
 
     fn start(&mut self) -> Result<(), Refusal> {
@@ -180,19 +265,19 @@ impl Host {
         }
         let adapter = self.adapter.take().ok_or_else(Refusal::no_agent)?;
         let (commands, receiver) = mpsc::unbounded_channel();
-        let events = EventSink::new(self.spool.clone());
         let context = AgentContext {
             launch: Arc::clone(&self.launch),
-            events,
+            events: self.events.clone(),
             commands: receiver,
             processes: self.processes.clone(),
+            lease: self.lease.clone(),
         };
         self.agent = Some(Agent { commands, task: tokio::spawn(adapter.run(context)) });
         Ok(())
     }
 
-    /// Returns when the agent ends by itself, or a validation is over; never, while there is neither. May be cancelled.
-    pub async fn happened(&mut self) -> Happened {
+    /// Waits until the agent ends on its own or a validation ends. Pending forever if there is neither. Cancel-safe.
+    pub async fn next_event(&mut self) -> HostEvent {
         let Self { agent, validation, .. } = self;
         let ended = async {
             match agent {
@@ -207,28 +292,29 @@ impl Host {
             }
         };
         let (command_id, result) = tokio::select! {
-            ended = ended => return Happened::Ended(ended),
+            ended = ended => return HostEvent::Ended(ended),
             over = validated => over,
         };
         self.validation = None;
-        Happened::Validated(command_id, Box::new(result))
+        HostEvent::Validated(command_id, Box::new(result))
     }
 
-    /// Tells what came of a command that is over.
-    pub async fn tell(&self, command_id: CommandId, result: RawEvent) -> Result<(), SpoolError> {
+    /// Publishes the result of a finished command.
+    pub async fn publish_result(&self, command_id: CommandId, result: RawEvent) -> Result<(), SpoolError> {
         self.spool.acknowledge(command_id, result, true).await
     }
 
-    async fn break_validation_off(&mut self) -> Result<(), SpoolError> {
+    async fn abort_validation(&mut self) -> Result<(), SpoolError> {
         let Some(validation) = self.validation.take() else { return Ok(()) };
         let command_id = validation.command_id();
         let result = validation.break_off().await;
         self.spool.acknowledge(command_id, result, true).await
     }
 
-    /// Notes that the agent is over. A failure of the adapter is the end of the agent's conversation.
-    pub async fn bury(&mut self, ended: Ended) -> Result<(), SpoolError> {
+    /// Records the end of the agent. If its adapter failed, the conversation ends with an error.
+    pub async fn record_agent_end(&mut self, ended: Ended) -> Result<(), SpoolError> {
         self.agent = None;
+        self.held = None;
         let message = match ended {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(AdapterError::Spool(e))) => return Err(e),
@@ -246,10 +332,10 @@ impl Host {
         self.spool.append(Outgoing::event(RawEvent::SessionEnd(end))?).await.map(drop)
     }
 
-    /// Stops the agent. When this returns it does nothing any more.
+    /// Stops the agent. It does nothing any more when this returns.
     pub async fn stop_agent(&mut self) -> Result<(), SpoolError> {
         self.adapter = None;
-        self.break_validation_off().await?;
+        self.abort_validation().await?;
         let Some(Agent { commands, mut task }) = self.agent.take() else { return Ok(()) };
         drop(commands);
         let ended = if let Ok(ended) = tokio::time::timeout(STOP_LIMIT, &mut task).await {
@@ -259,12 +345,12 @@ impl Host {
             task.abort();
             task.await
         };
-        self.bury(ended).await
+        self.record_agent_end(ended).await
     }
 }
 
-/// Whether the agent is about to go on, or all is to stop: nothing is checked beside that.
-const fn disturbs_validation(command: &Command) -> bool {
+/// Whether a command makes the agent continue or stop, which ends a running validation.
+const fn aborts_validation(command: &Command) -> bool {
     matches!(
         command,
         Command::Begin(_)
@@ -280,12 +366,11 @@ const fn disturbs_validation(command: &Command) -> bool {
 mod tests {
     use async_trait::async_trait;
     use pilothouse_wire::command::{AgentSessionConfig, Begin};
-    use uuid::Uuid;
 
     use super::*;
     use crate::spool::tests::{launch, open};
 
-    /// Can do nothing but begin, and ends when it is told to.
+    /// Supports only `begin` and `interrupt`, and ends when asked to.
     struct Plain;
 
     #[async_trait]
@@ -300,7 +385,7 @@ mod tests {
             while let Some(command) = context.commands.recv().await {
                 match command {
                     AgentCommand::Begin(_, reply) | AgentCommand::Interrupt(reply) => reply.done().await?,
-                    // Keeps no promise to answer.
+                    // Ends with the reply unanswered.
                     _ => return Err(AdapterError::Agent("fell over".into())),
                 }
             }
@@ -333,6 +418,7 @@ mod tests {
             resume_conversation: false,
             prompt: None,
             allowance_usd: None,
+            allow_unmetered: false,
         }))
     }
 
@@ -348,16 +434,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_adapter_cannot_do_is_refused_and_a_stop_is_done_when_it_has_ended() {
+    async fn unsupported_command_is_refused_and_stop_is_done_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let spool = open(dir.path());
-        let (mut host, _abandoned) =
-            Host::new(Arc::new(launch()), spool.clone(), Box::new(Plain), Processes::unguarded());
+        let (mut host, _abandoned) = Host::new(
+            Arc::new(launch()),
+            spool.clone(),
+            Box::new(Plain),
+            Processes::unguarded(),
+            Lease::default(),
+        );
         for (n, command) in [(1, begin()), (2, Command::Pause {}), (3, Command::Interrupt {})] {
-            assert_eq!(host.execute(issued(n, command)).await.unwrap(), Next::GoOn);
+            assert_eq!(host.execute(issued(n, command)).await.unwrap(), AfterCommand::Continue);
         }
-        assert_eq!(host.execute(issued(4, Command::Stop {})).await.unwrap(), Next::End);
-        assert_eq!(host.execute(issued(5, Command::Interrupt {})).await.unwrap(), Next::GoOn);
+        assert_eq!(host.execute(issued(4, Command::Stop {})).await.unwrap(), AfterCommand::End);
+        assert_eq!(host.execute(issued(5, Command::Interrupt {})).await.unwrap(), AfterCommand::Continue);
         let mut said = said(&spool).await;
         assert_eq!(said.split_off(3), ["stop_ack done", "command_refused no-agent"]);
         said.sort();
@@ -365,11 +456,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_under_which_the_agent_fell_over_comes_back_and_the_failure_ends_the_conversation() {
+    async fn command_that_crashed_the_agent_is_returned_with_the_failure() {
         let dir = tempfile::tempdir().unwrap();
         let spool = open(dir.path());
-        let (mut host, mut abandoned) =
-            Host::new(Arc::new(launch()), spool.clone(), Box::new(Plain), Processes::unguarded());
+        let (mut host, mut abandoned) = Host::new(
+            Arc::new(launch()),
+            spool.clone(),
+            Box::new(Plain),
+            Processes::unguarded(),
+            Lease::default(),
+        );
         host.execute(issued(1, begin())).await.unwrap();
         let message = Command::SteeringMessage {
             message_id: pilothouse_domain::MessageId::new(Uuid::from_u128(7)),
@@ -379,8 +475,8 @@ mod tests {
             expected_turn_id: None,
         };
         host.execute(issued(2, message)).await.unwrap();
-        let Happened::Ended(ended) = host.happened().await else { panic!("nothing is validated") };
-        host.bury(ended).await.unwrap();
+        let HostEvent::Ended(ended) = host.next_event().await else { panic!("nothing is validated") };
+        host.record_agent_end(ended).await.unwrap();
         assert_eq!(abandoned.recv().await, Some(CommandId::new(Uuid::from_u128(2))));
         assert_eq!(said(&spool).await, ["begin_ack done", "session_end adapter_error"]);
     }

@@ -1,22 +1,27 @@
-//! The program beside each agent: thin about the domain, careful about delivery (architecture: The sidecar).
+//! The sidecar: the program that runs next to each agent. It drives one agent for one run of a session, and delivers
+//! the agent's events to the control plane and the control plane's commands to the agent, across crashes and network
+//! failures.
 //!
-//! | module | what it does |
+//! | module | purpose |
 //! |---|---|
-//! | [`run_dir`] | the run's folder: what it was launched with, and the lock that says that it is alive |
-//! | [`spool`] | every event and command on disk before anything else happens with it |
-//! | [`broker`], [`control_plane`] | where events go and commands come from: an embedded server, or SQS and S3 |
-//! | [`publisher`], [`heartbeat`], [`link`] | ordered publication, and knowing when it fails |
-//! | [`listener`], [`host`] | takes commands, carries them out through an adapter, acknowledges them |
-//! | [`validation`] | checks the criteria of sessions that go on by themselves |
-//! | [`own_tools`] | the tools that Pilothouse itself gives agents, as they are or by MCP |
-//! | [`deliverables`] | the deliverables of the working directory (S4) |
-//! | [`runner`] | around every adapter: goes on until the deliverables are settled, where a session asks for it |
-//! | [`adapter`] | the port to an agent runtime |
-//! | [`process`] | starts the processes of agents, apart from the sidecar |
-//! | [`redaction`] | keeps secrets out of what is told |
-//! | [`script`], [`native`], [`claude`], [`acp`] | adapters |
-//! | [`run`], [`drain`], [`container`] | the things that the program does |
+//! | [`run`], [`drain`], [`container`] | the program's subcommands |
+//! | [`run_dir`] | the run directory: launch file, process lock, spool |
+//! | [`spool`] | SQLite file that stores every event and command before it is processed |
+//! | [`broker`], [`control_plane`] | clients of the broker: the gateway of an embedded server, or SQS and S3 |
+//! | [`publisher`], [`heartbeat`], [`link`] | publish events in order, send heartbeats, track connectivity |
+//! | [`lease`], [`offline`] | limit time and spend while the control plane is unreachable |
+//! | [`listener`], [`host`] | receive commands, execute them through an adapter, acknowledge them |
+//! | [`adapter`] | the port that every agent integration implements |
+//! | [`native`], [`claude`], [`acp`], [`script`] | the adapters |
+//! | [`runner`] | wraps an adapter and keeps a turn running until its deliverables are settled (S4) |
+//! | [`validation`] | runs the validation criteria of autonomous sessions |
+//! | [`own_tools`] | the tools that Pilothouse provides to agents, natively or over MCP |
+//! | [`deliverables`] | tracks the deliverables in the working directory (S4) |
+//! | [`process`] | starts agent processes in isolation from the sidecar |
+//! | [`redaction`] | removes secrets from events before they are stored or sent |
+//! | [`account`] | summary of a conversation, used to continue after the agent has lost it |
 
+mod account;
 pub mod acp;
 pub mod adapter;
 pub mod broker;
@@ -31,9 +36,11 @@ pub mod faults;
 mod handoff;
 pub mod heartbeat;
 pub mod host;
+pub mod lease;
 pub mod link;
 pub mod listener;
 pub mod native;
+pub mod offline;
 pub mod oversize;
 pub mod own_tools;
 pub mod process;

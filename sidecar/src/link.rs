@@ -1,63 +1,75 @@
-//! Whether the broker can be reached: when something was last published (ruling 13).
+//! Tracks whether the control plane is reachable.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-/// Remembers the last successful publication on the monotonic clock.
-#[derive(Debug)]
+/// Records since when requests fail. Time in which the sidecar or its machine was suspended does not count: an outage
+/// begins with the first failed request.
+#[derive(Debug, Default)]
 pub struct Link {
-    last: Mutex<Instant>,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self { last: Mutex::new(Instant::now()) }
-    }
+    failing_since: Mutex<Option<Instant>>,
+    changed: Notify,
 }
 
 impl Link {
-    fn last(&self) -> Instant {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something was published.
+    /// Records a successful request.
     pub fn published(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.set(|since| *since = None);
     }
 
-    /// Nothing is to be published before `until`, so its absence says nothing.
-    pub fn excused(&self, until: Instant) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = until.max(*last);
+    /// Records a failed request.
+    pub fn failed(&self) {
+        self.set(|since| _ = since.get_or_insert_with(Instant::now));
     }
 
-    /// Returns once nothing was published for `limit`.
-    pub async fn isolated(&self, limit: Duration) {
+    fn set(&self, change: impl FnOnce(&mut Option<Instant>)) {
+        let mut since = self.failing_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *since;
+        change(&mut since);
+        if before.is_some() != since.is_some() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// When the current series of failures began. `None` if the last request succeeded.
+    pub fn failing_since(&self) -> Option<Instant> {
+        *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next transition between reachable and unreachable.
+    pub fn changed(&self) -> impl Future<Output = ()> {
+        self.changed.notified()
+    }
+
+    /// Waits until the control plane is reachable.
+    pub async fn online(&self) {
         loop {
-            let due = self.last() + limit;
-            if due <= Instant::now() {
+            let changed = self.changed();
+            if self.failing_since().is_none() {
                 return;
             }
-            sleep_until(due).await;
+            changed.await;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_publication_moves_the_end_away() {
+    async fn link_fails_from_the_first_failure_until_a_success() {
         let link = Link::default();
         let start = Instant::now();
-        let publish = async {
-            tokio::time::sleep(Duration::from_secs(30)).await;
-            link.published();
-        };
-        tokio::join!(link.isolated(Duration::from_mins(1)), publish);
-        assert_eq!(start.elapsed(), Duration::from_secs(90));
+        link.failed();
+        tokio::time::advance(Duration::from_secs(50)).await;
+        link.failed();
+        assert_eq!(link.failing_since(), Some(start));
+        tokio::join!(link.online(), async { link.published() });
+        assert_eq!(link.failing_since(), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Takes commands from the queue: each is in the spool before it leaves the queue (ruling 10).
+//! Receives commands from the queue. A command is stored in the spool before it is deleted from the queue (decision
+//! 10).
 
 use std::time::Duration;
 
@@ -16,22 +17,19 @@ use crate::publisher::PublishError;
 use crate::retry::Backoff;
 use crate::spool::{Spool, SpoolError, Taken};
 
-/// As many commands as a request takes at most.
-const MOST: usize = 10;
-/// As long as the broker waits for a command at most.
+/// Most commands of a request.
+const MAX_COMMANDS: usize = 10;
+/// Longest wait that the broker supports.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Receives the commands of the run.
 pub struct Listener {
-    /// Where they come from.
     pub broker: Broker,
-    /// Where they are kept.
     pub spool: Spool,
-    /// Which of them a script wants ignored.
+    /// Commands to ignore, as injected by a script.
     pub faults: Faults,
-    /// How long to wait after a failed request.
+    /// Backoff after failed requests.
     pub backoff: Backoff,
-    /// Where new ones go, in order.
+    /// Receives new commands in order.
     pub taken: mpsc::UnboundedSender<IssuedCommand>,
 }
 
@@ -53,7 +51,7 @@ impl Listener {
     }
 
     async fn round(&self) -> Result<Result<(), BrokerError>, SpoolError> {
-        let messages = match self.broker.receive(MOST, WAIT).await {
+        let messages = match self.broker.receive(MAX_COMMANDS, WAIT).await {
             Ok(messages) => messages,
             Err(e) => return Ok(Err(e)),
         };
@@ -65,7 +63,7 @@ impl Listener {
             self.take(&message.body).await?;
             receipts.push(message.receipt);
         }
-        // If this fails they come again, and are known.
+        // If the deletion fails, the commands arrive again and the spool recognises them.
         Ok(self.broker.delete(receipts).await)
     }
 
@@ -76,26 +74,26 @@ impl Listener {
         };
         let issued = envelope.body;
         if envelope.run_id != self.spool.sealer().run_id() {
-            warn!(command = issued.command.name(), "a command for another run is dropped");
+            warn!(command = issued.command.name(), "dropping a command for another run");
             return Ok(());
         }
         if self.faults.ignores(&issued) {
-            debug!(command = issued.command.name(), "ignored, as the script wants it");
+            debug!(command = issued.command.name(), "ignoring a command, as the script demands");
             return Ok(());
         }
         let received = received(&issued);
         match self.spool.take(issued.clone(), envelope.traceparent, received).await? {
-            // The host is gone only when the sidecar ends; the spool keeps the command.
+            // The receiver exists until the sidecar ends, and the spool keeps the command.
             Taken::New => _ = self.taken.send(issued),
-            Taken::Replayed(found) => info!(command = ?issued.command, found, "sending again"),
+            Taken::Replayed(found) => info!(command = ?issued.command, found, "replaying envelopes"),
             Taken::Repeat => {}
         }
         Ok(())
     }
 
-    /// A command that is not understood, perhaps because this side is older, is refused if it says who it is.
+    /// Refuses a command that cannot be parsed, for example because this sidecar is too old, if it has an id.
     async fn refuse_unreadable(&self, body: &str, error: &serde_json::Error) -> Result<(), SpoolError> {
-        warn!(error = error as &dyn std::error::Error, "a command cannot be read");
+        warn!(error = error as &dyn std::error::Error, "failed to parse a command");
         let id = serde_json::from_str::<Value>(body)
             .ok()
             .and_then(|envelope| envelope.get("body")?.get("commandId")?.as_str()?.parse().ok());
@@ -105,7 +103,7 @@ impl Listener {
     }
 }
 
-/// The acknowledgement that a command has; `replay` has none.
+/// The acknowledgement of a command; `None` for `replay` and messages, which have other answers.
 pub(crate) const fn ack_event(command: &Command) -> Option<AckEvent> {
     match command {
         Command::Begin(_) => Some(RawEvent::BeginAck),

@@ -1,6 +1,12 @@
-//! `pilothouse-sidecar run <run-dir>`, `pilothouse-sidecar drain <run-dir>` and `pilothouse-sidecar container`; and
-//! `pilothouse-sidecar guard … -- <program> …`, by which a sidecar runs what ends with it, and `pilothouse-sidecar tools <socket>`,
-//! by which agents reach its tools.
+//! Command line of the sidecar.
+//!
+//! - `pilothouse-sidecar run <run-dir>` runs the sidecar of a run directory.
+//! - `pilothouse-sidecar drain <run-dir>` sends the events that a dead sidecar left in its spool.
+//! - `pilothouse-sidecar container` runs the sidecar that the container's environment describes.
+//! - `pilothouse-sidecar guard … -- <program> …` runs a program that ends together with the sidecar. The sidecar
+//!   calls this itself.
+//! - `pilothouse-sidecar tools <socket>` connects an agent to the sidecar's tools over MCP.
+//! - `pilothouse-sidecar confinement` prints how the kernel can confine agents.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -9,21 +15,21 @@ use std::process::ExitCode;
 
 use pilothouse_sidecar::exit::Exit;
 use pilothouse_sidecar::own_tools::bridge;
-use pilothouse_sidecar::process::guard;
+use pilothouse_sidecar::process::{self, guard};
 use pilothouse_sidecar::{container, drain, run};
 use tracing::error;
 
 const USAGE: &str = "usage: pilothouse-sidecar run <run-dir>
        pilothouse-sidecar drain <run-dir>
-       pilothouse-sidecar container";
+       pilothouse-sidecar container
+       pilothouse-sidecar confinement";
 
-/// What the program is asked to do.
 enum Task {
-    /// Runs the sidecar of a folder.
+    /// Runs the sidecar of a run directory.
     Run(PathBuf),
-    /// Sends what is left in a folder.
+    /// Sends what an earlier sidecar left in the spool of a run directory.
     Drain(PathBuf),
-    /// Runs the sidecar that the environment names.
+    /// Runs the sidecar that the environment describes.
     Container,
 }
 
@@ -48,15 +54,27 @@ impl Task {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // Before everything else: it is between an agent and each of its commands.
+    // First, because a guard runs in front of every command of an agent.
     if let [verb, rest @ ..] = arguments.as_slice()
         && verb == guard::VERB
     {
         return guard::run(rest);
     }
+    if let [verb] = arguments.as_slice()
+        && verb == "confinement"
+    {
+        println!("{}", process::confinement::support_in_words());
+        return ExitCode::SUCCESS;
+    }
     let level =
         std::env::var("PILOTHOUSE_LOG").ok().and_then(|l| l.parse().ok()).unwrap_or(tracing::Level::INFO);
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        // The sidecar must survive a log that it cannot write, for example on a full disk.
+        .log_internal_errors(false)
+        .with_max_level(level)
+        .with_ansi(false)
+        .init();
 
     if let [verb, socket] = arguments.as_slice()
         && verb == bridge::VERB
@@ -67,11 +85,11 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return Exit::Usage.into();
     };
-    // One thread: the sidecar mostly waits, and stands beside every agent.
+    // One thread is enough: the sidecar mostly waits, and one runs next to every agent.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
-            error!(error = &e as &dyn Error, "the runtime cannot be started");
+            error!(error = &e as &dyn Error, "failed to start the async runtime");
             return Exit::Failed.into();
         }
     };

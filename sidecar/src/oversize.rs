@@ -1,4 +1,4 @@
-//! Makes events fit an envelope: what is larger stands in a blob, and the event refers to it (ruling 6).
+//! Makes large events fit an envelope: the large part moves to a blob, and the event refers to it (decision 6).
 
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::envelope::MAX_ENVELOPE_BYTES;
@@ -6,29 +6,28 @@ use pilothouse_wire::event::{AssistantContent, BlobRef, Content};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
 
-/// The most bytes of a body: the envelope around it and its signature take some, and so does escaping when the
-/// signed envelope becomes a string of a request.
-const MOST_BODY_BYTES: usize = MAX_ENVELOPE_BYTES - 8 * 1024;
+/// Size limit of a body. The reserve covers the envelope, its signature, and the escaping when the signed envelope
+/// becomes a string in a request.
+const MAX_BODY_BYTES: usize = MAX_ENVELOPE_BYTES - 8 * 1024;
 
-/// How much of a blob stays in the event, in bytes.
+/// Bytes of a blob's beginning that stay in the event.
 const HEAD_BYTES: usize = 4 * 1024;
 
-/// A piece of a log that fits with every character escaped.
+/// Size of a log piece that fits even if every character is escaped.
 const LOG_PIECE_BYTES: usize = 16 * 1024;
 
-/// A body that goes to the blob store.
+/// Content that moves to the blob store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// SHA-256 of the bytes, in hexadecimal: its key.
+    /// SHA-256 of the bytes in hexadecimal. It is also the key.
     pub sha256: String,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The same event in parts that fit an envelope each. What they refer to is added to `blobs`.
+/// Splits or shrinks an event so that each part fits an envelope. Adds the blobs that the parts refer to to `blobs`.
 pub fn fit(event: RawEvent, blobs: &mut Vec<Blob>) -> serde_json::Result<Vec<RawEvent>> {
     let json = serde_json::to_string(&event)?;
-    if json.len() <= MOST_BODY_BYTES {
+    if json.len() <= MAX_BODY_BYTES {
         return Ok(vec![event]);
     }
     if let RawEvent::LogChunk { stream, content } = &event {
@@ -36,10 +35,10 @@ pub fn fit(event: RawEvent, blobs: &mut Vec<Blob>) -> serde_json::Result<Vec<Raw
         return Ok(pieces(content, LOG_PIECE_BYTES).map(chunk).collect());
     }
     let smaller = shrink(event.clone(), blobs)?;
-    if serde_json::to_string(&smaller)?.len() <= MOST_BODY_BYTES {
+    if serde_json::to_string(&smaller)?.len() <= MAX_BODY_BYTES {
         return Ok(vec![smaller]);
     }
-    // Nothing in it can be moved out alone: the whole event goes, and a notice stands for it.
+    // No single part can move: the whole event becomes a blob, and a notice takes its place.
     blobs.clear();
     let whole = store(json.into_bytes(), blobs);
     Ok(vec![RawEvent::Notice {
@@ -123,7 +122,7 @@ mod tests {
         let mut blobs = Vec::new();
         let events = fit(event, &mut blobs).unwrap();
         for event in &events {
-            assert!(serde_json::to_string(event).unwrap().len() <= MOST_BODY_BYTES);
+            assert!(serde_json::to_string(event).unwrap().len() <= MAX_BODY_BYTES);
         }
         (events, blobs)
     }
@@ -138,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_event_stays_as_it_is() {
+    fn small_event_is_unchanged() {
         let event = result("short".into());
         assert_eq!(fitted(event.clone()), (vec![event], vec![]));
     }
 
     #[test]
-    fn a_large_result_stands_in_a_blob_with_its_beginning_in_the_event() {
+    fn large_result_moves_to_a_blob_with_a_preview_in_the_event() {
         let text = "ä".repeat(100_000);
         let (events, blobs) = fitted(result(Content::Text(text.clone())));
         let [RawEvent::ToolResult { content: Content::Blob(blob), .. }] = &events[..] else {
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_log_is_split_and_nothing_of_it_is_lost() {
+    fn large_log_is_split_without_loss() {
         let content = "€".repeat(60_000);
         let (events, _) = fitted(RawEvent::LogChunk { stream: "agent".into(), content: content.clone() });
         let joined: String = events
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_part_to_move_goes_as_a_whole() {
+    fn event_without_a_movable_part_moves_to_a_blob() {
         let event = RawEvent::HandoffDocument(pilothouse_wire::event::HandoffDocument {
             summary: "s".repeat(200_000),
             remaining_work: String::new(),

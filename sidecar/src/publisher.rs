@@ -1,4 +1,4 @@
-//! Sends the spool in order: never an envelope before the one before it is accepted.
+//! Publishes the spool in order. An envelope is sent only after its predecessor was accepted.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use tracing::{debug, warn};
 
 use crate::broker::{Broker, BrokerError};
 use crate::faults::Faults;
+use crate::lease::{Lease, Moment};
 use crate::link::Link;
 use crate::retry::Backoff;
 use crate::spool::{BatchEntry, Spool, SpoolError};
 
-/// The most entries of a request, as SQS has it.
-const MOST_ENTRIES: usize = 10;
-/// About the most bytes of a request, so that one answer is not waited for too long.
-const MOST_BYTES: usize = 256 * 1024;
+/// Most entries of a request; the limit of SQS.
+const MAX_ENTRIES: usize = 10;
+/// Approximate size limit of a request, so that a slow response does not take too long.
+const MAX_BYTES: usize = 256 * 1024;
 
 /// Why publishing ended.
 #[derive(Debug, thiserror::Error)]
@@ -23,36 +24,55 @@ pub enum PublishError {
     /// The broker refused the run for good.
     #[error("the broker refuses this run")]
     Rejected(#[source] BrokerError),
-    /// The spool does not work.
     #[error(transparent)]
     Spool(#[from] SpoolError),
+    /// No publish was accepted for the length of the run's lease.
+    #[error("the lease of this run has expired")]
+    LeaseExpired,
 }
 
-/// The one that publishes the spool of a run.
+/// State that an accepted publish updates.
+#[derive(Clone, Default)]
+pub struct Connection {
+    /// Whether the control plane is reachable.
+    pub link: Arc<Link>,
+    /// How long the agent may run without the control plane.
+    pub lease: Lease,
+}
+
+impl Connection {
+    /// Records that a request sent at `sent` was accepted.
+    pub fn published(&self, sent: Moment) {
+        self.link.published();
+        self.lease.renew(sent);
+    }
+}
+
+/// Publishes the spool of one run.
 pub struct Publisher {
     spool: Spool,
     broker: Broker,
-    link: Arc<Link>,
+    connection: Connection,
     faults: Faults,
     backoff: Backoff,
     drained: watch::Sender<bool>,
 }
 
 impl Publisher {
-    /// A publisher that waits as `backoff` says after a failed request, and what tells whether everything that was
-    /// spooled so far is accepted.
+    /// Creates a publisher that waits as `backoff` says after a failed request. The receiver is true while everything
+    /// in the spool is accepted.
     pub fn new(
         spool: Spool,
         broker: Broker,
-        link: Arc<Link>,
+        connection: Connection,
         faults: Faults,
         backoff: Backoff,
     ) -> (Self, watch::Receiver<bool>) {
         let (drained, watcher) = watch::channel(false);
-        (Self { spool, broker, link, faults, backoff, drained }, watcher)
+        (Self { spool, broker, connection, faults, backoff, drained }, watcher)
     }
 
-    /// Publishes until the broker refuses for good.
+    /// Publishes until the broker refuses the run for good.
     pub async fn run(self) -> PublishError {
         loop {
             if let Err(e) = self.drain().await {
@@ -62,25 +82,30 @@ impl Publisher {
         }
     }
 
-    /// Publishes until nothing is left, however long it takes.
+    /// Publishes until the spool is empty, without a time limit.
     pub async fn drain(&self) -> Result<(), PublishError> {
         let mut backoff = self.backoff.clone();
         loop {
-            self.faults.while_silent(&self.link).await;
-            let batch = self.spool.batch(MOST_ENTRIES, MOST_BYTES).await?.entries;
+            self.faults.while_silent().await;
+            let batch = self.spool.batch(MAX_ENTRIES, MAX_BYTES).await?.entries;
             self.drained.send_replace(batch.is_empty());
             if batch.is_empty() {
                 return Ok(());
             }
             let size = batch.len();
-            match self.send(batch).await? {
+            let sent = self.connection.lease.before_publish().ok_or(PublishError::LeaseExpired)?;
+            match self.send(batch, sent).await? {
                 Ok(accepted) if accepted == size => backoff.reset(),
                 Ok(accepted) => {
-                    debug!(accepted, size, "the broker took a part");
+                    if accepted == 0 {
+                        self.connection.link.failed();
+                    }
+                    debug!(accepted, size, "the broker accepted part of a batch");
                     tokio::time::sleep(backoff.failed()).await;
                 }
                 Err(e) if e.is_final() => return Err(PublishError::Rejected(e)),
                 Err(e) => {
+                    self.connection.link.failed();
                     let wait = backoff.failed();
                     warn!(error = &e as &dyn std::error::Error, ?wait, "events wait");
                     tokio::time::sleep(wait).await;
@@ -89,8 +114,12 @@ impl Publisher {
         }
     }
 
-    /// One request, after the blobs that it refers to. Answers how many entries were accepted.
-    async fn send(&self, batch: Vec<BatchEntry>) -> Result<Result<usize, BrokerError>, SpoolError> {
+    /// Uploads the blobs that the next batch refers to, then sends the batch. Returns how many entries were accepted.
+    async fn send(
+        &self,
+        batch: Vec<BatchEntry>,
+        sent: Moment,
+    ) -> Result<Result<usize, BrokerError>, SpoolError> {
         let last = batch.iter().map(|entry| entry.sequence).max().unwrap_or(0);
         while let Some(blob) = self.spool.next_blob(last).await? {
             let sha256 = blob.sha256.clone();
@@ -110,7 +139,7 @@ impl Publisher {
                     result.accepted.iter().filter_map(|at| deliveries.get(*at).copied()).collect();
                 let count = accepted.len();
                 if count > 0 {
-                    self.link.published();
+                    self.connection.published(sent);
                     self.spool.accepted(accepted).await?;
                 }
                 Ok(Ok(count))

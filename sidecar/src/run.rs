@@ -1,4 +1,4 @@
-//! `run`: one life of one sidecar.
+//! `run`: one sidecar process from start to exit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,42 +21,45 @@ use crate::claude::Claude;
 use crate::exit::Exit;
 use crate::faults::Faults;
 use crate::heartbeat;
-use crate::host::{Happened, Host, Next};
+use crate::host::{AfterCommand, Host, HostEvent};
+use crate::lease::Lease;
 use crate::link::Link;
 use crate::listener::Listener;
 use crate::native::Native;
+use crate::offline::{Offline, Reason};
 use crate::process::{self, AgentUser, Processes};
-use crate::publisher::{PublishError, Publisher};
+use crate::publisher::{Connection, PublishError, Publisher};
 use crate::retry::Backoff;
-use crate::run_dir::{RunDir, RunDirError};
+use crate::run_dir::{RunDir, RunDirError, SessionLock, until_space};
 use crate::runner::Runner;
 use crate::script::Script;
 use crate::spool::{Outgoing, Sealer, Spool, SpoolError};
 
-/// A run that could not be carried on.
+/// Lower bound of the time for sending the remaining events at exit, even when a test shortens the heartbeat.
+const MIN_FLUSH: Duration = Duration::from_secs(5);
+
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The folder cannot be used.
+    /// The run directory cannot be used.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// The spool does not work.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// There is no client of the broker.
-    #[error("the client of the broker cannot be made")]
+    #[error("failed to create the broker client")]
     Broker(#[source] BrokerError),
-    /// No adapter has that name.
     #[error("there is no adapter `{0}`")]
     UnknownAdapter(String),
-    /// Signals cannot be handled.
-    #[error("signals cannot be handled")]
+    #[error("failed to install signal handlers")]
     Signals(#[source] std::io::Error),
-    /// This program cannot be found, which guards those of the agent.
-    #[error("the program of the sidecar cannot be found")]
+    /// The lease file cannot be written.
+    #[error("failed to write the lease file")]
+    Lease(#[source] std::io::Error),
+    /// The path of the sidecar's own program, which also acts as the guard, is unknown.
+    #[error("failed to find the program of the sidecar")]
     Guard(#[source] std::io::Error),
 }
 
-/// The adapter that a launch names.
 fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
     match name {
         Script::NAME => Ok(Box::new(Script::new(faults.clone()))),
@@ -69,31 +72,37 @@ fn adapter(name: &str, faults: &Faults) -> Result<Box<dyn Adapter>, RunError> {
 
 /// Why the sidecar ends.
 enum End {
-    /// It was told to, by command or signal; the agent is stopped.
-    Told,
-    /// Nothing could be published for too long.
-    Isolated,
-    /// The broker refuses the run.
+    /// A stop command or a signal. The agent is stopped.
+    Stopped,
+    /// No publish was accepted for the length of the lease.
+    LeaseExpired,
+    /// The broker refuses the run for good.
     Rejected,
 }
 
-/// Runs the sidecar of the folder until it ends. `user`: who its agent runs as, when that is another.
+/// Runs the sidecar of a run directory until it ends. `user` is the user that the agent runs as, if it differs from
+/// the sidecar's.
 pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError> {
     let dir = match RunDir::lock(path) {
         Err(RunDirError::Locked(_)) => return Ok(Exit::Locked),
         other => other?,
     };
     if dir.is_over() {
-        warn!("the runtime has closed this run already");
+        warn!("the runtime has already closed this run");
         return Ok(Exit::Locked);
     }
     let launch = Arc::new(dir.launch()?);
     process::shut_off();
-    let processes = Processes::new(user).map_err(RunError::Guard)?;
+    let session_lock = SessionLock::share(Path::new(&launch.session_home))?;
+    let lease = Lease::begin(launch.request.lease(), &dir.lease_path()).map_err(RunError::Lease)?;
+    let processes = Processes::of_run(&launch, user)
+        .map_err(RunError::Guard)?
+        .leased(lease.file())
+        .locking(session_lock.as_ref().map(|lock| lock.path().to_owned()));
     let faults = Faults::default();
-    let adapter = Box::new(Runner::around(adapter(&launch.request.adapter, &faults)?));
+    let adapter = Box::new(Runner::wrap(adapter(&launch.request.adapter, &faults)?));
     let broker = Broker::new(&launch, Purpose::Run).map_err(RunError::Broker)?;
-    let spool = Spool::open(&dir.spool_path(), Sealer::new(&launch))?;
+    let spool = until_space(|| Spool::open(&dir.spool_path(), Sealer::new(&launch)))?;
 
     let restarted = spool.last_sequence().await? > 0;
     if !restarted {
@@ -104,11 +113,12 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
         };
         spool.append(Outgoing::event(ready)?).await?;
     }
-    let (host, abandoned) = Host::new(Arc::clone(&launch), spool.clone(), adapter, processes);
-    let mut sidecar = Sidecar::start(&launch, spool, broker, faults, host, abandoned)?;
-    let end = match if restarted { sidecar.take_up().await? } else { Next::GoOn } {
-        Next::GoOn => sidecar.until_end().await?,
-        Next::End => End::Told,
+    let (host, abandoned) = Host::new(Arc::clone(&launch), spool.clone(), adapter, processes, lease.clone());
+    let connection = Connection { link: Arc::default(), lease };
+    let mut sidecar = Sidecar::start(&launch, spool, broker, faults, connection, host, abandoned)?;
+    let end = match if restarted { sidecar.recover().await? } else { AfterCommand::Continue } {
+        AfterCommand::Continue => sidecar.run_until_end().await?,
+        AfterCommand::End => End::Stopped,
     };
     sidecar.finish(end).await
 }
@@ -116,11 +126,12 @@ pub async fn run(path: &Path, user: Option<AgentUser>) -> Result<Exit, RunError>
 struct Sidecar {
     spool: Spool,
     host: Host,
-    link: Arc<Link>,
-    isolation: Duration,
+    connection: Connection,
+    offline: Arc<Offline>,
+    heartbeat: Duration,
     commands: mpsc::UnboundedReceiver<IssuedCommand>,
     abandoned: mpsc::UnboundedReceiver<CommandId>,
-    /// Publisher, listener and heartbeat: each ends only when the run cannot go on.
+    /// Publisher, listener and heartbeat. One of them returns only if the run cannot continue.
     tasks: JoinSet<PublishError>,
     drained: watch::Receiver<bool>,
     terminate: Signal,
@@ -133,30 +144,35 @@ impl Sidecar {
         spool: Spool,
         broker: Broker,
         faults: Faults,
+        connection: Connection,
         host: Host,
         abandoned: mpsc::UnboundedReceiver<CommandId>,
     ) -> Result<Self, RunError> {
-        let link = Arc::new(Link::default());
         let (taken, commands) = mpsc::unbounded_channel();
-        let isolation = seconds(launch.isolation_seconds);
-        let backoff = Backoff::broker(isolation);
-        let (publisher, drained) =
-            Publisher::new(spool.clone(), broker.clone(), Arc::clone(&link), faults.clone(), backoff.clone());
+        let heartbeat = seconds(launch.heartbeat_seconds);
+        let backoff = Backoff::broker(heartbeat);
+        let (publisher, drained) = Publisher::new(
+            spool.clone(),
+            broker.clone(),
+            connection.clone(),
+            faults.clone(),
+            backoff.clone(),
+        );
         let listener =
             Listener { broker: broker.clone(), spool: spool.clone(), faults: faults.clone(), backoff, taken };
         let mut tasks = JoinSet::new();
         tasks.spawn(publisher.run());
         tasks.spawn(listener.run());
-        let every = seconds(launch.heartbeat_seconds);
-        let (sealer, beating) = (spool.sealer().clone(), Arc::clone(&link));
-        tasks.spawn(async move {
-            PublishError::Rejected(heartbeat::run(broker, sealer, every, &beating, faults).await)
-        });
+        let (sealer, beating) = (spool.sealer().clone(), connection.clone());
+        let held = spool.waiting_for_space();
+        tasks.spawn(async move { heartbeat::run(broker, sealer, heartbeat, &beating, faults, held).await });
+        let offline = host.offline();
         Ok(Self {
             spool,
             host,
-            link,
-            isolation,
+            offline,
+            connection,
+            heartbeat,
             commands,
             abandoned,
             tasks,
@@ -166,11 +182,12 @@ impl Sidecar {
         })
     }
 
-    /// An earlier process of this run died. If its agent was begun, that is lost; what was not done is done now.
-    async fn take_up(&mut self) -> Result<Next, SpoolError> {
+    /// Recovers after an earlier process of this run died. If its agent was started, the agent is lost; unfinished
+    /// commands are executed now.
+    async fn recover(&mut self) -> Result<AfterCommand, SpoolError> {
         warn!("an earlier process of this run died");
         if self.spool.begun().await? {
-            self.host.agent_was_lost();
+            self.host.mark_agent_lost();
             let end = SessionEnd {
                 is_error: true,
                 reason: "agent_lost".into(),
@@ -180,31 +197,40 @@ impl Sidecar {
             self.spool.append(Outgoing::event(RawEvent::SessionEnd(end))?).await?;
         }
         for issued in self.spool.unfinished().await? {
-            if self.host.execute(issued).await? == Next::End {
-                return Ok(Next::End);
+            if self.host.execute(issued).await? == AfterCommand::End {
+                return Ok(AfterCommand::End);
             }
         }
-        Ok(Next::GoOn)
+        Ok(AfterCommand::Continue)
     }
 
-    async fn until_end(&mut self) -> Result<End, SpoolError> {
+    async fn run_until_end(&mut self) -> Result<End, SpoolError> {
         loop {
+            let held = self.host.held();
+            // Wait before releasing: the control plane first learns of the spend, and pauses the agent itself.
+            let wait = if held == Some(Reason::Cap) { self.heartbeat * 2 } else { Duration::ZERO };
             tokio::select! {
+                () = self.connection.lease.expired() => return Ok(End::LeaseExpired),
                 Some(issued) = self.commands.recv() => {
-                    if self.host.execute(issued).await? == Next::End {
-                        return Ok(End::Told);
+                    // The lease may have expired during a suspension that the timer has not noticed yet.
+                    if self.connection.lease.is_expired() {
+                        return Ok(End::LeaseExpired);
+                    }
+                    if self.host.execute(issued).await? == AfterCommand::End {
+                        return Ok(End::Stopped);
                     }
                 }
                 Some(id) = self.abandoned.recv() => self.host.refuse(id, Refusal::no_agent()).await?,
-                happened = self.host.happened() => match happened {
-                    Happened::Ended(ended) => {
-                        info!("the agent is over");
-                        self.host.bury(ended).await?;
+                next_event = self.host.next_event() => match next_event {
+                    HostEvent::Ended(ended) => {
+                        info!("the agent has ended");
+                        self.host.record_agent_end(ended).await?;
                     }
-                    Happened::Validated(id, result) => self.host.tell(id, *result).await?,
+                    HostEvent::Validated(id, result) => self.host.publish_result(id, *result).await?,
                 },
                 Some(ended) = self.tasks.join_next() => match ended {
                     Ok(PublishError::Spool(e)) => return Err(e),
+                    Ok(PublishError::LeaseExpired) => return Ok(End::LeaseExpired),
                     Ok(e) => {
                         error!(error = &e as &dyn std::error::Error, "the run ends");
                         return Ok(End::Rejected);
@@ -214,17 +240,22 @@ impl Sidecar {
                         return Err(SpoolError::Gone);
                     }
                 },
-                () = self.link.isolated(self.isolation) => return Ok(End::Isolated),
-                _ = self.terminate.recv() => return self.told_by_signal().await,
-                _ = self.interrupt.recv() => return self.told_by_signal().await,
+                reason = self.offline.reached(&self.connection.link), if self.host.can_pause_agent() => {
+                    self.host.hold(reason).await?;
+                }
+                () = wait_until_online(&self.connection.link, self.drained.clone(), wait), if held.is_some() => {
+                    self.host.release().await?;
+                }
+                _ = self.terminate.recv() => return self.stop_on_signal().await,
+                _ = self.interrupt.recv() => return self.stop_on_signal().await,
             }
         }
     }
 
-    async fn told_by_signal(&mut self) -> Result<End, SpoolError> {
+    async fn stop_on_signal(&mut self) -> Result<End, SpoolError> {
         self.host.stop_agent().await?;
-        self.notice("terminated", "the sidecar was told to end by a signal, and stopped its agent").await?;
-        Ok(End::Told)
+        self.notice("terminated", "the sidecar received a termination signal and stopped its agent").await?;
+        Ok(End::Stopped)
     }
 
     async fn notice(&self, name: &str, summary: &str) -> Result<(), SpoolError> {
@@ -233,11 +264,14 @@ impl Sidecar {
     }
 
     async fn finish(mut self, end: End) -> Result<Exit, RunError> {
-        if let End::Isolated = end {
-            error!(limit = ?self.isolation, "nothing could be published; the agent is stopped");
+        if let End::LeaseExpired = end {
+            error!("the lease has expired without a publish; the agent is stopped");
             self.host.stop_agent().await?;
-            self.notice("isolated", "nothing could be published for too long, so the agent was stopped")
-                .await?;
+            let summary =
+                "nothing could be published for as long as the lease of this run, so the agent was stopped";
+            self.notice("lease_expired", summary).await?;
+            // `drain` sends the remaining events later, when no agent runs any more.
+            return Ok(Exit::LeaseExpired);
         }
         if let End::Rejected = end {
             self.host.stop_agent().await?;
@@ -247,34 +281,45 @@ impl Sidecar {
             self.host.refuse(id, Refusal::no_agent()).await?;
         }
         let drained = self.flush().await?;
-        Ok(match (end, drained) {
-            (End::Isolated, _) => Exit::Isolated,
-            (_, Ok(true)) => Exit::Done,
-            (_, Ok(false)) => Exit::Undrained,
-            (_, Err(())) => Exit::Rejected,
+        Ok(match drained {
+            Ok(true) => Exit::Done,
+            Ok(false) => Exit::Undrained,
+            Err(()) => Exit::Rejected,
         })
     }
 
-    /// Waits until everything is sent, as long as a sidecar may be isolated.
+    /// Waits until all events are sent, for at most four heartbeat intervals (one minute by default).
     async fn flush(&mut self) -> Result<Result<bool, ()>, SpoolError> {
-        let deadline = tokio::time::sleep(self.isolation);
+        let deadline = tokio::time::sleep((self.heartbeat * 4).max(MIN_FLUSH));
         tokio::pin!(deadline);
         loop {
-            // Before the count, so that what is sent after it is noticed.
+            // Marked as seen before the count, so that a later change is not missed.
             self.drained.borrow_and_update();
             if self.spool.unsent().await? == 0 {
                 return Ok(Ok(true));
             }
             tokio::select! {
                 _ = self.drained.changed() => {}
-                Some(Ok(PublishError::Rejected(_))) = self.tasks.join_next() => return Ok(Err(())),
+                Some(Ok(ended)) = self.tasks.join_next() => match ended {
+                    PublishError::Rejected(_) => return Ok(Err(())),
+                    PublishError::LeaseExpired => return Ok(Ok(false)),
+                    PublishError::Spool(e) => return Err(e),
+                },
                 () = &mut deadline => return Ok(Ok(false)),
             }
         }
     }
 }
 
-/// A time from a launch file; nonsense becomes a second.
+/// Waits until the control plane is reachable and has all events of the outage, then for `wait`.
+async fn wait_until_online(link: &Link, mut drained: watch::Receiver<bool>, wait: Duration) {
+    link.online().await;
+    // The sender lives as long as the sidecar, so this cannot fail.
+    let _ = drained.wait_for(|drained| *drained).await;
+    tokio::time::sleep(wait).await;
+}
+
+/// Converts a time of the launch file. Values that are no positive duration become one second.
 pub(crate) fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s).ok().filter(|d| !d.is_zero()).unwrap_or(Duration::from_secs(1))
 }

@@ -1,39 +1,58 @@
-//! The folder of a run: `launch.json`, `lock`, `spool.db`.
+//! The run directory: `launch.json`, `lock` and `spool.db`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use pilothouse_sqlite::is_disk_full;
 use pilothouse_wire::launch::SidecarLaunch;
+use tracing::warn;
 
-/// A run's folder, held exclusively. The lock goes with the process, however it ends.
+/// A run directory, locked by this process. The kernel releases the lock however the process ends.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
     _lock: Flock<File>,
 }
 
-/// A folder that cannot be used.
+/// Why a run directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// Another sidecar is alive in it.
+    /// Another live sidecar holds the lock.
     #[error("another sidecar holds the lock of {0}")]
     Locked(PathBuf),
-    /// The lock could not be taken for another reason.
+    /// The lock failed for another reason.
     #[error("cannot lock {0}")]
     Lock(PathBuf, #[source] io::Error),
-    /// `launch.json` cannot be read.
     #[error("cannot read {0}")]
     Read(PathBuf, #[source] io::Error),
-    /// `launch.json` is not a launch.
     #[error("{0} is not a launch file")]
     Malformed(PathBuf, #[source] serde_json::Error),
 }
 
+/// Interval between retries while the disk is full at start-up.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Retries for as long as the disk is full. Blocks the thread, so it is only for start-up.
+pub(crate) fn until_space<T, E: std::error::Error + 'static>(
+    mut attempt: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    loop {
+        match attempt() {
+            Err(error) if is_disk_full(&error) => {
+                warn!("the disk is full; the sidecar starts when there is space");
+                std::thread::sleep(RETRY);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 impl RunDir {
-    /// Takes the lock of the folder and writes this process's id into it.
+    /// Locks the directory and writes this process's id into the lock file.
     pub fn lock(path: &Path) -> Result<Self, RunDirError> {
         let lock_path = path.join("lock");
         let failed = |e| RunDirError::Lock(lock_path.clone(), e);
@@ -44,26 +63,60 @@ impl RunDir {
                 Errno::EWOULDBLOCK => RunDirError::Locked(path.to_owned()),
                 other => failed(other.into()),
             })?;
-        // Only the holder may touch the content: a refused second sidecar must not overwrite the id.
-        lock.set_len(0).and_then(|()| write!(*lock, "{}", std::process::id())).map_err(failed)?;
+        // Only the holder of the lock writes: a second sidecar that was refused must not overwrite the id.
+        until_space(|| lock.set_len(0).and_then(|()| write!(*lock, "{}", std::process::id())))
+            .map_err(failed)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// Whether the runtime has noted that the run is over. From then on no agent may start in it (ruling 7).
+    /// Whether the runtime has recorded the end of the run. No agent may start in it after that (decision 7).
     pub fn is_over(&self) -> bool {
         ["exited.json", "finished"].iter().any(|note| self.path.join(note).exists())
     }
 
-    /// What the run was launched with.
     pub fn launch(&self) -> Result<SidecarLaunch, RunDirError> {
         let path = self.path.join("launch.json");
         let bytes = fs::read(&path).map_err(|e| RunDirError::Read(path.clone(), e))?;
         serde_json::from_slice(&bytes).map_err(|e| RunDirError::Malformed(path, e))
     }
 
-    /// Where the spool stands.
+    /// The file that holds the end of the run's lease.
+    pub fn lease_path(&self) -> PathBuf {
+        self.path.join("lease")
+    }
+
     pub fn spool_path(&self) -> PathBuf {
         self.path.join("spool.db")
+    }
+}
+
+/// The worker's lock on a session. While any process of a run holds it, no other run of the session starts on that
+/// worker.
+#[derive(Debug)]
+pub struct SessionLock {
+    path: PathBuf,
+    _held: File,
+}
+
+impl SessionLock {
+    /// Shares the lock in the session's home. `None` if no worker created one.
+    pub fn share(session_home: &Path) -> Result<Option<Self>, RunDirError> {
+        let path = session_home.join("lock");
+        let failed = |e| RunDirError::Lock(path.clone(), e);
+        let held = match File::open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        match held.try_lock_shared() {
+            Ok(()) => Ok(Some(Self { path, _held: held })),
+            Err(TryLockError::WouldBlock) => Err(RunDirError::Locked(session_home.to_owned())),
+            Err(TryLockError::Error(e)) => Err(failed(e)),
+        }
+    }
+
+    /// Path of the lock file, for the guards of the agent's processes.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 

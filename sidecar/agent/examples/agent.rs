@@ -1,9 +1,10 @@
 //! An agent in a folder, without a control plane: `cargo run --example agent -- make the tests pass`.
 //!
-//! It works in the current folder and goes on with the newest conversation there; `--new` begins another. `MODEL` names the
-//! model (`anthropic/claude-sonnet-4-5`); without it the first one that has a key answers. Keys and base URLs are those of
-//! [`ModelRegistry::from_env`]. Ctrl-C ends its work, and what was said stays. A prompt that begins with `!` is a command. Its first
-//! word `guard` is for itself: so it runs commands, and none outlives it.
+//! It works in the current folder and continues the latest conversation there; `--new` begins another one. `MODEL`
+//! selects the model (`anthropic/claude-sonnet-4-5`); the default is the first one with a key. Keys and base URLs are
+//! those of [`ModelRegistry::from_env`]. Ctrl-C ends the work and keeps the conversation. A prompt that begins with
+//! `!` is a command. The first argument `guard` is reserved: the program calls itself with it to run commands that
+//! end together with it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -89,13 +90,13 @@ fn config() -> Result<SessionConfig, Box<dyn Error>> {
     Ok(config)
 }
 
-/// Shows what happens: what the agent says on the output, everything else beside it.
+/// Prints the agent's text to standard output, and everything else to standard error.
 async fn tell(mut events: mpsc::UnboundedReceiver<SessionEvent>) {
     while let Some(event) = events.recv().await {
         match event {
             SessionEvent::TextDelta(text) | SessionEvent::BashUpdate { chunk: text } => {
                 print!("{text}");
-                // Nobody may listen any more.
+                // The reader may be gone.
                 let _ = std::io::stdout().flush();
             }
             SessionEvent::TurnEnd => println!(),

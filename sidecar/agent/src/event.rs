@@ -1,4 +1,4 @@
-//! What a session tells while it works (S1 3.3, 4.2).
+//! Events of a working session (S1 3.3, 4.2).
 
 use std::time::Duration;
 
@@ -6,150 +6,128 @@ use pilothouse_domain::value::ThinkingLevel;
 
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, Usage};
 
-/// Something that happened, in order. What carries an entry id is in the session tree already.
+/// An event. Events are ordered; one with an entry id is emitted after the entry was added to the session tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionEvent {
     /// A run of the loop began (S1 3.1).
     AgentStart,
-    /// The loop has nothing to do any more (S1 3.2).
-    AgentEnd {
-        /// Why.
-        outcome: AgentOutcome,
-    },
-    /// The context goes to the model.
+    /// The run of the loop ended (S1 3.2).
+    AgentEnd { outcome: AgentOutcome },
+    /// The context is about to be sent to the model.
     TurnStart,
-    /// The answer and the results of its tools are there.
+    /// The answer and the results of its tools are complete.
     TurnEnd,
     /// A piece of the answer's text.
     TextDelta(String),
     /// A piece of the answer's thoughts.
     ThinkingDelta(String),
     /// A message is complete and in the tree (S1 9, `message_end`).
-    MessageEnd {
-        /// The entry.
-        entry_id: String,
-        /// The message.
-        message: AgentMessage,
-    },
-    /// A message that was given with a tag is in the conversation; comes after its `MessageEnd`.
+    MessageEnd { entry_id: String, message: AgentMessage },
+    /// A tagged message entered the conversation. Follows its `MessageEnd`.
     Injected {
-        /// The tag.
+        /// The tag from the prompt options.
         tag: String,
-        /// The entry.
         entry_id: String,
     },
-    /// A tool begins.
+    /// A tool starts.
     ToolExecutionStart(ToolCall),
-    /// A tool wrote something.
+    /// A running tool wrote output.
     ToolExecutionUpdate {
-        /// The call.
         tool_call_id: String,
-        /// What it wrote.
+        /// The new output.
         chunk: String,
     },
-    /// A tool is over.
+    /// A tool has ended.
     ToolExecutionEnd(ToolResultMessage),
-    /// A command of the user wrote something (S1 7).
+    /// A command of the user wrote output (S1 7).
     BashUpdate {
-        /// What it wrote.
+        /// The new output.
         chunk: String,
     },
-    /// What the queues hold now.
+    /// The number of queued messages changed.
     QueueUpdate {
-        /// Steering messages that wait.
+        /// Waiting steering messages.
         steering: usize,
-        /// Follow-ups that wait.
+        /// Waiting follow-ups.
         follow_up: usize,
     },
-    /// A model call was paid for.
+    /// A model call used tokens.
     Usage {
-        /// The provider.
         provider: String,
-        /// The model.
         model: String,
-        /// What it took.
         usage: Usage,
-        /// Whether nobody told, and it was reckoned from what was sent and what came of an answer that broke off.
+        /// Whether the usage was estimated from the request and the received part of an answer that broke off,
+        /// because the provider did not report it.
         estimated: bool,
         /// Tokens in the context window now.
         context_tokens: u64,
-        /// The most that the model takes.
+        /// Size of the model's context window.
         context_window: u64,
     },
-    /// The conversation is about to be summarised (S1 4.2).
-    CompactionStart {
-        /// Why.
-        reason: CompactionReason,
-    },
-    /// It is summarised, or that failed (S1 4.2).
+    /// A compaction starts (S1 4.2).
+    CompactionStart { reason: CompactionReason },
+    /// A compaction ended (S1 4.2).
     CompactionEnd {
-        /// Why.
         reason: CompactionReason,
-        /// Tokens before it.
+        /// Tokens in the context before the compaction.
         tokens_before: u64,
         /// The summary, or why there is none.
         result: Result<String, String>,
     },
-    /// A call failed and is tried again after a pause (S1 4.2).
+    /// A call failed and will be retried after a delay (S1 4.2).
     AutoRetryStart {
         /// Counts from 1.
         attempt: u32,
-        /// The most tries.
+        /// Most attempts.
         max_attempts: u32,
-        /// The pause.
         delay: Duration,
-        /// What failed.
+        /// Why the call failed.
         error: String,
     },
-    /// Trying again is over (S1 4.2).
+    /// The retries ended (S1 4.2).
     AutoRetryEnd {
-        /// Whether it helped.
+        /// Whether a retry succeeded.
         success: bool,
-        /// How often it was tried again.
+        /// The number of retries.
         attempts: u32,
     },
-    /// Another model answers from here on.
-    ModelChange {
-        /// The provider.
-        provider: String,
-        /// The model.
-        model: String,
-    },
-    /// It thinks more or less deeply from here on.
+    /// Later calls use another model.
+    ModelChange { provider: String, model: String },
+    /// Later calls use another thinking level.
     ThinkingLevelChange(ThinkingLevel),
 }
 
-/// Why the loop has nothing to do any more.
+/// Why a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentOutcome {
-    /// The model stopped, and nothing is queued.
+    /// The model finished, and nothing is queued.
     Completed,
-    /// It was aborted (S1 5, `Abort`).
+    /// The run was aborted (S1 5, `Abort`).
     Aborted,
-    /// It reached the most turns that it may take.
+    /// The run reached its limit of turns.
     MaxTurns,
-    /// Whoever watches it did not let it go on: the reason.
+    /// The governor stopped the run, for this reason.
     Held(String),
-    /// A call failed for good.
+    /// A call failed permanently.
     Failed(String),
-    /// The plan that pays is used up.
+    /// The quota is exceeded.
     QuotaExceeded {
-        /// The provider's own words.
+        /// The provider's message.
         message: String,
-        /// When it can go on, where the provider said.
+        /// When the quota resets, if the provider reported it.
         reset_at: Option<pilothouse_domain::Timestamp>,
     },
-    /// A full context window, and summarising is not allowed (ruling 35).
+    /// The context window is full, and compaction is not allowed (decision 35).
     ContextExhausted,
 }
 
-/// Why a conversation is summarised (S1 6.1).
+/// Why a conversation is compacted (S1 6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionReason {
-    /// It passed the threshold.
+    /// The context passed the threshold.
     Threshold,
-    /// It did not fit.
+    /// The context did not fit into the window.
     Overflow,
-    /// It was asked for.
+    /// The caller requested it.
     Manual,
 }

@@ -1,71 +1,68 @@
-//! Who watches what a session is about to do, and holds it where it must not go on (rulings 15, 32).
+//! Permission for each step of a session (decisions 15, 32).
 
 use async_trait::async_trait;
 use rust_decimal::Decimal;
 
 use crate::message::ToolCall;
 
-/// Asked before every model call and before every tool.
+/// Called before every model call and every tool.
 ///
-/// To let the session wait, as for a pause, do not return until it may go on: the session does nothing new in the
-/// meantime, and an abort ends the wait. The future may be dropped at any time.
+/// To make the session wait, for example during a pause, do not return until it may proceed. The session does nothing
+/// new meanwhile, and an abort ends the wait. The future may be dropped at any time.
 #[async_trait]
 pub trait Governor: Send + Sync {
-    /// A model is about to be called.
+    /// Called before a model call.
     async fn before_model(&self, call: &ModelCall) -> Verdict {
         let _ = call;
         Verdict::Go
     }
 
-    /// A tool is about to run. Its arguments are valid and hooks have seen them.
+    /// Called before a tool. Its arguments are valid, and hooks have processed them.
     async fn before_tool(&self, call: &ToolCall) -> Verdict {
         let _ = call;
         Verdict::Go
     }
 }
 
-/// Whether the session goes on.
+/// The governor's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// Proceed.
     Go,
-    /// It ends as [`AgentOutcome::Held`](crate::event::AgentOutcome::Held), with this reason. Tool calls that are
-    /// left get an error result that says so.
+    /// End the run as [`AgentOutcome::Held`](crate::event::AgentOutcome::Held), with this reason. The remaining tool
+    /// calls get an error result with it.
     Stop(String),
 }
 
 /// A model call that has not been sent yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
-    /// The provider.
     pub provider: String,
-    /// The model.
     pub model: String,
-    /// What it is for.
     pub purpose: CallPurpose,
-    /// Tokens that it reads at most, estimated.
+    /// Upper bound for the input tokens, estimated.
     pub input_tokens: u64,
-    /// Tokens that it writes at most.
+    /// Upper bound for the output tokens.
     pub max_output_tokens: u64,
-    /// The most dollars that it can take, at list price (ruling 32). None: nobody knows the model's price.
+    /// Upper bound for the price in US dollars at list prices (decision 32). `None` if the model's price is unknown.
     pub worst_case_usd: Option<Decimal>,
-    /// What this session's meters say it has spent so far, in dollars, and the worst case of what is under way beside it.
+    /// Spend of the session so far in US dollars, plus the upper bound of concurrent calls.
     pub spent_usd: Decimal,
 }
 
-/// What a model call is for.
+/// Purpose of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallPurpose {
     /// The next turn of the conversation.
     Turn,
-    /// A summary of it (S1 6.1).
+    /// A compaction of the conversation (S1 6.1).
     Compaction,
-    /// The same, while the conversation goes on. Its worst case has that of the next turn in it, so that it does not stand in
-    /// the turn's way. One that may not go now is better stopped than held: it is asked for again after the next turn.
+    /// A compaction that runs concurrently with the conversation. Its price bound includes the next turn, so that it
+    /// does not block the turn. Stop such a call rather than hold it: the session asks again after the next turn.
     BackgroundCompaction,
 }
 
-/// Lets everything pass.
+/// Permits everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ungoverned;
 

@@ -1,23 +1,25 @@
-//! The agent loop (S1): models, tools, steering, compaction, retry and a session tree on disk.
+//! Pilothouse's own agent (S1): a loop over models and tools, with steering, compaction, retries and a session tree
+//! on disk.
 //!
-//! Nothing here knows the control plane: a program gives it a folder, a model and a prompt, and hears [`event`]s.
+//! This crate does not know the control plane. A program gives it a folder, a model and a prompt, and receives
+//! [`event`]s.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`message`] | what a conversation consists of |
-//! | [`model`] | the port to language models, and the registry of those that there are |
-//! | [`tool`] | the port to tools, and those that every agent has |
+//! | [`session`] | the agent: prompts, steering, model selection, compaction (S1 5) |
+//! | [`event`] | events of a working session |
+//! | [`message`] | the messages of a conversation |
 //! | [`tree`] | the session tree on disk |
-//! | [`workspace`] | where file tools may go, and what programs may know |
-//! | [`process`] | programs that do not outlive the agent |
-//! | [`bash`] | commands, of the agent and of the user |
+//! | [`model`] | the port to language models, and the registry of models |
+//! | [`tool`] | the port to tools, and the built-in tools |
+//! | [`governor`] | permission for each model call and tool |
+//! | [`meter`] | usage and cost |
+//! | [`workspace`] | limits of file tools, and the environment of programs |
+//! | [`process`] | programs that end with the agent |
+//! | [`bash`] | commands of the agent and of the user |
 //! | [`resources`] | skills and prompt templates |
-//! | [`extension`] | what others add: hooks, tools, commands |
+//! | [`extension`] | extensions: hooks, tools, commands |
 //! | [`mcp`] | tools of MCP servers |
-//! | [`event`] | what a session tells while it works |
-//! | [`session`] | the agent itself: prompts, steering, models, compaction (S1 5) |
-//! | [`governor`] | who is asked before anything is called |
-//! | [`meter`] | what it took so far |
 
 pub mod bash;
 mod compaction;

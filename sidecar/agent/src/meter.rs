@@ -1,4 +1,4 @@
-//! What a session took so far: running totals that go on over resume and fork (ruling 31).
+//! Usage and cost of a session: running totals that continue across resume and fork (decision 31).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::Usage;
 use crate::model::price::Price;
 
-/// Running totals by model. They only grow.
+/// Running totals by model. They never decrease.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Meters {
@@ -21,15 +21,15 @@ pub struct Meters {
 pub struct Meter {
     /// Tokens.
     pub usage: Usage,
-    /// Dollars, at list price. Calls whose price nobody knew are not in it.
+    /// US dollars at list prices, without calls of unknown price.
     #[serde(with = "rust_decimal::serde::str")]
     pub cost_usd: Decimal,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
 }
 
 impl Meters {
-    /// Adds a call, and gives what it took in dollars.
+    /// Adds a call. Returns its cost in US dollars.
     pub fn add(&mut self, provider: &str, model: &str, usage: &Usage, price: Option<&Price>) -> Decimal {
         let cost = price.map_or(Decimal::ZERO, |price| price.of(usage));
         let meter = self.models.entry(format!("{provider}/{model}")).or_default();
@@ -42,12 +42,12 @@ impl Meters {
         cost
     }
 
-    /// Each model (`provider/id`) with its total, by name.
+    /// The total of each model (`provider/id`), sorted by name.
     pub fn by_model(&self) -> impl Iterator<Item = (&str, &Meter)> {
         self.models.iter().map(|(model, meter)| (model.as_str(), meter))
     }
 
-    /// Everything together.
+    /// The sum over all models.
     pub fn total(&self) -> Meter {
         self.models.values().fold(Meter::default(), |mut sum, meter| {
             sum.usage.input += meter.usage.input;

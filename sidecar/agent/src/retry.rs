@@ -1,12 +1,12 @@
-//! When a failed call is tried again (S1 6.2).
+//! Delays between retries of a failed call (S1 6.2).
 
 use std::time::Duration;
 
 use crate::session::RetryPolicy;
 
 impl RetryPolicy {
-    /// The pause after the failed try `attempt`, which counts from 0: `base · 2^attempt`, or what the provider asked
-    /// for; never longer than the longest.
+    /// The delay after failed attempt number `attempt`, counted from 0: `base · 2^attempt`, or the provider's
+    /// `retry_after`. Never longer than the maximum.
     pub fn delay(&self, attempt: u32, retry_after: Option<Duration>) -> Duration {
         let grown = self.base_delay.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX));
         retry_after.unwrap_or(grown).min(self.max_delay)
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_longest() {
+    fn delays_double_up_to_the_maximum() {
         let policy = RetryPolicy {
             base_delay: Duration::from_secs(2),
             max_delay: Duration::from_mins(1),
@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_asks_for_counts_up_to_the_longest() {
+    fn provider_delay_is_respected_up_to_the_maximum() {
         let policy = RetryPolicy::default();
         assert_eq!(policy.delay(0, Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(policy.delay(0, Some(Duration::from_secs(7_000))), policy.max_delay);

@@ -1,26 +1,26 @@
-//! What is known of each agent, in one table. The protocol leaves it open what a second prompt means, where a system prompt
-//! goes, and which variables an agent needs; what it does not leave open is read from what the agent advertises.
+//! Table of known agents. The protocol does not define what a second prompt means, where a system prompt goes, and
+//! which variables an agent needs. Everything else is read from what the agent advertises.
 
 use serde_json::Value;
 
 use super::json::{advertised, text_at};
 
-/// What an agent does with a prompt that comes while another one runs. None of it is ever used to steer: it is told, so that
-/// nobody has to find it out again.
+/// How an agent treats a prompt during another one. The adapter never uses this to steer; it is recorded so that
+/// the experiments need not be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecondPrompt {
-    /// Takes it into the turn that runs. Which prompt is answered when, and whether both are, is different with each.
+    /// Adds it to the current turn. Which prompt is answered when, and whether both are, differs between agents.
     Joins,
-    /// Breaks the first off for it.
+    /// Cancels the first prompt.
     Replaces,
-    /// Refuses it.
+    /// Rejects it.
     Refuses,
-    /// Not tried.
+    /// Not tested.
     Unknown,
 }
 
 impl SecondPrompt {
-    /// Its name in the notice `agent_connected`.
+    /// Name in the notice `agent_connected`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Joins => "joins",
@@ -34,32 +34,63 @@ impl SecondPrompt {
 /// Where the instructions of template and skills go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instructions {
-    /// Before the words of the conversation's first prompt: what every agent reads.
+    /// Before the first prompt of the conversation. Works with every agent.
     FirstPrompt,
     /// `_meta.systemPrompt.append` of `session/new`, `session/load` and `session/resume`.
     AppendedByMeta,
 }
 
-/// An agent of the table.
+/// What is known of an agent's usage reports before its first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Metering {
+    /// Whether it reports the cost of its conversation. `None`: unknown until its first turn has ended.
+    pub(super) reports_cost: Option<bool>,
+    /// The model whose price is used for estimates if the agent names its model by an alias.
+    pub(super) estimated_as: Option<&'static str>,
+}
+
+impl Metering {
+    /// Nothing is known.
+    pub(super) const UNKNOWN: Self = Self { reports_cost: None, estimated_as: None };
+}
+
+/// An entry of the table.
 #[derive(Debug)]
 pub(super) struct Profile {
     /// The name in `adapterOptions.agent`.
     pub(super) name: &'static str,
-    /// Parts of the names by which it calls itself in `initialize`, or of its program's file.
+    /// Parts of the names that it reports in `initialize`, or of its program's file name.
     pub(super) known_by: &'static [&'static str],
     /// Its program and arguments.
     pub(super) command: &'static [&'static str],
-    /// Beginnings of the names of variables that it is given from the sidecar's environment.
+    /// Prefixes of variables of the sidecar's environment that it gets.
     pub(super) environment: &'static [&'static str],
-    /// Variables that make it ask before it acts, where it would act at once by itself. What is given for it goes above them.
+    /// Variables that make it ask before actions, if it does not by default. Variables of the options take
+    /// precedence.
     pub(super) asking: &'static [(&'static str, &'static str)],
-    /// What a second prompt does.
     pub(super) second_prompt: SecondPrompt,
     /// Where its instructions go.
     pub(super) instructions: Instructions,
+    /// What is known of its usage reports.
+    pub(super) metering: Metering,
+    /// Whether it can work in a conversation that it takes up, where it advertises that it takes them up.
+    pub(super) takes_up: bool,
+    /// Whether it announces a call before it asks for a permission, though the announcement may be late.
+    pub(super) announces_calls: bool,
+    /// What it asks its owner.
+    pub(super) asks: Asks,
 }
 
-/// Every agent that is known by name. `docs/adapters.md` says in which version each was tried.
+/// What an agent asks its owner beside permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asks {
+    /// Questions of its own. Another agent is known to ask them once it has.
+    pub(super) questions: bool,
+    /// Whether its plan may be carried out, before it leaves the mode `plan`.
+    pub(super) plans: bool,
+}
+
+/// All known agents. `docs/adapters.md` lists the tested versions.
 pub(super) const AGENTS: &[Profile] = &[
     Profile {
         name: "claude-code-acp",
@@ -67,9 +98,13 @@ pub(super) const AGENTS: &[Profile] = &[
         command: &["claude-agent-acp"],
         environment: &["ANTHROPIC_", "CLAUDE_", "AWS_", "CLOUD_ML_REGION", "GOOGLE_", "DISABLE_"],
         asking: &[],
-        // Within a tool; within a call of the model it follows.
+        // During a tool it joins the turn; during a model call it follows.
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::AppendedByMeta,
+        metering: Metering { reports_cost: Some(true), estimated_as: Some("claude-sonnet-4-5") },
+        takes_up: true,
+        announces_calls: true,
+        asks: Asks { questions: true, plans: true },
     },
     Profile {
         name: "gemini",
@@ -79,6 +114,11 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[],
         second_prompt: SecondPrompt::Replaces,
         instructions: Instructions::FirstPrompt,
+        metering: Metering { reports_cost: Some(false), estimated_as: None },
+        // The calls of a conversation that it loads have no results, and its model refuses that.
+        takes_up: false,
+        announces_calls: false,
+        asks: Asks { questions: false, plans: false },
     },
     Profile {
         name: "codex",
@@ -88,6 +128,10 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[],
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::FirstPrompt,
+        metering: Metering { reports_cost: Some(false), estimated_as: None },
+        takes_up: true,
+        announces_calls: false,
+        asks: Asks { questions: false, plans: false },
     },
     Profile {
         name: "opencode",
@@ -97,6 +141,10 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[("OPENCODE_PERMISSION", r#"{"bash":"ask","edit":"ask","webfetch":"ask"}"#)],
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::FirstPrompt,
+        metering: Metering { reports_cost: Some(true), estimated_as: None },
+        takes_up: true,
+        announces_calls: true,
+        asks: Asks { questions: false, plans: false },
     },
     Profile {
         name: "goose",
@@ -106,10 +154,27 @@ pub(super) const AGENTS: &[Profile] = &[
         asking: &[("GOOSE_MODE", "approve")],
         second_prompt: SecondPrompt::Refuses,
         instructions: Instructions::FirstPrompt,
+        metering: Metering::UNKNOWN,
+        takes_up: true,
+        announces_calls: true,
+        asks: Asks { questions: false, plans: false },
+    },
+    Profile {
+        name: "qwen",
+        known_by: &["qwen"],
+        command: &["qwen", "--acp", "--approval-mode", "default"],
+        environment: &["QWEN_", "DASHSCOPE_", "OPENAI_"],
+        asking: &[],
+        second_prompt: SecondPrompt::Unknown,
+        instructions: Instructions::FirstPrompt,
+        metering: Metering { reports_cost: Some(false), estimated_as: None },
+        takes_up: true,
+        announces_calls: true,
+        asks: Asks { questions: true, plans: true },
     },
 ];
 
-/// For an agent that is in no table.
+/// For unknown agents.
 pub(super) const UNKNOWN: &Profile = &Profile {
     name: "unknown",
     known_by: &[],
@@ -118,60 +183,67 @@ pub(super) const UNKNOWN: &Profile = &Profile {
     asking: &[],
     second_prompt: SecondPrompt::Unknown,
     instructions: Instructions::FirstPrompt,
+    metering: Metering::UNKNOWN,
+    takes_up: true,
+    announces_calls: true,
+    asks: Asks { questions: false, plans: true },
 };
 
-/// The agent that `adapterOptions.agent` names.
+/// The agent with this name in `adapterOptions.agent`.
 pub(super) fn named(name: &str) -> Option<&'static Profile> {
     AGENTS.iter().find(|profile| profile.name == name)
 }
 
-/// The agent that a program, or what it calls itself, belongs to.
+/// The agent of a program, or of the name that it reports.
 pub(super) fn recognised(name: &str) -> Option<&'static Profile> {
     let name = name.to_ascii_lowercase();
     AGENTS.iter().find(|profile| profile.known_by.iter().any(|known| name.contains(known)))
 }
 
-/// How a message gets into the turn that runs.
+/// How to send a message into the current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Steering {
-    /// `_session/steering`, which several agents share: it answers whether the words were injected, or that no turn runs.
+    /// `_session/steering`, which several agents support. The response tells whether the message was injected or no
+    /// turn is running.
     Extension,
-    /// Not at all: it waits for the turn's end.
+    /// Not supported: messages wait for the end of the turn.
     AtTurnEnd,
 }
 
-/// How a conversation is taken up.
+/// How to resume a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TakingUp {
-    /// `session/resume`: nothing is told again.
+pub(super) enum Resumption {
+    /// `session/resume`, without repeated updates.
     Resume,
-    /// `session/load`: everything is told again, and none of it is news.
+    /// `session/load`, which repeats all updates.
     Load,
-    /// Not at all.
+    /// Not supported.
     Never,
 }
 
-/// What the agent said of itself in `initialize`.
+/// What the agent reports in `initialize`.
 #[derive(Debug, Clone)]
 pub(super) struct Advertised {
-    /// Its name, with its version.
+    /// Name and version.
     pub(super) agent: String,
-    /// What the table says of it.
+    /// The agent's entry in the table.
     pub(super) profile: &'static Profile,
     /// How it is steered.
     pub(super) steering: Steering,
-    /// How a conversation of it is taken up.
-    pub(super) taking_up: TakingUp,
-    /// Whether it speaks to MCP servers over HTTP.
+    /// How it resumes conversations.
+    pub(super) resumption: Resumption,
+    /// Whether it supports `session/load`.
+    pub(super) loads: bool,
+    /// Whether it supports MCP servers over HTTP.
     pub(super) mcp_http: bool,
-    /// Whether it speaks to them by server-sent events.
+    /// Whether it supports MCP servers over server-sent events.
     pub(super) mcp_sse: bool,
-    /// Ids of the ways to authenticate.
+    /// Ids of its authentication methods.
     pub(super) auth_methods: Vec<String>,
 }
 
 impl Advertised {
-    /// Reads the answer to `initialize`. `configured` is what the command says of the agent.
+    /// Reads the response to `initialize`. `configured` is the profile that the command belongs to.
     pub(super) fn read(answer: &Value, configured: &'static Profile) -> Self {
         let name = text_at(answer, &["agentInfo", "name"]).unwrap_or(configured.name);
         let version = text_at(answer, &["agentInfo", "version"]).unwrap_or("without version");
@@ -181,17 +253,20 @@ impl Advertised {
         } else {
             Steering::AtTurnEnd
         };
-        let taking_up = match (can(&["sessionCapabilities", "resume"]), can(&["loadSession"])) {
-            (true, _) => TakingUp::Resume,
-            (false, true) => TakingUp::Load,
-            (false, false) => TakingUp::Never,
+        let profile = recognised(name).unwrap_or(configured);
+        let resumption = match (can(&["sessionCapabilities", "resume"]), can(&["loadSession"])) {
+            _ if !profile.takes_up => Resumption::Never,
+            (true, _) => Resumption::Resume,
+            (false, true) => Resumption::Load,
+            (false, false) => Resumption::Never,
         };
         let methods = super::json::list(answer, "authMethods");
         Self {
             agent: format!("{name} {version}"),
-            profile: recognised(name).unwrap_or(configured),
+            profile,
             steering,
-            taking_up,
+            resumption,
+            loads: can(&["loadSession"]),
             mcp_http: can(&["mcpCapabilities", "http"]),
             mcp_sse: can(&["mcpCapabilities", "sse"]),
             auth_methods: methods
@@ -210,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_recognised_by_what_it_calls_itself() {
+    fn agent_is_recognised_by_its_reported_name() {
         assert_eq!(recognised("@agentclientprotocol/claude-agent-acp").unwrap().name, "claude-code-acp");
         assert_eq!(recognised("/usr/bin/goose").unwrap().name, "goose");
         assert!(recognised("somebody-else").is_none());
@@ -218,17 +293,20 @@ mod tests {
     }
 
     #[test]
-    fn steering_and_taking_up_are_what_the_agent_advertises_and_nothing_else() {
+    fn steering_and_resume_require_advertised_capabilities() {
         let nothing = Advertised::read(&json!({}), UNKNOWN);
-        assert_eq!((nothing.steering, nothing.taking_up), (Steering::AtTurnEnd, TakingUp::Never));
+        assert_eq!((nothing.steering, nothing.resumption), (Steering::AtTurnEnd, Resumption::Never));
         assert!(!nothing.mcp_http);
         let answer = json!({
             "agentCapabilities": {"loadSession": true, "sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true}},
-            "_meta": {"steering": {"supported": true}}, "agentInfo": {"name": "gemini-cli", "version": "1"}});
+            "_meta": {"steering": {"supported": true}}, "agentInfo": {"name": "goose", "version": "1"}});
         let all = Advertised::read(&answer, UNKNOWN);
-        assert_eq!((all.steering, all.taking_up), (Steering::Extension, TakingUp::Resume));
-        assert_eq!((all.agent.as_str(), all.profile.name), ("gemini-cli 1", "gemini"));
+        assert_eq!((all.steering, all.resumption), (Steering::Extension, Resumption::Resume));
+        assert_eq!((all.agent.as_str(), all.profile.name), ("goose 1", "goose"));
         let loads = Advertised::read(&json!({"agentCapabilities": {"loadSession": true}}), UNKNOWN);
-        assert_eq!(loads.taking_up, TakingUp::Load);
+        assert_eq!(loads.resumption, Resumption::Load);
+        let gemini =
+            Advertised::read(&json!({"agentCapabilities": {"loadSession": true}}), named("gemini").unwrap());
+        assert_eq!(gemini.resumption, Resumption::Never, "it cannot work in what it loads");
     }
 }

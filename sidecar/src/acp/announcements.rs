@@ -1,14 +1,14 @@
-//! What the agent announces of itself beside its work: its plan, its settings, and what nobody knows.
+//! Updates about the agent itself: its plan, its settings, and unknown ones.
 
 use pilothouse_domain::value::SessionTaskStatus;
 use pilothouse_wire::event::{RawEvent, RawTask};
 use serde_json::Value;
 
 use super::json::{list, notice_name, one_line, text};
-use super::translator::{Listening, Translator};
+use super::translator::{Translator, UpdateMode};
 
 impl Translator {
-    /// The plan is the task list, told when it changed.
+    /// Publishes a changed plan as the task list.
     pub(super) fn plan(&mut self, update: &Value, replayed: bool) -> Vec<RawEvent> {
         let tasks: Vec<RawTask> =
             list(update, "entries").iter().enumerate().map(|(at, entry)| task(at, entry)).collect();
@@ -19,9 +19,9 @@ impl Translator {
         if replayed { Vec::new() } else { vec![RawEvent::TaskList { tasks }] }
     }
 
-    /// What the agent can be set to, or is.
+    /// Handles a change of the agent's settings or of the available values.
     pub(super) fn options(&mut self, update: &Value) -> Vec<RawEvent> {
-        let before = self.settings_told();
+        let before = self.settings_event();
         let mode = self.settings.mode.as_ref().map(|mode| mode.current.clone());
         self.settings.options(update);
         self.meter.model(self.settings.model_id(&self.model));
@@ -30,30 +30,30 @@ impl Translator {
         if let Some(now) = now.filter(|now| Some(now) != mode.as_ref()) {
             events.push(mode_changed(&now));
         }
-        if self.settings_told() != before && self.listening != Listening::Replay {
-            events.push(self.settings_told());
+        if self.settings_event() != before && self.update_mode != UpdateMode::Replay {
+            events.push(self.settings_event());
         }
         events
     }
 
-    /// The mode is another.
+    /// Handles a change of the mode.
     pub(super) fn mode(&mut self, update: &Value) -> Vec<RawEvent> {
         let Some(id) = text(update, "currentModeId") else { return Vec::new() };
-        if self.settings.mode_is(id) && self.listening != Listening::Replay {
+        if self.settings.mode_is(id) && self.update_mode != UpdateMode::Replay {
             vec![mode_changed(id)]
         } else {
             Vec::new()
         }
     }
 
-    /// Told once a kind.
+    /// Publishes a notice for the first unknown update of each kind.
     pub(super) fn unknown(&mut self, kind: &str, update: &Value) -> Vec<RawEvent> {
         if self.unknown.len() > 100 || !self.unknown.insert(kind.to_owned()) {
             return Vec::new();
         }
         vec![RawEvent::Notice {
             name: notice_name("unknown", kind),
-            summary: format!("the agent said something unknown: {}", one_line(kind)),
+            summary: format!("the agent sent an unknown update: {}", one_line(kind)),
             detail: Some(update.clone()),
         }]
     }
@@ -77,12 +77,12 @@ fn mode_changed(mode: &str) -> RawEvent {
     }
 }
 
-/// A notice of the agent's own.
+/// A notice of the agent itself.
 pub(super) fn said_of_itself(name: &str, update: &Value) -> RawEvent {
     let words = ["message", "title", "text", "status"].iter().find_map(|key| text(update, key));
     RawEvent::Notice {
         name: name.to_owned(),
-        summary: one_line(words.unwrap_or("the agent told of itself")),
+        summary: one_line(words.unwrap_or("the agent sent a notice")),
         detail: Some(update.clone()),
     }
 }

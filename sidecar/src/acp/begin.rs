@@ -1,27 +1,32 @@
-//! From `begin` to an agent that is driven.
+//! Starts the agent on `begin`.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
+use pilothouse_domain::Usd;
 use pilothouse_wire::command::Begin;
 
-use super::abilities;
-use super::driver::{Break, Driver};
+use super::capabilities;
+use super::conversation_file::ConversationFile;
+use super::driver::{Driver, DriverExit};
 use super::introduction::introduction;
-use super::memory::Memory;
 use super::messages::Messages;
 use super::options::{self, Launch};
 use super::requests::Requests;
+use super::spending::Spending;
 use super::start::{Started, Starter, while_commands_wait};
 use super::terminals::Terminals;
+use crate::account::Account;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::own_tools::OwnTools;
-use crate::process::in_process::AgentThread;
 
-/// Takes `begin` and drives the agent until its conversation is over or the channel closes.
+/// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-    let Begin { config, resume_conversation, prompt, .. } = *begin;
+    let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = *begin;
+    let allowance = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose().map_err(|e| {
+        AdapterError::Configuration(format!("the allowance is not an amount of dollars: {e}"))
+    })?;
     let launch = match Launch::read(&config.adapter_options, std::env::var(options::CLAUDE).ok()) {
         Ok(launch) => launch,
         Err(why) => {
@@ -31,22 +36,34 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     };
     let (cancel, run) = (launch.cancel, context.launch.request.run_id);
     let own_tools = OwnTools::of(&context)?;
-    let AgentContext { launch: of_run, events, mut commands, processes } = context;
-    let mut aside = VecDeque::new();
+    let AgentContext { launch: of_run, events, mut commands, processes, .. } = context;
+    let mut deferred_commands = VecDeque::new();
     let starting = async {
-        let files = processes.user().map(AgentThread::start).transpose();
-        let files = files.map_err(|e| format!("the agent's files cannot be looked after: {e}"))?;
-        // First of all: it makes the session's folder, where everything else of the session is.
-        let memory = Memory::open(Path::new(&of_run.session_home)).map_err(|e| not_kept(&e))?;
-        let earlier = if resume_conversation { memory.load() } else { Ok(None) };
-        let starter = Starter::prepare(&of_run, events.clone(), processes.clone(), &own_tools, launch)?;
-        let standing = starter.start(&config, earlier.map_err(|e| not_kept(&e))?).await?;
-        memory.save(&standing.conversation).map_err(|e| not_kept(&e))?;
-        Ok((files, starter, memory, standing))
+        let files = processes.file_thread();
+        let files = files.map_err(|e| format!("failed to set up access to the agent's files: {e}"))?;
+        // First, because it creates the session's home, which everything else of the session needs.
+        let conversation_file =
+            ConversationFile::open(Path::new(&of_run.session_home)).map_err(|e| save_error(&e))?;
+        let earlier = if resume_conversation { conversation_file.load() } else { Ok(None) };
+        let nothing_kept = resume_conversation && matches!(earlier, Ok(None));
+        let prices = crate::native::models::registry(|name| std::env::var(name).ok(), &events);
+        let prices = prices.map_err(|e| e.to_string())?;
+        let starter =
+            Starter::prepare(&of_run, events.clone(), processes.clone(), &own_tools, launch, prices)?;
+        let mut standing = starter.start(&config, earlier.map_err(|e| save_error(&e))?).await?;
+        if nothing_kept {
+            // A conversation existed and is lost here. The agent gets its task again.
+            standing.conversation.earlier = Some(Account::default());
+        }
+        let kept = events.until_space(|| conversation_file.save(&standing.conversation)).await;
+        kept.map_err(|e| save_error(&e))?;
+        Ok((files, starter, conversation_file, standing))
     };
-    // Told to stop before it began: what was started dies with the future.
-    let Some(outcome) = while_commands_wait(&mut commands, &mut aside, starting).await else { return Ok(()) };
-    let (files, starter, memory, standing) = match outcome {
+    // Stopped before it began: what was started ends with the future.
+    let Some(outcome) = while_commands_wait(&mut commands, &mut deferred_commands, starting).await else {
+        return Ok(());
+    };
+    let (files, starter, conversation_file, standing) = match outcome {
         Ok(parts) => parts,
         Err(why) => {
             reply.refuse(Refusal::invalid(String::clone(&why))).await?;
@@ -56,17 +73,23 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     reply.done().await?;
     let Started { agent, advertised, conversation, translator, notices } = standing;
     let folder = starter.folder().clone();
+    let before = translator.meter.spent();
+    let spending = Spending { allowance, before, allow_unmetered, ..Spending::default() };
     let mut driver = Driver {
         run,
         events,
         commands,
-        aside,
-        introduction: if conversation.introduced { Vec::new() } else { introduction(&config, &advertised) },
+        deferred_commands,
+        introduction: if conversation.introduced {
+            Vec::new()
+        } else {
+            introduction(&config, &advertised, conversation.earlier.as_ref())
+        },
         starter,
         config,
         agent: Some(agent),
         advertised,
-        memory,
+        conversation_file,
         conversation,
         translator,
         requests: Requests::default(),
@@ -80,21 +103,23 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         compactions: VecDeque::new(),
         turns: 0,
         prompts: 0,
-        asked: 0,
+        question_count: 0,
         paused: false,
         cancel,
-        told: abilities::AT_MOST,
-        tell_at: None,
+        spending,
+        deferred_requests: VecDeque::new(),
+        published_capabilities: capabilities::MAXIMUM,
+        publish_calls_at: None,
     };
     let ended = driver.drive(notices, prompt).await;
     driver.end().await;
     match ended {
-        Ok(()) | Err(Break::Over) => Ok(()),
-        Err(Break::Failed(e)) => Err(e),
+        Ok(()) | Err(DriverExit::Over) => Ok(()),
+        Err(DriverExit::Failed(e)) => Err(e),
     }
 }
 
-/// A sentence for a person.
-fn not_kept(e: &std::io::Error) -> String {
-    format!("what is kept of the agent's conversation cannot be used: {e}")
+/// A sentence for people.
+fn save_error(e: &std::io::Error) -> String {
+    format!("failed to use the state of the agent's conversation (acp.json in the session's folder): {e}")
 }

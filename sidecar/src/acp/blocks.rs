@@ -1,19 +1,17 @@
-//! Chunks of messages and thoughts, joined to whole blocks: the protocol streams them in pieces of a few letters.
+//! Joins chunks of messages and thoughts to complete blocks. The protocol streams them in pieces of a few characters.
 
 use pilothouse_wire::event::{AssistantContent, Content};
 use serde_json::Value;
 
 use super::json::text;
 
-/// Bytes after which a block is told though it may go on: nothing is held without bound.
-const MOST: usize = 256 * 1024;
+/// Size at which an incomplete block is published, so that the buffer is bounded.
+const MAX_BLOCK_BYTES: usize = 256 * 1024;
 
-/// What a chunk belongs to.
+/// Type of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What the agent says.
     Message,
-    /// What it thinks aloud.
     Thought,
 }
 
@@ -31,12 +29,12 @@ struct Open {
 }
 
 impl Blocks {
-    /// Takes a chunk; answers blocks that are whole with it.
+    /// Adds a chunk. Returns the blocks that are complete with it.
     pub(super) fn push(&mut self, kind: Kind, update: &Value) -> Vec<AssistantContent> {
         let Some(content) = update.get("content") else { return Vec::new() };
         let mut whole = Vec::new();
         if text(content, "type") != Some("text") {
-            // A picture, a resource: a block of its own.
+            // An image or a resource is a separate block.
             whole.extend(self.flush());
             whole.push(block(kind, Content::Json(content.clone())));
             return whole;
@@ -48,13 +46,13 @@ impl Blocks {
         }
         let open = self.open.get_or_insert_with(|| Open { kind, message, text: String::new() });
         open.text.push_str(piece);
-        if open.text.len() > MOST {
+        if open.text.len() > MAX_BLOCK_BYTES {
             whole.extend(self.flush());
         }
         whole
     }
 
-    /// The block that is open, as far as it came.
+    /// Ends the current block and returns it.
     pub(super) fn flush(&mut self) -> Option<AssistantContent> {
         let Open { kind, text, .. } = self.open.take()?;
         (!text.is_empty()).then(|| block(kind, Content::Text(text)))
@@ -101,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_stands_alone_and_endless_text_is_told_in_parts() {
+    fn other_content_is_separate_and_endless_text_is_split() {
         let mut blocks = Blocks::default();
         blocks.push(Kind::Message, &chunk("see ", "1"));
         let picture = json!({"content": {"type": "image", "data": "", "mimeType": "image/png"}});
         assert_eq!(blocks.push(Kind::Message, &picture).len(), 2);
-        let long = "x".repeat(MOST + 1);
+        let long = "x".repeat(MAX_BLOCK_BYTES + 1);
         assert_eq!(blocks.push(Kind::Message, &chunk(&long, "1")).len(), 1);
         assert_eq!(blocks.flush(), None);
     }

@@ -1,4 +1,4 @@
-//! Tool calls: each is told once with its whole input, and has exactly one result.
+//! Tool calls: each is published once with its complete input, and has exactly one result.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,11 +7,21 @@ use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::{Value, json};
 
 use super::json::{list, text, text_at};
+use crate::account::end_of;
 
-/// Looks up what a terminal printed, by its id.
+/// Looks up the output of a terminal by its id.
 pub(super) type Printed<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A call that has no result yet.
+/// Bytes of a command's output to keep, from its end.
+const MAX_PRINTED: usize = 1024 * 1024;
+/// Fields of `rawOutput` in which agents report a command's output, by preference (codex).
+const OUTPUTS: [&str; 3] = ["aggregated_output", "formatted_output", "stdout"];
+
+/// What agents call the tools that the control plane knows by name (S0 8.3): qwen.
+const KNOWN_AS: [(&str, &str); 2] =
+    [("exit_plan_mode", "ExitPlanMode"), ("ask_user_question", "AskUserQuestion")];
+
+/// A call without a result.
 #[derive(Debug, Default)]
 struct Call {
     name: Option<String>,
@@ -20,7 +30,11 @@ struct Call {
     input: Value,
     output: Value,
     content: Vec<Value>,
-    told: bool,
+    /// The output of the call's command, if the agent sends it in pieces (`_meta.terminal_output_delta`).
+    printed: String,
+    /// Exit code of the call's command.
+    exit: Option<i64>,
+    published: bool,
     subagent: Option<SubAgentId>,
 }
 
@@ -28,14 +42,14 @@ struct Call {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     open: BTreeMap<String, Call>,
-    /// In the order in which they came.
+    /// Ids in order of arrival.
     order: Vec<String>,
-    /// Those that have their result: whatever is said of them later is no news.
+    /// Calls with a result. Later updates of them are ignored.
     closed: HashSet<String>,
 }
 
 impl Calls {
-    /// Takes a `tool_call` or a `tool_call_update`.
+    /// Handles a `tool_call` or a `tool_call_update`.
     pub(super) fn update(
         &mut self,
         update: &Value,
@@ -51,46 +65,61 @@ impl Calls {
         let mut events = Vec::new();
         match text(update, "status") {
             Some(status @ ("completed" | "failed")) => {
-                events.extend(self.tell(id));
+                events.extend(self.publish(id));
                 events.extend(self.close(id, status == "failed", printed));
             }
-            Some("in_progress") => events.extend(self.tell(id)),
-            // It speaks of the call, but no longer of its input: that is whole.
-            _ if !first && !spoke_of_input => events.extend(self.tell(id)),
+            Some("in_progress") => events.extend(self.publish(id)),
+            // An update without input means that the input is complete.
+            _ if !first && !spoke_of_input => events.extend(self.publish(id)),
             _ => {}
         }
         events
     }
 
-    /// The agent speaks of something else: inputs that were streamed are whole. An empty one may still come.
-    pub(super) fn inputs_are_whole(&mut self) -> Vec<RawEvent> {
+    /// The agent has moved on, so streamed inputs are complete. An empty one may still arrive.
+    pub(super) fn finish_inputs(&mut self) -> Vec<RawEvent> {
         let ready: Vec<_> = self
             .order
             .iter()
             .filter(|id| self.open.get(*id).is_some_and(|call| !is_empty(&call.input)))
             .cloned()
             .collect();
-        ready.iter().filter_map(|id| self.tell(id)).collect()
+        ready.iter().filter_map(|id| self.publish(id)).collect()
     }
 
-    /// Whether a call waits to be told.
-    pub(super) fn any_untold(&self) -> bool {
-        self.open.values().any(|call| !call.told)
+    /// Whether a call is not published yet.
+    pub(super) fn any_unpublished(&self) -> bool {
+        self.open.values().any(|call| !call.published)
     }
 
-    /// Tells every call that was not told, with what is known of it.
-    pub(super) fn tell_all(&mut self) -> Vec<RawEvent> {
-        self.order.clone().iter().filter_map(|id| self.tell(id)).collect()
+    /// Whether a call has no result.
+    pub(super) fn any_open(&self) -> bool {
+        !self.open.is_empty()
     }
 
-    /// The agent asks something about a call: takes what it says of it, and tells it before the question is told.
-    pub(super) fn asked_about(&mut self, call: &Value) -> Vec<RawEvent> {
+    /// Publishes all unpublished calls with what is known of them.
+    pub(super) fn publish_all(&mut self) -> Vec<RawEvent> {
+        self.order.clone().iter().filter_map(|id| self.publish(id)).collect()
+    }
+
+    /// Handles a request about a call: merges its data, and publishes the call before the request.
+    pub(super) fn publish_for_request(&mut self, call: &Value) -> Vec<RawEvent> {
         let Some(id) = text(call, "toolCallId") else { return Vec::new() };
         if self.closed.contains(id) || ToolCallId::parse(id).is_err() {
             return Vec::new();
         }
-        self.merge(id, call, None);
-        self.tell(id).into_iter().collect()
+        let mut call = call.clone();
+        if let Some(Value::Array(content)) = call.get_mut("content") {
+            // Its text is the question for the owner, not a result.
+            content.retain(|part| text(part, "type") != Some("content"));
+        }
+        self.merge(id, &call, None);
+        self.publish(id).into_iter().collect()
+    }
+
+    /// Whether the agent has spoken of a call.
+    pub(super) fn is_known(&self, id: &str) -> bool {
+        self.open.contains_key(id) || self.closed.contains(id)
     }
 
     /// The input of an open call.
@@ -103,9 +132,9 @@ impl Calls {
         self.open.get(id).map(Call::tool_name)
     }
 
-    /// Ends every call that is open, in an error that says `why`.
+    /// Ends all open calls with the error `why`.
     pub(super) fn close_all(&mut self, why: &str) -> Vec<RawEvent> {
-        let mut events = self.tell_all();
+        let mut events = self.publish_all();
         for id in std::mem::take(&mut self.order) {
             if let Some(call) = self.open.remove(&id)
                 && let Ok(tool_call_id) = ToolCallId::parse(id.as_str())
@@ -122,7 +151,7 @@ impl Calls {
         events
     }
 
-    /// Takes what is said of a call. Answers whether its input was among it.
+    /// Merges an update into its call. Returns whether it contained input.
     fn merge(&mut self, id: &str, update: &Value, subagent: Option<&SubAgentId>) -> bool {
         if !self.open.contains_key(id) {
             self.order.push(id.to_owned());
@@ -137,10 +166,11 @@ impl Calls {
             &mut call.name,
             text(update, "name")
                 .or_else(|| text_at(update, &["_meta", "claudeCode", "toolName"]))
-                .or_else(|| text_at(update, &["_meta", "goose", "toolCall", "toolName"])),
+                .or_else(|| text_at(update, &["_meta", "goose", "toolCall", "toolName"]))
+                .or_else(|| text_at(update, &["_meta", "toolName"])),
         );
         keep(&mut call.title, text(update, "title"));
-        // `other` says nothing of the tool: a list that allowed it would allow everything.
+        // `other` does not identify a tool: allowing it would allow everything.
         keep(&mut call.kind, text(update, "kind").filter(|kind| *kind != "other"));
         if call.subagent.is_none() {
             call.subagent = subagent.cloned();
@@ -148,8 +178,18 @@ impl Calls {
         if let Some(output) = update.get("rawOutput").filter(|output| !output.is_null()) {
             call.output = output.clone();
         }
-        if update.get("content").is_some_and(Value::is_array) && !list(update, "content").is_empty() {
-            call.content = list(update, "content").to_vec();
+        // Empty content does not replace earlier content: gemini ends calls with it.
+        let content = list(update, "content");
+        if content.iter().any(|part| text_at(part, &["content", "text"]) != Some("")) {
+            call.content = content.to_vec();
+        }
+        let exit = update.get("rawOutput").and_then(|output| output.get("exit_code"));
+        let exit = exit.or_else(|| update.get("_meta")?.get("terminal_exit")?.get("exit_code"));
+        call.exit = exit.and_then(Value::as_i64).or(call.exit);
+        if let Some(piece) = text_at(update, &["_meta", "terminal_output_delta", "data"]) {
+            call.printed.push_str(piece);
+            let from = call.printed.len() - end_of(&call.printed, MAX_PRINTED).len();
+            call.printed.drain(..from);
         }
         let input = update.get("rawInput");
         if let Some(input) = input.filter(|input| !is_empty(input)) {
@@ -158,12 +198,15 @@ impl Calls {
         input.is_some()
     }
 
-    fn tell(&mut self, id: &str) -> Option<RawEvent> {
-        let call = self.open.get_mut(id).filter(|call| !call.told)?;
+    fn publish(&mut self, id: &str) -> Option<RawEvent> {
+        let call = self.open.get_mut(id).filter(|call| !call.published)?;
         let tool_call_id = ToolCallId::parse(id).ok()?;
-        call.told = true;
-        let content =
-            AssistantContent::ToolUse { tool_call_id, tool_name: call.tool_name(), input: call.told_input() };
+        call.published = true;
+        let content = AssistantContent::ToolUse {
+            tool_call_id,
+            tool_name: call.tool_name(),
+            input: call.published_input(),
+        };
         Some(match &call.subagent {
             Some(subagent_id) => RawEvent::SubagentMessage { subagent_id: subagent_id.clone(), content },
             None => RawEvent::AssistantMessage { content, turn_id: None },
@@ -185,12 +228,16 @@ impl Calls {
 
 impl Call {
     fn tool_name(&self) -> String {
+        let known = KNOWN_AS.iter().find(|(name, _)| self.name.as_deref() == Some(name));
+        if let Some((_, name)) = known {
+            return (*name).to_owned();
+        }
         let named = [&self.name, &self.kind, &self.title].into_iter().flatten().next();
         pilothouse_domain::text::cut(named.map_or("tool", String::as_str), 200)
     }
 
-    /// The input; for agents that do not say it, what they show of the call instead.
-    fn told_input(&self) -> Value {
+    /// The input, or what the agent shows of the call if it sends no input.
+    fn published_input(&self) -> Value {
         if !is_empty(&self.input) {
             return self.input.clone();
         }
@@ -200,21 +247,44 @@ impl Call {
         }
     }
 
+    /// The tool's result. The output of its command takes precedence over what the agent shows of the call, which may
+    /// still be the question for a permission.
     fn result(&self, printed: Printed) -> Content {
         if let Value::String(text) = &self.output {
             return Content::Text(text.clone());
+        }
+        let command = OUTPUTS.iter().filter_map(|key| text(&self.output, key));
+        if let Some(output) =
+            command.into_iter().chain([self.printed.as_str()]).find(|output| !output.is_empty())
+        {
+            return Content::Text(output.to_owned());
+        }
+        if let Some(code) = self.exit {
+            return Content::Text(if code == 0 { String::new() } else { format!("exit code {code}") });
         }
         let words: Option<Vec<String>> = self.content.iter().map(|part| shown(part, printed)).collect();
         match words {
             Some(words) if !words.is_empty() => Content::Text(words.join("\n")),
             None => Content::Json(Value::Array(self.content.clone())),
             Some(_) if self.output.is_null() => Content::Text(String::new()),
-            Some(_) => Content::Json(self.output.clone()),
+            Some(_) => {
+                words_of(&self.output).map_or_else(|| Content::Json(self.output.clone()), Content::Text)
+            }
         }
     }
 }
 
-/// A part of a call's content as text; nothing when it is a difference or a picture.
+/// The text of an MCP tool's result, which agents pass on in this form: `{"result": {"content": [{"text": …}]}}`.
+fn words_of(output: &Value) -> Option<String> {
+    let parts = list(output, "content");
+    if !parts.is_empty() {
+        let words: Option<Vec<&str>> = parts.iter().map(|part| text(part, "text")).collect();
+        return words.map(|words| words.join("\n"));
+    }
+    ["result", "Ok"].iter().find_map(|key| words_of(output.get(key)?))
+}
+
+/// A part of a call's content as text. `None` for diffs and images.
 fn shown(part: &Value, printed: Printed) -> Option<String> {
     match text(part, "type") {
         Some("content") => text_at(part, &["content", "text"]).map(str::to_owned),
@@ -239,7 +309,7 @@ mod tests {
         None
     }
 
-    fn told(events: &[RawEvent]) -> Vec<String> {
+    fn published(events: &[RawEvent]) -> Vec<String> {
         events
             .iter()
             .map(|event| match event {
@@ -256,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_once_with_the_whole_input_that_was_streamed() {
+    fn streamed_call_is_reported_once_with_its_whole_input() {
         let mut calls = Calls::default();
-        let mut take = |update: Value| told(&calls.update(&update, None, &nothing));
+        let mut take = |update: Value| published(&calls.update(&update, None, &nothing));
         assert!(
             take(json!({"toolCallId": "c", "name": "Edit", "rawInput": {}, "status": "pending"})).is_empty()
         );
@@ -276,44 +346,106 @@ mod tests {
     }
 
     #[test]
-    fn a_result_without_an_announcement_still_has_its_call_before_it() {
+    fn unannounced_result_is_preceded_by_its_call() {
         let mut calls = Calls::default();
         let update = json!({"toolCallId": "c", "title": "ls", "kind": "execute", "status": "failed",
             "content": [{"type": "content", "content": {"type": "text", "text": "no"}}]});
-        assert_eq!(told(&calls.update(&update, None, &nothing)), [r#"execute {"title":"ls"}"#, "no true"]);
+        assert_eq!(
+            published(&calls.update(&update, None, &nothing)),
+            [r#"execute {"title":"ls"}"#, "no true"]
+        );
     }
 
     #[test]
-    fn a_tool_is_called_by_its_name_wherever_that_stands_and_never_other() {
+    fn tool_name_is_found_in_every_supported_place() {
         let mut calls = Calls::default();
         let update = json!({"toolCallId": "c", "kind": "other", "title": "shell · ls", "rawInput": {"command": "ls"},
             "status": "in_progress", "_meta": {"goose": {"toolCall": {"toolName": "shell"}}}});
-        assert_eq!(told(&calls.update(&update, None, &nothing)), [r#"shell {"command":"ls"}"#]);
+        assert_eq!(published(&calls.update(&update, None, &nothing)), [r#"shell {"command":"ls"}"#]);
+        let update = json!({"toolCallId": "q", "kind": "think", "title": "Plan:", "rawInput": {"plan": "1. Fix"},
+            "status": "in_progress", "_meta": {"toolName": "exit_plan_mode"}});
+        assert_eq!(published(&calls.update(&update, None, &nothing)), [r#"ExitPlanMode {"plan":"1. Fix"}"#]);
         let update =
             json!({"toolCallId": "d", "kind": "other", "title": "Look around", "status": "in_progress"});
-        assert_eq!(told(&calls.update(&update, None, &nothing)), [r#"Look around {"title":"Look around"}"#]);
+        assert_eq!(
+            published(&calls.update(&update, None, &nothing)),
+            [r#"Look around {"title":"Look around"}"#]
+        );
+    }
+
+    fn result_of(updates: &[Value]) -> String {
+        let mut calls = Calls::default();
+        let mut published = Vec::new();
+        for update in updates {
+            published = if update.get("asks").is_some() {
+                calls.publish_for_request(update)
+            } else {
+                calls.update(update, None, &nothing)
+            };
+        }
+        match published.last() {
+            Some(RawEvent::ToolResult { content, .. }) => content.text().into_owned(),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn what_is_open_at_the_end_ends_in_an_error() {
+    fn codex_output_precedes_the_text_of_its_permission() {
+        let asked = json!({"asks": true, "toolCallId": "c", "content": [
+            {"type": "content", "content": {"type": "text", "text": "May codex run ls?"}}]});
+        let ends = |output: &str, code: i64| {
+            json!({"toolCallId": "c", "status": "completed", "rawOutput": {
+            "call_id": "c", "stdout": "", "stderr": "", "aggregated_output": output, "exit_code": code}})
+        };
+        assert_eq!(result_of(&[asked.clone(), ends("a.txt\n", 0)]), "a.txt\n");
+        assert_eq!(result_of(&[asked.clone(), ends("", 0)]), "");
+        assert_eq!(result_of(&[asked.clone(), ends("", 3)]), "exit code 3");
+        let done = json!({"toolCallId": "c", "status": "completed"});
+        assert_eq!(result_of(&[asked, done]), "", "the question is not a result");
+        // Version 2.6 prints in pieces to a terminal that it does not create.
+        let piece =
+            |data: &str| json!({"toolCallId": "c", "_meta": {"terminal_output_delta": {"data": data}}});
+        let begins = json!({"toolCallId": "c", "content": [{"type": "terminal", "terminalId": "c"}]});
+        let exits = |code: i64| json!({"toolCallId": "c", "status": "failed", "_meta": {"terminal_exit": {"exit_code": code}}});
+        assert_eq!(result_of(&[begins.clone(), piece("one\n"), piece("two\n"), exits(2)]), "one\ntwo\n");
+        assert_eq!(result_of(&[begins, exits(2)]), "exit code 2");
+        let mcp = json!({"toolCallId": "c", "status": "completed", "rawOutput": {"result": {"Ok": {
+            "content": [{"type": "text", "text": "found"}]}}}});
+        assert_eq!(result_of(&[mcp]), "found");
+    }
+
+    #[test]
+    fn empty_content_update_removes_nothing() {
+        let shows = |text: &str| json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+        for empty in [json!([]), shows("")] {
+            let updates = [
+                json!({"toolCallId": "c", "status": "in_progress", "content": shows("the output")}),
+                json!({"toolCallId": "c", "status": "completed", "content": empty}),
+            ];
+            assert_eq!(result_of(&updates), "the output");
+        }
+    }
+
+    #[test]
+    fn open_calls_end_in_an_error() {
         let mut calls = Calls::default();
         calls.update(
             &json!({"toolCallId": "c", "name": "Bash", "rawInput": {"command": "x"}}),
             None,
             &nothing,
         );
-        assert_eq!(told(&calls.close_all("stopped")), [r#"Bash {"command":"x"}"#, "stopped true"]);
+        assert_eq!(published(&calls.close_all("stopped")), [r#"Bash {"command":"x"}"#, "stopped true"]);
         assert!(calls.close_all("stopped").is_empty());
     }
 
     #[test]
-    fn a_terminal_shows_what_it_printed_and_a_difference_stays_as_it_is() {
+    fn terminal_output_is_shown_and_differences_stay_unchanged() {
         let printed = |id: &str| (id == "t").then(|| "out".to_owned());
         let mut calls = Calls::default();
         let update = json!({"toolCallId": "c", "status": "completed", "content": [{"type": "terminal", "terminalId": "t"}]});
-        assert_eq!(told(&calls.update(&update, None, &printed))[1], "out false");
+        assert_eq!(published(&calls.update(&update, None, &printed))[1], "out false");
         let update =
             json!({"toolCallId": "d", "status": "completed", "content": [{"type": "diff", "path": "a"}]});
-        assert!(told(&calls.update(&update, None, &printed))[1].contains("diff"));
+        assert!(published(&calls.update(&update, None, &printed))[1].contains("diff"));
     }
 }

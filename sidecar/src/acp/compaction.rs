@@ -1,48 +1,49 @@
-//! Compaction: by the agent's own command for it, as a prompt that is no turn.
+//! Compaction with the agent's own command, sent as a prompt that is not a turn.
 
 use agent_client_protocol::Error;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::driver::{Break, Driver};
+use super::driver::{Driver, DriverExit};
 use super::json::{one_line, text, text_at};
 use super::session::{self, notice};
-use super::translator::Listening;
+use super::translator::UpdateMode;
+use super::turns::Interrupt;
 use crate::adapter::{Refusal, Reply};
 
-/// A compaction that runs.
+/// A running compaction.
 pub(super) struct Compaction {
-    /// The prompt whose answer ends it.
+    /// Number of the prompt whose response ends it.
     pub(super) number: u64,
-    /// Who wants it to end, and until when the agent may take.
-    pub(super) interrupt: Option<(Reply, Instant)>,
+    /// The interrupt that must end it, if there is one.
+    pub(super) interrupt: Option<Interrupt>,
     reply: Reply,
-    /// What the agent says of it.
+    /// The agent's text about it.
     said: String,
 }
 
 impl Compaction {
-    /// Takes the parameters of a `session/update` that comes while it runs.
-    pub(super) fn hear(&mut self, parameters: &Value) {
+    /// Handles the parameters of a `session/update` during the compaction.
+    pub(super) fn handle(&mut self, parameters: &Value) {
         let Some(update) = parameters.get("update") else { return };
         if text(update, "sessionUpdate") == Some("agent_message_chunk") {
             self.said.push_str(text_at(update, &["content", "text"]).unwrap_or_default());
         }
     }
 
-    /// It came to nothing.
-    pub(super) async fn broken_off(self, why: &str) -> Result<(), Break> {
+    /// Ends a failed compaction. Returns its interrupt.
+    pub(super) async fn broken_off(self, why: &str) -> Result<Option<Interrupt>, DriverExit> {
         self.reply.refuse(Refusal::invalid(why)).await?;
-        if let Some((interrupt, _)) = self.interrupt {
-            interrupt.done().await?;
-        }
-        Ok(())
+        Ok(self.interrupt)
     }
 }
 
 impl Driver {
-    /// Begins a compaction. `instructions`: what the summary is to look out for.
-    pub(super) async fn compact(&mut self, instructions: Option<String>, reply: Reply) -> Result<(), Break> {
+    /// Starts a compaction. `instructions` are the focus of the summary.
+    pub(super) async fn compact(
+        &mut self,
+        instructions: Option<String>,
+        reply: Reply,
+    ) -> Result<(), DriverExit> {
         if !self.conversation.introduced {
             let refusal = Refusal::invalid("there is nothing to compact: the conversation has not begun");
             return Ok(reply.refuse(refusal).await?);
@@ -50,18 +51,21 @@ impl Driver {
         self.ensure_running().await?;
         self.prompts += 1;
         let number = self.prompts;
-        self.translator.listening = Listening::Aside;
+        self.translator.update_mode = UpdateMode::Ignored;
         self.compaction = Some(Compaction { number, interrupt: None, reply, said: String::new() });
         let words = match instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
             Some(words) => format!("/compact {words}"),
             None => "/compact".to_owned(),
         };
+        if let Some(agent) = &mut self.agent {
+            agent.process.tools.turn_begins();
+        }
         self.connection()?.prompt(number, session::prompt(&self.conversation.id, &[words]));
         Ok(())
     }
 
-    /// The agent has compacted, or not.
-    pub(super) async fn compacted(&mut self, answer: Result<Value, Error>) -> Result<(), Break> {
+    /// Handles the end of the compaction.
+    pub(super) async fn compacted(&mut self, answer: Result<Value, Error>) -> Result<(), DriverExit> {
         if answer.as_ref().is_err_and(session::is_gone) {
             // The end of its output follows.
             return Ok(());
@@ -69,7 +73,7 @@ impl Driver {
         let Some(compaction) = self.compaction.take() else { return Ok(()) };
         if let Ok(answer) = &answer {
             let events = self.translator.meter.turn(answer);
-            self.tell(events).await?;
+            self.emit(events).await?;
         }
         let why = match &answer {
             Err(error) => Some(session::failed("session/prompt", error)),
@@ -78,17 +82,18 @@ impl Driver {
             }
             Ok(_) => None,
         };
-        if let Some(why) = why {
-            compaction.broken_off(&why).await?;
+        let interrupt = if let Some(why) = why {
+            compaction.broken_off(&why).await?
         } else {
             let said = one_line(&compaction.said);
             let summary =
                 if said.is_empty() { "the agent compacted its conversation".to_owned() } else { said };
             self.events.emit(notice("compacted", summary)).await?;
             compaction.reply.done().await?;
-            if let Some((interrupt, _)) = compaction.interrupt {
-                interrupt.done().await?;
-            }
+            compaction.interrupt
+        };
+        if let Some(interrupt) = interrupt {
+            self.confirm(interrupt).await?;
         }
         self.next_turn().await
     }

@@ -1,5 +1,5 @@
-//! JSON-RPC over the agent's pipes. Whatever the agent says comes out of one channel, in the order in which it was said: a
-//! turn's last words come before its end.
+//! JSON-RPC over the agent's pipes. All messages of the agent come out of one channel in their original order, so a
+//! turn's last text precedes its end.
 
 use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
 use agent_client_protocol::{Agent, Client, Lines, UntypedMessage};
@@ -14,25 +14,25 @@ use tokio::task::AbortHandle;
 use super::process::Pipes;
 use crate::adapter::EventSink;
 
-/// Bytes of a message; a longer one is left out, and said so.
-const LONGEST: usize = 64 * 1024 * 1024;
+/// Most bytes of a message. A longer one is skipped and logged.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Something that the agent says.
+/// A message from the agent.
 #[derive(Debug)]
 pub(super) enum Inbound {
     /// A notification: its method and parameters.
-    Told(String, Value),
-    /// A request: its method and parameters, and where the answer goes.
-    Asked(String, Value, Responder),
-    /// The answer to the prompt of this number.
+    Notification(String, Value),
+    /// A request: its method and parameters, and the responder for its response.
+    Request(String, Value, Responder),
+    /// The response to the prompt with this number.
     Prompted(u64, Result<Value, agent_client_protocol::Error>),
-    /// The answer to the steering of this number.
+    /// The response to the steering message with this number.
     Steered(u64, Result<Value, agent_client_protocol::Error>),
-    /// Its output has ended.
+    /// The agent's output has ended.
     Closed,
 }
 
-/// The connection to one agent. Dropping it closes the agent's input.
+/// The connection to an agent. Dropping it closes the agent's input.
 pub(super) struct Connection {
     peer: ConnectionTo<Agent>,
     inbound: mpsc::UnboundedSender<Inbound>,
@@ -47,7 +47,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to an agent. What it says comes out of the receiver.
+    /// Connects to an agent. The receiver yields its messages.
     pub(super) async fn open(
         pipes: Pipes,
         events: EventSink,
@@ -62,7 +62,7 @@ impl Connection {
             let ended = Client
                 .v1()
                 .on_receive_dispatch(
-                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| hand_over(&said, dispatch),
+                    async move |dispatch: Dispatch, _: ConnectionTo<Agent>| forward(&said, dispatch),
                     agent_client_protocol::on_receive_dispatch!(),
                 )
                 .connect_with(transport, async move |peer: ConnectionTo<Agent>| {
@@ -80,11 +80,11 @@ impl Connection {
             let _ = last.send(Inbound::Closed);
         });
         let task = task.abort_handle();
-        let peer = connection.await.map_err(|_| "the connection to the agent cannot be opened".to_owned())?;
+        let peer = connection.await.map_err(|_| "failed to connect to the agent".to_owned())?;
         Ok((Self { peer, inbound, _close: close, task }, receiver))
     }
 
-    /// Sends a request and waits for its answer. Not to be waited for where the answer is read.
+    /// Sends a request and waits for the response. Must not run in the connection's own task, which reads the response.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -99,21 +99,21 @@ impl Connection {
     }
 
     /// Sends a notification.
-    pub(super) fn tell(&self, method: &str, parameters: Value) {
+    pub(super) fn notify(&self, method: &str, parameters: Value) {
         let sent =
             UntypedMessage::new(method, parameters).and_then(|message| self.peer.send_notification(message));
         if let Err(error) = sent {
-            // A connection that is over is told by `Closed`.
-            tracing::debug!(code = ?error.code, method, "could not be sent");
+            // `Closed` reports the end of the connection.
+            tracing::debug!(code = ?error.code, method, "failed to send a notification");
         }
     }
 
-    /// Sends a prompt; its answer comes among what the agent says.
+    /// Sends a prompt. Its response arrives on the channel.
     pub(super) fn prompt(&self, number: u64, parameters: Value) {
         self.send("session/prompt", parameters, move |answer| Inbound::Prompted(number, answer));
     }
 
-    /// Sends a message into the running turn; its answer comes among what the agent says.
+    /// Sends a message into the current turn. Its response arrives on the channel.
     pub(super) fn steer(&self, number: u64, parameters: Value) {
         self.send("_session/steering", parameters, move |answer| Inbound::Steered(number, answer));
     }
@@ -138,18 +138,18 @@ impl Connection {
     }
 }
 
-fn hand_over(
+fn forward(
     said: &mpsc::UnboundedSender<Inbound>,
     dispatch: Dispatch,
 ) -> Result<(), agent_client_protocol::Error> {
     match dispatch {
         Dispatch::Request(message, responder) => {
             let (method, parameters) = message.into_parts();
-            let _ = said.send(Inbound::Asked(method, parameters, responder));
+            let _ = said.send(Inbound::Request(method, parameters, responder));
         }
         Dispatch::Notification(message) => {
             let (method, parameters) = message.into_parts();
-            let _ = said.send(Inbound::Told(method, parameters));
+            let _ = said.send(Inbound::Notification(method, parameters));
         }
         Dispatch::Response(answer, router) => router.route_with_result(answer)?,
     }
@@ -165,7 +165,8 @@ fn outgoing(stdin: ChildStdin) -> impl futures_util::Sink<String, Error = std::i
     })
 }
 
-/// The agent's lines. What is no JSON object goes to the log: programs print where they should not.
+/// The lines from the agent. Lines that are not JSON objects go to the log, because programs print to standard output
+/// by mistake.
 fn incoming(
     stdout: ChildStdout,
     events: EventSink,
@@ -176,7 +177,7 @@ fn incoming(
             let line = match read_line(&mut reader).await {
                 Ok(Some(Line::Whole(line))) => String::from_utf8_lossy(&line).into_owned(),
                 Ok(Some(Line::TooLong)) => {
-                    stray(&events, "a message of more than 64 MiB was left out".into()).await;
+                    log_stray_output(&events, "a message of more than 64 MiB was skipped".into()).await;
                     continue;
                 }
                 Ok(None) => return None,
@@ -186,15 +187,15 @@ fn incoming(
                 return Some((Ok(line), (reader, events)));
             }
             if !line.trim().is_empty() {
-                stray(&events, line).await;
+                log_stray_output(&events, line).await;
             }
         }
     })
 }
 
-async fn stray(events: &EventSink, content: String) {
+async fn log_stray_output(events: &EventSink, content: String) {
     let content = pilothouse_domain::text::cut(&content, 4000);
-    // A spool that does not work stops the run elsewhere.
+    // A broken spool ends the run elsewhere.
     let _ = events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await;
 }
 
@@ -209,12 +210,12 @@ async fn read_line(reader: &mut BufReader<ChildStdout>) -> std::io::Result<Optio
     loop {
         let available = reader.fill_buf().await?;
         if available.is_empty() {
-            // A torn last line is nothing that was said.
+            // An incomplete last line is not a message.
             return Ok(None);
         }
         let end = available.iter().position(|byte| *byte == b'\n');
         let taken = end.unwrap_or(available.len());
-        too_long |= line.len() + taken > LONGEST;
+        too_long |= line.len() + taken > MAX_LINE_BYTES;
         if too_long {
             line = Vec::new();
         } else {

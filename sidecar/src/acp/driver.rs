@@ -1,4 +1,4 @@
-//! The adapter's task: takes commands and what the agent says, one after the other, and tells what comes of it.
+//! The driver: processes commands and the agent's messages one at a time, and publishes the resulting events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,14 +11,16 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::abilities;
 use super::agents::Advertised;
+use super::capabilities;
 use super::compaction::Compaction;
 use super::connection::{Connection, Inbound};
+use super::conversation_file::{Conversation, ConversationFile};
 use super::files::Folder;
-use super::memory::{Conversation, Memory};
+use super::json::text_at;
 use super::messages::Messages;
 use super::requests::Requests;
+use super::spending::Spending;
 use super::start::{Agent, Starter};
 use super::terminals::Terminals;
 use super::translator::Translator;
@@ -28,25 +30,24 @@ use crate::process::Processes;
 use crate::process::in_process::AgentThread;
 use crate::spool::SpoolError;
 
-/// How long the input of a call may be streamed before the call is told with what is there.
+/// How long to wait for streamed input of a call before the call is published incomplete.
 const STREAMED: Duration = Duration::from_millis(500);
 
-/// Why driving ends.
-pub(super) enum Break {
-    /// It is to stop, or the conversation is over.
+/// Why the driver stops.
+pub(super) enum DriverExit {
+    /// It must stop, or the conversation has ended.
     Over,
-    /// It failed.
     Failed(AdapterError),
 }
 
-impl From<SpoolError> for Break {
+impl From<SpoolError> for DriverExit {
     fn from(e: SpoolError) -> Self {
         Self::Failed(e.into())
     }
 }
 
-impl Break {
-    /// The agent cannot be driven any further.
+impl DriverExit {
+    /// The agent cannot continue.
     pub(super) fn agent(why: impl Into<String>) -> Self {
         Self::Failed(AdapterError::Agent(why.into()))
     }
@@ -57,92 +58,109 @@ pub(super) struct Driver {
     pub(super) run: RunId,
     pub(super) events: EventSink,
     pub(super) commands: mpsc::UnboundedReceiver<AgentCommand>,
-    /// Commands that came while the agent was being started.
-    pub(super) aside: VecDeque<AgentCommand>,
+    /// Commands that arrived while the agent was starting.
+    pub(super) deferred_commands: VecDeque<AgentCommand>,
     pub(super) starter: Starter,
     pub(super) config: AgentSessionConfig,
-    /// None: it is not running; the next turn starts it.
+    /// `None` while it is not running. The next turn starts it.
     pub(super) agent: Option<Agent>,
     pub(super) advertised: Advertised,
-    pub(super) memory: Memory,
+    pub(super) conversation_file: ConversationFile,
     pub(super) conversation: Conversation,
     pub(super) translator: Translator,
     pub(super) requests: Requests,
     pub(super) folder: Folder,
-    /// Where files are touched when the agent is another user.
+    /// Accesses files with the agent's rights, if the agent runs as another user or is confined.
     pub(super) files: Option<AgentThread>,
     pub(super) processes: Processes,
     pub(super) terminals: Terminals,
     pub(super) messages: Messages,
     pub(super) turn: Option<Turn>,
     pub(super) compaction: Option<Compaction>,
-    /// Compactions that wait for the end of the turn, and what each is to look out for.
+    /// Compactions that wait for the end of the turn, each with the focus of its summary.
     pub(super) compactions: VecDeque<(Option<String>, Reply)>,
-    /// Counts the turns of this run.
+    /// Number of turns of this run.
     pub(super) turns: u64,
-    /// Counts the prompts of this run.
+    /// Number of prompts of this run.
     pub(super) prompts: u64,
-    /// Counts what was asked outside any tool call.
-    pub(super) asked: u64,
-    /// What the agent reads before the words of its next prompt.
+    /// Number of requests to the owner outside of tool calls.
+    pub(super) question_count: u64,
+    /// Texts to put before the next prompt.
     pub(super) introduction: Vec<String>,
     pub(super) paused: bool,
-    /// How long the agent may take to end a turn that is interrupted.
+    /// How long the agent may take to end an interrupted turn.
     pub(super) cancel: Duration,
-    /// What the control plane knows that the agent can do.
-    pub(super) told: Capabilities,
-    /// When calls are told whose input may still be streamed.
-    pub(super) tell_at: Option<Instant>,
+    pub(super) spending: Spending,
+    /// Requests of the agent since its allowance was spent.
+    pub(super) deferred_requests: VecDeque<Inbound>,
+    /// The capabilities that the control plane knows.
+    pub(super) published_capabilities: Capabilities,
+    /// When to publish calls whose input may still be streaming.
+    pub(super) publish_calls_at: Option<Instant>,
 }
 
-/// What comes next.
-enum Next {
+/// The next input of the driver.
+enum DriverEvent {
     Command(Option<AgentCommand>),
-    Heard(Inbound),
-    /// Inputs were streamed for long enough.
+    Inbound(Inbound),
+    /// Time to publish calls with streamed input.
     Streamed,
-    /// The agent had its time to end a turn.
+    /// The agent had its time to announce a call that it asks about.
+    Unannounced,
+    /// The time for the agent to end the commands of an interrupted turn is over.
+    ToolsAreLate,
+    /// The time for the agent to end a turn is over.
     GaveUp,
 }
 
 impl Driver {
-    /// Drives the agent: its first turn, and whatever follows.
+    /// Runs the first turn and everything that follows.
     pub(super) async fn drive(
         &mut self,
         notices: Vec<RawEvent>,
         prompt: Option<String>,
-    ) -> Result<(), Break> {
+    ) -> Result<(), DriverExit> {
         self.introduce_agent(notices).await?;
         if let Some(prompt) = prompt {
+            self.hold_when_unmetered();
             self.begin_turn(vec![prompt], None).await?;
         }
         loop {
-            if let Some(command) = self.aside.pop_front() {
+            if let Some(command) = self.deferred_commands.pop_front() {
                 self.command(command).await?;
                 continue;
             }
-            match self.next().await {
-                Next::Command(command) => self.command(command.ok_or(Break::Over)?).await?,
-                Next::Heard(inbound) => self.hear(inbound).await?,
-                Next::Streamed => {
-                    self.tell_at = None;
-                    let events = self.translator.time_passed();
-                    self.events.emit_all(events).await?;
+            if !self.paused
+                && let Some(inbound) = self.deferred_requests.pop_front()
+            {
+                self.handle(inbound).await?;
+                continue;
+            }
+            match self.next_event().await {
+                DriverEvent::Command(command) => self.command(command.ok_or(DriverExit::Over)?).await?,
+                DriverEvent::Inbound(inbound) => self.handle(inbound).await?,
+                DriverEvent::Streamed => {
+                    self.publish_calls_at = None;
+                    let events = self.translator.publish_streamed_calls();
+                    self.emit(events).await?;
                 }
-                Next::GaveUp => self.give_up().await?,
+                DriverEvent::Unannounced => self.take_announced(),
+                DriverEvent::ToolsAreLate => self.end_tools(),
+                DriverEvent::GaveUp => self.give_up().await?,
             }
         }
     }
 
-    async fn next(&mut self) -> Next {
+    async fn next_event(&mut self) -> DriverEvent {
         let wait_until = |at: Option<Instant>| async move {
             match at {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
-        let give_up = self.gives_up_at();
-        let Self { agent, commands, paused, tell_at, .. } = self;
+        let (give_up, tools_end) = (self.gives_up_at(), self.tools_end_at());
+        let announced = self.requests.announced_until();
+        let Self { agent, commands, paused, publish_calls_at, .. } = self;
         let heard = async {
             match agent {
                 Some(agent) => agent.inbound.recv().await.unwrap_or(Inbound::Closed),
@@ -151,58 +169,67 @@ impl Driver {
         };
         tokio::select! {
             biased;
-            command = commands.recv() => Next::Command(command),
-            // What the agent said before it was paused is told when it goes on: nothing new of the turn is told in between
-            // (ruling 15).
-            inbound = heard, if !*paused => Next::Heard(inbound),
-            () = wait_until(*tell_at), if !*paused => Next::Streamed,
-            () = wait_until(give_up) => Next::GaveUp,
+            command = commands.recv() => DriverEvent::Command(command),
+            // Messages that the agent sent before it was paused are published after the pause, so that the turn has
+            // no new events meanwhile (decision 15).
+            inbound = heard, if !*paused => DriverEvent::Inbound(inbound),
+            () = wait_until(*publish_calls_at), if !*paused => DriverEvent::Streamed,
+            () = wait_until(announced), if !*paused => DriverEvent::Unannounced,
+            () = wait_until(tools_end) => DriverEvent::ToolsAreLate,
+            () = wait_until(give_up) => DriverEvent::GaveUp,
         }
     }
 
-    /// Tells of an agent that was started, and hears what it said until its conversation was open: what an earlier one repeats
-    /// belongs to no turn.
-    pub(super) async fn introduce_agent(&mut self, notices: Vec<RawEvent>) -> Result<(), Break> {
+    /// Publishes that the agent was started, and processes its messages up to the opening of its conversation.
+    /// Repeated earlier messages belong to no turn.
+    pub(super) async fn introduce_agent(&mut self, notices: Vec<RawEvent>) -> Result<(), DriverExit> {
         self.events.emit_all(notices).await?;
         while let Some(inbound) = self.agent.as_mut().and_then(|agent| agent.inbound.try_recv().ok()) {
             match inbound {
-                Inbound::Told(method, parameters) => self.told(&method, &parameters).await?,
-                Inbound::Asked(method, parameters, responder) => {
-                    self.asked(&method, parameters, responder).await?;
+                Inbound::Notification(method, parameters) => {
+                    self.handle_notification(&method, &parameters).await?;
                 }
-                Inbound::Closed => return Err(Break::agent("it ended as soon as its conversation was open")),
-                // Nothing was sent to it yet.
+                Inbound::Request(method, parameters, responder) => {
+                    self.handle_request(&method, parameters, responder).await?;
+                }
+                Inbound::Closed => {
+                    return Err(DriverExit::agent("it ended as soon as its conversation was open"));
+                }
+                // Nothing was sent to the agent yet.
                 Inbound::Prompted(..) | Inbound::Steered(..) => {}
             }
         }
-        self.tell_abilities().await
+        self.emit_capabilities().await
     }
 
-    async fn hear(&mut self, inbound: Inbound) -> Result<(), Break> {
+    async fn handle(&mut self, inbound: Inbound) -> Result<(), DriverExit> {
+        let Some(inbound) = self.defer_when_spent(inbound).await? else { return Ok(()) };
         match inbound {
-            Inbound::Told(method, parameters) => {
-                self.told(&method, &parameters).await?;
+            Inbound::Notification(method, parameters) => {
+                self.handle_notification(&method, &parameters).await?;
                 self.end_turn_when_subagents_have().await?;
             }
-            Inbound::Asked(method, parameters, responder) => {
-                self.asked(&method, parameters, responder).await?;
+            Inbound::Request(method, parameters, responder) => {
+                self.handle_request(&method, parameters, responder).await?;
             }
             Inbound::Prompted(number, answer) => self.prompted(number, answer).await?,
             Inbound::Steered(number, answer) => self.steered(number, answer).await?,
             Inbound::Closed => self.agent_ended().await?,
         }
         let waits = self.translator.waits();
-        self.tell_at = waits.then(|| self.tell_at.unwrap_or_else(|| Instant::now() + STREAMED));
-        self.tell_abilities().await
+        self.publish_calls_at =
+            waits.then(|| self.publish_calls_at.unwrap_or_else(|| Instant::now() + STREAMED));
+        self.hold_when_spent().await?;
+        self.emit_capabilities().await
     }
 
-    /// Tells what the agent can do, when that is not what was told.
-    async fn tell_abilities(&mut self) -> Result<(), Break> {
-        let capabilities = abilities::of(&self.advertised, &self.translator);
-        if capabilities == self.told {
+    /// Publishes the agent's capabilities if they have changed.
+    async fn emit_capabilities(&mut self) -> Result<(), DriverExit> {
+        let capabilities = capabilities::of(&self.advertised, &self.translator);
+        if capabilities == self.published_capabilities {
             return Ok(());
         }
-        self.told = capabilities;
+        self.published_capabilities = capabilities;
         let ready = RawEvent::SidecarReady {
             sidecar_version: env!("CARGO_PKG_VERSION").into(),
             adapter: super::Acp::NAME.into(),
@@ -211,56 +238,82 @@ impl Driver {
         Ok(self.events.emit(ready).await?)
     }
 
-    async fn told(&mut self, method: &str, parameters: &Value) -> Result<(), Break> {
+    async fn handle_notification(&mut self, method: &str, parameters: &Value) -> Result<(), DriverExit> {
         if method != "session/update" {
-            // Extensions of vendors begin with `_`: their own business.
-            tracing::debug!(method, "the agent told something that is not listened to");
+            // Methods of vendor extensions begin with `_`.
+            tracing::debug!(method, "ignoring an unknown notification of the agent");
             return Ok(());
         }
         if let Some(compaction) = &mut self.compaction {
-            compaction.hear(parameters);
+            compaction.handle(parameters);
+        }
+        if let Some(agent) = &mut self.agent
+            && is_call(parameters)
+        {
+            agent.process.tools.call_begins();
         }
         let terminals = &self.terminals;
         let events = self.translator.update(parameters, &|id| terminals.printed(id));
-        self.tell(events).await
+        self.take_announced();
+        self.emit(events).await
     }
 
-    /// Tells events; a total is kept before it is told: told again it is the same, forgotten it would go down.
-    pub(super) async fn tell(&mut self, events: Vec<RawEvent>) -> Result<(), Break> {
-        if events.iter().any(|event| matches!(event, RawEvent::UsageUpdate(_))) {
-            self.conversation.totals = self.translator.meter.totals().clone();
-            self.keep()?;
+    /// Publishes events. Totals are saved first, because repeating one does no harm, but a lost one would decrease.
+    /// The conversation's summary is saved as well, in case the agent loses the conversation.
+    pub(super) async fn emit(&mut self, events: Vec<RawEvent>) -> Result<(), DriverExit> {
+        let mut changed = false;
+        for event in &events {
+            if matches!(event, RawEvent::UsageUpdate(_)) {
+                self.conversation.totals = self.translator.meter.totals().clone();
+                changed = true;
+            }
+            changed |= self.conversation.account.take(event, true, |text| self.events.redacted(text));
+        }
+        if changed {
+            self.save_conversation().await?;
         }
         Ok(self.events.emit_all(events).await?)
     }
 
-    /// Keeps what outlives the run.
-    pub(super) fn keep(&self) -> Result<(), Break> {
-        let kept = self.memory.save(&self.conversation);
-        kept.map_err(|e| Break::agent(format!("its conversation's state cannot be kept: {e}")))
+    /// Adds a message to the agent to the conversation's summary.
+    pub(super) async fn record_prompt(&mut self, words: &str) -> Result<(), DriverExit> {
+        self.conversation.account.record_message(&self.events.redacted(words));
+        self.save_conversation().await
     }
 
-    /// The connection to the agent that runs.
-    pub(super) fn connection(&self) -> Result<&Connection, Break> {
-        let agent = self.agent.as_ref().ok_or_else(|| Break::agent("it is not running"))?;
+    /// Saves the state that outlives the run.
+    pub(super) async fn save_conversation(&mut self) -> Result<(), DriverExit> {
+        let kept = self.events.until_space(|| self.conversation_file.save(&self.conversation)).await;
+        kept.map_err(|e| DriverExit::agent(format!("failed to save the state of its conversation: {e}")))
+    }
+
+    /// The connection to the running agent.
+    pub(super) fn connection(&self) -> Result<&Connection, DriverExit> {
+        let agent = self.agent.as_ref().ok_or_else(|| DriverExit::agent("it is not running"))?;
         Ok(&agent.connection)
     }
 
-    async fn command(&mut self, command: AgentCommand) -> Result<(), Break> {
+    async fn command(&mut self, command: AgentCommand) -> Result<(), DriverExit> {
         match command {
             AgentCommand::Begin(_, reply) => {
                 Ok(reply.refuse(Refusal::invalid("the agent was started before")).await?)
             }
             AgentCommand::Message(message, reply) => self.message(message, reply).await,
-            AgentCommand::Interrupt(reply) => self.interrupt(reply).await,
+            AgentCommand::Interrupt(reply) => {
+                (self.spending.paused, self.spending.held) = (false, false);
+                self.interrupt(reply).await
+            }
             AgentCommand::Pause(reply) => {
-                self.pause();
-                Ok(reply.done().await?)
+                self.spending.paused = true;
+                self.pause(reply).await
             }
             AgentCommand::Resume(reply) => {
-                self.go_on();
+                // A resume means that the owner has raised the cap or permits unmetered work.
+                (self.spending.paused, self.spending.held) = (false, false);
+                self.spending.allow_unmetered |= self.published_capabilities.unmetered;
+                self.resume_agent();
                 reply.done().await?;
-                self.go_on_with_messages().await
+                self.deliver_messages().await
             }
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
             AgentCommand::Adjust(adjustment, reply) => self.adjust(adjustment, reply).await,
@@ -274,9 +327,14 @@ impl Driver {
         }
     }
 
-    /// Ends the agent with all that it started.
+    /// Ends the agent and everything that it started.
     pub(super) async fn end(mut self) {
         self.terminals.kill_all().await;
         self.end_agent().await;
     }
+}
+
+/// Whether an update is about a tool call.
+fn is_call(parameters: &Value) -> bool {
+    text_at(parameters, &["update", "sessionUpdate"]).is_some_and(|kind| kind.starts_with("tool_call"))
 }

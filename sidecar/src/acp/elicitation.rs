@@ -1,4 +1,4 @@
-//! Forms that the agent, or a server behind it, wants filled in: fields become questions, answers become values.
+//! Forms of the agent or of a server behind it: fields become questions, and answers become values.
 
 use pilothouse_domain::value::{Answer, Question, QuestionOption};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ struct Field {
     key: String,
     question: Question,
     kind: Kind,
-    /// The field beside it that takes words of one's own.
+    /// Key of the additional field that accepts free text.
     custom: Option<String>,
 }
 
@@ -21,9 +21,9 @@ enum Kind {
     Number,
     Integer,
     Boolean,
-    /// One of several: label and value.
+    /// One of several choices, as label and value.
     One(Vec<(String, String)>),
-    /// Some of several.
+    /// Several of several choices, as label and value.
     Several(Vec<(String, String)>),
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads an `elicitation/create` in form mode. `asked` is the input of the tool that asks, where a tool does: its
-    /// questions are the ones that the owner was shown. Nothing when there is nothing to fill in.
+    /// Parses an `elicitation/create` in form mode. `asked` is the input of the tool that asks, if there is one: the
+    /// owner was shown its questions. `None` if there is nothing to fill in.
     pub(crate) fn read(request: &Value, asked: Option<&Value>) -> Option<Self> {
         let message = text(request, "message").unwrap_or_default();
         let properties = request.get("requestedSchema")?.get("properties")?.as_object()?;
@@ -71,18 +71,18 @@ impl Form {
         (!fields.is_empty()).then_some(Self { fields })
     }
 
-    /// The questions that it asks.
+    /// The questions for the owner.
     pub(crate) fn questions(&self) -> Vec<Question> {
         self.fields.iter().map(|field| field.question.clone()).collect()
     }
 
-    /// The response with these answers. An answer that does not fit its field declines the form: a server would refuse it,
-    /// and nobody would know.
+    /// The response with these answers. An answer that does not fit its field declines the form, because a server
+    /// would reject it unnoticed.
     pub(crate) fn answered(&self, answers: &[Answer]) -> Value {
         let mut content = Map::new();
         for (at, field) in self.fields.iter().enumerate() {
             let by_words = answers.iter().find(|answer| answer.question == field.question.question);
-            // One question has one answer, in whatever words it was asked.
+            // A single question takes the single answer, whatever its text.
             let answer = by_words.or_else(|| answers.get(at).filter(|_| answers.len() == self.fields.len()));
             let Some(answer) = answer.map(|answer| answer.answer.trim()).filter(|answer| !answer.is_empty())
             else {
@@ -157,7 +157,7 @@ impl Kind {
                 _ => None,
             },
             Self::One(choices) => value_of(choices, answer),
-            // A label may hold a comma: the whole answer is tried before its parts.
+            // Labels may contain commas, so the whole answer is tried before its parts.
             Self::Several(choices) => match value_of(choices, answer) {
                 Some(one) => Some(vec![one].into()),
                 None => answer
@@ -170,7 +170,7 @@ impl Kind {
     }
 }
 
-/// What can be chosen: label and value.
+/// The choices as label and value.
 fn choices(schema: &Value) -> Vec<(String, String)> {
     let titled = ["oneOf", "anyOf"].iter().flat_map(|key| list(schema, key)).filter_map(|option| {
         let value = text(option, "const")?;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_with_options_is_answered_by_an_option_or_in_words_of_ones_own() {
+    fn question_is_answered_by_an_option_or_free_text() {
         let form = Form::read(&colour(), None).unwrap();
         let questions = form.questions();
         assert_eq!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_server_keep_their_types_and_what_does_not_fit_declines() {
+    fn form_fields_keep_their_types_and_invalid_values_decline() {
         let form = Form::read(
             &json!({"message": "Fill in", "requestedSchema": {"properties": {
                 "age": {"type": "integer", "title": "Age"}, "sure": {"type": "boolean", "title": "Sure"},
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_questions_of_a_tool_are_the_ones_that_were_shown() {
+    fn tool_questions_match_the_shown_ones() {
         let asked = json!({"questions": [{"question": "Colour, please"}]});
         let form = Form::read(&colour(), Some(&asked)).unwrap();
         assert_eq!(form.questions()[0].question, "Colour, please");

@@ -1,13 +1,18 @@
-//! What an agent is given of the sidecar's environment beyond what every process of it sees: the keys of its own providers.
+//! Variables of the sidecar's environment for an agent, in addition to those of every process: the keys of its own
+//! providers.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::agents::Profile;
+use crate::process::named_folders;
 
-/// Variables of the sidecar's own are never handed on, whatever a table says.
+/// The sidecar's own variables are never passed on.
 const OWN: &str = "PILOTHOUSE_";
 
-/// What makes the agent ask, the variables of `all` that it needs above that, and those that were given for it above both.
+/// The agent's variables by increasing precedence: those that make it ask, those of `all` that it needs, and those of
+/// the options.
 pub(super) fn of_agent(
     all: impl IntoIterator<Item = (String, String)>,
     profile: &Profile,
@@ -21,7 +26,45 @@ pub(super) fn of_agent(
     chosen
 }
 
-/// The values among them that must not be told to anybody.
+/// The agent's folder for configuration, login and conversations: the variable that names it, and its path in the
+/// user's home.
+fn own_folder(profile: &Profile) -> Option<(&'static str, &'static str)> {
+    match profile.name {
+        "claude-code-acp" => Some(("CLAUDE_CONFIG_DIR", ".claude")),
+        "codex" => Some(("CODEX_HOME", ".codex")),
+        "gemini" => Some(("GEMINI_CLI_HOME", ".gemini")),
+        _ => None,
+    }
+}
+
+/// Gives a confined agent a folder that it can write to, and returns the folder to grant. With an API key it is a
+/// folder of the session, `session`; if a user has logged in manually, it is the user's own.
+pub(super) fn confined(
+    variables: &mut BTreeMap<String, String>,
+    profile: &Profile,
+    session: &Path,
+    home: Option<&Path>,
+) -> io::Result<Vec<PathBuf>> {
+    let mut needed = named_folders(&*variables);
+    let Some((variable, folder)) = own_folder(profile).filter(|(name, _)| !variables.contains_key(*name))
+    else {
+        return Ok(needed);
+    };
+    let has_key = secrets(variables).next().is_some();
+    let theirs = home.map(|home| home.join(folder)).filter(|folder| !has_key && folder.is_dir());
+    let named = theirs.clone().unwrap_or_else(|| session.join(profile.name));
+    if theirs.is_none() {
+        std::fs::create_dir_all(&named)?;
+    }
+    // Gemini's variable names the parent of its folder.
+    if theirs.is_none() || profile.name != "gemini" {
+        variables.insert(variable.to_owned(), named.to_string_lossy().into_owned());
+    }
+    needed.push(named);
+    Ok(needed)
+}
+
+/// The values that must not be published.
 pub(super) fn secrets(variables: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
     let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "HEADERS"];
     let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
@@ -34,7 +77,7 @@ mod tests {
     use crate::acp::agents::{UNKNOWN, named};
 
     #[test]
-    fn an_agent_is_given_what_its_profile_names_and_what_was_given_for_it() {
+    fn agent_gets_only_variables_of_its_profile_and_configuration() {
         let all = ["PATH", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "PILOTHOUSE_TOKEN", "DATABASE_URL"];
         let all = || all.map(|name| (name.to_owned(), format!("of {name}")));
         let given = BTreeMap::from([("EXTRA".to_owned(), "1".to_owned())]);
@@ -45,7 +88,24 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_acts_at_once_by_itself_is_told_to_ask_unless_somebody_says_otherwise() {
+    fn confined_agent_keeps_its_configuration_in_a_writable_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let (session, home) = (dir.path().join("agent"), dir.path().join("home"));
+        std::fs::create_dir_all(home.join(".codex")).unwrap();
+        let codex = named("codex").unwrap();
+        let folder = |given: &[(&str, &str)]| {
+            let mut variables = given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            let needed = confined(&mut variables, codex, &session, Some(&home)).unwrap();
+            assert_eq!(needed, [PathBuf::from(&variables["CODEX_HOME"])]);
+            variables["CODEX_HOME"].clone()
+        };
+        assert_eq!(Path::new(&folder(&[("OPENAI_API_KEY", "k")])), session.join("codex"));
+        assert_eq!(Path::new(&folder(&[])), home.join(".codex"), "logged in by hand");
+        assert_eq!(folder(&[("OPENAI_API_KEY", "k"), ("CODEX_HOME", "/named")]), "/named");
+    }
+
+    #[test]
+    fn auto_approving_agent_asks_by_default() {
         let goose = named("goose").unwrap();
         assert_eq!(of_agent([], goose, &BTreeMap::new())["GOOSE_MODE"], "approve");
         let machine = [("GOOSE_MODE".to_owned(), "smart_approve".to_owned())];

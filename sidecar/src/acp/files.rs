@@ -1,30 +1,29 @@
-//! Files that the agent reads and writes through the sidecar: text, inside the working directory, symbolic links too.
+//! File access of the agent through the sidecar: text files inside the working directory, including through symbolic
+//! links.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes of a file that is read or written at once.
-const LARGEST: u64 = 32 * 1024 * 1024;
+/// Most bytes of a file to read or write.
+const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// The folder that an agent works in; nothing outside it is touched.
+/// The working directory of an agent. Nothing outside it is accessed.
 #[derive(Debug, Clone)]
 pub(super) struct Folder(PathBuf);
 
-/// Why a file is not touched: a sentence for the agent.
+/// Why access to a file is refused: a sentence for the agent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// It lies elsewhere, or leads there.
+    /// The path or its target is outside.
     #[error("{0} is outside the working directory")]
     Outside(PathBuf),
-    /// It is no file.
     #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
-    /// It is too large.
     #[error("{0} is larger than 32 MiB")]
     TooLarge(PathBuf),
-    /// The system refused.
+    /// A file system operation failed.
     #[error("{0}: {1}")]
     System(PathBuf, io::Error),
 }
@@ -35,18 +34,17 @@ impl Folder {
         path.canonicalize().map(Self)
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The real place of `path`, which need not exist; refused when that is not inside. Links are followed before they are
-    /// judged: what counts is where a write would land.
+    /// Resolves `path`, which need not exist, and refuses it if it is outside. Links are resolved first: what counts
+    /// is where a write would end up.
     pub(super) fn resolve(&self, path: &Path) -> Result<PathBuf, FileError> {
         let outside = || FileError::Outside(path.to_owned());
         let asked = self.0.join(path);
         if asked.components().any(|part| part == Component::ParentDir) && asked.canonicalize().is_err() {
-            // What `..` means depends on links that are not there.
+            // The meaning of `..` depends on links that do not exist.
             return Err(outside());
         }
         let mut missing = Vec::new();
@@ -54,7 +52,7 @@ impl Folder {
         let real = loop {
             match existing.canonicalize() {
                 Ok(real) => break real,
-                // A link that leads nowhere would be created where it points.
+                // Writing through a dangling link would create its target.
                 Err(_) if existing.symlink_metadata().is_ok() => return Err(outside()),
                 Err(_) => {
                     missing.push(existing.file_name().ok_or_else(outside)?);
@@ -66,7 +64,7 @@ impl Folder {
         if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
     }
 
-    /// The text of a file, or lines of it: `line` is the first, from 1, and `limit` how many.
+    /// Reads a file, or `limit` lines from `line` on, which counts from 1.
     pub(super) fn read(
         &self,
         path: &Path,
@@ -75,7 +73,7 @@ impl Folder {
     ) -> Result<String, FileError> {
         let real = self.resolve(path)?;
         let system = |e| FileError::System(path.to_owned(), e);
-        // Does not wait for a writer of a pipe, and follows no link that came in between.
+        // Does not block on a named pipe, and does not follow a link that was created meanwhile.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits() | nix::fcntl::OFlag::O_NOFOLLOW.bits())
@@ -86,8 +84,8 @@ impl Folder {
             return Err(FileError::NotAFile(path.to_owned()));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(system)?;
-        if bytes.len() as u64 > LARGEST {
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(system)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(FileError::TooLarge(path.to_owned()));
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -99,9 +97,9 @@ impl Folder {
         Ok(text.split_inclusive('\n').skip(skip).take(take).collect())
     }
 
-    /// Writes a whole file, with the folders that it needs.
+    /// Replaces a file, and creates missing folders.
     pub(super) fn write(&self, path: &Path, content: &str) -> Result<(), FileError> {
-        if content.len() as u64 > LARGEST {
+        if content.len() as u64 > MAX_FILE_BYTES {
             return Err(FileError::TooLarge(path.to_owned()));
         }
         let real = self.resolve(path)?;
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_is_read_or_written_by_whatever_way() {
+    fn paths_outside_are_neither_read_nor_written() {
         let (dir, folder) = folder();
         symlink(dir.path().join("secret"), folder.path().join("link")).unwrap();
         symlink(dir.path(), folder.path().join("up")).unwrap();
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn files_inside_are_read_by_lines_and_written_with_their_folders() {
+    fn files_are_read_by_lines_and_written_with_their_folders() {
         let (_dir, folder) = folder();
         folder.write("a/b/c.txt".as_ref(), "1\n2\n3\n").unwrap();
         assert_eq!(folder.read("a/b/c.txt".as_ref(), Some(2), Some(1)).unwrap(), "2\n");
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_or_a_pipe_is_no_file_and_does_not_block() {
+    fn folder_or_pipe_is_refused_without_blocking() {
         let (_dir, folder) = folder();
         nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(matches!(folder.read("pipe".as_ref(), None, None), Err(FileError::NotAFile(_))));

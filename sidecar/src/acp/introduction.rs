@@ -1,11 +1,17 @@
-//! What the agent reads before the first words of its conversation.
+//! Text before the first prompt of a conversation.
 
 use pilothouse_wire::command::AgentSessionConfig;
 
 use super::agents::{Advertised, Instructions};
+use crate::account::Account;
 
-/// Instructions where the agent has no other place for them, and what the session before it left (ruling 34).
-pub(super) fn introduction(config: &AgentSessionConfig, agent: &Advertised) -> Vec<String> {
+/// The instructions (if the agent has no other place for them), the handoff of the previous session (decision 34),
+/// and the summary of a lost conversation.
+pub(super) fn introduction(
+    config: &AgentSessionConfig,
+    agent: &Advertised,
+    earlier: Option<&Account>,
+) -> Vec<String> {
     let mut texts: Vec<String> = instructions(config, agent).into_iter().collect();
     if let Some(handoff) = &config.handoff {
         let document = &handoff.document;
@@ -19,10 +25,11 @@ pub(super) fn introduction(config: &AgentSessionConfig, agent: &Advertised) -> V
         }
         texts.push(text);
     }
+    texts.extend(earlier.map(|earlier| earlier.to_text(&config.objective)));
     texts
 }
 
-/// The instructions of template and skills, for an agent that is told them in words.
+/// The instructions of template and skills, for an agent that needs them in the prompt.
 pub(super) fn instructions(config: &AgentSessionConfig, agent: &Advertised) -> Option<String> {
     let instructions = config.composed_system_prompt.trim();
     let in_words = agent.profile.instructions == Instructions::FirstPrompt && !instructions.is_empty();

@@ -1,4 +1,4 @@
-//! MCP servers of template and skills, as `session/new` takes them.
+//! MCP servers of template and skills in the form of `session/new`.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,9 @@ use pilothouse_domain::value::McpToolDefinition;
 use serde_json::{Value, json};
 
 use super::agents::Advertised;
+use crate::process::tool_processes::MCP_SERVER_VARIABLE;
 
-/// The servers that the agent can reach, and the addresses that it cannot.
+/// The servers that the agent can reach, and the URIs of those that it cannot.
 pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<Value>, Vec<String>) {
     let (mut servers, mut left_out, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for tool in tools {
@@ -38,7 +39,20 @@ pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<V
 
 fn stdio(name: &str, uri: &str) -> Option<Value> {
     let Endpoint::Program { path, args } = Endpoint::parse(uri)? else { return None };
-    Some(json!({"name": name, "command": path, "args": args, "env": []}))
+    let mark = json!({ "name": MCP_SERVER_VARIABLE, "value": name });
+    Some(json!({"name": name, "command": path, "args": args, "env": [mark]}))
+}
+
+/// The command lines of the servers that are programs. `own_tools` is the configuration of the sidecar's own tools.
+pub(super) fn command_lines(tools: &[McpToolDefinition], own_tools: &Value) -> Vec<String> {
+    let named = tools.iter().filter_map(|tool| stdio("", tool.server_uri.as_str()));
+    named.chain([own_tools.clone()]).filter_map(|server| command_line(&server)).collect()
+}
+
+fn command_line(server: &Value) -> Option<String> {
+    let words = super::json::list(server, "args").iter().filter_map(Value::as_str);
+    let words: Vec<_> = super::json::text(server, "command").into_iter().chain(words).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 #[cfg(test)]
@@ -47,7 +61,7 @@ mod tests {
     use crate::acp::agents::UNKNOWN;
 
     #[test]
-    fn each_server_is_given_once_by_a_transport_that_the_agent_has() {
+    fn each_server_is_passed_once_by_a_supported_transport() {
         let tool = |name: &str, uri: &str| -> McpToolDefinition {
             serde_json::from_value(
                 json!({"name": name, "description": "d", "inputSchema": "{}", "serverUri": uri}),
@@ -68,6 +82,9 @@ mod tests {
             (Some("http"), Some("/opt/a b"))
         );
         assert_eq!(servers[1]["args"], json!(["-x", "1&2"]));
+        assert_eq!(servers[1]["env"][0]["name"], MCP_SERVER_VARIABLE);
+        let own_tools = json!({"command": "/bin/own", "args": ["tools", "/s"]});
+        assert_eq!(command_lines(&tools, &own_tools), ["/opt/a b -x 1&2", "/bin/own tools /s"]);
         assert_eq!(left_out, ["ws://tools.example.com/"]);
         let (servers, left_out) = super::servers(&tools, &Advertised::read(&json!({}), UNKNOWN));
         assert_eq!((servers.len(), left_out.len()), (1, 2));

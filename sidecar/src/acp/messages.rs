@@ -1,5 +1,5 @@
-//! Messages: into the turn that runs where the agent has a way for that, else after it. Never by a second prompt, which
-//! means something else to every agent.
+//! Messages: sent into the current turn if the agent supports it, or else after it. Never sent as a second prompt,
+//! whose meaning differs between agents.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,17 +9,17 @@ use pilothouse_domain::value::MessagePriority;
 use serde_json::{Value, json};
 
 use super::agents::Steering;
-use super::driver::{Break, Driver};
+use super::driver::{Driver, DriverExit};
 use super::json::text;
 use super::session;
 use crate::adapter::{Message, MessageReply, Refusal};
 
-/// Words that wait for their turn.
-#[allow(clippy::large_enum_variant)] // a handful at a time
+/// A waiting message.
+#[allow(clippy::large_enum_variant)] // only a few at a time
 pub(super) enum Waiting {
     /// A message of the control plane.
     Message(Message, MessageReply),
-    /// Words of the adapter's own: what an answer of the protocol has no room for.
+    /// A message of the adapter itself, for content that a protocol response has no field for.
     Own(String),
 }
 
@@ -39,34 +39,34 @@ impl Waiting {
     }
 }
 
-/// The messages that wait, and those that are on their way into the turn.
+/// Waiting messages, and those that are being sent into the turn.
 #[derive(Default)]
 pub(super) struct Messages {
     waiting: VecDeque<Waiting>,
     steering: BTreeMap<u64, Waiting>,
     steered: u64,
-    /// Those up to this number were on their way into a turn that was interrupted, which this is.
+    /// Messages up to this number were being sent into this turn when it was interrupted.
     interrupted: Option<(u64, TurnId)>,
 }
 
 impl Messages {
-    /// Adds words of the adapter's own.
+    /// Adds a message of the adapter itself.
     pub(super) fn add_own(&mut self, words: String) {
         self.waiting.push_back(Waiting::Own(words));
     }
 
-    /// The turn that the message of this number was on its way into, when that was interrupted.
+    /// The interrupted turn into which the message with this number was being sent.
     fn was_interrupted(&self, number: u64) -> Option<&TurnId> {
         self.interrupted.as_ref().filter(|(last, _)| number <= *last).map(|(_, turn)| turn)
     }
 
-    /// The next one: what is immediate goes first.
+    /// The next message; immediate ones first.
     fn next(&mut self) -> Option<Waiting> {
         let immediate = self.waiting.iter().position(Waiting::is_immediate);
         self.waiting.remove(immediate.unwrap_or(0))
     }
 
-    /// The next one that is meant for the turn that runs.
+    /// The next message for the current turn.
     fn next_immediate(&mut self) -> Option<Waiting> {
         let immediate = self.waiting.iter().position(Waiting::is_immediate)?;
         self.waiting.remove(immediate)
@@ -74,19 +74,19 @@ impl Messages {
 }
 
 impl Driver {
-    /// Takes a message.
-    pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), Break> {
+    /// Handles an incoming message.
+    pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
         if let Some(expected) = &message.expected_turn
             && self.turn.as_ref().map(|turn| &turn.id) != Some(expected)
         {
             return Ok(reply.refuse(Refusal::turn_over(expected)).await?);
         }
         self.messages.waiting.push_back(Waiting::Message(message, reply));
-        self.go_on_with_messages().await
+        self.deliver_messages().await
     }
 
-    /// Gives what is immediate to the turn that runs, where the agent has a way for it; without a turn, begins the next.
-    pub(super) async fn go_on_with_messages(&mut self) -> Result<(), Break> {
+    /// Sends immediate messages into the current turn if the agent supports it. Without a turn, begins the next one.
+    pub(super) async fn deliver_messages(&mut self) -> Result<(), DriverExit> {
         if self.turn.is_none() {
             return self.next_turn().await;
         }
@@ -98,10 +98,12 @@ impl Driver {
             if let Waiting::Message(_, reply) = &mut waiting {
                 reply.injecting().await?;
             }
+            self.record_prompt(waiting.words()).await?;
             self.messages.steered += 1;
             let number = self.messages.steered;
             let mut parameters = session::prompt(&self.conversation.id, &[waiting.words().to_owned()]);
-            // When no turn runs any more, it is not to begin one that nobody knows of.
+            // If the turn has ended meanwhile, the agent must not begin another one that the control plane does not
+            // know.
             parameters["_meta"] = json!({ "steering": { "idleBehavior": "promptRequired" } });
             self.messages.steering.insert(number, waiting);
             self.connection()?.steer(number, parameters);
@@ -109,8 +111,12 @@ impl Driver {
         Ok(())
     }
 
-    /// What the agent did with a message.
-    pub(super) async fn steered(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
+    /// Handles the response to a steering message.
+    pub(super) async fn steered(
+        &mut self,
+        number: u64,
+        answer: Result<Value, Error>,
+    ) -> Result<(), DriverExit> {
         if answer.as_ref().is_err_and(session::is_gone) {
             // The end of its output follows.
             return Ok(());
@@ -122,7 +128,7 @@ impl Driver {
         match waiting {
             Waiting::Message(_, reply) if taken => return Ok(reply.injected().await?),
             Waiting::Own(_) if taken => return Ok(()),
-            // Nothing follows an interrupt by itself (ruling 29).
+            // Nothing follows an interrupt on its own (decision 29).
             Waiting::Message(_, reply) if self.messages.was_interrupted(number).is_some() => {
                 if let Some(turn) = self.messages.was_interrupted(number) {
                     reply.refuse(Refusal::turn_over(&turn.clone())).await?;
@@ -130,7 +136,7 @@ impl Driver {
                 return Ok(());
             }
             Waiting::Own(_) if self.messages.was_interrupted(number).is_some() => return Ok(()),
-            // It did not take it: the message follows the turn, as it would with any other agent.
+            // The agent rejected it. The message follows the turn, as with agents that cannot be steered.
             waiting => self.messages.waiting.push_front(waiting),
         }
         if self.turn.is_none() {
@@ -139,9 +145,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Between turns: compacts when that was asked for, else begins a turn with the next message, if one waits. One that was
-    /// meant for an earlier turn is refused.
-    pub(super) async fn next_turn(&mut self) -> Result<(), Break> {
+    /// Between turns: runs a requested compaction, or begins a turn with the next message. Refuses messages that were
+    /// meant for an earlier turn.
+    pub(super) async fn next_turn(&mut self) -> Result<(), DriverExit> {
         if self.turn.is_some() || self.compaction.is_some() || self.paused {
             return Ok(());
         }
@@ -163,9 +169,9 @@ impl Driver {
         Ok(())
     }
 
-    /// The agent is gone: what was on its way into the turn is refused. It may have been read, so it is not sent again by itself
-    /// (ruling 30).
-    pub(super) async fn refuse_steering(&mut self) -> Result<(), Break> {
+    /// Refuses the messages that were being sent into the turn when the agent ended. The agent may have read them, so
+    /// they are not resent automatically (decision 30).
+    pub(super) async fn refuse_steering(&mut self) -> Result<(), DriverExit> {
         for (number, waiting) in std::mem::take(&mut self.messages.steering) {
             if let Waiting::Message(_, reply) = waiting {
                 let turn = self.messages.was_interrupted(number);
@@ -175,8 +181,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Refuses what waited to follow a turn that was interrupted.
-    pub(super) async fn refuse_waiting(&mut self, turn: &TurnId) -> Result<(), Break> {
+    /// Refuses the messages that waited for the end of an interrupted turn.
+    pub(super) async fn refuse_waiting(&mut self, turn: &TurnId) -> Result<(), DriverExit> {
         self.messages.interrupted = Some((self.messages.steered, turn.clone()));
         for waiting in std::mem::take(&mut self.messages.waiting) {
             if let Waiting::Message(_, reply) = waiting {

@@ -1,15 +1,31 @@
-//! Running totals by model, and the context window (ruling 31). An agent reports what its conversation cost so far, and what
-//! each turn took in tokens; neither says by which model, so what came since the last report belongs to the model of now.
+//! Running totals by model, and the context window (decision 31). An agent reports the cost of its conversation so
+//! far, and the tokens of each turn. Neither names a model, so the difference to the last report is attributed to the
+//! current model.
+//!
+//! The cost of a turn is, by preference: the cost that the agent reports; its tokens at the model's price; or an
+//! estimate from the context window, which agents report with each model call. Most agents report the first two only
+//! at the end of a turn. Until then, only the estimate tells whether the run may continue. It is not published as
+//! spend unless there is nothing better.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use pilothouse_agent::message::Usage;
+use pilothouse_agent::model::price::Price;
+use pilothouse_agent::model::registry::ModelRegistry;
 use pilothouse_domain::value::TokenUsage;
 use pilothouse_domain::{MeterId, Usd};
 use pilothouse_wire::event::{RawContextWindow, RawEvent, UsageUpdate};
+use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What one model cost in a conversation so far.
+use super::agents::Metering;
+
+/// Bytes of a token, where nobody tells tokens.
+const BYTES_A_TOKEN: u64 = 3;
+
+/// Cost of one model in a conversation so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Total {
@@ -17,13 +33,47 @@ pub(super) struct Total {
     tokens: TokenUsage,
 }
 
-/// What outlives a run.
+/// State that outlives a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Totals {
     by_model: BTreeMap<String, Total>,
     /// The last total that the agent reported.
     reported_usd: Usd,
+    /// Estimated cost of the model calls since the agent last reported the usage of a turn.
+    #[serde(default)]
+    estimated_usd: Usd,
+    /// Ratio of the agent's report to the estimate for the same calls. `None` before its first report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calibration: Option<Decimal>,
+}
+
+impl Totals {
+    /// Cost of the conversation over all models.
+    pub(super) fn spent(&self) -> Usd {
+        self.by_model.values().map(|total| total.cost_usd).sum()
+    }
+}
+
+/// For what an agent reports its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Tokens {
+    #[default]
+    Nothing,
+    /// For each turn, or they are estimated.
+    Turns,
+    /// For each model call. The tokens of its turns are the same ones.
+    Calls,
+}
+
+/// What an agent has reported about its conversation.
+#[derive(Debug, Default)]
+struct Reported {
+    /// The cost.
+    cost: bool,
+    tokens: Tokens,
+    /// The end of a turn. What the agent has not reported by then, it never reports.
+    turn_end: bool,
 }
 
 /// The meter of one conversation.
@@ -33,74 +83,202 @@ pub(super) struct Meter {
     model: String,
     totals: Totals,
     window: Option<(u64, u64)>,
-    /// The fill at which it was told last.
-    told: Option<u64>,
+    /// The fill level that was published last.
+    published: Option<u64>,
     warn_at_percent: u8,
     warned: bool,
-    /// Whether the agent ever said what its conversation costs.
-    has_cost: bool,
+    /// What is known of the agent's reports in advance.
+    metering: Metering,
+    reported: Reported,
+    prices: Arc<ModelRegistry>,
+    price: Option<Price>,
+    /// Whether the next report of the window belongs to a new model call. `None` before the first turn, when an agent
+    /// repeats earlier updates.
+    call_follows: Option<bool>,
+    /// Bytes that came into the conversation since the window was reported.
+    unreported: u64,
+    /// The estimate of the running model call before its report, if there is one.
+    guessed: Option<Usd>,
+    /// The estimate of an earlier sidecar that no turn has charged yet.
+    carried_estimate: Usd,
 }
 
 impl Meter {
-    /// The meter of a conversation, with the totals that it goes on from.
+    /// The meter of a conversation, continuing from these totals.
     pub(super) fn new(conversation: &str, totals: Totals, model: &str, warn_at_percent: u8) -> Self {
-        let has_cost = !totals.reported_usd.is_zero();
+        let reported = Reported { cost: !totals.reported_usd.is_zero(), ..Reported::default() };
         Self {
             id: MeterId::parse(conversation).ok(),
             model: model.to_owned(),
+            carried_estimate: totals.estimated_usd,
             totals,
             window: None,
-            told: None,
+            published: None,
             warn_at_percent,
             warned: false,
-            has_cost,
+            metering: Metering::UNKNOWN,
+            reported,
+            prices: Arc::default(),
+            price: None,
+            call_follows: None,
+            unreported: 0,
+            guessed: None,
         }
     }
 
-    /// The model that works from now on.
-    pub(super) fn model(&mut self, model: &str) {
-        model.clone_into(&mut self.model);
+    /// Adds the prices of models, and what is known of the agent.
+    pub(super) fn priced(mut self, prices: Arc<ModelRegistry>, metering: Metering) -> Self {
+        self.prices = prices;
+        self.metering = metering;
+        self.price = self.price_of(&self.model);
+        self
     }
 
-    /// What is kept for a later run.
+    fn price_of(&self, model: &str) -> Option<Price> {
+        let estimated_as = || self.prices.price(self.metering.estimated_as?);
+        self.prices.price(model).or_else(estimated_as)
+    }
+
+    /// Sets the current model.
+    pub(super) fn model(&mut self, model: &str) {
+        model.clone_into(&mut self.model);
+        self.price = self.price_of(model);
+    }
+
+    /// Records that a prompt or a tool result goes to the model, so the next report of the window belongs to a new
+    /// call.
+    pub(super) const fn model_call_follows(&mut self) {
+        self.call_follows = Some(true);
+        self.guessed = None;
+    }
+
+    /// So much came into the conversation: what its owner, its agent or a tool said.
+    pub(super) const fn hears(&mut self, bytes: usize) {
+        self.unreported = self.unreported.saturating_add(bytes as u64);
+    }
+
+    /// The model has answered. Where the agent has not reported that call it may never do so within the turn: the call is
+    /// estimated by the last window and what came since.
+    pub(super) fn model_answers(&mut self) {
+        if self.call_follows == Some(true) {
+            let used = self.window.map_or(0, |(used, _)| used);
+            let before = self.totals.estimated_usd;
+            self.estimate_call(used.saturating_add(self.unreported / BYTES_A_TOKEN));
+            self.guessed = Some(self.totals.estimated_usd.excess_over(before));
+        }
+    }
+
+    /// The call that runs is reported: nothing of it is guessed any more.
+    fn forget_guess(&mut self) {
+        self.unreported = 0;
+        if let Some(guessed) = self.guessed.take() {
+            self.totals.estimated_usd = self.totals.estimated_usd.excess_over(guessed);
+            self.call_follows = Some(true);
+        }
+    }
+
+    /// Cost of the conversation, as reported by the agent.
+    pub(super) fn spent(&self) -> Usd {
+        self.totals.spent()
+    }
+
+    /// Estimated cost of model calls that the agent has not reported yet.
+    pub(super) fn estimate(&self) -> Usd {
+        let ratio = self.totals.calibration.unwrap_or(Decimal::ONE);
+        Usd::new(self.totals.estimated_usd.as_decimal() * ratio).unwrap_or_default()
+    }
+
+    /// Whether the agent's spend is unknown: as far as is known, it reports neither its cost nor tokens that have a
+    /// price.
+    pub(super) fn is_unmetered(&self) -> bool {
+        let expected = match self.metering.reports_cost {
+            Some(true) => true,
+            Some(false) => self.price.is_some() && !self.reported.turn_end,
+            None => !self.reported.turn_end,
+        };
+        !self.has_cost() && !expected
+    }
+
+    /// The state for a later run.
     pub(super) const fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Whether the agent says what its conversation costs.
+    /// Whether the agent reports its cost.
     pub(super) const fn has_cost(&self) -> bool {
-        self.has_cost
+        self.reported.cost
+            || (self.price.is_some()
+                && (!matches!(self.reported.tokens, Tokens::Nothing) || self.has_window()))
     }
 
-    /// Whether it says how full its window is.
+    /// Whether the agent reports its context window.
     pub(super) const fn has_window(&self) -> bool {
         self.window.is_some()
     }
 
-    /// Takes a `usage_update`: the window, and the conversation's cost so far when it is there.
+    /// Handles a `usage_update`: the window and, if present, the conversation's cost so far.
     pub(super) fn update(&mut self, update: &Value) -> Vec<RawEvent> {
         if let Some(model) = super::json::text_at(update, &["_meta", "_claude/model"]) {
             self.model(model);
         }
         let count = |key| update.get(key).and_then(Value::as_u64);
         if let (Some(used), Some(size)) = (count("used"), count("size").filter(|size| *size > 0)) {
+            self.forget_guess();
+            self.estimate_call(used);
             self.window = Some((used, size));
         }
         let dollars = super::json::text_at(update, &["cost", "currency"])
             .is_none_or(|it| it.eq_ignore_ascii_case("usd"));
         let amount = update.get("cost").and_then(|cost| cost.get("amount")).filter(|_| dollars);
-        self.has_cost |= amount.is_some();
+        self.reported.cost |= amount.is_some();
         let spent = amount.is_some_and(|amount| self.costs(usd(amount)));
         if !spent && !self.window_moved() {
             return Vec::new();
         }
-        self.tell()
+        self.emit()
     }
 
-    /// Takes what a turn took, from the answer to its prompt: `usage`, or the quota where an agent has only that.
+    /// Handles the usage of a turn, from the response to its prompt: `usage`, or the quota if the agent reports only
+    /// that.
     pub(super) fn turn(&mut self, answer: &Value) -> Vec<RawEvent> {
+        self.reported.turn_end = true;
+        let published = self.turn_tokens(answer);
+        if !self.has_window() && !self.reported.cost {
+            // Without any report only the estimate of an earlier sidecar counts, which may have had reports.
+            self.totals.estimated_usd = self.totals.estimated_usd.min(self.carried_estimate);
+        }
+        self.carried_estimate = Usd::ZERO;
+        if !self.reported.cost
+            && self.metering.reports_cost != Some(true)
+            && !self.totals.estimated_usd.is_zero()
+        {
+            // No better information will follow.
+            self.reported.tokens = Tokens::Turns;
+            let estimate = std::mem::take(&mut self.totals.estimated_usd);
+            self.totals.by_model.entry(self.model.clone()).or_default().cost_usd += estimate;
+            return self.emit();
+        }
+        published
+    }
+
+    /// Takes what a model call took, from the words that it came with: `_meta.usage`, as qwen reports it. What was read
+    /// from a cache is part of the input there, and thoughts are part of the total alone.
+    pub(super) fn call(&mut self, usage: &Value) -> Vec<RawEvent> {
+        let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let (input, cached) = (count("inputTokens"), count("cachedReadTokens"));
+        self.reported.tokens = Tokens::Calls;
+        self.add(TokenUsage {
+            input_tokens: input.saturating_sub(cached),
+            output_tokens: count("outputTokens").max(count("totalTokens").saturating_sub(input)),
+            cache_read_tokens: cached,
+            cache_write_tokens: 0,
+        })
+    }
+
+    fn turn_tokens(&mut self, answer: &Value) -> Vec<RawEvent> {
         let quota = || answer.get("_meta")?.get("quota")?.get("token_count");
-        let Some(usage) = answer.get("usage").filter(|usage| usage.is_object()).or_else(quota) else {
+        let usage = answer.get("usage").filter(|usage| usage.is_object()).or_else(quota);
+        let Some(usage) = usage.filter(|_| self.reported.tokens != Tokens::Calls) else {
             return Vec::new();
         };
         let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
@@ -112,25 +290,41 @@ impl Meter {
             cache_read_tokens: count("cachedReadTokens"),
             cache_write_tokens: count("cachedWriteTokens"),
         };
+        self.add(tokens)
+    }
+
+    /// Adds tokens to the model of now, with their price where the agent reports no cost.
+    fn add(&mut self, tokens: TokenUsage) -> Vec<RawEvent> {
         if tokens.total() == 0 {
             return Vec::new();
+        }
+        if self.reported.tokens == Tokens::Nothing {
+            self.reported.tokens = Tokens::Turns;
+        }
+        let total = self.totals.by_model.entry(self.model.clone()).or_default();
+        if let Some(price) =
+            self.price.filter(|_| !self.reported.cost && self.metering.reports_cost != Some(true))
+        {
+            total.cost_usd += Usd::new(price.of(&usage_of(tokens))).unwrap_or_default();
+            self.totals.estimated_usd = Usd::ZERO;
+            self.guessed = None;
         }
         let kept = &mut self.totals.by_model.entry(self.model.clone()).or_default().tokens;
         kept.input_tokens = kept.input_tokens.saturating_add(tokens.input_tokens);
         kept.output_tokens = kept.output_tokens.saturating_add(tokens.output_tokens);
         kept.cache_read_tokens = kept.cache_read_tokens.saturating_add(tokens.cache_read_tokens);
         kept.cache_write_tokens = kept.cache_write_tokens.saturating_add(tokens.cache_write_tokens);
-        self.tell()
+        self.emit()
     }
 
-    /// How full the window is, in percent.
+    /// Fill level of the window in percent.
     pub(super) fn percent(&self) -> Option<u64> {
         let (used, size) = self.window?;
         Some(used.saturating_mul(100) / size)
     }
 
-    /// Takes the agent's total. Answers whether anything was spent. A total below the last one is an agent that began to
-    /// count anew: all of it was spent since.
+    /// Handles the agent's total. Returns whether anything was spent. If the total is below the last one, the agent
+    /// has restarted its count, and all of it is new spend.
     fn costs(&mut self, total: Usd) -> bool {
         let since = if total < self.totals.reported_usd {
             total
@@ -138,20 +332,41 @@ impl Meter {
             total.excess_over(self.totals.reported_usd)
         };
         self.totals.reported_usd = total;
+        self.guessed = None;
+        let estimated = std::mem::take(&mut self.totals.estimated_usd).as_decimal();
+        if !estimated.is_zero() && !since.is_zero() {
+            let ratio = since.as_decimal() / estimated;
+            self.totals.calibration = Some(ratio.clamp(Decimal::new(1, 1), Decimal::TEN).round_dp(6));
+        }
         self.totals.by_model.entry(self.model.clone()).or_default().cost_usd += since;
         !since.is_zero()
     }
 
-    /// The window is told with every message of the model; a hundredth of it is news.
-    fn window_moved(&self) -> bool {
-        let Some((used, size)) = self.window else { return false };
-        self.told.is_none_or(|told| told.abs_diff(used).saturating_mul(100) >= size)
+    /// Estimates a model call from the fill level of the window: a new call reads all of it, and growth within a call
+    /// is output. Nothing is assumed to be read from a cache, because that is not reported; a later report of the
+    /// agent corrects the estimate.
+    fn estimate_call(&mut self, used: u64) {
+        let (Some(price), Some(new)) = (self.price, self.call_follows) else { return };
+        self.call_follows = Some(false);
+        let before = self.window.map_or(0, |(used, _)| used);
+        let usage = if new {
+            Usage { input: used, ..Usage::default() }
+        } else {
+            Usage { output: used.saturating_sub(before), ..Usage::default() }
+        };
+        self.totals.estimated_usd += Usd::new(price.of(&usage)).unwrap_or_default();
     }
 
-    fn tell(&mut self) -> Vec<RawEvent> {
+    /// The window is reported with every message of the model. Only a change of at least one percent is published.
+    fn window_moved(&self) -> bool {
+        let Some((used, size)) = self.window else { return false };
+        self.published.is_none_or(|published| published.abs_diff(used).saturating_mul(100) >= size)
+    }
+
+    fn emit(&mut self) -> Vec<RawEvent> {
         let Some(meter_id) = self.id.clone() else { return Vec::new() };
         let total = self.totals.by_model.get(&self.model).copied().unwrap_or_default();
-        self.told = self.window.map(|(used, _)| used);
+        self.published = self.window.map(|(used, _)| used);
         let context_window = self.window.map(|(used, size)| RawContextWindow {
             usage: TokenUsage { input_tokens: used, ..TokenUsage::default() },
             model_context_limit: size,
@@ -168,20 +383,29 @@ impl Meter {
         events
     }
 
-    /// Tells once that the window is nearly full, and again only after it was emptier.
+    /// Publishes the context warning once, and again only after the window was emptier.
     fn warn(&mut self) -> Option<RawEvent> {
         let (used, size) = self.window?;
         let hundredths = u128::from(used) * 10_000 / u128::from(size);
         let near = hundredths >= u128::from(self.warn_at_percent) * 100;
-        let tell = near && !self.warned;
+        let emit = near && !self.warned;
         self.warned = near;
-        tell.then(|| RawEvent::ContextNearingLimit {
+        emit.then(|| RawEvent::ContextNearingLimit {
             usage_percent: format!("{}.{:02}", hundredths / 100, hundredths % 100),
         })
     }
 }
 
-/// A JSON number as dollars; its text becomes a decimal and is never calculated with as a float.
+const fn usage_of(tokens: TokenUsage) -> Usage {
+    Usage {
+        input: tokens.input_tokens,
+        output: tokens.output_tokens,
+        cache_read: tokens.cache_read_tokens,
+        cache_write: tokens.cache_write_tokens,
+    }
+}
+
+/// Converts a JSON number to dollars. Its text becomes a decimal, without floating-point arithmetic.
 fn usd(amount: &Value) -> Usd {
     match amount {
         Value::Number(number) => number.to_string().parse().unwrap_or_default(),
@@ -196,7 +420,7 @@ mod tests {
 
     use super::*;
 
-    fn told(events: &[RawEvent]) -> Vec<String> {
+    fn published(events: &[RawEvent]) -> Vec<String> {
         events
             .iter()
             .map(|event| match event {
@@ -216,38 +440,161 @@ mod tests {
     #[test]
     fn totals_are_kept_by_model_and_never_go_down() {
         let mut meter = Meter::new("s", Totals::default(), "a", 80);
-        assert_eq!(told(&meter.update(&cost(0.1, 5))), ["a 0.1 0"]);
+        assert_eq!(published(&meter.update(&cost(0.1, 5))), ["a 0.1 0"]);
         meter.model("b");
-        assert_eq!(told(&meter.update(&cost(0.25, 6))), ["b 0.15 0"]);
-        assert_eq!(told(&meter.turn(&json!({"usage": {"inputTokens": 3, "outputTokens": 4}}))), ["b 0.15 7"]);
-        // Another process that counts from nothing.
+        assert_eq!(published(&meter.update(&cost(0.25, 6))), ["b 0.15 0"]);
+        assert_eq!(
+            published(&meter.turn(&json!({"usage": {"inputTokens": 3, "outputTokens": 4}}))),
+            ["b 0.15 7"]
+        );
+        // Another process that counts from zero.
         let mut meter = Meter::new("s", meter.totals().clone(), "b", 80);
-        assert_eq!(told(&meter.update(&cost(0.05, 6))), ["b 0.2 7"]);
-        assert_eq!(told(&meter.update(&cost(0.05, 6))), Vec::<String>::new());
+        assert_eq!(published(&meter.update(&cost(0.05, 6))), ["b 0.2 7"]);
+        assert_eq!(published(&meter.update(&cost(0.05, 6))), Vec::<String>::new());
     }
 
     #[test]
-    fn a_window_that_hardly_moved_is_not_told_and_a_full_one_is_warned_of_once() {
+    fn small_window_changes_are_silent_and_a_full_one_warns_once() {
         let mut meter = Meter::new("s", Totals::default(), "a", 80);
         let window = |used: u64| json!({"used": used, "size": 1000});
         assert_eq!(meter.update(&window(100)).len(), 1);
         assert!(meter.update(&window(105)).is_empty());
-        assert_eq!(told(&meter.update(&window(801))), ["a 0 0", "near 80.10"]);
-        assert_eq!(told(&meter.update(&window(900))), ["a 0 0"]);
+        assert_eq!(published(&meter.update(&window(801))), ["a 0 0", "near 80.10"]);
+        assert_eq!(published(&meter.update(&window(900))), ["a 0 0"]);
         assert_eq!(meter.percent(), Some(90));
     }
 
     #[test]
-    fn tokens_are_counted_wherever_an_agent_tells_them_and_once() {
+    fn tokens_are_counted_once_from_every_source() {
         let mut meter = Meter::new("s", Totals::default(), "a", 80);
         let quota = json!({"quota": {"token_count": {"input_tokens": 5, "output_tokens": 2}}});
-        assert_eq!(told(&meter.turn(&json!({"stopReason": "end_turn", "_meta": quota}))), ["a 0 7"]);
-        assert_eq!(told(&meter.turn(&json!({"usage": {"inputTokens": 1}, "_meta": quota}))), ["a 0 8"]);
+        assert_eq!(published(&meter.turn(&json!({"stopReason": "end_turn", "_meta": quota}))), ["a 0 7"]);
+        assert_eq!(published(&meter.turn(&json!({"usage": {"inputTokens": 1}, "_meta": quota}))), ["a 0 8"]);
         assert!(meter.turn(&json!({"stopReason": "cancelled"})).is_empty());
     }
 
+    /// Three dollars per million input tokens, fifteen per million output tokens.
+    fn priced(totals: Totals, reports_cost: Option<bool>) -> Meter {
+        let metering = Metering { reports_cost, estimated_as: None };
+        let registry = ModelRegistry::from_env(|_| None);
+        Meter::new("s", totals, "claude-sonnet-4-5", 80).priced(Arc::new(registry), metering)
+    }
+
+    fn window(used: u64) -> Value {
+        json!({"used": used, "size": 200_000})
+    }
+
     #[test]
-    fn money_of_another_country_is_not_dollars() {
+    fn tokens_are_priced_when_an_agent_reports_no_cost() {
+        let mut meter = priced(Totals::default(), Some(false));
+        assert!(!meter.is_unmetered(), "its future reports have a price");
+        let answer = json!({"usage": {"inputTokens": 1_000_000, "outputTokens": 100_000}});
+        assert!(!meter.has_cost(), "nothing was reported yet");
+        assert_eq!(published(&meter.turn(&answer)), ["claude-sonnet-4-5 4.5 1100000"]);
+        assert!(!meter.is_unmetered() && meter.has_cost());
+        // Once the agent reports its cost, only that counts.
+        let mut meter = priced(Totals::default(), None);
+        meter.update(&cost(0.25, 5));
+        assert_eq!(published(&meter.turn(&answer)), ["claude-sonnet-4-5 0.25 1100000"]);
+    }
+
+    #[test]
+    fn calls_that_an_agent_reports_are_priced_at_once() {
+        let mut meter = priced(Totals::default(), Some(false));
+        let call = json!({"inputTokens": 110_000, "cachedReadTokens": 10_000, "outputTokens": 1_000, "totalTokens": 112_000});
+        assert_eq!(published(&meter.call(&call)), ["claude-sonnet-4-5 0.333 112000"]);
+        assert_eq!(published(&meter.call(&call)), ["claude-sonnet-4-5 0.666 224000"]);
+        let answer = json!({"usage": {"inputTokens": 220_000, "outputTokens": 4_000}});
+        assert!(meter.turn(&answer).is_empty(), "the same tokens are counted once");
+        assert!(meter.has_cost());
+    }
+
+    #[test]
+    fn calls_are_estimated_by_the_window_until_the_agent_reports() {
+        let mut meter = priced(Totals::default(), Some(true));
+        meter.model_call_follows();
+        meter.update(&window(10_000));
+        meter.update(&window(11_000));
+        assert_eq!(meter.estimate().to_string(), "0.045", "10,000 read, 1,000 written");
+        meter.model_call_follows();
+        meter.update(&window(20_000));
+        assert_eq!((meter.estimate().to_string(), meter.spent()), ("0.105".to_owned(), Usd::ZERO));
+        // Most of it was read from a cache, and later estimates take that into account.
+        meter.update(&json!({"cost": {"amount": 0.021, "currency": "USD"}}));
+        assert_eq!((meter.estimate(), meter.spent().to_string()), (Usd::ZERO, "0.021".to_owned()));
+        meter.model_call_follows();
+        meter.update(&window(10_000));
+        assert_eq!(meter.estimate().to_string(), "0.006");
+        // If an agent names its model by an alias, a model of the same vendor is used for the estimate.
+        let metering = Metering { reports_cost: Some(true), estimated_as: Some("claude-sonnet-4-5") };
+        let registry = Arc::new(ModelRegistry::from_env(|_| None));
+        let mut meter = Meter::new("s", Totals::default(), "default", 80).priced(registry, metering);
+        meter.model_call_follows();
+        meter.update(&window(10_000));
+        assert_eq!(meter.estimate().to_string(), "0.03");
+    }
+
+    #[test]
+    fn calls_that_nobody_reports_are_estimated_by_what_was_said() {
+        let mut meter = priced(Totals::default(), Some(true));
+        meter.update(&window(10_000));
+        for call in 1_u32..=3 {
+            meter.hears(30_000);
+            meter.model_call_follows();
+            meter.model_answers();
+            meter.model_answers();
+            let tokens = Decimal::from(10_000 * call + 5_000 * call * (call + 1));
+            assert_eq!(meter.estimate().as_decimal(), (tokens * Decimal::new(3, 6)).normalize(), "{call}");
+        }
+        // A report of the last call takes the place of what was guessed of it.
+        meter.update(&window(20_000));
+        assert_eq!(meter.estimate().to_string(), "0.21", "20,000 and 30,000 guessed, 20,000 reported");
+        // What is reported before the answer is not guessed.
+        meter.model_call_follows();
+        meter.update(&window(20_000));
+        meter.model_answers();
+        assert_eq!(meter.estimate().to_string(), "0.27");
+        // An agent that reports nothing of its calls is not metered by a guess.
+        let mut meter = priced(Totals::default(), None);
+        meter.hears(30_000);
+        meter.model_call_follows();
+        meter.model_answers();
+        assert_eq!(meter.estimate().to_string(), "0.03");
+        assert!(meter.turn(&json!({})).is_empty() && meter.is_unmetered() && meter.spent().is_zero());
+    }
+
+    #[test]
+    fn estimate_is_charged_without_a_better_source() {
+        let mut meter = priced(Totals::default(), Some(false));
+        meter.update(&window(50_000));
+        assert!(meter.estimate().is_zero(), "no turn has begun: the agent repeats earlier updates");
+        meter.model_call_follows();
+        meter.update(&window(100_000));
+        // After a kill of its sidecar, the next one knows the estimate.
+        let mut meter = priced(meter.totals().clone(), Some(false));
+        assert_eq!(meter.estimate().to_string(), "0.3");
+        assert_eq!(published(&meter.turn(&json!({"stopReason": "end_turn"}))), ["claude-sonnet-4-5 0.3 0"]);
+        assert!(meter.estimate().is_zero() && !meter.is_unmetered());
+    }
+
+    #[test]
+    fn agent_without_price_reports_is_unmetered() {
+        let unpriced = |reports_cost| {
+            let metering = Metering { reports_cost, estimated_as: None };
+            Meter::new("s", Totals::default(), "m", 80).priced(Arc::default(), metering)
+        };
+        assert!(unpriced(Some(false)).is_unmetered(), "known before its first turn");
+        assert!(!unpriced(Some(true)).is_unmetered() && !unpriced(None).is_unmetered());
+        let mut meter = unpriced(None);
+        meter.update(&window(5));
+        meter.turn(&json!({"usage": {"inputTokens": 3}}));
+        assert!(meter.is_unmetered(), "its tokens have no price");
+        meter.update(&cost(0.1, 5));
+        assert!(!meter.is_unmetered());
+    }
+
+    #[test]
+    fn other_currencies_are_not_counted_as_dollars() {
         let mut meter = Meter::new("s", Totals::default(), "a", 80);
         assert!(meter.update(&json!({"cost": {"amount": 3, "currency": "EUR"}})).is_empty());
     }

@@ -1,33 +1,35 @@
-//! The `acp` adapter: drives any agent that speaks the Agent Client Protocol on its standard input and output.
+//! The `acp` adapter: drives any agent that implements the Agent Client Protocol on its standard input and output.
 //!
-//! | module | what it does |
+//! | module | purpose |
 //! |---|---|
-//! | [`agents`] | what is known of each agent, in one table |
-//! | [`options`] | which agent is started, from `adapterOptions` |
-//! | [`process`], [`environment`] | the agent's process: chosen environment, log, pause, certain end |
-//! | [`connection`] | JSON-RPC over its pipes, in the order in which things were said |
-//! | [`session`] | initialize, authenticate, new, resume, load |
-//! | [`start`], [`restart`], [`introduction`] | a process in its conversation, as often as it takes, and what it reads first |
-//! | [`begin`], [`driver`] | the task: commands in, events out |
-//! | [`turns`], [`messages`], [`stopping`] | prompts, what goes into them and after them, and breaking them off |
-//! | [`choices`], [`settings`], [`adjusting`], [`compaction`] | model, thinking level, mode; summaries |
-//! | [`abilities`] | what can be asked of this agent |
-//! | [`translator`], [`announcements`] | `session/update` as raw events, without I/O and without a clock |
-//! | [`permissions`], [`elicitation`], [`requests`] | what the agent asks its owner |
-//! | [`files`], [`terminals`] | what the agent asks the sidecar to do, inside the working directory |
+//! | [`agents`] | table of known agents and their differences |
+//! | [`options`] | selects the agent from `adapterOptions` |
+//! | [`process`], [`environment`] | the agent's process: environment, log, pause, guaranteed end |
+//! | [`connection`] | JSON-RPC over its pipes, in message order |
+//! | [`session`] | protocol methods: initialize, authenticate, new, resume, load |
+//! | [`start`], [`restart`], [`introduction`] | starts a process in its conversation, restarts it, and composes its first prompt |
+//! | [`begin`], [`driver`] | the driver: commands in, events out |
+//! | [`turns`], [`messages`], [`stopping`] | prompts, messages, pause and interrupt |
+//! | [`setting_change`], [`settings`], [`adjust`], [`compaction`] | model, thinking level, mode; compaction |
+//! | [`meter`], [`spending`] | the conversation's cost, and the run's allowance |
+//! | [`capabilities`] | the agent's capabilities |
+//! | [`translator`], [`announcements`] | translate `session/update` to raw events, without I/O and without a clock |
+//! | [`permissions`], [`elicitation`], [`requests`] | requests of the agent to its owner |
+//! | [`files`], [`terminals`] | file and command requests of the agent, limited to the working directory |
 //!
-//! `docs/adapters.md` says what it can do with which agent.
+//! `docs/adapters.md` lists what the adapter supports with which agent.
 
-mod abilities;
-mod adjusting;
+mod adjust;
 mod agents;
 mod announcements;
 mod begin;
 mod blocks;
 mod calls;
-mod choices;
+mod capabilities;
+mod client_requests;
 mod compaction;
 mod connection;
+mod conversation_file;
 mod driver;
 mod elicitation;
 mod environment;
@@ -35,7 +37,6 @@ mod files;
 mod introduction;
 mod json;
 mod mcp;
-mod memory;
 mod messages;
 mod meter;
 mod options;
@@ -43,9 +44,10 @@ mod permissions;
 mod process;
 mod requests;
 mod restart;
-mod serving;
 mod session;
+mod setting_change;
 mod settings;
+mod spending;
 mod start;
 mod stopping;
 mod subagents;
@@ -63,12 +65,11 @@ use pilothouse_domain::value::Capabilities;
 
 use crate::adapter::{Adapter, AdapterError, AgentContext};
 
-/// The adapter.
 #[derive(Debug, Default)]
 pub struct Acp;
 
 impl Acp {
-    /// The name that sessions ask for it by.
+    /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "acp";
 }
 
@@ -78,9 +79,10 @@ impl Adapter for Acp {
         Self::NAME
     }
 
-    /// What can be asked of an agent at most: told before one is started. What this one can do is told when that is known.
+    /// The upper bound, published before an agent is started. The exact capabilities are published once they are
+    /// known.
     fn capabilities(&self) -> Capabilities {
-        abilities::AT_MOST
+        capabilities::MAXIMUM
     }
 
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {

@@ -1,4 +1,4 @@
-//! Which agent is started: `adapterOptions`, or the path in `PILOTHOUSE_ACP_CLAUDE`.
+//! Selects the agent to start, from `adapterOptions` or from the path in `PILOTHOUSE_ACP_CLAUDE`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,61 +9,57 @@ use serde_json::Value;
 
 use super::agents::{AGENTS, Profile, UNKNOWN, named, recognised};
 
-/// The variable that has the path of `claude-agent-acp`.
+/// Variable with the path of `claude-agent-acp`.
 pub(super) const CLAUDE: &str = "PILOTHOUSE_ACP_CLAUDE";
-/// The agent that it is the path of.
+/// The agent that the path belongs to.
 const CLAUDE_NAME: &str = "claude-code-acp";
 
-/// Seconds that an agent may take to end a turn that is interrupted, and the most that it may be given: below the 60 of ruling
-/// 12.
+/// Default and upper bound in seconds for ending an interrupted turn. Below the 60 seconds of decision 12.
 const CANCEL: u64 = 40;
-const MOST_CANCEL: u64 = 50;
+const MAX_CANCEL: u64 = 50;
 
 /// `adapterOptions` of a session.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Options {
-    /// An agent of the table, by its name.
+    /// Name of a known agent.
     agent: Option<String>,
-    /// Its program: a path, or a name that is found on the path. An agent's name stands for the agent.
+    /// The program: a path, a name in `PATH`, or the name of a known agent.
     command: Option<String>,
-    /// Its arguments.
     args: Option<Vec<String>>,
-    /// Variables of its environment, above the chosen ones.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The mode that its conversation begins in.
+    /// Initial mode of the conversation.
     mode: Option<String>,
-    /// How it authenticates when it asks for that.
+    /// Authentication method, if the agent demands one.
     auth_method: Option<String>,
-    /// How many seconds it may take to end a turn that is interrupted.
+    /// Seconds for ending an interrupted turn.
     cancel_seconds: Option<u64>,
-    /// For the session runner, which stands around every adapter.
+    /// Belongs to the session runner, which wraps every adapter.
     #[serde(rename = "deliverables")]
     _deliverables: Option<serde::de::IgnoredAny>,
 }
 
-/// The agent that is to be started.
+/// The agent to start.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
-    /// What the table says of it.
+    /// The agent's entry in the table of known agents.
     pub(super) profile: &'static Profile,
-    /// Its program.
     pub(super) program: String,
-    /// Its arguments.
     pub(super) arguments: Vec<String>,
-    /// Variables that were given for it.
+    /// Additional environment variables.
     pub(super) environment: BTreeMap<String, String>,
-    /// The mode that its conversation begins in.
+    /// Initial mode of the conversation.
     pub(super) mode: Option<String>,
-    /// How it authenticates when it asks for that.
+    /// Authentication method, if the agent demands one.
     pub(super) auth_method: Option<String>,
-    /// How long it may take to end a turn that is interrupted, before it is killed.
+    /// How long the agent may take to end an interrupted turn before it is killed.
     pub(super) cancel: Duration,
 }
 
 impl Launch {
-    /// Reads the options. `claude` is the path from [`CLAUDE`]. An error is a sentence for a person.
+    /// Reads the options. `claude` is the path from [`CLAUDE`]. The error is a sentence for people.
     pub(super) fn read(options: &Value, claude: Option<String>) -> Result<Self, String> {
         let options = match options {
             Value::Null => Options::default(),
@@ -72,8 +68,8 @@ impl Launch {
         };
         let Options { agent, command, args, env, mode, auth_method, cancel_seconds, .. } = options;
         let cancel = cancel_seconds.unwrap_or(CANCEL);
-        if !(1..=MOST_CANCEL).contains(&cancel) {
-            return Err(format!("`cancelSeconds` is not between 1 and {MOST_CANCEL}"));
+        if !(1..=MAX_CANCEL).contains(&cancel) {
+            return Err(format!("`cancelSeconds` is not between 1 and {MAX_CANCEL}"));
         }
         let by_name = match &agent {
             Some(name) => {
@@ -135,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_command_the_refusal_is_one_sentence_that_says_what_to_do() {
+    fn missing_command_is_refused_in_one_sentence_with_a_hint() {
         let error = Launch::read(&Value::Null, None).unwrap_err();
         assert!(error.contains("PILOTHOUSE_ACP_CLAUDE") && error.contains("gemini"), "{error}");
         assert!(!error.contains('\n'));
@@ -146,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_name_stands_for_its_command_and_arguments() {
+    fn known_agent_name_expands_to_its_command_and_arguments() {
         let launch = Launch::read(&json!({"command": "gemini"}), None).unwrap();
         assert_eq!(
             (launch.program.as_str(), launch.arguments.as_slice()),
@@ -162,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_claude_is_used_when_nothing_else_is_said() {
+    fn configured_claude_is_the_default() {
         let path = Some("/opt/bin/claude-agent-acp".to_owned());
         for options in [Value::Null, json!({}), json!({"agent": "claude-code-acp"})] {
             let launch = Launch::read(&options, path.clone()).unwrap();

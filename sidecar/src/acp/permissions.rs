@@ -1,4 +1,4 @@
-//! What the agent may do without asking its owner, and how a request for permission becomes a question.
+//! Decides what the agent may do without its owner, and converts permission requests to questions.
 
 use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind};
 use pilothouse_domain::value::{Question, QuestionOption};
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::json::{one_line, text};
 
-/// The option that allows a tool which the configuration lists; nothing when the owner is to be asked. A tool that is not
-/// listed is asked for, whether there is a list or not: nothing runs without a yes, and a no is the owner's.
+/// The option that allows a tool which the configuration lists. `None` if the owner must be asked. Tools that are not
+/// listed always need the owner's permission, even if there is no list.
 pub(super) fn by_policy<'a>(
     allowed: &[String],
     tool: &str,
@@ -15,17 +15,17 @@ pub(super) fn by_policy<'a>(
     options: &'a [PermissionOption],
 ) -> Option<&'a PermissionOption> {
     let listed = |name: &str| allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name));
-    // `other` is every tool that is of no other kind: to list it would be to allow anything.
+    // `other` covers all tools without a specific kind. Allowing it would allow everything.
     let kind = kind.filter(|kind| *kind != "other");
     (listed(tool) || kind.is_some_and(listed)).then(|| allowing(options)).flatten()
 }
 
-/// The option that allows this once; the narrower before the wider.
+/// The option that allows the call; a single permission is preferred to a lasting one.
 pub(super) fn allowing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     of_kinds(options, [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways])
 }
 
-/// The option that refuses this once.
+/// The option that rejects the call; a single rejection is preferred to a lasting one.
 pub(super) fn refusing(options: &[PermissionOption]) -> Option<&PermissionOption> {
     of_kinds(options, [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways])
 }
@@ -34,7 +34,7 @@ fn of_kinds(options: &[PermissionOption], kinds: [PermissionOptionKind; 2]) -> O
     kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind))
 }
 
-/// The question that asks for a permission. `call` is what the agent says of the call.
+/// The question for a permission. `call` is the agent's description of the call.
 pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -> Question {
     let what = text(call, "title").filter(|title| *title != tool).map(one_line);
     let question = match what {
@@ -46,7 +46,7 @@ pub(super) fn question(tool: &str, call: &Value, options: &[PermissionOption]) -
     Question { question, header: Some("Permission".into()), options: options.collect(), multi_select: false }
 }
 
-/// The option that an answer stands for. Words that are no option and no plain yes are a no: nothing runs on a guess.
+/// The option for an answer. Text that is neither an option nor a clear yes is a no, so that nothing runs on a guess.
 pub(super) fn chosen<'a>(answer: &str, options: &'a [PermissionOption]) -> Option<&'a PermissionOption> {
     let answer = answer.trim();
     let exact = options.iter().find(|option| option.name == answer || *option.option_id.0 == *answer);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_tool_is_allowed_once_and_every_other_is_asked_for() {
+    fn listed_tool_is_allowed_and_others_need_permission() {
         let allowed = ["bash".to_owned(), "read".to_owned()];
         assert_eq!(id(by_policy(&allowed, "Bash", Some("execute"), &options())), Some("once"));
         assert_eq!(id(by_policy(&allowed, "View", Some("read"), &options())), Some("once"));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_an_option_a_plain_yes_or_a_no() {
+    fn permission_answer_is_an_option_or_a_plain_yes_or_no() {
         let options = options();
         for (answer, option) in [
             ("Always", "always"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_says_what_the_tool_is_to_do() {
+    fn question_says_what_the_tool_will_do() {
         let asked = question("Bash", &json!({"title": "touch\n x"}), &options());
         assert_eq!(asked.question, "May the agent use Bash: touch x?");
         assert_eq!(asked.options.len(), 3);

@@ -1,4 +1,4 @@
-//! The agent's process: started with a chosen environment, heard on its standard error, and certainly ended.
+//! The agent's process, with a selected environment, its standard error as log, and a guaranteed end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,44 +13,44 @@ use tokio::task::JoinHandle;
 
 use super::options::Launch;
 use crate::adapter::EventSink;
-use crate::process::{Group, Processes};
+use crate::process::{Group, ProcessHandle, Processes, ToolProcesses};
 
-/// Bytes of a piece of the log.
+/// Most bytes of a log chunk.
 const PIECE: usize = 16 * 1024;
-/// Bytes of log that are told of one run; an agent that prints without end does not fill the journal.
-const MOST_LOG: usize = 4 * 1024 * 1024;
-/// How long the log is gathered before it is told.
+/// Most bytes of log per run, so that an agent that prints endlessly does not fill the journal.
+const MAX_LOG: usize = 4 * 1024 * 1024;
+/// How long to collect log output before it is published.
 const GATHER: Duration = Duration::from_millis(300);
-/// How long an agent may take to end by itself when its input ends.
+/// How long an agent may take to end on its own after its input was closed.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A running agent. Dropping it kills it, with everything that it started.
+/// A running agent. Dropping it kills it together with everything that it started.
 pub(super) struct Process {
     group: Group,
-    /// Tells its log, until that was waited for.
+    /// Processes that the calls of the current turn have started.
+    pub(super) tools: ToolProcesses,
+    /// Publishes the log. `None` once its end was awaited.
     log: Option<JoinHandle<()>>,
     last_words: Arc<Mutex<String>>,
     ended: bool,
 }
 
-/// Its pipes.
 pub(super) struct Pipes {
-    /// What it reads.
     pub(super) stdin: ChildStdin,
-    /// What it writes.
     pub(super) stdout: ChildStdout,
 }
 
 impl Process {
-    /// Starts an agent in `folder`, with these variables above the chosen ones. An error is a sentence for a person.
+    /// Starts an agent in `folder` with these additional variables. The error is a sentence for people.
     pub(super) fn start(
         launch: &Launch,
         processes: &Processes,
         variables: &BTreeMap<String, String>,
         folder: &Path,
+        servers: Vec<String>,
         events: EventSink,
     ) -> Result<(Self, Pipes), String> {
-        let cannot = |e: std::io::Error| format!("the agent `{}` cannot be started: {e}", launch.program);
+        let cannot = |e: std::io::Error| format!("failed to start the agent `{}`: {e}", launch.program);
         let mut guarded = processes.command(&launch.program).map_err(cannot)?;
         let command = guarded.command().args(&launch.arguments).current_dir(folder).envs(variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,39 +61,35 @@ impl Process {
         };
         let last_words = Arc::new(Mutex::new(String::new()));
         let log = Some(tokio::spawn(log(stderr, events, Arc::clone(&last_words))));
-        Ok((Self { group, log, last_words, ended: false }, Pipes { stdin, stdout }))
+        let tools = ToolProcesses::new(group.handle(), servers);
+        Ok((Self { group, tools, log, last_words, ended: false }, Pipes { stdin, stdout }))
     }
 
-    /// Stops it where it is, with everything that it started.
-    pub(super) fn pause(&self) {
-        self.group.reins().pause();
+    /// Controls the agent and everything that it started.
+    pub(super) fn handle(&self) -> ProcessHandle {
+        self.group.handle()
     }
 
-    /// Lets it go on.
-    pub(super) fn resume(&self) {
-        self.group.reins().resume();
-    }
-
-    /// Kills it, with everything that it started, and waits until it is gone.
+    /// Kills the agent and everything that it started, and waits for its end.
     pub(super) async fn kill(&mut self) {
         if !self.ended {
-            self.group.reins().kill();
+            self.group.handle().kill();
             self.wait().await;
         }
     }
 
-    /// Its input has ended: it may end by itself, and is killed when it does not.
+    /// Waits for the end after the input was closed, and kills the agent if it takes too long.
     pub(super) async fn end(mut self) {
         if !self.ended {
-            self.resume();
+            self.group.handle().resume();
             let _ = tokio::time::timeout(GRACE, self.wait()).await;
             self.kill().await;
         }
         self.log_is_told().await;
     }
 
-    /// How it ended, after its output did: a clause for a person, with its last words.
-    pub(super) async fn obituary(&mut self) -> String {
+    /// Describes how the agent ended, once its output has ended: a clause for people, with the end of its log.
+    pub(super) async fn exit_reason(&mut self) -> String {
         let status = tokio::time::timeout(GRACE, self.wait()).await.ok().flatten();
         self.log_is_told().await;
         let how = status.unwrap_or_else(|| "it closed its output".to_owned());
@@ -102,7 +98,7 @@ impl Process {
         words.map_or(how.clone(), |words| format!("{how}; its last words: {words}"))
     }
 
-    /// Waits until what it wrote is told; something that it left behind may hold its output open.
+    /// Waits until its log is published. Leftover processes may keep the output open, so the wait is limited.
     async fn log_is_told(&mut self) {
         if let Some(log) = self.log.take() {
             let _ = tokio::time::timeout(GRACE, log).await;
@@ -116,9 +112,9 @@ impl Process {
     }
 }
 
-/// Tells what the agent writes on its standard error, gathered in pieces.
+/// Publishes the agent's standard error in chunks.
 async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<String>>) {
-    let mut told = 0;
+    let mut logged = 0;
     let mut buffer = vec![0; PIECE];
     let mut piece: Vec<u8> = Vec::new();
     let mut open = true;
@@ -142,7 +138,7 @@ async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<S
         if piece.is_empty() {
             continue;
         }
-        // A line that is not complete stays for the next piece, so that no secret is cut in two.
+        // An incomplete line waits for the next chunk, so that no secret is split.
         let end = if open && piece.len() < PIECE {
             piece.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
         } else {
@@ -154,16 +150,16 @@ async fn log(mut stderr: ChildStderr, events: EventSink, last_words: Arc<Mutex<S
         if let Ok(mut words) = last_words.lock() {
             words.clone_from(&content);
         }
-        told += content.len();
-        let full = told > MOST_LOG;
+        logged += content.len();
+        let full = logged > MAX_LOG;
         let content = if full { "[the agent printed more than is kept]".to_owned() } else { content };
-        if told - content.len() <= MOST_LOG
+        if logged - content.len() <= MAX_LOG
             && events.emit(RawEvent::LogChunk { stream: "agent".into(), content }).await.is_err()
         {
             return;
         }
         if full {
-            // Read on, or the agent would stand still at a full pipe.
+            // Continue to read, or the agent would block on a full pipe.
             while matches!(stderr.read(&mut buffer).await, Ok(1..)) {}
             return;
         }

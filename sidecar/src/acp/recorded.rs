@@ -1,4 +1,4 @@
-//! Real traffic of a real agent, through the translator: what the recording shows is what is told.
+//! Recorded messages of a real agent, run through the translator.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use pilothouse_domain::TurnId;
 use pilothouse_wire::event::{AssistantContent, RawEvent};
 use serde_json::Value;
 
-use super::agents::{Advertised, Steering, TakingUp, UNKNOWN};
+use super::agents::{Advertised, Resumption, Steering, UNKNOWN};
 use super::json::text;
 use super::meter::{Meter, Totals};
-use super::translator::{Listening, Translator};
+use super::translator::{Translator, UpdateMode};
 
-/// The messages that the agent sent, in order.
+/// The agent's messages in order.
 fn said() -> Vec<Value> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/transcripts/acp-claude.jsonl");
@@ -29,7 +29,7 @@ fn said() -> Vec<Value> {
 
 const SESSION: &str = "04b73097-4e7f-4837-8ddd-3d6c156f72dd";
 
-/// Plays the recording as the driver does: a prompt begins a turn, its answer ends it.
+/// Plays the recording like the driver: a prompt begins a turn, its response ends it.
 fn play() -> (Translator, Vec<RawEvent>) {
     let mut translator =
         Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
@@ -41,15 +41,17 @@ fn play() -> (Translator, Vec<RawEvent>) {
                 prompts.extend(id);
                 translator.begin_turn(TurnId::parse(format!("t.{}", id.unwrap())).unwrap());
             }
-            (Some("in"), Some("session/load" | "session/resume")) => translator.listening = Listening::Replay,
+            (Some("in"), Some("session/load" | "session/resume")) => {
+                translator.update_mode = UpdateMode::Replay;
+            }
             (Some("out"), Some("session/update")) => {
                 events.extend(translator.update(&message["params"], &|_| None));
             }
             (Some("out"), Some("session/request_permission")) => {
-                events.extend(translator.asked_about(&message["params"]["toolCall"]));
+                events.extend(translator.publish_for_request(&message["params"]["toolCall"]));
             }
             (Some("out"), None) if id.is_some_and(|id| prompts.contains(&id)) => {
-                // A second prompt joined the turn of the first: only the answer to the last ends it.
+                // A second prompt joined the first one's turn, so only the last response ends it.
                 if id == prompts.last().copied() {
                     events.extend(translator.end_turn("over"));
                 }
@@ -65,7 +67,7 @@ fn play() -> (Translator, Vec<RawEvent>) {
 }
 
 #[test]
-fn every_call_of_the_recording_is_told_once_with_its_input_and_has_one_result_after_it() {
+fn every_recorded_call_is_reported_once_and_then_its_result() {
     let (_, events) = play();
     let mut open = std::collections::BTreeMap::new();
     let mut done = 0;
@@ -103,7 +105,7 @@ fn every_call_of_the_recording_is_told_once_with_its_input_and_has_one_result_af
 }
 
 #[test]
-fn chunks_are_whole_messages_and_what_was_loaded_is_not_told_again() {
+fn chunks_form_whole_messages_and_loaded_ones_are_not_repeated() {
     let (_, events) = play();
     let said: Vec<String> = events
         .iter()
@@ -141,7 +143,7 @@ fn chunks_are_whole_messages_and_what_was_loaded_is_not_told_again() {
 }
 
 #[test]
-fn the_plan_is_the_task_list_the_subagent_begins_and_ends_and_the_cost_goes_on_over_the_resume() {
+fn recorded_plan_subagent_and_cost_are_reported() {
     let (translator, events) = play();
     let named = |name: &str| events.iter().filter(|event| event.name() == name).count();
     assert_eq!((named("task_list"), named("subagent_started"), named("subagent_ended")), (2, 1, 1));
@@ -175,19 +177,19 @@ fn the_plan_is_the_task_list_the_subagent_begins_and_ends_and_the_cost_goes_on_o
 }
 
 #[test]
-fn the_agent_says_that_it_can_be_steered_and_resumed() {
+fn agent_reports_steering_and_resume_support() {
     let all = said();
     let answer = all.iter().find(|message| message["result"]["agentInfo"].is_object()).unwrap();
     let agent = Advertised::read(&answer["result"], UNKNOWN);
     assert_eq!(
-        (agent.steering, agent.taking_up, agent.profile.name),
-        (Steering::Extension, TakingUp::Resume, "claude-code-acp")
+        (agent.steering, agent.resumption, agent.profile.name),
+        (Steering::Extension, Resumption::Resume, "claude-code-acp")
     );
     assert!(agent.mcp_http && agent.auth_methods.is_empty());
 }
 
 #[test]
-fn a_handoff_document_is_told_after_the_message_that_it_stands_in() {
+fn handoff_document_is_reported_after_its_message() {
     let mut translator =
         Translator::new(SESSION, "default", Meter::new(SESSION, Totals::default(), "default", 85));
     translator.begin_turn(TurnId::parse("t.1").unwrap());

@@ -1,6 +1,7 @@
-//! What the agent waits for, by the id under which its owner was asked.
+//! Open requests of the agent, by the id under which the owner was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -9,49 +10,92 @@ use agent_client_protocol::v1::schema::{
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
+use super::connection::Inbound;
 use super::elicitation::Form;
 use super::permissions::{allowing, chosen, refusing};
 
-/// What is waited for.
+/// A request that waits for the owner.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    /// Whether a tool may run.
+    /// For permission to run a tool.
     Permission(Vec<PermissionOption>),
-    /// Whether a plan may be carried out.
+    /// For approval of a plan.
     Plan(Vec<PermissionOption>),
-    /// A form.
+    /// Questions that the agent asks with a request for permission: its tool's call is the question.
+    Questions(Vec<PermissionOption>, Value),
+    /// For the values of a form.
     Form(Form),
 }
 
-/// The requests that are open.
+/// How long a request may wait for the announcement of the call that it is about.
+const ANNOUNCED_EVENTS: Duration = Duration::from_secs(2);
+
+/// A request about a call that the agent has not announced yet.
+#[derive(Debug)]
+struct Early {
+    call: String,
+    request: Inbound,
+    until: Instant,
+}
+
+/// The open requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<ToolCallId, (Waiting, Responder)>,
+    early: Vec<Early>,
+    /// Calls whose announcement did not come in time.
+    unannounced: BTreeSet<String>,
 }
 
 impl Requests {
-    /// Waits for the owner. A second request under one id ends the first: the agent has gone on.
+    /// Whether the announcement of a call may still come.
+    pub(super) fn may_be_announced(&self, call: &str) -> bool {
+        !self.unannounced.contains(call)
+    }
+
+    /// Keeps a request until its call is announced, or for a short time.
+    pub(super) fn wait_for_announcement(&mut self, call: String, request: Inbound) {
+        self.early.push(Early { call, request, until: Instant::now() + ANNOUNCED_EVENTS });
+    }
+
+    /// When the first request has waited long enough for its call.
+    pub(super) fn announced_until(&self) -> Option<Instant> {
+        self.early.iter().map(|early| early.until).min()
+    }
+
+    /// The requests whose calls are announced, and those that have waited long enough.
+    pub(super) fn take_announced(&mut self, is_announced: impl Fn(&str) -> bool) -> Vec<Inbound> {
+        let now = Instant::now();
+        let is_ready = |early: &mut Early| early.until <= now || is_announced(&early.call);
+        let ready: Vec<_> = self.early.extract_if(.., is_ready).collect();
+        self.unannounced.extend(ready.iter().map(|early| early.call.clone()));
+        ready.into_iter().map(|early| early.request).collect()
+    }
+
+    /// Adds a request. A second request with the same id ends the first one, because the agent has moved on.
     pub(super) fn wait(&mut self, id: ToolCallId, waiting: Waiting, responder: Responder) {
         if let Some((waiting, responder)) = self.open.insert(id, (waiting, responder)) {
             respond(responder, waiting.cancelled());
         }
     }
 
-    /// The owner's answers. Answers whether something waited for them.
+    /// Delivers the owner's answers. Returns whether a request was waiting for them.
     pub(super) fn answer(&mut self, id: &ToolCallId, answers: &[Answer]) -> bool {
         let waits = self.open.get(id).is_some_and(|(waiting, _)| !matches!(waiting, Waiting::Plan(_)));
         let Some((waiting, responder)) = waits.then(|| self.open.remove(id)).flatten() else { return false };
         let words = answers.first().map_or("", |answer| answer.answer.as_str());
         let response = match &waiting {
             Waiting::Permission(options) | Waiting::Plan(options) => selected(chosen(words, options)),
+            Waiting::Questions(options, questions) => answered(options, questions, answers),
             Waiting::Form(form) => form.answered(answers),
         };
         respond(responder, response);
         true
     }
 
-    /// The owner's decision on a plan. Answers whether it was waited for.
+    /// Delivers the owner's decision on a plan. Returns whether a request was waiting for it.
     pub(super) fn decide(&mut self, id: &ToolCallId, approved: bool) -> bool {
         if !matches!(self.open.get(id), Some((Waiting::Plan(_), _))) {
             return false;
@@ -61,14 +105,20 @@ impl Requests {
         true
     }
 
-    /// The turn is over, or is to end: everything that waits is answered with that.
+    /// Answers all open requests as cancelled, because the turn is over or must end.
     pub(super) fn cancel_all(&mut self) {
         for (waiting, responder) in std::mem::take(&mut self.open).into_values() {
             respond(responder, waiting.cancelled());
         }
+        for early in std::mem::take(&mut self.early) {
+            if let Inbound::Request(method, _, responder) = early.request {
+                let is_form = method == "elicitation/create";
+                respond(responder, if is_form { json!({ "action": "cancel" }) } else { selected(None) });
+            }
+        }
     }
 
-    /// Whether something waits under this id.
+    /// Whether a request with this id is open.
     pub(super) fn waits(&self, id: &ToolCallId) -> bool {
         self.open.contains_key(id)
     }
@@ -77,32 +127,45 @@ impl Requests {
 impl Waiting {
     fn cancelled(&self) -> Value {
         match self {
-            Self::Permission(_) | Self::Plan(_) => selected(None),
+            Self::Permission(_) | Self::Plan(_) | Self::Questions(..) => selected(None),
             Self::Form(_) => json!({ "action": "cancel" }),
         }
     }
 }
 
-/// The response that selects an option; without one the request is cancelled.
+/// The response to questions that were asked with a request for permission: each answer under the number of its question,
+/// where qwen looks for it.
+fn answered(options: &[PermissionOption], questions: &Value, answers: &[Answer]) -> Value {
+    let mut response = selected(allowing(options));
+    let asked = questions.as_array().into_iter().flatten().enumerate();
+    let by_number = asked.filter_map(|(number, question)| {
+        let given = answers.iter().find(|answer| question["question"] == answer.question.as_str())?;
+        Some((number.to_string(), Value::String(given.answer.clone())))
+    });
+    response["answers"] = Value::Object(by_number.collect());
+    response
+}
+
+/// The response that selects an option. Without one, the request is cancelled.
 pub(super) fn selected(option: Option<&PermissionOption>) -> Value {
     let outcome = option.map_or(RequestPermissionOutcome::Cancelled, |option| {
         RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id.clone()))
     });
-    // A response that is made here can be written.
+    // Serialising a response built here cannot fail.
     serde_json::to_value(RequestPermissionResponse::new(outcome)).unwrap_or_default()
 }
 
-/// Answers the agent; one that is gone is told by the end of its output.
+/// Responds to the agent. If the agent has ended, the end of its output reports it.
 pub(super) fn respond(responder: Responder, response: Value) {
     if let Err(error) = responder.respond(response) {
-        tracing::debug!(code = ?error.code, "the agent could not be answered");
+        tracing::debug!(code = ?error.code, "failed to respond to the agent");
     }
 }
 
-/// Refuses the agent what it asked, with a sentence.
+/// Refuses a request of the agent with a sentence.
 pub(super) fn refuse(responder: Responder, why: &str) {
     let error = agent_client_protocol::Error::invalid_params().data(why);
     if let Err(error) = responder.respond_with_error(error) {
-        tracing::debug!(code = ?error.code, "the agent could not be answered");
+        tracing::debug!(code = ?error.code, "failed to respond to the agent");
     }
 }

@@ -1,9 +1,9 @@
-//! A new process in the same conversation: after the agent was killed or ended, and for a new configuration.
+//! Starts a new process in the same conversation: after the agent was killed or ended, and for a new configuration.
 
 use pilothouse_wire::command::AgentSessionConfig;
 
-use super::agents::TakingUp;
-use super::driver::{Break, Driver};
+use super::agents::Resumption;
+use super::driver::{Driver, DriverExit};
 use super::introduction::{instructions, introduction};
 use super::options::{self, Launch};
 use super::start::{Started, while_commands_wait};
@@ -11,28 +11,34 @@ use super::terminals::Terminals;
 use crate::adapter::{AdapterError, Refusal, Reply};
 
 impl Driver {
-    /// Starts the agent where it is not running: in its conversation, or in a new one with a notice where it cannot take that
-    /// up. Commands that come meanwhile are carried out afterwards.
-    pub(super) async fn ensure_running(&mut self) -> Result<(), Break> {
+    /// Starts the agent if it is not running: in its conversation or, if it cannot resume that, in a new one with a
+    /// notice. Commands that arrive meanwhile are handled afterwards.
+    pub(super) async fn ensure_running(&mut self) -> Result<(), DriverExit> {
         if self.agent.is_some() {
             return Ok(());
         }
         let earlier = Some(self.conversation.clone());
         let starting = self.starter.start(&self.config, earlier);
-        let started = while_commands_wait(&mut self.commands, &mut self.aside, starting).await;
-        let started = started.ok_or(Break::Over)?.map_err(Break::agent)?;
+        let started = while_commands_wait(&mut self.commands, &mut self.deferred_commands, starting).await;
+        let started = started.ok_or(DriverExit::Over)?.map_err(DriverExit::agent)?;
         let Started { agent, advertised, conversation, translator, notices } = started;
         if !conversation.introduced {
-            self.introduction = introduction(&self.config, &advertised);
+            self.introduction = introduction(&self.config, &advertised, conversation.earlier.as_ref());
+        }
+        if conversation.id != self.conversation.id {
+            // The rest of the allowance carries over, because the new conversation counts from zero.
+            let spent = self.translator.meter.spent().excess_over(self.spending.before);
+            self.spending.allowance = self.spending.allowance.map(|allowance| allowance.excess_over(spent));
+            self.spending.before = conversation.totals.spent();
         }
         (self.agent, self.advertised) = (Some(agent), advertised);
         (self.conversation, self.translator) = (conversation, translator);
         self.terminals = Terminals::new(self.folder.clone(), self.processes.clone());
-        self.keep()?;
+        self.save_conversation().await?;
         self.introduce_agent(notices).await
     }
 
-    /// Ends the agent, where it is running.
+    /// Ends the agent if it is running.
     pub(super) async fn end_agent(&mut self) {
         self.requests.cancel_all();
         self.cancel_session();
@@ -41,10 +47,14 @@ impl Driver {
         }
     }
 
-    /// Takes a new configuration, between turns: the agent is started again with it, in the same conversation. One that cannot
-    /// be started so goes on with the old configuration.
-    pub(super) async fn reload(&mut self, config: AgentSessionConfig, reply: Reply) -> Result<(), Break> {
-        if self.advertised.taking_up == TakingUp::Never {
+    /// Applies a new configuration between turns by restarting the agent in the same conversation. If it does not
+    /// start, the old configuration stays.
+    pub(super) async fn reload(
+        &mut self,
+        config: AgentSessionConfig,
+        reply: Reply,
+    ) -> Result<(), DriverExit> {
+        if self.advertised.resumption == Resumption::Never {
             return Ok(reply.refuse(Refusal::not_supported("reload_config")).await?);
         }
         if self.turn.is_some() || self.compaction.is_some() || self.paused {
@@ -60,14 +70,14 @@ impl Driver {
         let config = std::mem::replace(&mut self.config, config);
         match self.ensure_running().await {
             Ok(()) => {}
-            Err(Break::Failed(AdapterError::Agent(why))) => {
+            Err(DriverExit::Failed(AdapterError::Agent(why))) => {
                 (self.cancel, self.config) = (cancel, config);
                 self.starter.replace_launch(launch);
                 return Ok(reply.refuse(Refusal::invalid(why)).await?);
             }
             Err(other) => return Err(other),
         }
-        // An agent that was told the old instructions in words is told the new ones in words.
+        // An agent that got the old instructions in a prompt gets the new ones in a prompt.
         if self.conversation.introduced && config.composed_system_prompt != self.config.composed_system_prompt
         {
             self.introduction = instructions(&self.config, &self.advertised).into_iter().collect();

@@ -1,5 +1,5 @@
-//! From a started process to a conversation: initialize, authenticate when that is demanded, and a new session or the one
-//! that is taken up.
+//! Opens a conversation with a started process: initialize, authenticate if the agent demands it, and create a
+//! session or resume one.
 
 use std::time::Duration;
 
@@ -14,33 +14,33 @@ use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::agents::{Advertised, Instructions, TakingUp};
+use super::agents::{Advertised, Instructions, Resumption};
 use super::connection::Connection;
+use super::conversation_file::Conversation;
 use super::json::{list, one_line, text};
 use super::mcp;
-use super::memory::Conversation;
 use super::options::Launch;
 
-/// How long an agent may take to answer `initialize`: it may have to start a whole runtime.
+/// How long `initialize` may take. The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
-/// How long it may take to open a conversation, and any other request that is no turn.
+/// How long opening a conversation, and any other request except a prompt, may take.
 const OPEN: Duration = Duration::from_mins(2);
-/// How long it may take to change a setting.
+/// How long changing a setting may take.
 pub(super) const SET: Duration = Duration::from_secs(30);
 
-/// A conversation that is open.
+/// An open conversation.
 pub(super) struct Opened {
-    /// The agent's id of it.
+    /// The agent's id of the conversation.
     pub(super) id: String,
-    /// What the agent said when it was opened: modes, models, options.
+    /// The agent's response, with modes, models and options.
     pub(super) answer: Value,
-    /// Whether an earlier one was taken up.
+    /// Whether an earlier conversation was resumed.
     pub(super) taken_up: bool,
-    /// What there is to tell of it.
+    /// Notices to publish.
     pub(super) notices: Vec<RawEvent>,
 }
 
-/// Agrees on a version and on what both sides can do. An error is a sentence for a person.
+/// Negotiates the protocol version and capabilities. The error is a sentence for people.
 pub(super) async fn initialize(connection: &Connection, launch: &Launch) -> Result<Advertised, String> {
     let capabilities = ClientCapabilities::new()
         .fs(FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
@@ -49,7 +49,7 @@ pub(super) async fn initialize(connection: &Connection, launch: &Launch) -> Resu
         .client_capabilities(capabilities)
         .client_info(Implementation::new("pilothouse", env!("CARGO_PKG_VERSION")));
     let mut parameters = serde_json::to_value(request).map_err(|e| e.to_string())?;
-    // Forms that can be filled in, and subagents that are told as sessions of their own; the second is a draft.
+    // Supports forms, and subagents that are reported as separate sessions; the latter is a draft.
     parameters["clientCapabilities"]["elicitation"] = json!({ "form": {} });
     parameters["clientCapabilities"]["subagents"] = json!({});
     let answer = ask(connection, INITIALIZE, "initialize", parameters).await?;
@@ -62,7 +62,6 @@ pub(super) async fn initialize(connection: &Connection, launch: &Launch) -> Resu
     }
 }
 
-/// Opens the conversation.
 pub(super) async fn open(
     connection: &Connection,
     launch: &Launch,
@@ -79,32 +78,49 @@ pub(super) async fn open(
         let summary = format!("the agent cannot reach these MCP servers: {}", left_out.join(", "));
         notices.push(notice("mcp_servers_left_out", summary));
     }
+    if !config.sub_agents.is_empty() {
+        let names: Vec<_> = config.sub_agents.iter().map(|agent| agent.name.as_str()).collect();
+        let summary =
+            format!("the protocol does not support defining subagents; skipped: {}", names.join(", "));
+        notices.push(notice("sub_agents_left_out", summary));
+    }
     let mut parameters = json!({ "cwd": folder, "mcpServers": servers });
     let instructions = config.composed_system_prompt.trim();
     if agent.profile.instructions == Instructions::AppendedByMeta && !instructions.is_empty() {
         parameters["_meta"] = json!({ "systemPrompt": { "append": instructions } });
     }
     if let Some(earlier) = earlier {
-        let method = match agent.taking_up {
-            TakingUp::Resume => Some("session/resume"),
-            TakingUp::Load => Some("session/load"),
-            TakingUp::Never => None,
+        // Some agents resume only from memory, and load from disk.
+        let methods: &[&str] = match agent.resumption {
+            Resumption::Resume if agent.loads => &["session/resume", "session/load"],
+            Resumption::Resume => &["session/resume"],
+            Resumption::Load => &["session/load"],
+            Resumption::Never => &[],
         };
-        let lost = match method {
-            None => "the agent cannot take up a conversation".to_owned(),
-            Some(method) => {
-                let mut parameters = parameters.clone();
-                parameters["sessionId"] = earlier.id.as_str().into();
-                match authenticated(connection, launch, agent, method, &parameters).await {
-                    Ok(answer) => {
-                        return Ok(Opened { id: earlier.id.clone(), answer, taken_up: true, notices });
-                    }
-                    Err(why) => why,
+        let mut lost = Vec::new();
+        let methods = if earlier.refused {
+            lost.push("its model refuses it".to_owned());
+            &[]
+        } else {
+            methods
+        };
+        for method in methods {
+            let mut parameters = parameters.clone();
+            parameters["sessionId"] = earlier.id.as_str().into();
+            match authenticated(connection, launch, agent, method, &parameters).await {
+                Ok(answer) => {
+                    return Ok(Opened { id: earlier.id.clone(), answer, taken_up: true, notices });
                 }
+                Err(why) => lost.push(why),
             }
+        }
+        let lost = if lost.is_empty() {
+            "the agent does not support resuming a conversation".to_owned()
+        } else {
+            lost.join("; ")
         };
         let summary =
-            format!("the earlier conversation is not taken up, a new one begins: {}", one_line(&lost));
+            format!("the earlier conversation cannot be resumed; a new one starts: {}", one_line(&lost));
         notices.push(notice("conversation_lost", summary));
     }
     let answer = authenticated(connection, launch, agent, "session/new", &parameters).await?;
@@ -113,7 +129,7 @@ pub(super) async fn open(
     Ok(Opened { id, answer, taken_up: false, notices })
 }
 
-/// Asks; when the agent demands authentication, authenticates in the configured way and asks once more.
+/// Sends a request. If the agent demands authentication, authenticates with the configured method and sends it again.
 async fn authenticated(
     connection: &Connection,
     launch: &Launch,
@@ -144,7 +160,7 @@ async fn authenticated(
     ask(connection, OPEN, method, parameters.clone()).await
 }
 
-/// Asks and waits, for so long. An error is a sentence for a person.
+/// Sends a request and waits up to a limit. The error is a sentence for people.
 pub(super) async fn ask(
     connection: &Connection,
     limit: Duration,
@@ -158,12 +174,12 @@ pub(super) async fn ask(
     }
 }
 
-/// Whether it is no answer of the agent: the agent is gone.
+/// Whether the error comes from the connection because the agent has ended.
 pub(super) fn is_gone(error: &Error) -> bool {
     is_incoming_transport_closed(error) || is_connection_terminated(error)
 }
 
-/// What the agent's error says, as a sentence.
+/// The agent's error as a sentence.
 pub(super) fn failed(method: &str, error: &Error) -> String {
     if is_gone(error) {
         return format!("the agent ended before it answered `{method}`");
@@ -174,6 +190,14 @@ pub(super) fn failed(method: &str, error: &Error) -> String {
     });
     let message = detail.filter(|detail| !detail.is_empty()).unwrap_or_else(|| error.message.clone());
     format!("the agent answered `{method}` with an error: {}", one_line(&message))
+}
+
+/// Whether the provider of the model refuses a conversation for its form, such as a call without a result: gemini leaves one
+/// behind when it is interrupted. The same words would be refused again. One that is too long is another matter.
+pub(super) fn refuses_conversation(error: &Error) -> bool {
+    let why = failed("session/prompt", error).to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    has(&["invalid_argument", "invalid_request"]) && !has(&["too long", "too large", "maximum", "exceed"])
 }
 
 /// Whether the agent demands authentication.
@@ -187,7 +211,7 @@ pub(super) fn prompt(session: &str, texts: &[String]) -> Value {
     json!({ "sessionId": session, "prompt": blocks })
 }
 
-/// Options that an answer to a change of settings repeats.
+/// Whether the response to a change of settings repeats the options.
 pub(super) fn has_options(answer: &Value) -> bool {
     !list(answer, "configOptions").is_empty()
 }

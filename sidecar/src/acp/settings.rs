@@ -1,5 +1,5 @@
-//! What an agent can be set to: models, thinking levels and modes, from whichever of the protocol's three ways it offers; and
-//! whether it can be told to summarise.
+//! The agent's settings: models, thinking levels and modes, read from any of the protocol's three mechanisms. Also
+//! whether the agent has a command for compaction.
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use pilothouse_wire::event::RawEvent;
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::json::{list, text};
 
-/// How a setting is changed.
+/// The method that changes a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum SetMethod {
     /// `session/set_config_option` with this id.
     Option(String),
     /// `session/set_model`.
@@ -18,43 +18,39 @@ pub(super) enum How {
     SetMode,
 }
 
-/// A setting and what it can be.
+/// A setting and its available values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
-    /// How it is changed.
-    pub(super) how: How,
-    /// What it is.
+    /// The method that changes it.
+    pub(super) set_method: SetMethod,
     pub(super) current: String,
-    /// What it can be.
     pub(super) values: Vec<String>,
 }
 
 /// The settings of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// The model.
     pub(super) model: Option<Setting>,
-    /// How deeply it thinks.
     pub(super) thinking: Option<Setting>,
-    /// The mode: ask, plan, accept edits.
+    /// The mode, for example ask, plan or accept edits.
     pub(super) mode: Option<Setting>,
-    /// Whether it has a command that summarises the conversation.
+    /// Whether the agent has a command that compacts the conversation.
     pub(super) compacts: bool,
 }
 
 impl Settings {
-    /// Takes the answer to `session/new`, `load` or `resume`.
+    /// Reads the response to `session/new`, `load` or `resume`.
     pub(super) fn opened(&mut self, answer: &Value) {
         if let Some(models) = answer.get("models") {
-            self.model = setting(How::SetModel, models, "currentModelId", "availableModels", "modelId");
+            self.model = setting(SetMethod::SetModel, models, "currentModelId", "availableModels", "modelId");
         }
         if let Some(modes) = answer.get("modes") {
-            self.mode = setting(How::SetMode, modes, "currentModeId", "availableModes", "id");
+            self.mode = setting(SetMethod::SetMode, modes, "currentModeId", "availableModes", "id");
         }
         self.options(answer);
     }
 
-    /// Takes `configOptions`, which hold all of them.
+    /// Reads `configOptions`, which lists all options.
     pub(super) fn options(&mut self, answer: &Value) {
         for option in list(answer, "configOptions") {
             let Some(id) = text(option, "id") else { continue };
@@ -63,7 +59,7 @@ impl Settings {
                 let values =
                     flat(list(option, "options")).filter_map(|value| text(value, "value")).map(str::to_owned);
                 Some(Setting {
-                    how: How::Option(id.to_owned()),
+                    set_method: SetMethod::Option(id.to_owned()),
                     current: current.to_owned(),
                     values: values.collect(),
                 })
@@ -71,7 +67,7 @@ impl Settings {
             match text(option, "category").unwrap_or(id) {
                 "model" => self.model = read(),
                 "thought_level" => self.thinking = read(),
-                // Where there is a mode of its own it is changed by that; the option only repeats it.
+                // If the agent has a separate mode setting, this option only repeats it.
                 "mode" => match &mut self.mode {
                     Some(mode) => current.clone_into(&mut mode.current),
                     None => self.mode = read(),
@@ -81,7 +77,7 @@ impl Settings {
         }
     }
 
-    /// Takes a `current_mode_update`. Answers whether it changed.
+    /// Handles a `current_mode_update`. Returns whether the mode changed.
     pub(super) fn mode_is(&mut self, id: &str) -> bool {
         match &mut self.mode {
             Some(mode) if mode.current == id => false,
@@ -90,30 +86,34 @@ impl Settings {
                 true
             }
             None => {
-                self.mode = Some(Setting { how: How::SetMode, current: id.to_owned(), values: Vec::new() });
+                self.mode = Some(Setting {
+                    set_method: SetMethod::SetMode,
+                    current: id.to_owned(),
+                    values: Vec::new(),
+                });
                 true
             }
         }
     }
 
-    /// Takes an `available_commands_update`, which holds all of them.
+    /// Handles an `available_commands_update`, which lists all commands.
     pub(super) fn commands(&mut self, update: &Value) {
         self.compacts =
             list(update, "availableCommands").iter().any(|command| text(command, "name") == Some("compact"));
     }
 
-    /// How deeply it thinks, where it says so.
+    /// The current thinking level, if the agent reports it.
     pub(super) fn level(&self) -> Option<ThinkingLevel> {
         self.thinking.as_ref().and_then(|setting| level(&setting.current))
     }
 
-    /// The model that works, as the agent calls it; `otherwise` when it does not say.
+    /// The agent's name of the current model, or `otherwise` if it does not report one.
     pub(super) fn model_id<'a>(&'a self, otherwise: &'a str) -> &'a str {
         self.model.as_ref().map_or(otherwise, |model| &model.current)
     }
 
-    /// What the agent works with now (S1 5).
-    pub(super) fn told(&self, otherwise: &str) -> RawEvent {
+    /// The event with the current settings (S1 5).
+    pub(super) fn to_event(&self, otherwise: &str) -> RawEvent {
         RawEvent::AgentSettings {
             model_id: self.model_id(otherwise).to_owned(),
             thinking_level: self.level(),
@@ -121,14 +121,14 @@ impl Settings {
         }
     }
 
-    /// The value of the thinking setting that stands for a level.
+    /// The agent's value for a thinking level.
     pub(super) fn value_of(&self, wanted: ThinkingLevel) -> Option<&str> {
         let values = &self.thinking.as_ref()?.values;
         values.iter().find(|value| level(value) == Some(wanted)).map(String::as_str)
     }
 
-    /// The model beside the current one.
-    pub(super) fn beside(&self, direction: CycleDirection) -> Option<&str> {
+    /// The model before or after the current one.
+    pub(super) fn adjacent_model(&self, direction: CycleDirection) -> Option<&str> {
         let Setting { current, values, .. } = self.model.as_ref()?;
         let at = values.iter().position(|value| value == current)?;
         let step = match direction {
@@ -139,13 +139,13 @@ impl Settings {
     }
 }
 
-fn setting(how: How, of: &Value, current: &str, values: &str, id: &str) -> Option<Setting> {
+fn setting(set_method: SetMethod, of: &Value, current: &str, values: &str, id: &str) -> Option<Setting> {
     let current = text(of, current)?.to_owned();
     let values = list(of, values).iter().filter_map(|value| text(value, id)).map(str::to_owned).collect();
-    Some(Setting { how, current, values })
+    Some(Setting { set_method, current, values })
 }
 
-/// Values may stand in groups.
+/// Values may be grouped.
 fn flat(values: &[Value]) -> impl Iterator<Item = &Value> {
     values.iter().flat_map(|value| match value.get("options") {
         Some(Value::Array(group)) => group.as_slice(),
@@ -153,7 +153,7 @@ fn flat(values: &[Value]) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// A level by the name that an agent has for it.
+/// The level for an agent's name of it.
 fn level(name: &str) -> Option<ThinkingLevel> {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
@@ -170,25 +170,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_come_as_options_in_groups_or_by_the_way_of_older_agents() {
+    fn models_are_read_from_grouped_options_or_the_older_field() {
         let mut settings = Settings::default();
         settings.opened(&json!({"configOptions": [
             {"id": "m", "category": "model", "currentValue": "b",
              "options": [{"group": "g", "options": [{"value": "a"}, {"value": "b"}]}, {"value": "c"}]},
             {"id": "t", "category": "thought_level", "currentValue": "low", "options": [{"value": "low"}, {"value": "xhigh"}]}]}));
         assert_eq!(settings.model_id("x"), "b");
-        assert_eq!(settings.beside(CycleDirection::Forward), Some("c"));
-        assert_eq!(settings.beside(CycleDirection::Backward), Some("a"));
+        assert_eq!(settings.adjacent_model(CycleDirection::Forward), Some("c"));
+        assert_eq!(settings.adjacent_model(CycleDirection::Backward), Some("a"));
         assert_eq!(settings.value_of(ThinkingLevel::Max), Some("xhigh"));
         assert_eq!(settings.value_of(ThinkingLevel::Minimal), None);
         let mut older = Settings::default();
         older.opened(&json!({"models": {"currentModelId": "a", "availableModels": [{"modelId": "a"}]}}));
-        assert_eq!(older.model.as_ref().unwrap().how, How::SetModel);
-        assert_eq!(older.beside(CycleDirection::Backward), Some("a"));
+        assert_eq!(older.model.as_ref().unwrap().set_method, SetMethod::SetModel);
+        assert_eq!(older.adjacent_model(CycleDirection::Backward), Some("a"));
     }
 
     #[test]
-    fn a_mode_is_news_only_when_it_changes() {
+    fn mode_is_reported_only_when_it_changes() {
         let mut settings = Settings::default();
         settings.opened(&json!({"modes": {"currentModeId": "default", "availableModes": [{"id": "default"}, {"id": "plan"}]}}));
         assert!(!settings.mode_is("default"));

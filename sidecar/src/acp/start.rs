@@ -1,30 +1,33 @@
-//! Starting the agent, as often as it takes: its process, the connection to it, and its conversation.
+//! Starts the agent, repeatedly if needed: its process, the connection to it, and its conversation.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use pilothouse_agent::model::registry::ModelRegistry;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 use pilothouse_wire::launch::SidecarLaunch;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::agents::{Advertised, Steering, TakingUp};
-use super::choices;
+use super::agents::{Advertised, Resumption, Steering};
 use super::connection::{Connection, Inbound};
+use super::conversation_file::Conversation;
 use super::environment;
 use super::files::Folder;
-use super::memory::Conversation;
-use super::meter::{Meter, Totals};
+use super::mcp;
+use super::meter::Meter;
 use super::options::Launch;
 use super::process::Process;
 use super::session::{self, Opened};
-use super::translator::{Listening, Translator};
+use super::setting_change;
+use super::translator::{Translator, UpdateMode};
 use crate::adapter::{AgentCommand, EventSink};
 use crate::own_tools::{OwnTools, ToolServer};
-use crate::process::Processes;
+use crate::process::{Processes, agent_folder};
 
-/// A running agent: its process, and what is said to it and by it.
+/// A running agent: its process and connection.
 pub(super) struct Agent {
     pub(super) process: Process,
     pub(super) connection: Connection,
@@ -32,82 +35,111 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Ends it: it may end by itself, and is killed when it does not.
+    /// Ends the agent, and kills it if it takes too long.
     pub(super) async fn end(self) {
         let Self { process, connection, .. } = self;
         drop(connection);
         process.end().await;
     }
 
-    /// Kills it, with everything that it started.
+    /// Kills the agent and everything that it started.
     pub(super) async fn kill(mut self) {
         self.process.kill().await;
         self.end().await;
     }
 }
 
-/// What every process of the agent is started with.
+/// What all processes of the agent are started with.
 pub(super) struct Starter {
     events: EventSink,
     processes: Processes,
     launch: Launch,
     folder: Folder,
+    /// The part of the session's home that the agent may write to.
+    agent_folder: PathBuf,
     own_tools: Value,
-    /// Serves the tools that Pilothouse itself gives the agent.
+    /// Prices of models.
+    prices: Arc<ModelRegistry>,
+    /// Serves Pilothouse's own tools to the agent.
     _tool_server: ToolServer,
 }
 
-/// An agent that stands in its conversation.
+/// A started agent with an open conversation.
 pub(super) struct Started {
     pub(super) agent: Agent,
     pub(super) advertised: Advertised,
     pub(super) conversation: Conversation,
     pub(super) translator: Translator,
-    /// What there is to tell of it.
+    /// Events to publish about the start.
     pub(super) notices: Vec<RawEvent>,
 }
 
 impl Starter {
-    /// Gets everything ready that outlives a process. An error is a sentence for a person.
+    /// Prepares everything that outlives a process. The error is a sentence for people.
     pub(super) fn prepare(
         run: &SidecarLaunch,
         events: EventSink,
         processes: Processes,
         own_tools: &OwnTools,
         launch: Launch,
+        prices: ModelRegistry,
     ) -> Result<Self, String> {
         let folder = Folder::open(Path::new(&run.request.working_directory)).map_err(|e| {
-            format!("the working directory {} cannot be used: {e}", run.request.working_directory)
+            format!("failed to use the working directory {}: {e}", run.request.working_directory)
         })?;
-        let tools = |e: std::io::Error| format!("the agent's own tools cannot be served: {e}");
+        let tools = |e: std::io::Error| format!("failed to serve the agent's own tools: {e}");
         let tool_server = own_tools.serve(run).map_err(tools)?;
         let own_tools = tool_server.mcp_server_config().map_err(tools)?.to_acp();
-        Ok(Self { events, processes, launch, folder, own_tools, _tool_server: tool_server })
+        let (prices, agent_folder) = (Arc::new(prices), agent_folder(run));
+        Ok(Self {
+            events,
+            processes,
+            launch,
+            folder,
+            agent_folder,
+            own_tools,
+            prices,
+            _tool_server: tool_server,
+        })
     }
 
-    /// Starts the agent differently from here on. Answers how it was started before.
+    /// Changes how the agent is started from now on. Returns the previous setting.
     pub(super) const fn replace_launch(&mut self, launch: Launch) -> Launch {
         std::mem::replace(&mut self.launch, launch)
     }
 
-    /// The folder that the agent works in.
+    /// The agent's working directory.
     pub(super) const fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// Starts the agent and opens its conversation: the earlier one where it can take that up, else a new one. An error is a
-    /// sentence for a person. Dropped on the way, it leaves nothing behind.
+    /// Starts the agent and opens its conversation: the earlier one if the agent can resume it, or else a new one.
+    /// The error is a sentence for people. Dropping the future leaves nothing running.
     pub(super) async fn start(
         &self,
         config: &AgentSessionConfig,
         earlier: Option<Conversation>,
     ) -> Result<Started, String> {
         let launch = &self.launch;
-        let variables = environment::of_agent(std::env::vars(), launch.profile, &launch.environment);
+        let mut variables = environment::of_agent(std::env::vars(), launch.profile, &launch.environment);
+        let mut processes = self.processes.clone();
+        if processes.are_confined() {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            let needed =
+                environment::confined(&mut variables, launch.profile, &self.agent_folder, home.as_deref())
+                    .map_err(|e| format!("failed to create the agent's own folder: {e}"))?;
+            processes = processes.writing_to(needed);
+        }
         environment::secrets(&variables).for_each(|secret| self.events.keep_secret(secret));
         let path = self.folder.path();
-        let (mut process, pipes) =
-            Process::start(launch, &self.processes, &variables, path, self.events.clone())?;
+        let (mut process, pipes) = Process::start(
+            launch,
+            &processes,
+            &variables,
+            path,
+            mcp::command_lines(&config.custom_tools, &self.own_tools),
+            self.events.clone(),
+        )?;
         let (connection, inbound) = Connection::open(pipes, self.events.clone()).await?;
         let opened = async {
             let agent = session::initialize(&connection, launch).await?;
@@ -119,29 +151,29 @@ impl Starter {
         let (advertised, opened): (Advertised, Opened) = match opened.await {
             Ok(opened) => opened,
             Err(why) if connection.is_closed() => {
-                let obituary = process.obituary().await;
-                return Err(format!("{why} ({obituary})"));
+                let exit_reason = process.exit_reason().await;
+                return Err(format!("{why} ({exit_reason})"));
             }
             Err(why) => return Err(why),
         };
-        let conversation = earlier.filter(|_| opened.taken_up).unwrap_or_else(|| Conversation {
-            id: opened.id.clone(),
-            agent: advertised.agent.clone(),
-            introduced: false,
-            totals: Totals::default(),
-        });
+        let conversation = match earlier {
+            Some(earlier) if opened.taken_up => earlier,
+            lost => Conversation::new(&opened.id, &advertised.agent, lost),
+        };
         let totals = conversation.totals.clone();
-        let meter = Meter::new(&conversation.id, totals, &config.model_id, config.context_warn_at_percent);
+        let meter = Meter::new(&conversation.id, totals, &config.model_id, config.context_warn_at_percent)
+            .priced(Arc::clone(&self.prices), advertised.profile.metering);
         let mut translator = Translator::new(&conversation.id, &config.model_id, meter);
         if opened.taken_up {
-            translator.listening = Listening::Replay;
+            translator.update_mode = UpdateMode::Replay;
         }
         translator.settings.opened(&opened.answer);
         let mut notices = vec![connected(&advertised, opened.taken_up)];
         notices.extend(opened.notices);
-        notices
-            .extend(choices::configure(&connection, &mut translator, config, launch.mode.as_deref()).await);
-        notices.push(translator.settings_told());
+        notices.extend(
+            setting_change::configure(&connection, &mut translator, config, launch.mode.as_deref()).await,
+        );
+        notices.push(translator.settings_event());
         let model = translator.settings.model_id(&config.model_id).to_owned();
         translator.meter.model(&model);
         let agent = Agent { process, connection, inbound };
@@ -149,7 +181,7 @@ impl Starter {
     }
 }
 
-/// What the agent turned out to be.
+/// The notice that describes the agent.
 fn connected(agent: &Advertised, taken_up: bool) -> RawEvent {
     RawEvent::Notice {
         name: "agent_connected".into(),
@@ -157,24 +189,24 @@ fn connected(agent: &Advertised, taken_up: bool) -> RawEvent {
         detail: Some(json!({
             "agent": agent.agent,
             "steersMidTurn": agent.steering == Steering::Extension,
-            "takesUpConversations": agent.taking_up != TakingUp::Never,
+            "takesUpConversations": agent.resumption != Resumption::Never,
             "conversationTakenUp": taken_up,
             "secondPrompt": agent.profile.second_prompt.name(),
         })),
     }
 }
 
-/// Waits for `work`, while commands that come are put aside. None: it is to stop, and the work is dropped.
+/// Waits for `work` while incoming commands are queued. `None` if the adapter must stop, which drops the work.
 pub(super) async fn while_commands_wait<T>(
     commands: &mut mpsc::UnboundedReceiver<AgentCommand>,
-    aside: &mut VecDeque<AgentCommand>,
+    deferred_commands: &mut VecDeque<AgentCommand>,
     work: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::pin!(work);
     loop {
         tokio::select! {
             done = &mut work => return Some(done),
-            command = commands.recv() => aside.push_back(command?),
+            command = commands.recv() => deferred_commands.push_back(command?),
         }
     }
 }

@@ -1,108 +1,168 @@
-//! Holding and breaking off what runs, and what happens when the agent does not end it, or ends by itself.
+//! Pause and interrupt, and what happens if the agent does not end its work or ends on its own.
+
+use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::driver::{Break, Driver};
+use super::driver::{Driver, DriverExit};
 use super::session::notice;
+use super::turns::Interrupt;
 use crate::adapter::{Refusal, Reply};
+use crate::process::ProcessHandle;
+
+/// How long stopping the processes may take, and the interval of checks.
+const STOPPED: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_millis(10);
 
 impl Driver {
-    /// Stops the agent where it is, with everything that it started.
-    pub(super) fn pause(&mut self) {
-        if !self.paused {
-            self.paused = true;
-            if let Some(agent) = &self.agent {
-                agent.process.pause();
+    /// Stops the agent and everything that it started. Acknowledged when the system reports all processes as stopped,
+    /// so that no call is running.
+    pub(super) async fn pause(&mut self, reply: Reply) -> Result<(), DriverExit> {
+        let until = Instant::now() + STOPPED;
+        loop {
+            if self.suspend() {
+                return Ok(reply.done().await?);
             }
-            self.terminals.pause();
+            if Instant::now() >= until {
+                self.resume_agent();
+                return Ok(reply.refuse(Refusal::invalid("failed to stop a process of the agent")).await?);
+            }
+            sleep(PERIOD).await;
         }
     }
 
-    /// Lets the agent go on where it was stopped.
-    pub(super) fn go_on(&mut self) {
+    /// Sends the stop signal to the agent and everything that it started. Returns whether all processes are stopped.
+    pub(super) fn suspend(&mut self) -> bool {
+        self.paused = true;
+        let mut handles: Vec<_> = self.agent.iter().map(|agent| agent.process.handle()).collect();
+        handles.extend(self.terminals.handles());
+        handles.iter().for_each(ProcessHandle::pause);
+        handles.iter().all(ProcessHandle::is_stopped)
+    }
+
+    /// Continues a stopped agent.
+    pub(super) fn resume_agent(&mut self) {
         if self.paused {
             self.paused = false;
-            self.terminals.resume();
+            for handle in self.terminals.handles() {
+                handle.resume();
+            }
             if let Some(agent) = &self.agent {
-                agent.process.resume();
+                agent.process.handle().resume();
             }
         }
     }
 
-    /// When the agent has had its time to end what is broken off.
-    pub(super) fn gives_up_at(&self) -> Option<Instant> {
+    fn interrupt_under_way(&self) -> Option<&Interrupt> {
         let turn = self.turn.as_ref().and_then(|turn| turn.interrupt.as_ref());
         let compaction = self.compaction.as_ref().and_then(|compaction| compaction.interrupt.as_ref());
-        turn.or(compaction).map(|(_, at)| *at)
+        turn.or(compaction)
     }
 
-    /// The owner wants what runs to end: whatever the agent waits for is answered with that.
-    pub(super) async fn interrupt(&mut self, reply: Reply) -> Result<(), Break> {
-        self.go_on();
+    /// When the time for the agent to end interrupted work is over.
+    pub(super) fn gives_up_at(&self) -> Option<Instant> {
+        self.interrupt_under_way().map(|interrupt| interrupt.gives_up_at)
+    }
+
+    /// When the time for the agent to end interrupted commands is over.
+    pub(super) fn tools_end_at(&self) -> Option<Instant> {
+        self.interrupt_under_way().and_then(|interrupt| interrupt.tools_end_at)
+    }
+
+    /// Ends the commands of the turn, because the agent may be waiting for one that it should end.
+    pub(super) fn end_tools(&mut self) {
+        if let Some(agent) = &self.agent {
+            agent.process.tools.kill();
+        }
+        let turn = self.turn.as_mut().and_then(|turn| turn.interrupt.as_mut());
+        let compaction = self.compaction.as_mut().and_then(|compaction| compaction.interrupt.as_mut());
+        if let Some(interrupt) = turn.or(compaction) {
+            interrupt.tools_end_at = None;
+        }
+    }
+
+    /// Interrupts the current work. Open requests of the agent are answered as cancelled.
+    pub(super) async fn interrupt(&mut self, reply: Reply) -> Result<(), DriverExit> {
+        if self.paused {
+            // Stopped commands are ended without running any further.
+            self.end_tools();
+        }
+        self.resume_agent();
         for (_, waiting) in std::mem::take(&mut self.compactions) {
             waiting.refuse(Refusal::invalid("the turn before it was interrupted")).await?;
         }
-        let until = Instant::now() + self.cancel;
+        let in_call = self.translator.calls.any_open();
+        let new = Interrupt::new(reply, self.cancel, in_call);
         let (interrupt, answered) = match (&mut self.turn, &mut self.compaction) {
             (Some(turn), _) => {
                 let answered = turn.is_answered();
                 (&mut turn.interrupt, answered)
             }
             (None, Some(compaction)) => (&mut compaction.interrupt, false),
-            (None, None) => return Ok(reply.done().await?),
+            (None, None) => return self.confirm(new).await,
         };
-        if let Some((first, _)) = interrupt.replace((reply, until)) {
-            first.done().await?;
-        }
+        new.follow(interrupt).await?;
         self.requests.cancel_all();
         self.terminals.kill_all().await;
         self.cancel_session();
         if answered {
-            // Only subagents are left, and they are cancelled with the session.
+            // Only subagents are left, and cancelling the session ends them.
             return self.interrupted().await;
         }
         Ok(())
     }
 
-    /// Tells the agent to end what it does.
+    /// Tells the agent to end its work.
     pub(super) fn cancel_session(&self) {
         if let Some(agent) = &self.agent {
-            agent.connection.tell("session/cancel", json!({ "sessionId": self.conversation.id }));
+            agent.connection.notify("session/cancel", json!({ "sessionId": self.conversation.id }));
         }
     }
 
-    /// The agent did not end what was broken off: it is killed, which ends it provably (ruling 15). Its conversation goes on
-    /// with the next message.
-    pub(super) async fn give_up(&mut self) -> Result<(), Break> {
-        if let Some(agent) = self.agent.take() {
-            agent.kill().await;
-        }
-        let why = "the agent did not end its turn when it was told to, and was killed; the next message starts it again";
-        self.events.emit(notice("agent_killed", why.into())).await?;
+    /// Kills an agent that did not end the interrupted work, so that it provably stops (decision 15). The next
+    /// message resumes its conversation.
+    pub(super) async fn give_up(&mut self) -> Result<(), DriverExit> {
+        self.kill_agent("the agent did not end its turn after an interrupt and was killed").await?;
         self.broken_off().await
     }
 
-    /// The agent ended by itself. In a turn that is the end of its conversation; else the next message starts it again.
-    pub(super) async fn agent_ended(&mut self) -> Result<(), Break> {
+    /// Kills the agent and everything that it started. The next message starts it again.
+    pub(super) async fn kill_agent(&mut self, why: &str) -> Result<(), DriverExit> {
+        if let Some(agent) = self.agent.take() {
+            agent.kill().await;
+        }
+        Ok(self
+            .events
+            .emit(notice("agent_killed", format!("{why}; the next message starts it again")))
+            .await?)
+    }
+
+    /// Handles an agent that ended on its own. Within a turn this ends its conversation; otherwise the next message
+    /// starts it again.
+    pub(super) async fn agent_ended(&mut self) -> Result<(), DriverExit> {
         let Some(mut agent) = self.agent.take() else { return Ok(()) };
-        let obituary = agent.process.obituary().await;
+        let exit_reason = agent.process.exit_reason().await;
         agent.end().await;
         if self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_none()) {
             self.abandon_turn("the agent ended").await?;
-            return Err(Break::agent(format!("it ended by itself: {obituary}")));
+            return Err(DriverExit::agent(format!("it ended unexpectedly: {exit_reason}")));
         }
-        let summary = format!("the agent ended by itself ({obituary}); the next message starts it again");
+        let summary =
+            format!("the agent ended unexpectedly ({exit_reason}); the next message starts it again");
         self.events.emit(notice("agent_ended", summary)).await?;
         self.broken_off().await
     }
 
-    /// The agent is gone: what it was doing is over.
-    async fn broken_off(&mut self) -> Result<(), Break> {
+    /// Closes the agent's work, because the agent has ended.
+    async fn broken_off(&mut self) -> Result<(), DriverExit> {
         self.interrupted().await?;
         self.refuse_steering().await?;
         if let Some(compaction) = self.compaction.take() {
-            compaction.broken_off("the agent ended while it compacted").await?;
+            let interrupt = compaction.broken_off("the agent ended while it compacted").await?;
+            if let Some(interrupt) = interrupt {
+                self.confirm(interrupt).await?;
+            }
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Subagents: agents tell of them as sessions of their own, or mark the updates of a subagent with the call that began it.
+//! Subagents. Agents report them as separate sessions, or mark the updates of a subagent with the call that started
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,19 @@ use super::json::{text, text_at};
 /// The subagents of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Subagents {
-    /// By their session, or by the call that began them.
+    /// By their session, or by the call that started them.
     open: BTreeMap<String, SubAgentId>,
-    /// Whether there ever was one.
+    /// Whether there ever was a subagent.
     any: bool,
 }
 
 impl Subagents {
-    /// The subagent of a session that is not the conversation's own.
+    /// The subagent whose session this is.
     pub(super) fn of_session(&self, session: &str) -> Option<&SubAgentId> {
         self.open.get(session)
     }
 
-    /// The subagent that an update of the conversation's own session is marked with; it begins with its first update.
+    /// The subagent that an update of the main session is marked with. Its first update starts it.
     pub(super) fn of_update(
         &mut self,
         update: &Value,
@@ -40,7 +41,7 @@ impl Subagents {
         (self.open.get(call).cloned(), began)
     }
 
-    /// Takes a `subagent_update` of the conversation's session.
+    /// Handles a `subagent_update` of the main session.
     pub(super) fn update(&mut self, update: &Value) -> Option<RawEvent> {
         let session = text(update, "sessionId")?;
         match text_at(update, &["state", "state"]) {
@@ -53,22 +54,22 @@ impl Subagents {
         }
     }
 
-    /// The call that began a subagent has its result.
+    /// Handles the result of a call that started a subagent.
     pub(super) fn call_ended(&mut self, call: &str, failed: bool) -> Option<RawEvent> {
         self.end(call, failed.then(|| "its call failed".to_owned()))
     }
 
-    /// Whether there ever was one.
+    /// Whether there ever was a subagent.
     pub(super) const fn any(&self) -> bool {
         self.any
     }
 
-    /// Whether one is at work.
+    /// Whether a subagent is running.
     pub(super) fn any_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Ends all of them.
+    /// Ends all subagents.
     pub(super) fn end_all(&mut self, why: &str) -> Vec<RawEvent> {
         let ended = std::mem::take(&mut self.open).into_values();
         ended
@@ -94,7 +95,7 @@ impl Subagents {
     }
 }
 
-/// Why a subagent stopped, when that was no normal end.
+/// Why a subagent failed. `None` if it ended normally.
 fn failure(update: &Value) -> Option<String> {
     let state = update.get("state")?;
     let reason = match state.get("stopReason")? {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_that_are_marked_with_a_call_belong_to_the_subagent_of_that_call() {
+    fn updates_marked_with_a_call_belong_to_its_subagent() {
         let mut subagents = Subagents::default();
         let update = json!({"_meta": {"claudeCode": {"parentToolUseId": "c"}}});
         let (id, began) = subagents.of_update(&update, Some(&json!({"description": "d"})));

@@ -1,5 +1,5 @@
-//! Commands that the agent runs through the sidecar: in the working directory, with a chosen environment, a bounded output,
-//! and a certain end.
+//! Commands that the agent runs through the sidecar: in the working directory, with a selected environment, limited
+//! output, and a guaranteed end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -13,19 +13,19 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::files::Folder;
-use crate::process::{Group, Processes, Reins};
+use crate::process::{Group, ProcessHandle, Processes};
 
-/// Bytes of output that are kept when the agent does not say how many, and the most that it may say.
+/// Default and upper bound for the bytes of output to keep.
 const KEPT: usize = 1024 * 1024;
-/// Terminals at once.
-const MOST: usize = 64;
-/// How long what a command wrote is read after it has ended: something that it left behind may hold its output open.
+/// Most concurrent terminals.
+const MAX_TERMINALS: usize = 64;
+/// How long to read the output after a command has ended, because leftover processes may keep it open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How long commands that were killed may take to go.
+/// How long killed commands may take to disappear.
 const KILLED: Duration = Duration::from_secs(3);
 
-/// How a command ended; none while it runs.
+/// How a command ended; `None` while it runs.
 type Exit = watch::Receiver<Option<TerminalExitStatus>>;
 
 /// The terminals of one agent.
@@ -33,13 +33,13 @@ pub(super) struct Terminals {
     folder: Folder,
     processes: Processes,
     open: BTreeMap<String, Terminal>,
-    /// What released ones printed: the calls that show them end later.
+    /// Output of released terminals, for calls that refer to them and end later.
     released: BTreeMap<String, String>,
     made: u64,
 }
 
 struct Terminal {
-    reins: Reins,
+    handle: ProcessHandle,
     output: Arc<Mutex<Output>>,
     exit: Exit,
     task: tokio::task::JoinHandle<()>,
@@ -47,12 +47,12 @@ struct Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.reins.kill();
+        self.handle.kill();
         self.task.abort();
     }
 }
 
-/// The end of what was printed.
+/// The end of a command's output.
 #[derive(Debug)]
 struct Output {
     kept: VecDeque<u8>,
@@ -68,7 +68,7 @@ impl Output {
         self.kept.drain(..excess);
     }
 
-    /// The text, which begins with a whole character.
+    /// The text from the first complete character on.
     fn text(&self) -> String {
         let (a, b) = self.kept.as_slices();
         let bytes = [a, b].concat();
@@ -82,15 +82,15 @@ impl Output {
 }
 
 impl Terminals {
-    /// Terminals in `folder`.
+    /// Terminals that run in `folder`.
     pub(super) fn new(folder: Folder, processes: Processes) -> Self {
         Self { folder, processes, open: BTreeMap::new(), released: BTreeMap::new(), made: 0 }
     }
 
-    /// Runs a command. Answers the terminal's id, or a sentence why not.
+    /// Runs a command. Returns the terminal's id, or a sentence about the failure.
     pub(super) fn create(&mut self, request: &CreateTerminalRequest) -> Result<String, String> {
-        if self.open.len() >= MOST {
-            return Err(format!("there are {MOST} terminals already; release some"));
+        if self.open.len() >= MAX_TERMINALS {
+            return Err(format!("there are {MAX_TERMINALS} terminals already; release some"));
         }
         let folder = match &request.cwd {
             None => self.folder.path().to_owned(),
@@ -101,12 +101,12 @@ impl Terminals {
         let output = Arc::new(Mutex::new(Output { kept: VecDeque::new(), most, truncated: false }));
         let cannot = |e: std::io::Error| format!("`{}` cannot be run: {e}", request.command);
         let (group, pipe) = self.spawn(request, folder).map_err(cannot)?;
-        let reins = group.reins();
+        let handle = group.handle();
         let (ended, exit) = watch::channel(None);
-        let task = tokio::spawn(attend(group, pipe, Arc::clone(&output), ended));
+        let task = tokio::spawn(wait_for_exit(group, pipe, Arc::clone(&output), ended));
         self.made += 1;
         let id = format!("terminal-{}", self.made);
-        self.open.insert(id.clone(), Terminal { reins, output, exit, task });
+        self.open.insert(id.clone(), Terminal { handle, output, exit, task });
         Ok(id)
     }
 
@@ -116,7 +116,7 @@ impl Terminals {
         folder: PathBuf,
     ) -> std::io::Result<(Group, pipe::Receiver)> {
         let (reader, writer) = std::io::pipe()?;
-        // Some agents give a whole line for a shell as the command.
+        // Some agents put a whole shell line into the command.
         let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
         let mut guarded = self.processes.command(if line { "/bin/sh" } else { &request.command })?;
         let command = guarded.command();
@@ -133,7 +133,7 @@ impl Terminals {
         Ok((guarded.spawn()?, pipe::Receiver::from_owned_fd(reader.into())?))
     }
 
-    /// What a terminal printed so far, and how it ended when it has.
+    /// The output of a terminal so far, and how its command ended if it has.
     pub(super) fn output(&self, id: &str) -> Result<TerminalOutputResponse, String> {
         let terminal = self.find(id)?;
         let exit = terminal.exit.borrow().clone();
@@ -142,14 +142,14 @@ impl Terminals {
         Ok(TerminalOutputResponse::new(text, truncated).exit_status(exit))
     }
 
-    /// What comes when a terminal's command ends.
+    /// Notifies when a terminal's command ends.
     pub(super) fn exit(&self, id: &str) -> Result<Exit, String> {
         self.find(id).map(|terminal| terminal.exit.clone())
     }
 
-    /// Kills a terminal's command; what it printed stays.
+    /// Kills a terminal's command. Its output stays available.
     pub(super) fn kill(&self, id: &str) -> Result<(), String> {
-        self.find(id)?.reins.kill();
+        self.find(id)?.handle.kill();
         Ok(())
     }
 
@@ -164,23 +164,23 @@ impl Terminals {
         Ok(())
     }
 
-    /// What a terminal printed, also after its release.
+    /// The output of a terminal, also after its release.
     pub(super) fn printed(&self, id: &str) -> Option<String> {
         let open = || self.open.get(id)?.output.lock().ok().map(|output| output.text());
         self.released.get(id).cloned().or_else(open)
     }
 
-    /// A turn is over: what released terminals printed is not needed any more.
+    /// Discards the output of released terminals at the end of a turn.
     pub(super) fn forget_released(&mut self) {
         self.released.clear();
     }
 
-    /// Kills every command that runs, and waits until they are gone.
+    /// Kills all running commands, and waits for their end.
     pub(super) async fn kill_all(&self) {
         let killed: Vec<Exit> = self
             .running()
             .map(|terminal| {
-                terminal.reins.kill();
+                terminal.handle.kill();
                 terminal.exit.clone()
             })
             .collect();
@@ -189,18 +189,13 @@ impl Terminals {
                 let _ = exit.wait_for(Option::is_some).await;
             }
         };
-        // What a stuck kernel call holds starts nothing.
+        // A process in a stuck system call cannot start anything.
         let _ = tokio::time::timeout(KILLED, all_gone).await;
     }
 
-    /// Stops every command that runs where it is.
-    pub(super) fn pause(&self) {
-        self.running().for_each(|terminal| terminal.reins.pause());
-    }
-
-    /// Lets them go on.
-    pub(super) fn resume(&self) {
-        self.running().for_each(|terminal| terminal.reins.resume());
+    /// Handles to stop and continue each running command.
+    pub(super) fn handles(&self) -> impl Iterator<Item = ProcessHandle> {
+        self.running().map(|terminal| terminal.handle.clone())
     }
 
     fn running(&self) -> impl Iterator<Item = &Terminal> {
@@ -212,8 +207,8 @@ impl Terminals {
     }
 }
 
-/// Reads what a command prints until it has ended.
-async fn attend(
+/// Reads a command's output until it has ended.
+async fn wait_for_exit(
     mut group: Group,
     mut pipe: pipe::Receiver,
     output: Arc<Mutex<Output>>,
@@ -230,10 +225,10 @@ async fn attend(
             }
         }
     };
-    // Whatever goes on ends here.
+    // Ends leftover processes.
     drop(group);
     let _ = tokio::time::timeout(LAST_WORDS, read(&mut pipe, &output)).await;
-    ended.send_replace(Some(status.map_or_else(|_| TerminalExitStatus::new(), how)));
+    ended.send_replace(Some(status.map_or_else(|_| TerminalExitStatus::new(), exit_status)));
 }
 
 async fn read(pipe: &mut pipe::Receiver, output: &Mutex<Output>) {
@@ -245,7 +240,7 @@ async fn read(pipe: &mut pipe::Receiver, output: &Mutex<Output>) {
     }
 }
 
-fn how(status: ExitStatus) -> TerminalExitStatus {
+fn exit_status(status: ExitStatus) -> TerminalExitStatus {
     use std::os::unix::process::ExitStatusExt as _;
     let code = status.code().and_then(|code| u32::try_from(code).ok());
     let signal = status.signal().and_then(|signal| nix::sys::signal::Signal::try_from(signal).ok());
@@ -273,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_runs_in_the_folder_with_no_variable_that_was_not_chosen() {
+    async fn command_runs_in_the_folder_with_chosen_variables_only() {
         let dir = tempfile::tempdir().unwrap();
         let mut terminals = terminals(dir.path());
         let id = terminals.create(&request("pwd; env | grep -c CARGO_PKG; echo err >&2; exit 3")).unwrap();
@@ -287,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_without_end_keeps_its_end_and_a_kill_takes_the_whole_group() {
+    async fn endless_output_keeps_its_end_and_a_kill_ends_the_group() {
         let dir = tempfile::tempdir().unwrap();
         let mut terminals = terminals(dir.path());
         let id = terminals

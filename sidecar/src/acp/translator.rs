@@ -1,5 +1,5 @@
-//! `session/update` as raw events (S0 8.2, 8.3), without I/O and without a clock. It is read leniently: agents are ahead of
-//! any list of what they may say, and what is not known becomes a notice.
+//! Translates `session/update` to raw events (S0 8.2, 8.3), without I/O and without a clock. It is lenient: agents
+//! send more than any list documents, and unknown updates become notices.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,15 +16,15 @@ use super::settings::Settings;
 use super::subagents::Subagents;
 use crate::handoff;
 
-/// What becomes of what the agent says.
+/// How to treat the agent's updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listening {
-    /// It is told.
+pub(super) enum UpdateMode {
+    /// Publish them.
     Live,
-    /// The agent repeats a conversation that was taken up: none of it is news.
+    /// The agent repeats a resumed conversation; nothing is new.
     Replay,
-    /// Words and calls that are no part of any turn: of one that was broken off (ruling 15), or of a compaction. Usage counts.
-    Aside,
+    /// Ignore texts and calls, which belong to an interrupted turn (decision 15) or to a compaction. Usage counts.
+    Ignored,
 }
 
 /// Translates the updates of one conversation.
@@ -32,7 +32,7 @@ pub(super) enum Listening {
 pub(super) struct Translator {
     session: String,
     pub(super) model: String,
-    pub(super) listening: Listening,
+    pub(super) update_mode: UpdateMode,
     turn: Option<TurnId>,
     blocks: Blocks,
     of_subagents: BTreeMap<SubAgentId, Blocks>,
@@ -42,15 +42,17 @@ pub(super) struct Translator {
     pub(super) meter: Meter,
     pub(super) settings: Settings,
     pub(super) unknown: HashSet<String>,
+    /// The agent has asked its owner a question of its own.
+    pub(super) asks: bool,
 }
 
 impl Translator {
-    /// A translator of the conversation `session`; `model` stands for a model that the agent does not name.
+    /// Creates a translator for the conversation `session`. `model` is used if the agent does not name its model.
     pub(super) fn new(session: &str, model: &str, meter: Meter) -> Self {
         Self {
             session: session.to_owned(),
             model: model.to_owned(),
-            listening: Listening::Live,
+            update_mode: UpdateMode::Live,
             turn: None,
             blocks: Blocks::default(),
             of_subagents: BTreeMap::new(),
@@ -60,6 +62,7 @@ impl Translator {
             meter,
             settings: Settings::default(),
             unknown: HashSet::new(),
+            asks: false,
         }
     }
 
@@ -68,13 +71,14 @@ impl Translator {
         &self.session
     }
 
-    /// A turn begins: what comes from here on belongs to it.
+    /// Begins a turn. Later updates belong to it.
     pub(super) fn begin_turn(&mut self, turn: TurnId) {
         self.turn = Some(turn);
-        self.listening = Listening::Live;
+        self.update_mode = UpdateMode::Live;
+        self.meter.model_call_follows();
     }
 
-    /// The turn ends: what is open is told as far as it came, and calls without a result end in an error that says `why`.
+    /// Ends the turn: publishes incomplete blocks and calls, and ends calls without a result with the error `why`.
     pub(super) fn end_turn(&mut self, why: &str) -> Vec<RawEvent> {
         let mut events = self.flush();
         events.extend(self.calls.close_all(why));
@@ -83,47 +87,47 @@ impl Translator {
         events
     }
 
-    /// Whether the turn still has subagents at work (ruling 18).
+    /// Whether subagents of the turn are still running (decision 18).
     pub(super) fn subagents_work(&self) -> bool {
         self.subagents.any_open()
     }
 
-    /// Whether the agent ever told of a subagent.
+    /// Whether the agent ever reported a subagent.
     pub(super) const fn has_subagents(&self) -> bool {
         self.subagents.any()
     }
 
-    /// Ends the subagents of a turn that was broken off.
+    /// Ends the subagents of an interrupted turn.
     pub(super) fn end_subagents(&mut self, why: &str) -> Vec<RawEvent> {
         self.subagents.end_all(why)
     }
 
-    /// What the agent works with now.
-    pub(super) fn settings_told(&self) -> RawEvent {
-        self.settings.told(&self.model)
+    /// The event with the current settings.
+    pub(super) fn settings_event(&self) -> RawEvent {
+        self.settings.to_event(&self.model)
     }
 
-    /// A call waits to be told that only time completes: its input may still be streamed.
+    /// Whether a call is waiting to be published because its input may still be streaming.
     pub(super) fn waits(&self) -> bool {
-        self.listening == Listening::Live && self.calls.any_untold()
+        self.update_mode == UpdateMode::Live && self.calls.any_unpublished()
     }
 
-    /// Time has passed: calls are told with what is known of them.
-    pub(super) fn time_passed(&mut self) -> Vec<RawEvent> {
-        let mut events = self.calls.tell_all();
+    /// Publishes waiting calls with what is known of them.
+    pub(super) fn publish_streamed_calls(&mut self) -> Vec<RawEvent> {
+        let mut events = self.calls.publish_all();
         self.stamp(&mut events);
         events
     }
 
-    /// The agent asks something about a call: it is told before.
-    pub(super) fn asked_about(&mut self, call: &Value) -> Vec<RawEvent> {
+    /// Handles a request about a call, which is published first.
+    pub(super) fn publish_for_request(&mut self, call: &Value) -> Vec<RawEvent> {
         let mut events = self.flush();
-        events.extend(self.calls.asked_about(call));
+        events.extend(self.calls.publish_for_request(call));
         self.stamp(&mut events);
         events
     }
 
-    /// Takes the parameters of a `session/update`.
+    /// Translates the parameters of a `session/update`.
     pub(super) fn update(&mut self, parameters: &Value, printed: Printed) -> Vec<RawEvent> {
         let Some(update) = parameters.get("update") else { return Vec::new() };
         let kind = text(update, "sessionUpdate").unwrap_or("without_name");
@@ -134,25 +138,36 @@ impl Translator {
             let subagent = self.subagents.of_session(session).cloned();
             subagent.map(|id| self.of_subagent(kind, update, &id, printed)).unwrap_or_default()
         };
-        if self.turn.is_none() && self.listening == Listening::Live {
-            // Outside a turn no end of it completes what is streamed.
+        if self.turn.is_none() && self.update_mode == UpdateMode::Live {
+            // Outside of a turn, no end of a turn completes streamed text.
             events.extend(self.flush());
         }
         self.stamp(&mut events);
+        for event in &events {
+            if let RawEvent::ToolResult { content, .. } = event {
+                self.meter.hears(content.text().len());
+                self.meter.model_call_follows();
+            }
+        }
         events
     }
 
     fn own(&mut self, kind: &str, update: &Value, printed: Printed) -> Vec<RawEvent> {
+        let replayed = self.update_mode == UpdateMode::Replay;
         if let "agent_message_chunk" | "agent_thought_chunk" | "tool_call" | "tool_call_update" = kind {
-            return match self.listening {
-                Listening::Live => self.work(kind, update, printed),
-                Listening::Replay | Listening::Aside => Vec::new(),
+            let mut events = match self.update_mode {
+                UpdateMode::Live => self.work(kind, update, printed),
+                UpdateMode::Replay | UpdateMode::Ignored => Vec::new(),
             };
+            let usage = update.get("_meta").and_then(|meta| meta.get("usage"));
+            if let Some(usage) = usage.filter(|usage| usage.is_object() && !replayed) {
+                events.extend(self.meter.call(usage));
+            }
+            return events;
         }
-        let replayed = self.listening == Listening::Replay;
         match kind {
             "usage_update" => {
-                let mut events = if replayed { Vec::new() } else { self.calls.inputs_are_whole() };
+                let mut events = if replayed { Vec::new() } else { self.calls.finish_inputs() };
                 events.extend(self.meter.update(update));
                 events
             }
@@ -163,7 +178,7 @@ impl Translator {
             }
             "config_option_update" => self.options(update),
             "current_mode_update" => self.mode(update),
-            // A subagent that is at work shows the world; one of the past only is repeated.
+            // Running subagents are published; repeated ones of the past are not.
             "subagent_update" if !replayed => {
                 let mut events = self.flush();
                 events.extend(self.subagents.update(update));
@@ -171,7 +186,7 @@ impl Translator {
             }
             "notice" if !replayed => vec![announcements::said_of_itself("agent_notice", update)],
             "compaction_update" if !replayed => vec![announcements::said_of_itself("compaction", update)],
-            // The past; what the owner said, repeated; a title; words between its subagents.
+            // Repeated updates, echoes of the owner's messages, titles, and messages between subagents.
             "subagent_update"
             | "notice"
             | "compaction_update"
@@ -191,18 +206,21 @@ impl Translator {
         let mut events: Vec<RawEvent> = Vec::new();
         if let Some(began) = began {
             events.extend(self.flush());
-            events.extend(self.calls.tell_all());
+            events.extend(self.calls.publish_all());
             events.push(began);
         }
         if let Some(id) = subagent {
             events.extend(self.of_subagent(kind, update, &id, printed));
             return events;
         }
+        if kind != "tool_call_update" {
+            self.meter.model_answers();
+        }
         match kind {
             "tool_call" | "tool_call_update" => {
                 events.extend(self.flush());
                 if kind == "tool_call" {
-                    events.extend(self.calls.inputs_are_whole());
+                    events.extend(self.calls.finish_inputs());
                 }
                 events.extend(self.calls.update(update, None, printed));
                 let ended = events.iter().find_map(|event| match event {
@@ -216,7 +234,7 @@ impl Translator {
                 );
             }
             _ => {
-                events.extend(self.calls.inputs_are_whole());
+                events.extend(self.calls.finish_inputs());
                 let said = self.blocks.push(kind_of(kind), update);
                 events.extend(said.into_iter().map(message));
             }
@@ -231,7 +249,7 @@ impl Translator {
         id: &SubAgentId,
         printed: Printed,
     ) -> Vec<RawEvent> {
-        if self.listening != Listening::Live {
+        if self.update_mode != UpdateMode::Live {
             return Vec::new();
         }
         let blocks = self.of_subagents.entry(id.clone()).or_default();
@@ -247,7 +265,7 @@ impl Translator {
         events
     }
 
-    /// Blocks that are open, as far as they came.
+    /// Ends and publishes incomplete blocks.
     fn flush(&mut self) -> Vec<RawEvent> {
         let mut events: Vec<RawEvent> = self.blocks.flush().map(message).into_iter().collect();
         for (id, blocks) in &mut self.of_subagents {
@@ -256,7 +274,7 @@ impl Translator {
         events
     }
 
-    /// Messages carry the turn that they belong to; a handoff document in one is told after it.
+    /// Adds the turn to messages. A handoff document is published after the message that contains it.
     fn stamp(&self, events: &mut Vec<RawEvent>) {
         for mut event in std::mem::take(events) {
             let mut document = None;

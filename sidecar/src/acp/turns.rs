@@ -1,4 +1,6 @@
-//! Turns: a prompt is one, from its sending to its answer and the end of its subagents.
+//! Turns: from sending a prompt to its response and the end of its subagents.
+
+use std::time::Duration;
 
 use agent_client_protocol::Error;
 use pilothouse_domain::TurnId;
@@ -8,49 +10,80 @@ use pilothouse_wire::event::SessionEnd;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::driver::{Break, Driver};
+use super::driver::{Driver, DriverExit};
 use super::json::text;
 use super::session::{self, notice};
-use super::translator::Listening;
+use super::translator::UpdateMode;
 use crate::adapter::{Message, MessageReply, Reply};
 
-/// Percent of the context window at which a turn that ended at a limit of tokens ended because the window is full.
+/// Fill level of the context window, in percent, above which a turn that ended at a token limit ended because the
+/// window is full.
 const FULL: u64 = 97;
+/// How long an agent may take to end the commands of an interrupted turn before the adapter ends them.
+const TOOLS_END: Duration = Duration::from_secs(2);
 
-/// The turn that runs.
+/// An interrupt that is not acknowledged yet.
+pub(super) struct Interrupt {
+    reply: Reply,
+    /// When to end the processes of tool calls, for an agent that waits for them.
+    pub(super) tools_end_at: Option<Instant>,
+    /// When to kill an agent that has not ended its turn.
+    pub(super) gives_up_at: Instant,
+    /// A call had no result when the interrupt arrived, so its command may only be about to start.
+    in_call: bool,
+}
+
+impl Interrupt {
+    pub(super) fn new(reply: Reply, cancel: Duration, in_call: bool) -> Self {
+        let now = Instant::now();
+        Self { reply, tools_end_at: Some(now + TOOLS_END), gives_up_at: now + cancel, in_call }
+    }
+
+    /// Replaces an earlier interrupt.
+    pub(super) async fn follow(self, before: &mut Option<Self>) -> Result<(), DriverExit> {
+        if let Some(first) = before.replace(self) {
+            first.reply.done().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The current turn.
 pub(super) struct Turn {
     pub(super) id: TurnId,
-    /// The prompt whose answer ends it.
+    /// Number of the prompt whose response ends the turn.
     pub(super) number: u64,
-    /// Who wants it to end, and until when the agent may take.
-    pub(super) interrupt: Option<(Reply, Instant)>,
-    /// The prompt is answered; only subagents keep the turn open (ruling 18).
+    /// The interrupt that must end the turn, if there is one.
+    pub(super) interrupt: Option<Interrupt>,
+    /// The words of its prompt, where they were not the first of their conversation: they can be said again in another.
+    again: Option<Vec<String>>,
+    /// The prompt has a response; only subagents keep the turn open (decision 18).
     answered: Option<SessionOutcome>,
 }
 
 impl Turn {
-    /// Whether its prompt is answered.
+    /// Whether its prompt has a response.
     pub(super) const fn is_answered(&self) -> bool {
         self.answered.is_some()
     }
 
-    /// Whether it is to end, or is being waited for: nobody is asked for it any more.
+    /// Whether the turn must end or has a response. No requests to the owner are made for it any more.
     pub(super) const fn is_ending(&self) -> bool {
         self.interrupt.is_some() || self.answered.is_some()
     }
 }
 
 impl Driver {
-    /// Begins a turn with these words, for this message. An agent that is not running is started for it.
+    /// Begins a turn with these texts, for this message. Starts the agent if it is not running.
     pub(super) async fn begin_turn(
         &mut self,
-        mut texts: Vec<String>,
+        texts: Vec<String>,
         message: Option<(Message, MessageReply)>,
-    ) -> Result<(), Break> {
+    ) -> Result<(), DriverExit> {
         self.ensure_running().await?;
         self.turns += 1;
         let id = TurnId::parse(format!("{}.{}", self.run, self.turns));
-        let id = id.map_err(|e| Break::agent(e.to_string()))?;
+        let id = id.map_err(|e| DriverExit::agent(e.to_string()))?;
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let reply = match message {
             Some((_, mut reply)) => {
@@ -62,24 +95,55 @@ impl Driver {
         self.translator.begin_turn(id.clone());
         self.prompts += 1;
         let number = self.prompts;
-        self.turn = Some(Turn { id: id.clone(), number, interrupt: None, answered: None });
+        let again = self.conversation.introduced.then(|| texts.clone());
+        self.turn = Some(Turn { id: id.clone(), number, interrupt: None, again, answered: None });
         self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?;
-        if !self.introduction.is_empty() {
-            texts.splice(0..0, std::mem::take(&mut self.introduction));
+        for text in &texts {
+            self.conversation.account.record_message(&self.events.redacted(text));
         }
-        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &texts));
-        if !self.conversation.introduced {
-            self.conversation.introduced = true;
-            self.keep()?;
-        }
+        self.prompt(number, texts).await?;
         if let Some(reply) = reply {
             reply.injected().await?;
         }
         Ok(())
     }
 
-    /// The answer to a prompt: its turn, or the compaction that it was, is over.
-    pub(super) async fn prompted(&mut self, number: u64, answer: Result<Value, Error>) -> Result<(), Break> {
+    /// Prompts the agent; what it has to read first goes before the words.
+    async fn prompt(&mut self, number: u64, mut texts: Vec<String>) -> Result<(), DriverExit> {
+        if !self.introduction.is_empty() {
+            texts.splice(0..0, std::mem::take(&mut self.introduction));
+        }
+        if let Some(agent) = &mut self.agent {
+            agent.process.tools.turn_begins();
+        }
+        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &texts));
+        self.conversation.introduced = true;
+        self.save_conversation().await
+    }
+
+    /// The model refuses the conversation: the same turn goes on in a new one, with what is known of this one.
+    async fn prompt_elsewhere(&mut self, texts: Vec<String>) -> Result<(), DriverExit> {
+        self.end_agent().await;
+        self.conversation.refused = true;
+        self.ensure_running().await?;
+        self.prompts += 1;
+        let number = self.prompts;
+        if let Some(turn) = &mut self.turn {
+            turn.number = number;
+            self.translator.begin_turn(turn.id.clone());
+        }
+        for text in &texts {
+            self.conversation.account.record_message(&self.events.redacted(text));
+        }
+        self.prompt(number, texts).await
+    }
+
+    /// Handles the response to a prompt, which ends its turn or compaction.
+    pub(super) async fn prompted(
+        &mut self,
+        number: u64,
+        answer: Result<Value, Error>,
+    ) -> Result<(), DriverExit> {
         if self.compaction.as_ref().is_some_and(|compaction| compaction.number == number) {
             return self.compacted(answer).await;
         }
@@ -88,21 +152,21 @@ impl Driver {
         }
         match answer {
             Ok(answer) => self.stopped(&answer).await,
-            // The end of its output follows, with how it ended.
+            // The end of its output follows, with the reason.
             Err(error) if session::is_gone(&error) => Ok(()),
             Err(error) => self.failed(&error).await,
         }
     }
 
-    async fn stopped(&mut self, answer: &Value) -> Result<(), Break> {
+    async fn stopped(&mut self, answer: &Value) -> Result<(), DriverExit> {
         let mut events = self.close("the turn ended without its result");
         events.extend(self.translator.meter.turn(answer));
-        self.tell(events).await?;
+        self.emit(events).await?;
         let reason = text(answer, "stopReason").unwrap_or("end_turn");
         if reason == "cancelled" {
             return self.interrupted().await;
         }
-        // A turn that had already ended when the interrupt came is a turn that ended (ruling 17).
+        // A turn that ended before the interrupt arrived counts as ended normally (decision 17).
         let outcome = match reason {
             "end_turn" => SessionOutcome::Completed,
             "max_turn_requests" => {
@@ -120,12 +184,12 @@ impl Driver {
                 SessionOutcome::MaxIterations
             }
             "refusal" => {
-                self.events.emit(notice("refusal", "the agent refused to go on".into())).await?;
+                self.events.emit(notice("refusal", "the agent refused to continue".into())).await?;
                 SessionOutcome::Completed
             }
             other => {
                 let summary =
-                    format!("the agent stopped for a reason of its own: {}", super::json::one_line(other));
+                    format!("the agent stopped for an unknown reason: {}", super::json::one_line(other));
                 self.events.emit(notice("stopped", summary)).await?;
                 SessionOutcome::Completed
             }
@@ -136,31 +200,35 @@ impl Driver {
         self.end_turn_when_subagents_have().await
     }
 
-    /// Completes a turn whose prompt is answered, when nobody works for it any more (ruling 18).
-    pub(super) async fn end_turn_when_subagents_have(&mut self) -> Result<(), Break> {
+    /// Completes a turn whose prompt has a response once no subagent is running (decision 18).
+    pub(super) async fn end_turn_when_subagents_have(&mut self) -> Result<(), DriverExit> {
         let answered = self.turn.as_ref().and_then(|turn| turn.answered);
         let Some(outcome) = answered.filter(|_| !self.translator.subagents_work()) else { return Ok(()) };
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let events = self.translator.end_turn("the turn ended without its result");
-        self.tell(events).await?;
+        self.emit(events).await?;
         self.terminals.forget_released();
         self.events.emit(RawEvent::TurnCompleted { turn_id: turn.id.clone(), output: None, outcome }).await?;
-        if let Some((reply, _)) = turn.interrupt {
+        if let Some(interrupt) = turn.interrupt {
             self.refuse_waiting(&turn.id).await?;
-            return Ok(reply.done().await?);
+            return self.confirm(interrupt).await;
         }
         self.next_turn().await
     }
 
-    /// The agent answered a prompt with an error: its conversation cannot go on by itself.
-    async fn failed(&mut self, error: &Error) -> Result<(), Break> {
+    /// Handles an error response to a prompt: the conversation cannot continue on its own.
+    async fn failed(&mut self, error: &Error) -> Result<(), DriverExit> {
         let wanted = self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_some());
         let mut events = self.close("the turn failed");
         events.extend(self.translator.end_subagents("the turn failed"));
-        self.tell(events).await?;
+        self.emit(events).await?;
         if wanted {
-            // Some agents answer a cancelled prompt with an error.
+            // Some agents respond to a cancelled prompt with an error.
             return self.interrupted().await;
+        }
+        let again = self.turn.as_mut().and_then(|turn| turn.again.take());
+        if let Some(texts) = again.filter(|_| session::refuses_conversation(error)) {
+            return self.prompt_elsewhere(texts).await;
         }
         self.turn = None;
         let (reason, message) = if session::demands_authentication(error) {
@@ -173,46 +241,57 @@ impl Driver {
         };
         let end = SessionEnd { is_error: true, reason: reason.into(), message: Some(message), output: None };
         self.events.emit(RawEvent::SessionEnd(end)).await?;
-        Err(Break::Over)
+        Err(DriverExit::Over)
     }
 
-    /// Ends what is open in the turn.
+    /// Closes open requests and calls of the turn.
     fn close(&mut self, why: &str) -> Vec<RawEvent> {
         self.requests.cancel_all();
         self.translator.end_turn(why)
     }
 
-    /// The turn is over because its owner wanted so.
-    pub(super) async fn interrupted(&mut self) -> Result<(), Break> {
+    /// Ends an interrupted turn.
+    pub(super) async fn interrupted(&mut self) -> Result<(), DriverExit> {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let mut events = self.close("the turn was interrupted");
         events.extend(self.translator.end_subagents("the turn was interrupted"));
-        self.tell(events).await?;
-        self.translator.listening = Listening::Aside;
+        self.emit(events).await?;
+        self.translator.update_mode = UpdateMode::Ignored;
         self.terminals.forget_released();
-        let Some((reply, _)) = turn.interrupt else {
-            // The agent broke it off itself. The control plane waits for an end of the turn.
+        let Some(interrupt) = turn.interrupt else {
+            // The agent cancelled the turn on its own. The control plane expects an end of the turn.
             let turn_id = turn.id.clone();
-            self.events.emit(notice("cancelled", "the agent broke its turn off by itself".into())).await?;
+            self.events.emit(notice("cancelled", "the agent cancelled its turn on its own".into())).await?;
             self.events
                 .emit(RawEvent::TurnCompleted { turn_id, output: None, outcome: SessionOutcome::Completed })
                 .await?;
             return self.next_turn().await;
         };
-        // They were to follow this turn; nothing follows an interrupt by itself (ruling 29).
+        // These messages would follow the turn, and nothing follows an interrupt on its own (decision 29).
         self.refuse_waiting(&turn.id).await?;
-        Ok(reply.done().await?)
+        self.confirm(interrupt).await
     }
 
-    /// The agent is gone: what it left open is closed.
-    pub(super) async fn abandon_turn(&mut self, why: &str) -> Result<(), Break> {
+    /// Acknowledges an interrupt once no process of the turn's calls is running, whatever the agent reports. Kills an
+    /// agent whose calls cannot be ended.
+    pub(super) async fn confirm(&mut self, interrupt: Interrupt) -> Result<(), DriverExit> {
+        if let Some(agent) = &self.agent
+            && agent.process.tools.end(interrupt.in_call).await.is_err()
+        {
+            self.kill_agent("a command of the agent did not end, so the agent was killed").await?;
+        }
+        Ok(interrupt.reply.done().await?)
+    }
+
+    /// Closes the turn, because the agent has ended.
+    pub(super) async fn abandon_turn(&mut self, why: &str) -> Result<(), DriverExit> {
         let mut events = self.close(why);
         events.extend(self.translator.end_subagents(why));
-        self.tell(events).await?;
+        self.emit(events).await?;
         if let Some(turn) = self.turn.take()
-            && let Some((reply, _)) = turn.interrupt
+            && let Some(interrupt) = turn.interrupt
         {
-            reply.done().await?;
+            return self.confirm(interrupt).await;
         }
         Ok(())
     }

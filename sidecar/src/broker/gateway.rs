@@ -1,4 +1,4 @@
-//! The gateway of an embedded server, as the sidecar calls it ([`pilothouse_wire::gateway`]).
+//! Client for the gateway of an embedded server ([`pilothouse_wire::gateway`]).
 
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use crate::oversize::Blob;
 pub struct Gateway(ControlPlane);
 
 impl Gateway {
-    /// The gateway of this server.
     pub const fn new(server: ControlPlane) -> Self {
         Self(server)
     }

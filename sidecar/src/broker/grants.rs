@@ -1,4 +1,4 @@
-//! Short-lived credentials of a run: fetched, kept, and renewed before they end.
+//! Short-lived AWS credentials of a run: fetched, cached, and renewed before they expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,26 +17,24 @@ use super::BrokerError;
 use crate::clock;
 use crate::control_plane::{ControlPlane, Purpose};
 
-/// How long a connection may take to be made.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Credentials are not fetched more often than this while they are accepted: a clock that runs ahead would make every
-/// grant look spent.
-const SHORTEST_USE: Duration = Duration::from_secs(30);
-/// How long a renewal that failed waits while the old credentials still serve.
+/// Lower bound between two fetches while the credentials are accepted. Without it, a fast clock would make every
+/// grant look expired.
+const MIN_USE: Duration = Duration::from_secs(30);
+/// Wait after a failed renewal while the old credentials are still valid.
 const RENEW_AGAIN: Duration = Duration::from_secs(5);
 
 /// Credentials, and a client that signs with them.
 pub(super) struct Grant {
-    /// What was granted, and where it is used.
+    /// The granted credentials and the queues and bucket that they open.
     pub(super) access: RunCredentials,
-    /// The same, as the signers want them.
+    /// The same credentials as the SDK's type.
     pub(super) credentials: Credentials,
-    /// Signs with them.
     pub(super) sqs: Client,
     ends_at: Instant,
 }
 
-/// What is granted now.
 struct Held {
     grant: Arc<Grant>,
     renew_at: Instant,
@@ -46,14 +44,14 @@ struct Held {
 pub(super) struct Grants {
     control_plane: ControlPlane,
     purpose: Purpose,
-    /// Kept over renewals, with its connections.
+    /// Reused across renewals together with its connections.
     http: SharedHttpClient,
     held: Mutex<Option<Held>>,
 }
 
 impl Grants {
     pub(super) fn new(control_plane: ControlPlane, purpose: Purpose) -> Self {
-        // The default of this client is to use no proxy, whatever the environment says.
+        // This client uses no proxy by default, whatever the environment says.
         let http = aws_smithy_http_client::Builder::new()
             .pool_max_idle_per_host(3)
             .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
@@ -61,7 +59,7 @@ impl Grants {
         Self { control_plane, purpose, http, held: Mutex::new(None) }
     }
 
-    /// The grant to use now. When it cannot be renewed in time, the old one serves to its end.
+    /// The current grant. If its renewal fails, the old grant serves until it expires.
     pub(super) async fn current(&self) -> Result<Arc<Grant>, BrokerError> {
         let mut held = self.held.lock().await;
         if let Some(Held { grant, renew_at }) = &*held
@@ -74,7 +72,10 @@ impl Grants {
             Err(error) if error.is_final() => Err(error),
             Err(error) => match &mut *held {
                 Some(Held { grant, renew_at }) if Instant::now() < grant.ends_at => {
-                    warn!(error = &error as &dyn std::error::Error, "credentials cannot be renewed yet");
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to renew the credentials; the previous ones are still valid"
+                    );
                     *renew_at = Instant::now() + RENEW_AGAIN;
                     Ok(Arc::clone(grant))
                 }
@@ -83,7 +84,7 @@ impl Grants {
         }
     }
 
-    /// Forgets a grant that was refused, unless another has replaced it meanwhile.
+    /// Discards a refused grant, unless another has already replaced it.
     pub(super) async fn refused(&self, grant: &Arc<Grant>) {
         let mut held = self.held.lock().await;
         if held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.grant, grant)) {
@@ -94,13 +95,13 @@ impl Grants {
     async fn fetch(&self) -> Result<Held, BrokerError> {
         let access = self.control_plane.credentials(self.purpose).await?;
         let life = access.expires_at.since(clock::now());
-        debug!(?life, "credentials were granted");
+        debug!(?life, "fetched credentials");
         let now = Instant::now();
         let credentials = Credentials::new(
             &access.access_key_id,
             &access.secret_access_key,
             Some(access.session_token.clone()),
-            None, // Their end is watched here.
+            None, // `Grants` tracks the expiry.
             "run",
         );
         let sqs = Client::from_conf(self.config(&access, credentials.clone()));
@@ -114,7 +115,7 @@ impl Grants {
             .region(Region::new(access.region.clone()))
             .credentials_provider(credentials)
             .http_client(self.http.clone())
-            // The publisher and the listener try again, and know when to give up.
+            // Publisher and listener retry themselves.
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build());
         config.set_endpoint_url(access.endpoint.clone());
@@ -122,9 +123,9 @@ impl Grants {
     }
 }
 
-/// When credentials of this life are renewed: early enough for many tries before they end.
+/// When to renew credentials with this lifetime: early enough for several attempts before they expire.
 fn renewed_after(life: Duration) -> Duration {
-    (life * 2 / 3).max(SHORTEST_USE)
+    (life * 2 / 3).max(MIN_USE)
 }
 
 #[cfg(test)]
@@ -132,8 +133,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_renewed_at_two_thirds_of_their_life_but_not_all_the_time() {
+    fn credentials_are_renewed_at_two_thirds_of_their_lifetime() {
         assert_eq!(renewed_after(Duration::from_hours(1)), Duration::from_mins(40));
-        assert_eq!(renewed_after(Duration::ZERO), SHORTEST_USE);
+        assert_eq!(renewed_after(Duration::ZERO), MIN_USE);
     }
 }

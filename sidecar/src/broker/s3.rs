@@ -1,5 +1,5 @@
-//! The one request to S3 that a sidecar makes. The SDK of S3 for it would add 1.4 MB to a program of 5, and to the memory
-//! beside each agent.
+//! The one S3 request that a sidecar makes. The S3 SDK would add 1.4 MB to a program of 5 MB, and to the memory next
+//! to each agent.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use super::grants::Grant;
 use crate::control_plane::TIMEOUT;
 use crate::oversize::Blob;
 
-/// Stores a blob under its hash. What is signed is the hash that the key names, so S3 refuses any other content.
+/// Uploads a blob under its hash. The signature covers the hash, so S3 refuses any other content.
 pub(super) async fn put(http: &Client, grant: &Grant, blob: Blob) -> Result<Response, BrokerError> {
     let url = address(&grant.access, &blob.sha256);
     let headers = signed(grant, &url, &blob.sha256)?;
@@ -25,7 +25,8 @@ pub(super) async fn put(http: &Client, grant: &Grant, blob: Blob) -> Result<Resp
     Ok(request.send().await?)
 }
 
-/// Where a blob stands: by the bucket's host name, or by path where that has no certificate or no name.
+/// URL of a blob: virtual-hosted style, or path style where the bucket's host name has no certificate or does not
+/// resolve.
 fn address(access: &RunCredentials, sha256: &str) -> String {
     let RunCredentials { bucket, region, .. } = access;
     let key = format!("{}/{sha256}", access.blob_prefix.trim_end_matches('/'));
@@ -37,7 +38,7 @@ fn address(access: &RunCredentials, sha256: &str) -> String {
     }
 }
 
-/// The headers of the signature (`SigV4`).
+/// The signature headers (`SigV4`).
 fn signed(grant: &Grant, url: &str, sha256: &str) -> Result<Vec<(String, String)>, BrokerError> {
     let mut settings = SigningSettings::default();
     settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_named_by_its_host_unless_that_has_no_certificate() {
+    fn bucket_is_in_the_host_name_if_its_certificate_allows() {
         let at = |bucket, region, endpoint| address(&access(bucket, region, endpoint), "ab");
         assert_eq!(at("b", "eu-central-1", None), "https://b.s3.eu-central-1.amazonaws.com/sessions/1/ab");
         assert_eq!(

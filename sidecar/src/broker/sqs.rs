@@ -1,4 +1,4 @@
-//! SQS and S3, as one run reaches them with the credentials that it is granted.
+//! SQS and S3, as one run reaches them with its granted credentials.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +19,11 @@ use super::{BrokerError, s3};
 use crate::control_plane::{ControlPlane, Purpose, TIMEOUT};
 use crate::oversize::Blob;
 
-/// The most entries of a request (SQS).
-const MOST_ENTRIES: usize = 10;
-/// The most bytes of a request. SQS takes more by now, a local cloud may not.
-const MOST_BYTES: usize = 256 * 1024;
-/// How long SQS may not know a queue that was just made; its own documentation says a second.
+/// Most entries of a request (SQS).
+const MAX_ENTRIES: usize = 10;
+/// Most bytes of a request. SQS accepts more by now; a local cloud may not.
+const MAX_BYTES: usize = 256 * 1024;
+/// How long SQS may not know a new queue. Its documentation says one second.
 const QUEUE_APPEARS: Duration = Duration::from_secs(15);
 
 /// The queues and blobs of one run.
@@ -33,18 +33,18 @@ pub struct Sqs(Arc<Inner>);
 struct Inner {
     grants: Grants,
     http: reqwest::Client,
-    /// The message group of every event: the session.
+    /// Message group of all events: the session.
     group: String,
     started: Instant,
-    /// Whether the command queue was seen: from then on its absence means the end of the run.
+    /// Whether the command queue was ever seen. From then on, its absence means that the run is over.
     seen: AtomicBool,
-    /// Names a receipt of commands until its answer arrives. SQS answers a repeated request like the one whose answer
-    /// was lost, whose messages would else stay hidden for the queue's visibility timeout.
+    /// Id of a receive request until its response arrives. SQS answers a repeated request with the same messages,
+    /// which would otherwise stay hidden for the visibility timeout if the response was lost.
     attempt: Mutex<Uuid>,
 }
 
 impl Sqs {
-    /// A link of the run that `control_plane` knows.
+    /// Creates a client for the run that `control_plane` belongs to.
     pub fn new(
         control_plane: ControlPlane,
         http: reqwest::Client,
@@ -61,7 +61,7 @@ impl Sqs {
         }))
     }
 
-    /// Sends in order, in as many requests as it takes, up to the first that is not accepted whole.
+    /// Sends in order, in as many requests as needed. Stops at the first request that is not fully accepted.
     pub(super) async fn send(&self, entries: Vec<SendEntry>) -> Result<SendResult, BrokerError> {
         let grant = self.0.grants.current().await?;
         let mut accepted = Vec::with_capacity(entries.len());
@@ -76,7 +76,7 @@ impl Sqs {
                         break;
                     }
                 }
-                // What was accepted before counts; the next try says what is wrong.
+                // Earlier requests count as accepted. The next attempt reports the error.
                 Err(_) if !accepted.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -85,7 +85,7 @@ impl Sqs {
         Ok(SendResult { accepted })
     }
 
-    /// The positions in the batch of what SQS has.
+    /// Returns the positions in the batch that SQS accepted.
     async fn send_batch(&self, grant: &Arc<Grant>, batch: Vec<SendEntry>) -> Result<Vec<usize>, BrokerError> {
         let entries = batch.into_iter().enumerate().map(|(at, entry)| {
             SendMessageBatchRequestEntry::builder()
@@ -107,7 +107,7 @@ impl Sqs {
             Err(error) => return Err(self.failed(grant, error).await),
         };
         for failed in output.failed() {
-            warn!(code = failed.code(), message = failed.message(), "SQS did not take an event");
+            warn!(code = failed.code(), message = failed.message(), "SQS rejected an event");
         }
         Ok(output.successful().iter().filter_map(|entry| entry.id().parse().ok()).collect())
     }
@@ -154,9 +154,9 @@ impl Sqs {
             .set_entries(Some(entries.collect::<Result<_, _>>()?));
         match timeout(TIMEOUT, request.send()).await.map_err(|_| BrokerError::Late)? {
             Ok(output) => {
-                // They come again, and are known.
+                // SQS delivers them again, and the spool recognises them.
                 for failed in output.failed() {
-                    debug!(code = failed.code(), "SQS did not remove a command");
+                    debug!(code = failed.code(), "SQS failed to delete a command");
                 }
                 Ok(())
             }
@@ -172,7 +172,7 @@ impl Sqs {
             return Ok(());
         }
         let answer = response.text().await.unwrap_or_default();
-        warn!(%status, answer = %answer.chars().take(500).collect::<String>(), "S3 did not take a blob");
+        warn!(%status, answer = %answer.chars().take(500).collect::<String>(), "S3 rejected a blob");
         if matches!(status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN)
             && REFUSALS.iter().any(|code| answer.contains(code))
         {
@@ -181,12 +181,12 @@ impl Sqs {
         Err(BrokerError::Answer(status))
     }
 
-    /// Whether the command queue would be known if it were there.
+    /// Whether SQS must know the command queue by now, if it exists.
     fn would_be_there(&self) -> bool {
         self.0.seen.load(Ordering::Relaxed) || self.0.started.elapsed() > QUEUE_APPEARS
     }
 
-    /// What a failed request means. Credentials that were refused are fetched anew by the next one.
+    /// Classifies a failed request. Refused credentials are discarded, so that the next request fetches new ones.
     async fn failed<E>(&self, grant: &Arc<Grant>, error: SdkError<E>) -> BrokerError
     where
         E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
@@ -198,7 +198,7 @@ impl Sqs {
     }
 }
 
-/// What SQS and S3 call credentials that they do not take, or no longer.
+/// Error codes of SQS and S3 for credentials that are invalid or expired.
 const REFUSALS: [&str; 6] = [
     "ExpiredToken",
     "ExpiredTokenException",
@@ -208,7 +208,7 @@ const REFUSALS: [&str; 6] = [
     "InvalidAccessKeyId",
 ];
 
-/// Whether SQS says that there is no such queue.
+/// Whether SQS reports that the queue does not exist.
 fn is_gone(error: &SdkError<ReceiveMessageError>) -> bool {
     error.as_service_error().is_some_and(ReceiveMessageError::is_queue_does_not_exist)
         || matches!(error.code(), Some("QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue"))
@@ -218,14 +218,14 @@ fn received(message: Message) -> Option<ReceivedCommand> {
     Some(ReceivedCommand { receipt: message.receipt_handle?, body: message.body? })
 }
 
-/// Cuts entries into requests that SQS takes, in order.
+/// Splits entries into requests within SQS's limits, in order.
 fn batches(entries: Vec<SendEntry>) -> Vec<Vec<SendEntry>> {
     let mut batches: Vec<Vec<SendEntry>> = Vec::new();
     let mut bytes = 0;
     for entry in entries {
         let size = entry.body.len();
         match batches.last_mut() {
-            Some(batch) if batch.len() < MOST_ENTRIES && bytes + size <= MOST_BYTES => {
+            Some(batch) if batch.len() < MAX_ENTRIES && bytes + size <= MAX_BYTES => {
                 bytes += size;
                 batch.push(entry);
             }
@@ -248,7 +248,7 @@ mod tests {
         let sizes = |entries: Vec<SendEntry>| batches(entries).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes((0..25).map(|_| entry(10)).collect()), [10, 10, 5]);
         assert_eq!(sizes(vec![entry(100_000), entry(100_000), entry(100_000), entry(1)]), [2, 2]);
-        assert_eq!(sizes(vec![entry(MOST_BYTES), entry(1), entry(MOST_BYTES + 1)]), [1, 1, 1]);
+        assert_eq!(sizes(vec![entry(MAX_BYTES), entry(1), entry(MAX_BYTES + 1)]), [1, 1, 1]);
         assert_eq!(sizes(vec![]), [0usize; 0]);
     }
 }

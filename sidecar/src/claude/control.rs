@@ -1,5 +1,5 @@
-//! What the binary asks its host over the same stream. The adapter answers; nothing of it is an event of its own,
-//! because the tool call that a question is about was told by its `assistant` line.
+//! Control requests that Claude Code sends to its host over the same stream. The adapter answers them. They become no
+//! events, because the tool call that a request concerns was already published by its `assistant` line.
 
 use serde_json::Value;
 

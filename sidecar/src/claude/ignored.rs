@@ -1,55 +1,55 @@
-//! Why a line becomes no raw event.
+//! Reasons for which a line produces no raw event.
 
-/// The reason for which a line was deliberately left out. A line that is neither translated nor one of these becomes
-/// a `notice` named `unknown_<type>`: nothing is lost silently.
+/// Why a line was deliberately skipped. A line that is neither translated nor skipped for one of these reasons
+/// becomes a `notice` named `unknown_<type>`, so that nothing is lost silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ignored {
-    /// A piece of a message that is still being written; the whole block follows in an `assistant` line.
+    /// A piece of a message that is still being written. The whole block follows in an `assistant` line.
     PartialMessage,
-    /// `status: requesting` or `compacting`: the runtime says that it is busy; heartbeats and turns say so already.
+    /// `status: requesting` or `compacting`: the runtime is busy, which heartbeats and turns already show.
     StatusPing,
-    /// An estimate of how much the model has thought; the thinking itself follows.
+    /// An estimate of how much the model has thought. The thinking itself follows.
     ThinkingTokens,
-    /// `init` inside a turn that is already open: the configuration is told again, nothing begins.
+    /// `init` within an open turn: it repeats the configuration and begins nothing.
     RepeatedInit,
-    /// The prompt of a subagent, told again as its first message; `subagent_started` carries it as the objective.
+    /// The prompt of a subagent, repeated as its first message. `subagent_started` carries it as the objective.
     SubagentPrompt,
-    /// The user's own words, echoed; the control plane sent them.
+    /// An echo of the user's own message, which the control plane sent.
     UserPrompt,
-    /// A message of the past, shown again (`isReplay`); its first showing counted.
+    /// An earlier message that is shown again (`isReplay`). It was translated the first time.
     Replay,
-    /// What a subagent does right now, as a progress line; its messages follow.
+    /// Progress of a subagent. Its messages follow.
     SubagentProgress,
     /// A change of a background task that neither begins nor ends it.
     TaskDetail,
-    /// The end of a subagent, told a second time.
+    /// The repeated end of a subagent.
     SubagentAlreadyEnded,
-    /// How far a message of the user got: a [`Signal`](super::Signal) for the adapter, which knows the command that
-    /// carried the message and derives its acknowledgement.
+    /// Progress of a user's message: a [`Signal`](super::Signal) for the adapter, which knows the command that
+    /// carried the message and derives the acknowledgement.
     CommandLifecycle,
-    /// A message without anything to show: no blocks, or only empty text.
+    /// A message without blocks, or with empty text only.
     EmptyMessage,
-    /// Thinking that the vendor encrypted; nobody can read it.
+    /// Thinking that the vendor encrypted.
     RedactedThinking,
-    /// `running`, `requires_action`, `idle`: what turns and requests say with more precision.
+    /// `running`, `requires_action` or `idle`, which turns and requests express more precisely.
     SessionStateChanged,
-    /// A control request for a hook of the host; the adapter answers it.
+    /// A control request for a hook of the host. The adapter answers it.
     HookCallback,
-    /// A control request that asks whether a tool may run. The adapter answers it; the call itself was already told.
+    /// A control request for permission to run a tool. The adapter answers it; the call itself was already published.
     PermissionRequest,
-    /// A control request for an MCP server inside the host; the adapter serves it.
+    /// A control request for an MCP server within the host. The adapter serves it.
     McpMessage,
-    /// The answer to a control request of the adapter's own.
+    /// The response to one of the adapter's own control requests.
     ControlResponse,
-    /// A control request that the runtime no longer wants answered.
+    /// A control request was cancelled by the runtime.
     ControlCancel,
     /// A line that only keeps the connection open.
     KeepAlive,
-    /// How long a tool has been running; its result follows.
+    /// How long a tool has been running. Its result follows.
     ToolProgress,
-    /// A result that says nothing new: its turn is over and its usage is known.
+    /// A result without news: its turn is over and its usage is known.
     RepeatedResult,
-    /// The SDK throws the error that the result before it has already told.
+    /// The SDK throws an error that the preceding result has already reported.
     RepeatedThrow,
     /// A heading that the recorder wrote between two runs.
     RecorderMarker,

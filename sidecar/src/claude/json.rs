@@ -1,28 +1,25 @@
-//! Short ways into JSON, and sentences out of it.
+//! Helpers to read JSON values and to shorten text.
 
 use serde_json::Value;
 
-/// The string at `key`, if there is one.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The non-negative integer at `key`, if there is one.
 pub(super) fn count(value: &Value, key: &str) -> Option<u64> {
     value.get(key).and_then(Value::as_u64)
 }
 
-/// Whether `key` is `true`.
 pub(super) fn flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// The first of `keys` whose value is a string that is not empty.
+/// The first of `keys` that is a non-blank string.
 pub(super) fn first_text<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a str> {
     keys.iter().filter_map(|key| text(value, key)).find(|s| !s.trim().is_empty())
 }
 
-/// `s` on one line, cut to what a list can show.
+/// `s` on one line, truncated for lists.
 pub(super) fn one_line(s: &str) -> String {
     const LIMIT: usize = 200;
     let mut line = String::new();
@@ -35,7 +32,7 @@ pub(super) fn one_line(s: &str) -> String {
     pilothouse_domain::text::cut(&line, LIMIT)
 }
 
-/// The text of a `content` that is a string or a list of text blocks; nothing when there is anything else in it.
+/// The text of a `content` that is a string or a list of text blocks. `None` if it contains anything else.
 pub(super) fn plain_text(content: &Value) -> Option<String> {
     match content {
         Value::String(s) => Some(s.clone()),
@@ -61,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn text_blocks_join_and_anything_else_stays_json() {
+    fn text_blocks_are_joined_and_other_blocks_stay_json() {
         assert_eq!(
             plain_text(&serde_json::json!([{"type":"text","text":"a"},{"type":"text","text":"b"}])).unwrap(),
             "a\nb"

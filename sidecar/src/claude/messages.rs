@@ -1,4 +1,4 @@
-//! `assistant` and `user` lines: what the agent says and calls, and what comes back.
+//! `assistant` and `user` lines: text and tool calls of the agent, and tool results.
 
 use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
@@ -10,7 +10,7 @@ use super::task_list::TaskFold;
 use super::translated::{MessageState, Signal, Translated};
 use super::translator::{Call, Translator};
 
-/// The model name on messages that the runtime wrote itself.
+/// The model name of messages that the runtime wrote itself.
 const SYNTHETIC: &str = "<synthetic>";
 
 impl Translator {
@@ -22,7 +22,7 @@ impl Translator {
         if parent.is_none() {
             self.main_loop_works(out);
         }
-        // What the runtime puts into the model's mouth is no message of the agent's.
+        // Text that the runtime writes on the model's behalf is not a message of the agent.
         let synthetic = text(message, "model") == Some(SYNTHETIC);
         let failure = flag(line, "is_api_error_message") || text(line, "error").is_some();
         if failure && (synthetic || flag(line, "is_api_error_message")) {
@@ -96,7 +96,7 @@ impl Translator {
     pub(super) fn user(&mut self, line: &Value, out: &mut Translated) {
         if flag(line, "isReplay") {
             if let Some(uuid) = text(line, "uuid") {
-                // The runtime repeats a message when the model gets it.
+                // The runtime repeats a message when the model receives it.
                 let state = MessageState::Started;
                 out.signals.push(Signal::Message { uuid: uuid.to_owned(), state });
             }
@@ -111,7 +111,7 @@ impl Translator {
         for block in said.as_array().into_iter().flatten() {
             match text(block, "type") {
                 Some("tool_result") => self.tool_result(block, line, subagent.as_ref(), out),
-                // Words, images and documents beside results are the user's, or what the runtime adds to them.
+                // Text, images and documents next to results come from the user or the runtime.
                 Some("text" | "image" | "document") => out.ignore(Ignored::UserPrompt),
                 other => out.unknown(&format!("block_{}", other.unwrap_or("without_type")), block),
             }
@@ -171,7 +171,7 @@ impl Translator {
         {
             out.push(snapshot);
         }
-        // The result of a subagent's call that went to the background only says that it began.
+        // The result of a subagent call that runs in the background only reports the start.
         if text(outcome, "status") == Some("async_launched") {
             self.subagents.call_backgrounded(id.as_str());
         }
@@ -179,7 +179,7 @@ impl Translator {
     }
 }
 
-/// Whether the runtime says that the call was not allowed.
+/// Whether the runtime reports that the call was not allowed.
 fn was_rejected(line: &Value, call: &str) -> bool {
     let metas = line.get("tool_result_meta").and_then(Value::as_array);
     metas.into_iter().flatten().filter(|meta| text(meta, "id") == Some(call)).any(|meta| {

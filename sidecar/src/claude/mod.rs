@@ -1,11 +1,12 @@
-//! Claude Code's stream messages as raw events (S0 8.2, 8.3).
+//! Claude Code: the adapter, and the translation of its stream messages to raw events (S0 8.2, 8.3).
 //!
-//! The runtime speaks one dialect in two forms: the Agent SDK yields one message after the other, and the `claude`
-//! binary writes the same messages as lines of JSON, with control requests in between. [`Translator`] takes either,
-//! line by line, without I/O and without a clock. [`Recording`] plays recorded lines back through it. [`Claude`] is the
-//! adapter that drives the binary.
+//! Claude Code emits the same messages in two forms: the Agent SDK yields them one by one, and the `claude` binary
+//! writes them as lines of JSON, mixed with control requests. [`Translator`] accepts both, line by line, without I/O
+//! and without a clock. [`Recording`] replays recorded lines through it. [`Claude`] is the adapter that drives the
+//! binary.
 //!
-//! `docs/claude-translation.md` has the table: message type → raw events, or the reason for ignoring it.
+//! `docs/claude-translation.md` contains the translation table: the raw events of each message type, or the reason
+//! why it is ignored.
 
 mod adapter;
 mod control;
@@ -29,7 +30,7 @@ pub use adapter::Claude;
 pub use ignored::Ignored;
 pub use options::Options;
 pub use playback::{PlaybackOptions, PlaybackStep};
-pub use recording::{Recording, RecordingError, RecordingLine, Segment};
+pub use recording::{Direction, Recording, RecordingError, RecordingLine, Segment};
 pub use totals::{ModelTotals, Totals};
 pub use translated::{MessageState, Signal, Translated, TurnEnd};
 pub use translator::Translator;

@@ -1,10 +1,10 @@
-//! What a translator is told about the run that it serves.
+//! Options of the translator.
 
 use pilothouse_domain::{InvalidId, TurnId};
 
 use super::totals::Totals;
 
-/// How to translate. Everything has a default but the prefix of the turn ids.
+/// How to translate. All options but the prefix of the turn ids have a default.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(super) turn_prefix: String,
@@ -14,17 +14,16 @@ pub struct Options {
 }
 
 impl Options {
-    /// Tokens that a model takes as long as the runtime did not say: it does so in each result
-    /// (`modelUsage.*.contextWindow`), so this is for the time before the first one.
+    /// Context limit until the runtime reports its own, which it does in each result (`modelUsage.*.contextWindow`).
     pub const DEFAULT_CONTEXT_LIMIT: u64 = 200_000;
-    /// Where `context_nearing_limit` is told (S0 8.2), in percent of the context window.
+    /// Fill level of the context window, in percent, at which `context_nearing_limit` is published (S0 8.2).
     pub const DEFAULT_WARN_AT_PERCENT: u8 = 85;
 
-    /// Options for a new conversation. The turns are called `{turn_prefix}.1`, `{turn_prefix}.2`, …; a run's id is a
-    /// good prefix, since turn ids must not repeat over the runs of a session.
+    /// Options for a new conversation. Turns are named `{turn_prefix}.1`, `{turn_prefix}.2`, …. The run's id is a
+    /// good prefix, because turn ids must be unique across the runs of a session.
     pub fn new(turn_prefix: impl Into<String>) -> Result<Self, InvalidId> {
         let turn_prefix = turn_prefix.into();
-        // The longest id that a run can come to; later ones are then valid too.
+        // Checks the longest possible id, so that all later ones are valid.
         TurnId::parse(turn_id_text(&turn_prefix, u64::MAX))?;
         Ok(Self {
             turn_prefix,
@@ -34,23 +33,23 @@ impl Options {
         })
     }
 
-    /// For a conversation that is resumed or forked: the totals that it starts with, or `None` when they are not
-    /// known. Without them the translator reports no usage before the runtime's first result, because a total must
-    /// never go down (ruling 31).
+    /// Options for a resumed or forked conversation: its totals so far, or `None` if they are not known. Without them
+    /// the translator reports no usage before the runtime's first result, because a total must never decrease
+    /// (decision 31).
     #[must_use]
     pub fn continued(mut self, totals: Option<Totals>) -> Self {
         self.known_totals = totals;
         self
     }
 
-    /// The context limit to assume until the runtime says its own, in tokens.
+    /// Context limit in tokens until the runtime reports its own.
     #[must_use]
     pub const fn context_limit(mut self, tokens: u64) -> Self {
         self.default_context_limit = tokens;
         self
     }
 
-    /// Where `context_nearing_limit` is told, in percent; `None`: never.
+    /// Fill level at which `context_nearing_limit` is published, in percent. `None` disables it.
     #[must_use]
     pub const fn warn_at_percent(mut self, percent: Option<u8>) -> Self {
         self.warn_at_percent = percent;

@@ -1,17 +1,18 @@
-//! Who works beside the main loop.
+//! Tracks subagents.
 //!
-//! A subagent is named by the runtime's task id (`agent_id` on its messages), and its messages point at the tool call
-//! that began it (`parent_tool_use_id`). Its beginning is told by `task_started`, its end by `task_updated` and
-//! `task_notification`; runtimes without those are understood from the messages and the call's result.
+//! A subagent is identified by the runtime's task id (`agent_id` on its messages), and its messages refer to the tool
+//! call that started it (`parent_tool_use_id`). `task_started` reports its start, and `task_updated` and
+//! `task_notification` its end. For runtimes without those messages, start and end are derived from the subagent's
+//! messages and the call's result.
 
 use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::RawEvent;
 
 use super::translated::Translated;
 
-/// What is known about the beginning of a subagent.
+/// What is known when a subagent starts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beginning<'a> {
+pub(super) struct SubagentStart<'a> {
     pub(super) task_id: Option<&'a str>,
     pub(super) call: Option<&'a str>,
     pub(super) model: Option<&'a str>,
@@ -38,13 +39,17 @@ impl Subagents {
         self.known.iter().any(|subagent| subagent.open)
     }
 
-    /// Who works.
+    /// The running subagents.
     pub(super) fn open(&self) -> impl Iterator<Item = &str> {
         self.known.iter().filter(|subagent| subagent.open).map(|subagent| subagent.id.as_str())
     }
 
-    /// A subagent begins, or goes on after its end (the runtime can wake one up). None: it has no usable id.
-    pub(super) fn begin(&mut self, beginning: &Beginning<'_>, out: &mut Translated) -> Option<SubAgentId> {
+    /// Starts a subagent, or restarts one that has ended (the runtime can wake it up). `None` if it has no usable id.
+    pub(super) fn begin(
+        &mut self,
+        beginning: &SubagentStart<'_>,
+        out: &mut Translated,
+    ) -> Option<SubAgentId> {
         let id = SubAgentId::parse(beginning.task_id.or(beginning.call)?).ok()?;
         let position = self.known.iter().position(|subagent| subagent.id == id);
         if let Some(subagent) = position.map(|at| &mut self.known[at]) {
@@ -73,7 +78,7 @@ impl Subagents {
         Some(id)
     }
 
-    /// The subagent that a tool call began.
+    /// The subagent that a tool call started.
     pub(super) fn of_call(&self, call: &str) -> Option<SubAgentId> {
         self.known.iter().rev().find(|s| s.call.as_deref() == Some(call)).map(|s| s.id.clone())
     }
@@ -83,36 +88,36 @@ impl Subagents {
         self.known.iter().any(|subagent| subagent.id.as_str() == task)
     }
 
-    /// The subagent went to the background: the result of its call is not its end.
+    /// Moves the subagent to the background: the result of its call is not its end.
     pub(super) fn backgrounded(&mut self, task: &str) {
         for subagent in self.known.iter_mut().filter(|s| s.id.as_str() == task) {
             subagent.in_background = true;
         }
     }
 
-    /// The same, told of the call that began it.
+    /// Like [`Self::backgrounded`], by the call that started the subagent.
     pub(super) fn call_backgrounded(&mut self, call: &str) {
         for subagent in self.known.iter_mut().filter(|s| s.call.as_deref() == Some(call)) {
             subagent.in_background = true;
         }
     }
 
-    /// The subagent ended. Whether that is news.
+    /// Ends the subagent. Returns whether it was running.
     pub(super) fn end(&mut self, task: &str, failure: Option<&str>, out: &mut Translated) -> bool {
         self.end_where(|s| s.id.as_str() == task, failure, out)
     }
 
-    /// The call of a subagent has its result, which ends it unless it works in the background.
+    /// Handles the result of a subagent's call. The subagent ends unless it runs in the background.
     pub(super) fn call_ended(&mut self, call: &str, failure: Option<&str>, out: &mut Translated) {
         self.end_where(|s| s.call.as_deref() == Some(call) && !s.in_background, failure, out);
     }
 
-    /// Everything that the main loop waits for ended with it.
+    /// Ends all subagents that the main loop waits for.
     pub(super) fn end_foreground(&mut self, failure: &str, out: &mut Translated) {
         self.end_where(|s| !s.in_background, Some(failure), out);
     }
 
-    /// Nobody works any more.
+    /// Ends all subagents.
     pub(super) fn end_all(&mut self, failure: &str, out: &mut Translated) {
         self.end_where(|_| true, Some(failure), out);
     }

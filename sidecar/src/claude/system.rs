@@ -1,10 +1,10 @@
-//! `system` lines: the runtime speaks of itself.
+//! `system` lines: messages of the runtime about itself.
 
 use serde_json::Value;
 
 use super::Ignored;
 use super::json::{count, first_text, flag, one_line, text};
-use super::subagents::Beginning;
+use super::subagents::SubagentStart;
 use super::translated::Translated;
 use super::translator::Translator;
 
@@ -51,13 +51,13 @@ impl Translator {
         if let Some(model) = text(line, "model") {
             self.meter.model(model);
         }
-        // The runtime says `init` when it takes up a prompt, never while it waits for one.
+        // The runtime sends `init` when it starts to process a prompt, never while it waits for one.
         self.main_loop_works(out);
         out.ignore(Ignored::RepeatedInit);
     }
 
     fn task_started(&mut self, line: &Value, out: &mut Translated) {
-        // Shells and monitors in the background are tasks too, but nobody who works.
+        // Background shells and monitors are tasks as well, but not subagents.
         let is_agent = match text(line, "task_type") {
             Some(kind) => kind.contains("agent"),
             None => line.get("subagent_type").is_some(),
@@ -68,7 +68,7 @@ impl Translator {
         }
         let call = text(line, "tool_use_id");
         let input = call.and_then(|call| self.calls.get(call)).map_or(&Value::Null, |call| &call.input);
-        let beginning = Beginning {
+        let beginning = SubagentStart {
             task_id: text(line, "task_id"),
             call,
             model: text(input, "model"),
@@ -81,7 +81,7 @@ impl Translator {
         out.ignore(Ignored::TaskDetail);
     }
 
-    /// `task_updated` or `task_notification`; `change` holds the new status.
+    /// `task_updated` or `task_notification`; `change` contains the new status.
     fn task_changed(&mut self, line: &Value, change: &Value, out: &mut Translated) {
         let Some(task) = text(line, "task_id") else { return };
         if flag(change, "is_backgrounded") {
@@ -100,6 +100,9 @@ impl Translator {
             return out.notice("background_task", format!("In the background: {}", one_line(summary)), line);
         }
         if self.subagents.end(task, failure.as_deref(), out) {
+            if let Some(turn) = &mut self.turn {
+                turn.subagent_interrupted |= self.interrupt_requested && failure.is_some();
+            }
             self.complete_if_idle(out);
         } else {
             out.ignore(Ignored::SubagentAlreadyEnded);
@@ -125,8 +128,8 @@ impl Translator {
     }
 }
 
-/// `status` tells three things: that a call is under way, that the permission mode changed, how a compaction went. Returns why
-/// one failed.
+/// `status` reports that a call is in progress, that the permission mode changed, or how a compaction went. Returns
+/// why a compaction failed.
 fn status(line: &Value, out: &mut Translated) -> Option<String> {
     let mut failure = None;
     if let Some(mode) = text(line, "permissionMode") {
@@ -138,7 +141,7 @@ fn status(line: &Value, out: &mut Translated) -> Option<String> {
         failure = Some(one_line(&format!("the context was not compacted ({result}){why}")));
         out.notice("compaction_failed", format!("The context was not compacted ({result}){why}"), line);
     }
-    // A compaction that went well is told by its boundary.
+    // A successful compaction is reported by its boundary message.
     out.ignore(Ignored::StatusPing);
     failure
 }

@@ -1,7 +1,7 @@
-//! `TaskCreate` and `TaskUpdate` folded into one list (ruling 27).
+//! Folds `TaskCreate` and `TaskUpdate` calls into one list (decision 27).
 //!
-//! The runtime numbers tasks itself, so a task exists from the *result* of its creation on, which carries its id.
-//! `TodoWrite` is no concern of this: it replaces the list in the control plane.
+//! The runtime assigns task ids, so a task exists once the *result* of its creation, which contains the id, has
+//! arrived. `TodoWrite` is not handled here: the control plane replaces the list itself.
 
 use pilothouse_domain::value::SessionTaskStatus;
 use pilothouse_wire::event::{RawEvent, RawTask};
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use super::json::{first_text, text};
 
-/// The tasks in the order in which they were created.
+/// The tasks in creation order.
 #[derive(Debug, Default)]
 pub(super) struct TaskFold {
     tasks: Vec<RawTask>,
 }
 
 impl TaskFold {
-    /// Whether the results of `tool` matter here.
+    /// Whether results of `tool` affect the list.
     pub(super) fn concerns(tool: &str) -> bool {
         matches!(tool, "TaskCreate" | "TaskUpdate" | "TaskList")
     }
 
-    /// The successful result of a call: its `input`, the runtime's structured `outcome` of it if there is one, and
-    /// what it `said`. Returns the new snapshot if the list changed.
+    /// Handles the successful result of a call: its `input`, the runtime's structured `outcome` if there is one, and
+    /// the text that it `said`. Returns the new list if it changed.
     pub(super) fn result(
         &mut self,
         tool: &str,
@@ -71,8 +71,8 @@ impl TaskFold {
         }
     }
 
-    /// Tasks of an earlier run of the conversation, which only a listing shows. A listing may have been made before
-    /// an update that ran beside it, so it never changes a task that is known.
+    /// Adds tasks of an earlier run of the conversation, which only a listing shows. A listing may be older than a
+    /// concurrent update, so it never changes a known task.
     fn learn(&mut self, outcome: &Value) {
         for told in outcome.get("tasks").and_then(Value::as_array).into_iter().flatten() {
             let Some(id) = id_at(told, "id") else { continue };
@@ -104,7 +104,7 @@ impl TaskFold {
     }
 }
 
-/// What stands for the subject of a task of an earlier run until a listing tells it.
+/// Subject of a task of an earlier run until a listing shows it.
 fn placeholder(id: &str) -> String {
     format!("Task {id}")
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_gets_its_id_from_the_result_even_when_that_is_only_text() {
+    fn task_gets_its_id_from_the_result_text() {
         let mut fold = TaskFold::default();
         let event = fold.result(
             "TaskCreate",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_failed_or_changes_nothing_makes_no_snapshot() {
+    fn failed_or_empty_update_makes_no_snapshot() {
         let mut fold = TaskFold::default();
         fold.result("TaskCreate", &json!({"subject": "A"}), &json!({"task": {"id": "1"}}), "");
         let input = json!({"taskId": "1", "status": "completed"});
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn deleting_takes_a_task_off_the_list() {
+    fn deleted_task_leaves_the_list() {
         let mut fold = TaskFold::default();
         fold.result("TaskCreate", &json!({"subject": "A"}), &json!({"task": {"id": "1"}}), "");
         let event = fold.result("TaskUpdate", &json!({"taskId": "1", "status": "deleted"}), &Value::Null, "");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_tells_tasks_of_an_earlier_run_and_leaves_known_ones_alone() {
+    fn listing_adds_tasks_of_earlier_runs_and_keeps_known_ones() {
         let mut fold = TaskFold::default();
         fold.result("TaskUpdate", &json!({"taskId": "1", "status": "in_progress"}), &Value::Null, "");
         let listing = json!({"tasks": [

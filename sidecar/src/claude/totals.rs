@@ -1,4 +1,4 @@
-//! What conversations cost, by model, as the runtime says it.
+//! Cost of conversations by model, as the runtime reports it.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,14 @@ use serde_json::Value;
 
 use super::json::count;
 
-/// The totals of a conversation, by model.
+/// The totals of a conversation by model.
 pub type Totals = BTreeMap<String, ModelTotals>;
 
-/// What one model cost in a conversation so far.
+/// Cost of one model in a conversation so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelTotals {
-    /// Dollars.
     pub cost_usd: Usd,
-    /// Tokens.
     pub tokens: TokenUsage,
 }
 
@@ -36,7 +34,7 @@ impl ModelTotals {
         }
     }
 
-    /// What this is more than `other`.
+    /// The difference to `other`; never negative.
     pub(super) fn beyond(self, other: Self) -> Self {
         let (a, b) = (self.tokens, other.tokens);
         Self {
@@ -51,7 +49,7 @@ impl ModelTotals {
     }
 }
 
-/// What the runtime says of each model (`modelUsage`).
+/// Parses the runtime's `modelUsage`.
 pub(super) fn models(reported: Option<&Value>) -> impl Iterator<Item = (String, ModelTotals)> {
     reported.and_then(Value::as_object).into_iter().flatten().map(|(model, usage)| {
         let tokens = TokenUsage {
@@ -64,9 +62,9 @@ pub(super) fn models(reported: Option<&Value>) -> impl Iterator<Item = (String, 
     })
 }
 
-/// A JSON number as dollars. Its text becomes a decimal and is never calculated with as a float. Rounded to a
-/// trillionth of a dollar, it also loses what the runtime's own float sums left behind: `0.009570000000000002` is
-/// `0.00957`. (What parsing a float can change lies below a trillionth for every amount under 4000 dollars.)
+/// Converts a JSON number to dollars. Its text becomes a decimal, without floating-point arithmetic. Rounding to a
+/// trillionth of a dollar removes the errors of the runtime's own float sums: `0.009570000000000002` becomes
+/// `0.00957`. (Errors from parsing a float are below a trillionth for amounts under 4000 dollars.)
 pub(super) fn usd(number: Option<&Value>) -> Usd {
     match number {
         Some(Value::Number(number)) => number.to_string().parse().unwrap_or_default(),
@@ -80,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_comes_from_the_text_of_the_number() {
+    fn money_is_parsed_from_the_text_of_the_number() {
         let number = |s: &str| usd(Some(&serde_json::from_str(s).unwrap())).to_string();
         assert_eq!(number("0.084861"), "0.084861");
         assert_eq!(number("0.009570000000000002"), "0.00957");

@@ -1,4 +1,4 @@
-//! The state machine.
+//! The translator's state machine.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,56 +11,59 @@ use super::Ignored;
 use super::json::{first_text, flag, text};
 use super::options::Options;
 use super::quota::UsedUp;
-use super::subagents::{Beginning, Subagents};
+use super::subagents::{SubagentStart, Subagents};
 use super::task_list::TaskFold;
 use super::totals::Totals;
 use super::translated::Translated;
 use super::usage::Meter;
 
-/// Turns the lines of one conversation into raw events, in order. One translator a run of the runtime.
+/// Translates the lines of one conversation to raw events, in order. Each run of the runtime needs its own
+/// translator.
 #[derive(Debug)]
 pub struct Translator {
     pub(super) turn_prefix: String,
     pub(super) turns: u64,
     pub(super) turn: Option<Turn>,
-    /// A user's message that will open the next turn.
+    /// The user's message that will begin the next turn.
     pub(super) next_message: Option<MessageId>,
     pub(super) interrupt_requested: bool,
-    /// `session_end` was told, and no turn began since.
+    /// `session_end` was published, and no turn has begun since.
     pub(super) ended: bool,
     pub(super) meter: Meter,
     pub(super) subagents: Subagents,
     pub(super) tasks: TaskFold,
-    /// Calls without a result yet, by id.
+    /// Calls without a result, by id.
     pub(super) calls: HashMap<String, Call>,
-    /// Calls whose denial was told.
+    /// Calls whose denial was published.
     pub(super) denied: HashSet<String>,
-    /// What the runtime takes up next, and is no turn; each has a result.
+    /// Prompts that the runtime will process next and that are not turns. Each has a result.
     pub(super) no_turns: VecDeque<NoTurn>,
     /// Why a compaction failed.
     pub(super) compaction_failure: Option<String>,
-    /// The plan that pays for the runtime refuses it, as far as is known: the runtime tells changes of it alone.
+    /// The exceeded quota, as far as it is known: the runtime reports only changes.
     pub(super) quota: Option<UsedUp>,
 }
 
-/// A turn under way.
+/// The current turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) id: TurnId,
-    /// The main result is there; only subagents keep the turn open (ruling 18).
+    /// The main loop has finished; only subagents keep the turn open (decision 18).
     pub(super) result_seen: bool,
-    /// The runtime wrote into the conversation that it was interrupted.
+    /// The runtime marked the conversation as interrupted.
     pub(super) interrupt_marked: bool,
-    /// How the main result said that it ended.
+    /// The interrupt has ended a subagent that the turn was open for.
+    pub(super) subagent_interrupted: bool,
+    /// The outcome in the main result.
     pub(super) outcome: SessionOutcome,
 }
 
-/// What begins as a turn does, and is none.
+/// Work that begins like a turn and is not one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoTurn {
-    /// A compaction that the adapter asked for.
+    /// A compaction that the adapter requested.
     Compaction,
-    /// A prompt of the runtime's own that the adapter did not let it take up.
+    /// A prompt of the runtime itself that the adapter refused.
     RefusedPrompt,
 }
 
@@ -72,7 +75,7 @@ pub(super) struct Call {
 }
 
 impl Translator {
-    /// A translator for one run of the runtime.
+    /// Creates a translator for one run of the runtime.
     pub fn new(options: Options) -> Self {
         Self {
             meter: Meter::new(&options),
@@ -126,8 +129,8 @@ impl Translator {
         out
     }
 
-    /// The runtime is gone. Between turns that is no event: the conversation can be taken up again. Within one, the
-    /// conversation ended in an error.
+    /// Handles the end of the runtime. Between turns it produces no event, because the conversation can be resumed.
+    /// Within a turn, the conversation ends with an error.
     pub fn finish(&mut self) -> Vec<RawEvent> {
         let mut out = Translated::default();
         if self.turn.is_some() || self.subagents.any_open() {
@@ -137,37 +140,37 @@ impl Translator {
         out.events
     }
 
-    /// The adapter asked the runtime to interrupt: the next result that does not say that it was completed is the
-    /// interrupt's, whatever word the runtime has for it.
+    /// Records that the adapter requested an interrupt. The next result that is not a completion belongs to the
+    /// interrupt, whatever the runtime calls it.
     pub const fn interrupt_requested(&mut self) {
         self.interrupt_requested = true;
     }
 
-    /// The next turn, if none is open, is begun by this message.
+    /// Records the message that begins the next turn, if no turn is open.
     pub const fn opens_turn(&mut self, message: MessageId) {
         if self.turn.is_none() {
             self.next_message = Some(message);
         }
     }
 
-    /// The adapter asked for a compaction between turns: that is no turn.
+    /// Records that the adapter requested a compaction between turns, which is not a turn.
     pub fn compacts(&mut self) {
         self.no_turns.push_back(NoTurn::Compaction);
         self.compaction_failure = None;
     }
 
-    /// The prompt that the runtime takes up right now is refused: what it still says of it is no turn.
+    /// Records that the current prompt is refused. Its remaining messages are not a turn.
     pub fn refuses_prompt(&mut self) {
         self.no_turns.push_front(NoTurn::RefusedPrompt);
     }
 
-    /// The runtime's process is gone, with what it was about to do. Of a turn, [`Self::finish`] or [`Self::abandon_turn`] tell
-    /// the end.
+    /// Handles the end of the runtime's process and of its pending work. [`Self::finish`] or [`Self::abandon_turn`]
+    /// end an open turn.
     pub fn process_ended(&mut self) {
         self.no_turns.clear();
     }
 
-    /// The turn ends as an interrupted one although the runtime gave no result: it had stopped already, or it is gone.
+    /// Ends the turn as interrupted without a result of the runtime, which had already stopped or has ended.
     pub fn abandon_turn(&mut self) -> Vec<RawEvent> {
         let mut out = Translated::default();
         self.interrupt_requested = false;
@@ -180,21 +183,21 @@ impl Translator {
         out.events
     }
 
-    /// What the runtime says that its process has spent so far (the answer to `get_usage`).
+    /// Handles the spend that the runtime reports for its process (the response to `get_usage`).
     pub fn usage(&mut self, session: &Value) -> Vec<RawEvent> {
         let mut out = Translated::default();
         self.meter.session_totals(session, &mut out);
         out.events
     }
 
-    /// A process takes the conversation up. `session` is what it says at its beginning that was spent: a process that
-    /// counts from zero goes on where the one before it ended (ruling 31).
+    /// Handles a process that resumes the conversation. `session` is the spend that it reports at its start: if it
+    /// counts from zero, its spend is added to that of its predecessor (decision 31).
     pub fn process_begins(&mut self, session: &Value) {
         self.meter.process_begins(session);
     }
 
-    /// The conversation is lost, and another one begins: its meter and its tasks count from zero, its turns go on. Between
-    /// turns alone.
+    /// Begins a new conversation in place of a lost one. Its meter and tasks start from zero; the numbering of turns
+    /// continues. Only between turns.
     pub fn begin_anew(&mut self) {
         self.meter.begin_anew();
         self.tasks = TaskFold::default();
@@ -202,38 +205,38 @@ impl Translator {
         self.denied.clear();
     }
 
-    /// An interrupt is over, whatever came of it: what ends in an error from here on is an error.
+    /// Records the end of an interrupt, whatever its result. Later errors count as errors again.
     pub const fn interrupt_over(&mut self) {
         self.interrupt_requested = false;
     }
 
-    /// Whether the main loop is at work: a turn is open, and its main result has not come.
+    /// Whether the main loop is working: a turn is open without its main result.
     pub fn main_loop_is_open(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| !turn.result_seen)
     }
 
-    /// The subagents that work.
+    /// The running subagents.
     pub fn open_subagents(&self) -> impl Iterator<Item = &str> {
         self.subagents.open()
     }
 
-    /// Whether the main loop made that call and has no result of it yet.
+    /// Whether a call of the main loop has no result yet.
     pub fn has_call(&self, call: &str) -> bool {
         self.calls.contains_key(call)
     }
 
-    /// The turn under way.
+    /// The current turn.
     pub fn turn_id(&self) -> Option<&TurnId> {
         self.turn.as_ref().map(|turn| &turn.id)
     }
 
-    /// The runtime's id of the conversation: what `--resume` takes, and the meter's id.
+    /// The runtime's id of the conversation, which `--resume` accepts. It is also the meter's id.
     pub fn session_id(&self) -> Option<&str> {
         self.meter.session_id()
     }
 
-    /// The totals so far, to be handed to [`Options::continued`] when the conversation is taken up again. None: it
-    /// was taken up, and no result told them yet.
+    /// The totals so far, to be passed to [`Options::continued`] when the conversation is resumed. `None` if this is
+    /// a resumed conversation whose totals no result has reported yet.
     pub const fn totals(&self) -> Option<&Totals> {
         self.meter.totals()
     }
@@ -260,7 +263,7 @@ impl Translator {
         }
     }
 
-    /// The subagent that a line with `parent_tool_use_id` belongs to; begun here if nothing told of it before.
+    /// The subagent of a line with `parent_tool_use_id`. Starts it if no earlier message did.
     pub(super) fn subagent_of(
         &mut self,
         parent: &str,
@@ -272,7 +275,7 @@ impl Translator {
         }
         let call = self.calls.get(parent);
         let input = call.map_or(&Value::Null, |call| &call.input);
-        let beginning = Beginning {
+        let beginning = SubagentStart {
             task_id: text(line, "agent_id"),
             call: Some(parent),
             model: text(input, "model"),

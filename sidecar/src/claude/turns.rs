@@ -1,4 +1,4 @@
-//! Where turns and the conversation begin and end (rulings 18 and 19).
+//! Begin and end of turns and of the conversation (decisions 18 and 19).
 
 use pilothouse_domain::value::SessionOutcome;
 use pilothouse_domain::{MessageId, TurnId};
@@ -12,24 +12,25 @@ use super::translated::{MessageState, Signal, Translated, TurnEnd};
 use super::translator::{NoTurn, Translator, Turn};
 
 impl Translator {
-    /// The main loop does something: a turn is open from here on.
+    /// Handles activity of the main loop, which opens a turn if none is open.
     pub(super) fn main_loop_works(&mut self, out: &mut Translated) {
         if !self.no_turns.is_empty() {
             return;
         }
         if let Some(turn) = &mut self.turn {
-            // After a result with subagents still at work: the same turn goes on and will have another result.
+            // After a result with running subagents, the same turn continues and will have another result.
             turn.result_seen = false;
             return;
         }
         self.turns += 1;
-        // The prefix was checked with the largest number, so this is always an id.
+        // The prefix was checked with the largest number, so this is always valid.
         let Ok(id) = TurnId::parse(turn_id_text(&self.turn_prefix, self.turns)) else { return };
         self.ended = false;
         self.turn = Some(Turn {
             id: id.clone(),
             result_seen: false,
             interrupt_marked: false,
+            subagent_interrupted: false,
             outcome: SessionOutcome::Completed,
         });
         out.push(RawEvent::TurnStarted { turn_id: id, message_id: self.next_message.take() });
@@ -55,17 +56,17 @@ impl Translator {
             turn.result_seen = true;
             turn.outcome = limit.unwrap_or_default();
             if limit.is_some() {
-                // Nothing of it goes on by itself; what the SDK throws after it says nothing new.
+                // No work continues on its own, and an error that the SDK throws afterwards adds nothing.
                 self.ended = true;
                 self.calls.clear();
                 self.subagents.end_all("The turn reached a limit", out);
             }
-            // An interrupt came too late for the main loop, which had its result. It still ends whom the turn is open for, and
-            // then that is how the turn ends, whichever of the two is told first.
-            self.interrupt_requested &= self.subagents.any_open();
+            // The interrupt was too late for the main loop, which has finished. It still ends the subagents that keep
+            // the turn open, and then the turn ends as interrupted, whichever is reported first.
+            self.interrupt_requested &= turn.subagent_interrupted || self.subagents.any_open();
             self.complete_if_idle(out);
             if out.events.is_empty() {
-                // Only subagents keep the turn open, and nothing was spent since the last report.
+                // Only subagents keep the turn open, and no spend was added since the last report.
                 out.ignore(Ignored::RepeatedResult);
             }
         } else {
@@ -81,8 +82,8 @@ impl Translator {
         out.signals.push(Signal::Compacted(why));
     }
 
-    /// Whether a result is that of an interrupt. The runtime's own word counts most; a turn that was completed
-    /// before the interrupt reached it is a completed turn (ruling 17).
+    /// Whether a result belongs to an interrupt. The runtime's own reason takes precedence; a turn that completed
+    /// before the interrupt arrived counts as completed (decision 17).
     fn was_interrupted(&self, line: &Value) -> bool {
         match text(line, "terminal_reason") {
             Some("completed") => false,
@@ -103,11 +104,11 @@ impl Translator {
 
     fn failed(&mut self, line: &Value, subtype: &str, out: &mut Translated) {
         let terminal = text(line, "terminal_reason");
-        // `success` with an error flag: the terminal reason is the runtime's word for what happened.
+        // `success` with an error flag: the terminal reason describes what happened.
         let reason = if subtype.starts_with("error") { subtype } else { terminal.unwrap_or(subtype) };
-        // A conversation that never had an answer cannot be full: then the first prompt alone is too long, and a
-        // continuation with the same prompt would fail in the same way.
-        // The runtime also refuses by itself what would not fit (`blocking_limit`).
+        // A conversation without any answer cannot be full: the first prompt alone is too long, and a continuation
+        // with the same prompt would fail as well. `blocking_limit` means that the runtime itself refused a prompt
+        // that would not fit.
         let is_full = matches!(terminal, Some("prompt_too_long" | "blocking_limit"));
         if is_full && self.meter.has_window() {
             out.push(RawEvent::ContextExhausted {});
@@ -124,7 +125,7 @@ impl Translator {
         self.fail(reason, message, out);
     }
 
-    /// The conversation ends in an error, and with it the turn and everybody who works in it.
+    /// Ends the conversation with an error, together with its turn and subagents.
     pub(super) fn fail(&mut self, reason: &str, message: Option<String>, out: &mut Translated) {
         self.subagents.end_all("The agent's conversation ended", out);
         self.interrupt_requested = false;
@@ -142,25 +143,25 @@ impl Translator {
         }
     }
 
-    /// Ends the turn when its result is there and nobody works for it any more.
+    /// Ends the turn if it has a result and no subagent is running.
     pub(super) fn complete_if_idle(&mut self, out: &mut Translated) {
         if self.subagents.any_open() || !self.turn.as_ref().is_some_and(|turn| turn.result_seen) {
             return;
         }
         if let Some(turn) = self.turn.take() {
             if std::mem::take(&mut self.interrupt_requested) {
-                // The main result was there; the interrupt ended whom the turn was still open for.
+                // The main loop had finished; the interrupt ended the subagents that kept the turn open.
                 out.notice("interrupted", "The turn was interrupted", &Value::Null);
                 out.signals.push(Signal::TurnEnded(TurnEnd::Interrupted));
                 return;
             }
-            // The runtime never says what a turn produced; output comes through the agent API.
+            // The runtime does not report output. Output comes through the agent API.
             out.push(RawEvent::TurnCompleted { turn_id: turn.id, output: None, outcome: turn.outcome });
             out.signals.push(Signal::TurnEnded(TurnEnd::Completed));
         }
     }
 
-    /// Denials that no tool result told: the result of the turn lists them all.
+    /// Publishes denials that no tool result reported. The result of the turn lists all of them.
     fn denials(&mut self, line: &Value, out: &mut Translated) {
         let denials = line.get("permission_denials").and_then(Value::as_array);
         for denial in denials.into_iter().flatten() {
@@ -169,7 +170,7 @@ impl Translator {
         }
     }
 
-    /// Tells once that the call of a tool was denied.
+    /// Publishes the denial of a tool call once.
     pub(super) fn deny(
         &mut self,
         call: &str,
@@ -200,7 +201,7 @@ impl Translator {
         let Some(uuid) = text(line, "command_uuid") else { return out.unknown("command_lifecycle", line) };
         let message: Option<MessageId> = uuid.parse().ok();
         match state {
-            // With no turn open, this message is what the next one answers.
+            // Without an open turn, this message begins the next one.
             MessageState::Queued | MessageState::Started if self.turn.is_none() => {
                 self.next_message = message;
             }
@@ -215,7 +216,7 @@ impl Translator {
         out.ignore(Ignored::CommandLifecycle);
     }
 
-    /// The SDK threw. It does so after every result with an error, which has told it already.
+    /// Handles an exception of the SDK. It throws one after every result with an error, which was already translated.
     pub(super) fn thrown(&mut self, line: &Value, out: &mut Translated) {
         if self.ended {
             out.ignore(Ignored::RepeatedThrow);
@@ -225,7 +226,7 @@ impl Translator {
     }
 }
 
-/// The limits that end a turn without ending the conversation (ruling 39).
+/// Limits that end a turn without ending the conversation (decision 39).
 fn limit(subtype: &str) -> Option<SessionOutcome> {
     match subtype {
         "error_max_turns" => Some(SessionOutcome::MaxIterations),

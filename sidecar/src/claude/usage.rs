@@ -1,4 +1,4 @@
-//! Running totals and the context window (ruling 31).
+//! Running totals and the context window (decision 31).
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,21 @@ use super::translated::Translated;
 /// The meter of one conversation.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// The runtime's id of the conversation; it names the meter.
+    /// The runtime's id of the conversation. It names the meter.
     session_id: Option<String>,
-    /// None: the conversation was taken up, and the runtime did not yet say what it cost.
+    /// `None` for a resumed conversation until the runtime reports its cost.
     totals: Option<Totals>,
-    /// What was spent before the runtime's process began to count.
+    /// Spend before the runtime's current process began to count.
     before: Totals,
-    /// Context limits by model, as the runtime told them.
+    /// Context limits by model, as reported by the runtime.
     limits: BTreeMap<String, u64>,
     default_limit: u64,
-    /// The model of the main loop.
     main_model: Option<String>,
-    /// What the main loop's last model call held.
+    /// Token usage of the main loop's last model call.
     window: Option<TokenUsage>,
-    /// The main loop's message that is being streamed; its final usage comes with its `message_delta`.
+    /// The main loop's message that is being streamed. Its final usage comes with its `message_delta`.
     streaming: Option<String>,
-    /// The main loop's last message whose usage was taken.
+    /// The main loop's last message whose usage was counted.
     last_message: Option<String>,
     warn_at_percent: Option<u8>,
     warned: bool,
@@ -61,7 +60,7 @@ impl Meter {
         self.session_id.as_deref()
     }
 
-    /// Takes note of the conversation that a line belongs to. A fork changes it; its totals go on from its parent's.
+    /// Sets the conversation that a line belongs to. A fork changes it, and continues with the totals of its parent.
     pub(super) fn session(&mut self, id: &str) {
         if !id.is_empty() && self.session_id.as_deref() != Some(id) {
             self.session_id = Some(id.to_owned());
@@ -72,18 +71,18 @@ impl Meter {
         self.main_model = Some(model.to_owned());
     }
 
-    /// Whether the model ever answered in this conversation, as far as this translator saw.
+    /// Whether the model has answered in this conversation, as far as this translator has seen.
     pub(super) const fn has_window(&self) -> bool {
         self.window.is_some()
     }
 
-    /// A message of the main loop begins to be streamed.
+    /// Handles the start of a streamed message of the main loop.
     pub(super) fn message_start(&mut self, message: &Value) {
         self.streaming = text(message, "id").map(str::to_owned);
         self.take_message(message);
     }
 
-    /// The streamed message is complete; `usage` corrects what its start said.
+    /// Handles the end of the streamed message. `usage` replaces the values from its start.
     pub(super) fn message_delta(&mut self, usage: &Value, out: &mut Translated) {
         let before = self.window;
         let window = self.window.get_or_insert_default();
@@ -98,19 +97,19 @@ impl Meter {
         correct("cache_creation_input_tokens", &mut window.cache_write_tokens);
         self.streaming = None;
         if before.is_some() {
-            self.tell_window(out);
+            self.emit_window(out);
         }
     }
 
-    /// A block of a whole message of the main loop. When the message is streamed, its end tells the window; else its
-    /// first block does, whose `output_tokens` the runtime took at the message's beginning.
+    /// Handles a block of a complete message of the main loop. For a streamed message, its end reports the window;
+    /// otherwise the first block does, with the `output_tokens` from the start of the message.
     pub(super) fn message(&mut self, message: &Value, out: &mut Translated) {
         let id = text(message, "id");
         if id.is_some() && (self.streaming.as_deref() == id || self.last_message.as_deref() == id) {
             return;
         }
         if self.take_message(message) {
-            self.tell_window(out);
+            self.emit_window(out);
         }
     }
 
@@ -129,7 +128,7 @@ impl Meter {
         true
     }
 
-    /// The conversation was compacted to `tokens`; the next model call says it precisely.
+    /// Records a compaction to `tokens`. The next model call reports the exact value.
     pub(super) const fn compacted(&mut self, tokens: u64) {
         self.window = Some(TokenUsage {
             input_tokens: tokens,
@@ -139,29 +138,29 @@ impl Meter {
         });
     }
 
-    /// The totals of a result: one event a model, the window with the main loop's.
+    /// Handles the totals of a result: one event per model, with the window on the main loop's.
     pub(super) fn result(&mut self, result: &Value, out: &mut Translated) {
         let mut changed = self.take_models(result.get("modelUsage"));
-        // A runtime that says only what the whole cost: the main loop's model carries it.
+        // The runtime reported only a total cost: it is attributed to the main loop's model.
         let total = usd(result.get("total_cost_usd"));
         if changed.is_empty() && !total.is_zero() {
             let model = self.main_model.clone().unwrap_or_else(|| "unknown".to_owned());
             self.raise(&model, ModelTotals { cost_usd: total, tokens: TokenUsage::default() });
             changed.push(model);
         }
-        self.tell_all(&changed, out);
+        self.emit_all(&changed, out);
     }
 
-    /// The totals of the runtime's process between results: told where they grew.
+    /// Handles the totals of the runtime's process between results. Publishes the models whose totals grew.
     pub(super) fn session_totals(&mut self, session: &Value, out: &mut Translated) {
         let known = self.totals.clone().unwrap_or_default();
         let mut changed = self.take_models(session.get("model_usage"));
         let now = self.totals.as_ref();
         changed.retain(|model| now.and_then(|now| now.get(model)) != known.get(model));
-        self.tell_all(&changed, out);
+        self.emit_all(&changed, out);
     }
 
-    /// Another conversation begins, which has cost nothing.
+    /// Begins another conversation without any cost.
     pub(super) fn begin_anew(&mut self) {
         self.session_id = None;
         self.totals = Some(Totals::new());
@@ -170,7 +169,8 @@ impl Meter {
         self.warned = false;
     }
 
-    /// A process begins to count, at what it says. Where that is less than what is known, it is counted on top.
+    /// Handles the counters at the start of a process. If they are lower than the known totals, later spend is added
+    /// on top.
     pub(super) fn process_begins(&mut self, session: &Value) {
         let reported: Totals = models(session.get("model_usage")).collect();
         self.before.clear();
@@ -183,7 +183,7 @@ impl Meter {
         }
     }
 
-    /// Takes what the runtime says of each model; the models.
+    /// Stores the reported totals of each model and returns the models that changed.
     fn take_models(&mut self, reported: Option<&Value>) -> Vec<String> {
         for (model, usage) in reported.and_then(Value::as_object).into_iter().flatten() {
             if let Some(limit) = count(usage, "contextWindow").filter(|limit| *limit > 0) {
@@ -198,10 +198,10 @@ impl Meter {
             .collect()
     }
 
-    fn tell_all(&mut self, changed: &[String], out: &mut Translated) {
+    fn emit_all(&mut self, changed: &[String], out: &mut Translated) {
         for model in changed {
             let window = if self.main_model.as_ref() == Some(model) { self.context() } else { None };
-            self.tell(model, window, out);
+            self.emit(model, window, out);
         }
         self.warn(out);
     }
@@ -213,17 +213,17 @@ impl Meter {
         entry.tokens = entry.tokens.max(now.tokens);
     }
 
-    /// The window alone changed: the totals as far as they are known, which is up to the last result.
-    fn tell_window(&mut self, out: &mut Translated) {
+    /// Publishes a changed window with the known totals, which date from the last result.
+    fn emit_window(&mut self, out: &mut Translated) {
         if self.totals.is_some()
             && let Some(model) = self.main_model.clone()
         {
-            self.tell(&model, self.context(), out);
+            self.emit(&model, self.context(), out);
         }
         self.warn(out);
     }
 
-    fn tell(&self, model: &str, context_window: Option<RawContextWindow>, out: &mut Translated) {
+    fn emit(&self, model: &str, context_window: Option<RawContextWindow>, out: &mut Translated) {
         let Some(meter_id) = self.session_id.as_deref().and_then(|id| MeterId::parse(id).ok()) else {
             return;
         };
@@ -244,7 +244,7 @@ impl Meter {
             .map(|usage| RawContextWindow { usage, model_context_limit: limit.unwrap_or(self.default_limit) })
     }
 
-    /// Tells once that the window is nearly full, and again only after it was emptier.
+    /// Publishes the context warning once, and again only after the window was emptier.
     fn warn(&mut self, out: &mut Translated) {
         let (Some(percent), Some(context)) = (self.warn_at_percent, self.context()) else { return };
         let hundredths = u128::from(context.usage.total()) * 10_000 / u128::from(context.model_context_limit);

@@ -1,8 +1,8 @@
-//! The status file: `.pilothouse/status.json` in the working directory (S4, ruling 39).
+//! The status file: `.pilothouse/status.json` in the working directory (S4, decision 39).
 //!
-//! Every step goes by file descriptor from the working directory on and follows no link, so that the file cannot be made to
-//! stand elsewhere, not even between two steps. It is replaced by renaming, and changed under a lock on its folder: two
-//! sessions may share a working directory.
+//! Every step works relative to file descriptors, beginning at the working directory, and follows no links. The file
+//! therefore cannot be redirected elsewhere, not even between two steps. Writes replace the file by a rename. Changes
+//! hold a lock on the folder, because two sessions may share a working directory.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -19,36 +19,34 @@ use pilothouse_domain::deliverable::{Day, DeliverableStatus};
 use super::repository::{DeliverableRepository, DeliverableStatusReader, RepositoryError};
 use crate::clock;
 
-/// The folder in the working directory.
+/// Folder below the working directory.
 pub const FOLDER: &str = ".pilothouse";
-/// The file in that folder.
+/// File name in that folder.
 pub const FILE: &str = "status.json";
-/// What is written before it takes the file's place.
+/// Temporary name of a new version before the rename.
 const NEW: &str = "status.json.new";
-/// The most bytes that are read.
-const MOST_BYTES: u64 = 1024 * 1024;
+/// Most bytes to read.
+const MAX_BYTES: u64 = 1024 * 1024;
 /// How long to wait for another process that changes the file.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// The status file of a working directory.
 #[derive(Debug, Clone)]
 pub struct StatusFile {
     working_directory: PathBuf,
 }
 
 impl StatusFile {
-    /// The file of `working_directory`; it need not be there.
+    /// The status file of `working_directory`, which need not exist.
     pub fn of(working_directory: &Path) -> Self {
         Self { working_directory: working_directory.to_owned() }
     }
 
-    /// Where it stands.
     pub fn path(&self) -> PathBuf {
         self.working_directory.join(FOLDER).join(FILE)
     }
 
-    /// Changes what is kept, while no other process can. When `change` fails, nothing is written.
+    /// Changes the content while no other process can. Writes nothing if `change` fails.
     pub fn change<T, E: From<RepositoryError>>(
         &self,
         change: impl FnOnce(&mut DeliverableStatus) -> Result<T, E>,
@@ -61,7 +59,7 @@ impl StatusFile {
         Ok((status, made))
     }
 
-    /// The folder, opened; none when it is not there and is not to be made.
+    /// Opens the folder. `None` if it does not exist and `make` is not set.
     fn folder(&self, make: bool) -> Result<Option<File>, RepositoryError> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let failed = |e| self.at("", e);
@@ -100,7 +98,7 @@ impl StatusFile {
     }
 
     fn load_from(&self, folder: &File) -> Result<Option<DeliverableStatus>, RepositoryError> {
-        // Without blocking: a pipe in its place would wait for a writer.
+        // Non-blocking, because opening a named pipe would wait for a writer.
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = match openat(folder, FILE, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -114,9 +112,9 @@ impl StatusFile {
         }
         let broken = |why: String| RepositoryError::Broken { path: self.path(), why };
         let mut text = Vec::new();
-        file.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(io)?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(broken(format!("it has more than {MOST_BYTES} bytes")));
+        file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(io)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(broken(format!("it has more than {MAX_BYTES} bytes")));
         }
         serde_json::from_slice(&text).map(Some).map_err(|e| broken(e.to_string()))
     }
@@ -126,7 +124,7 @@ impl StatusFile {
         self.replaceable(folder)?;
         let mut text = serde_json::to_vec_pretty(status).map_err(|e| io(e.into()))?;
         text.push(b'\n');
-        // Left by a process that died in between; whatever it is, the name is free then.
+        // A process may have died before the rename. Whatever has this name is removed.
         match unlinkat(folder, NEW, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(e) => return Err(self.at(NEW, e)),
@@ -139,7 +137,7 @@ impl StatusFile {
         folder.sync_all().map_err(io)
     }
 
-    /// Renaming would put the file in the place of a link, too: what stands there was not read, and must not be lost.
+    /// A rename would also replace a link or another file type, whose content was never read and must not be lost.
     fn replaceable(&self, folder: &File) -> Result<(), RepositoryError> {
         match fstatat(folder, FILE, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(found) => {
@@ -194,7 +192,7 @@ fn empty() -> DeliverableStatus {
     DeliverableStatus::empty(today())
 }
 
-/// The day on which something is done, in UTC.
+/// The current day in UTC.
 pub(super) fn today() -> Day {
     Day::of(clock::now())
 }

@@ -1,9 +1,10 @@
-//! The deliverables of the working directory (S4): the operations of the `deliverable` tool, and what is told of them.
+//! Deliverables of the working directory (S4): the operations of the `deliverable` tool, and the events that report
+//! them.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`repository`] | the interfaces of S4 |
-//! | [`file`] | `.pilothouse/status.json` behind them |
+//! | [`repository`] | the repository interfaces of S4 |
+//! | [`file`] | their implementation: `.pilothouse/status.json` |
 
 pub mod file;
 pub mod repository;
@@ -21,40 +22,43 @@ use tokio::sync::Mutex;
 use tracing::error;
 
 use crate::adapter::EventSink;
-use crate::process::AgentUser;
+use crate::process::Processes;
 use crate::process::in_process::AgentThread;
 use crate::spool::SpoolError;
 use file::{StatusFile, today};
 use repository::{DeliverableStatusReader as _, RepositoryError};
 
-/// The deliverables of a working directory, and how far the control plane knows them. Clones share them.
+/// The deliverables of a working directory. Remembers the snapshot that the control plane has; clones share that
+/// state.
 #[derive(Clone)]
 pub struct Deliverables(Arc<Shared>);
 
 struct Shared {
     file: StatusFile,
-    /// Where files are worked on, when the agent runs as another user: the file is the agent's.
+    /// Runs file operations with the agent's rights, if the agent runs as another user or is confined: the file is
+    /// the agent's.
     thread: Option<AgentThread>,
     events: EventSink,
-    /// What was told last. Held over a whole operation, so that snapshots are told in the order of the changes.
-    told: Mutex<Option<Vec<RawDeliverable>>>,
+    /// The last published snapshot. The lock is held for a whole operation, so that snapshots are published in the
+    /// order of the changes.
+    published: Mutex<Option<Vec<RawDeliverable>>>,
 }
 
-/// Deliverables that could not be looked after.
+/// Why the deliverables could not be read or published.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverablesError {
     /// The status file cannot be used.
     #[error(transparent)]
     Repository(#[from] RepositoryError),
-    /// What was found could not be told.
+    /// A snapshot could not be spooled.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// The process ends.
-    #[error("the work on the status file was cut off")]
+    /// The process is ending.
+    #[error("the operation on the status file was interrupted")]
     CutOff,
 }
 
-/// Why an operation did not do what it should.
+/// Why an operation was refused.
 enum Refused {
     Invalid(Vec<InvalidDeliverable>),
     NotSet(SetStatusError),
@@ -81,19 +85,15 @@ impl From<Refused> for OperationResult {
 }
 
 impl Deliverables {
-    /// Those of `working_directory`, told by `events`. `agent`: who the agent runs as, when that is not who the sidecar runs
-    /// as.
-    pub fn new(
-        working_directory: &Path,
-        events: EventSink,
-        agent: Option<&AgentUser>,
-    ) -> std::io::Result<Self> {
+    /// Opens the deliverables of `working_directory`, to be published to `events`. The file is read and written with
+    /// the rights of the agent's processes.
+    pub fn new(working_directory: &Path, events: EventSink, processes: &Processes) -> std::io::Result<Self> {
         let file = StatusFile::of(working_directory);
-        let thread = agent.map(AgentThread::start).transpose()?;
-        Ok(Self(Arc::new(Shared { file, thread, events, told: Mutex::default() })))
+        let thread = processes.file_thread()?;
+        Ok(Self(Arc::new(Shared { file, thread, events, published: Mutex::default() })))
     }
 
-    /// Creates deliverables: all of them or none (S4 `create`).
+    /// Creates deliverables, all or none (S4 `create`).
     pub async fn create(&self, input: CreateDeliverableInput) -> OperationResult {
         self.operate(move |status| match status.create(input, today()) {
             Ok(made) => Ok(OperationResult::created(made)),
@@ -102,7 +102,7 @@ impl Deliverables {
         .await
     }
 
-    /// Sets where a deliverable stands (S4 `set_status`).
+    /// Sets the status of a deliverable (S4 `set_status`).
     pub async fn set_status(&self, input: SetDeliverableStatusInput) -> OperationResult {
         let SetDeliverableStatusInput { deliverable_id: id, status: to } = input;
         self.operate(move |status| match status.set_status(&id, to, today()) {
@@ -112,36 +112,36 @@ impl Deliverables {
         .await
     }
 
-    /// What the file has now. When that is not what was told last, it is told: a run begins in a directory that has some, or
-    /// somebody else changed the file.
+    /// Reads the status file, and publishes its content if it differs from the last published snapshot. It does at
+    /// the start of a run in a directory with deliverables, and after another process has changed the file.
     pub async fn refresh(&self) -> Result<DeliverableStatus, DeliverablesError> {
-        let mut told = self.0.told.lock().await;
+        let mut published = self.0.published.lock().await;
         let file = self.0.file.clone();
         let status = self.blocking(move || file.load()).await??;
         let snapshot = snapshot(&status);
-        // A directory that never had any says nothing.
-        let news = told.as_ref().map_or(!snapshot.is_empty(), |told| *told != snapshot);
-        if news {
-            self.tell(&mut told, snapshot).await?;
+        // A directory without deliverables is not published.
+        let is_new = published.as_ref().map_or(!snapshot.is_empty(), |published| *published != snapshot);
+        if is_new {
+            self.publish(&mut published, snapshot).await?;
         }
         Ok(status)
     }
 
-    /// Somebody else of this run is about to tell all of them. Whether that is news; it counts as told then.
-    pub async fn hears(&self, snapshot: &[RawDeliverable]) -> bool {
-        let mut told = self.0.told.lock().await;
-        let news = told.as_deref() != Some(snapshot);
-        if news {
-            *told = Some(snapshot.to_vec());
+    /// Records a snapshot that another part of this run is about to publish. Returns whether it is new.
+    pub async fn record_published(&self, snapshot: &[RawDeliverable]) -> bool {
+        let mut published = self.0.published.lock().await;
+        let is_new = published.as_deref() != Some(snapshot);
+        if is_new {
+            *published = Some(snapshot.to_vec());
         }
-        news
+        is_new
     }
 
     async fn operate(
         &self,
         change: impl FnOnce(&mut DeliverableStatus) -> Result<OperationResult, Refused> + Send + 'static,
     ) -> OperationResult {
-        // A task of its own: whoever asked may be cut off, but a change is always told.
+        // A separate task: the caller may be cancelled, but a change must always be published.
         let this = self.clone();
         let done = tokio::spawn(async move { this.operate_whole(change).await }).await;
         done.unwrap_or_else(|_| {
@@ -153,7 +153,7 @@ impl Deliverables {
         &self,
         change: impl FnOnce(&mut DeliverableStatus) -> Result<OperationResult, Refused> + Send + 'static,
     ) -> OperationResult {
-        let mut told = self.0.told.lock().await;
+        let mut published = self.0.published.lock().await;
         let file = self.0.file.clone();
         let changed = self.blocking(move || file.change(change)).await;
         let (status, result) = match changed {
@@ -161,14 +161,14 @@ impl Deliverables {
             Ok(Err(refused)) => return refused.into(),
             Err(e) => return OperationResult::failed(OperationError::StorageFailed, e.to_string()),
         };
-        if let Err(e) = self.tell(&mut told, snapshot(&status)).await {
-            // It is in the file, and is told with the next change or at the latest by the next run.
-            error!(error = &e as &dyn std::error::Error, "deliverables cannot be told");
+        if let Err(e) = self.publish(&mut published, snapshot(&status)).await {
+            // The change is in the file. The next change publishes it, or at the latest the next run.
+            error!(error = &e as &dyn std::error::Error, "failed to publish the deliverables");
         }
         result
     }
 
-    /// Files are read and written beside the one thread on which everything else waits, with the agent's rights.
+    /// Runs file operations off the sidecar's only async thread, with the agent's rights.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -180,13 +180,13 @@ impl Deliverables {
         done.ok().and_then(Result::ok).ok_or(DeliverablesError::CutOff)
     }
 
-    async fn tell(
+    async fn publish(
         &self,
-        told: &mut Option<Vec<RawDeliverable>>,
+        published: &mut Option<Vec<RawDeliverable>>,
         snapshot: Vec<RawDeliverable>,
     ) -> Result<(), SpoolError> {
         self.0.events.emit(RawEvent::Deliverables { deliverables: snapshot.clone() }).await?;
-        *told = Some(snapshot);
+        *published = Some(snapshot);
         Ok(())
     }
 }

@@ -1,53 +1,41 @@
-//! Where deliverables are kept (S4, repository interfaces).
+//! Storage of deliverables (S4, repository interfaces).
 
 use std::io;
 use std::path::PathBuf;
 
 use pilothouse_domain::deliverable::DeliverableStatus;
 
-/// Reads where deliverables stand (S4 `DeliverableStatusReader`).
+/// Reads deliverables (S4 `DeliverableStatusReader`).
 pub trait DeliverableStatusReader {
-    /// Whether anything was kept yet.
+    /// Whether anything has been stored.
     fn exists(&self) -> Result<bool, RepositoryError>;
 
-    /// What is kept; empty, when nothing is.
+    /// The stored deliverables; empty if there are none.
     fn load(&self) -> Result<DeliverableStatus, RepositoryError>;
 }
 
-/// Keeps deliverables (S4 `DeliverableRepository`).
+/// Stores deliverables (S4 `DeliverableRepository`).
 pub trait DeliverableRepository: DeliverableStatusReader {
-    /// Keeps all of them in place of what was kept: whole or not at all, and on disk on return.
+    /// Replaces all stored deliverables, atomically. Durable on return.
     fn save(&self, status: &DeliverableStatus) -> Result<(), RepositoryError>;
 }
 
-/// Deliverables that cannot be read or kept.
+/// Why deliverables cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
-    /// The file is there, and is not what it should be. It is left as it is.
+    /// The file exists but is not valid. It is not changed.
     #[error("{} is broken and was left as it is: {why}", path.display())]
-    Broken {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A link, a pipe or something else stands where the folder or file should be.
+    Broken { path: PathBuf, why: String },
+    /// A link, a pipe or another file type is in the place of the folder or the file.
     #[error("{} must be {expected} and no link", path.display())]
     NotConfined {
-        /// The place.
         path: PathBuf,
-        /// What should be there.
+        /// What the path should be, as in "a folder".
         expected: &'static str,
     },
-    /// Another process works on the file and does not come to an end.
+    /// Another process holds the lock for too long.
     #[error("{} is in use by another process", .0.display())]
     Busy(PathBuf),
-    /// The file system does not allow it.
-    #[error("{} cannot be used: {source}", path.display())]
-    Io {
-        /// The place.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error("failed to access {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
 }

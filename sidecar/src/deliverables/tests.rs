@@ -1,5 +1,3 @@
-//! What the status file promises, and what is told of it.
-
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -13,7 +11,7 @@ use super::*;
 use crate::spool::Spool;
 use crate::spool::tests::open;
 
-/// A working directory with deliverables, and a spool beside it.
+/// A working directory with deliverables, and a spool.
 struct Given {
     work: TempDir,
     _run: TempDir,
@@ -24,7 +22,8 @@ struct Given {
 fn given() -> Given {
     let (work, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let spool = open(run.path());
-    let deliverables = Deliverables::new(work.path(), EventSink::new(spool.clone()), None).unwrap();
+    let deliverables =
+        Deliverables::new(work.path(), EventSink::new(spool.clone()), &Processes::unguarded()).unwrap();
     Given { work, _run: run, spool, deliverables }
 }
 
@@ -35,7 +34,8 @@ impl Given {
 
     /// The same directory in another run.
     fn next_run(&self) -> Deliverables {
-        Deliverables::new(self.work.path(), EventSink::new(self.spool.clone()), None).unwrap()
+        Deliverables::new(self.work.path(), EventSink::new(self.spool.clone()), &Processes::unguarded())
+            .unwrap()
     }
 
     fn write(&self, text: &str) {
@@ -43,7 +43,7 @@ impl Given {
         fs::write(self.file().path(), text).unwrap();
     }
 
-    /// Every snapshot so far: ids with their states.
+    /// Every published snapshot: ids with their states.
     async fn told(&self) -> Vec<String> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let snapshot = |body: &str| {
@@ -72,7 +72,7 @@ fn set(id: &str, status: DeliverableState) -> SetDeliverableStatusInput {
 }
 
 #[tokio::test]
-async fn given_no_file_when_it_is_read_then_it_is_empty_and_nothing_is_made_or_told() {
+async fn missing_file_reads_as_empty_and_creates_nothing() {
     let given = given();
     assert!(!given.file().exists().unwrap());
     assert!(given.file().load().unwrap().deliverables().is_empty());
@@ -82,7 +82,7 @@ async fn given_no_file_when_it_is_read_then_it_is_empty_and_nothing_is_made_or_t
 }
 
 #[tokio::test]
-async fn given_changes_when_they_are_made_then_each_is_kept_and_told() {
+async fn each_change_is_stored_and_reported() {
     let given = given();
     assert!(given.deliverables.create(create(&["DL-001", "DL-002"])).await.success);
     let result = given.deliverables.set_status(set("DL-001", DeliverableState::Passed)).await;
@@ -92,7 +92,7 @@ async fn given_changes_when_they_are_made_then_each_is_kept_and_told() {
     assert_eq!(
         given.told().await,
         ["DL-001 pending, DL-002 pending", "DL-001 passed, DL-002 pending"],
-        "a refusal changes nothing, and so tells nothing"
+        "a refusal changes nothing, so nothing is published"
     );
     assert!(given.file().exists().unwrap());
     let json: Value = serde_json::from_slice(&fs::read(given.file().path()).unwrap()).unwrap();
@@ -103,21 +103,25 @@ async fn given_changes_when_they_are_made_then_each_is_kept_and_told() {
 }
 
 #[tokio::test]
-async fn given_a_file_of_a_former_run_when_a_run_begins_then_it_is_told_once() {
+async fn file_of_an_earlier_run_is_reported_once() {
     let given = given();
     given.deliverables.create(create(&["DL-001"])).await;
     let next = given.next_run();
     next.refresh().await.unwrap();
     next.refresh().await.unwrap();
-    assert_eq!(given.told().await, ["DL-001 pending", "DL-001 pending"], "each run tells it once");
+    assert_eq!(given.told().await, ["DL-001 pending", "DL-001 pending"], "each run publishes it once");
     given.deliverables.set_status(set("DL-001", DeliverableState::Passed)).await;
     next.refresh().await.unwrap();
-    assert_eq!(given.told().await.last().unwrap(), "DL-001 passed", "what another one changed is told");
+    assert_eq!(
+        given.told().await.last().unwrap(),
+        "DL-001 passed",
+        "a change by another process is published"
+    );
     assert!(!next.create(create(&["DL-001"])).await.success, "an id stays taken");
 }
 
 #[tokio::test]
-async fn given_a_broken_file_when_it_is_used_then_the_error_says_so_and_the_file_stays() {
+async fn invalid_file_is_an_error_and_is_kept() {
     let whole = {
         let given = given();
         given.deliverables.create(create(&["DL-001"])).await;
@@ -146,7 +150,7 @@ async fn given_a_broken_file_when_it_is_used_then_the_error_says_so_and_the_file
 }
 
 #[tokio::test]
-async fn given_links_when_the_file_is_used_then_nothing_is_read_or_written_through_them() {
+async fn file_behind_a_link_is_neither_read_nor_written() {
     let outside = tempfile::tempdir().unwrap();
     // The folder is a link.
     let given_folder = given();
@@ -164,7 +168,7 @@ async fn given_links_when_the_file_is_used_then_nothing_is_read_or_written_throu
     assert_eq!(result.error, Some(OperationError::StatusFileBroken));
     let status = DeliverableStatus::empty(today());
     assert!(given_file.file().save(&status).is_err(), "a link is not replaced either");
-    // What is written first is a link.
+    // The temporary file is a link.
     let given_new = given();
     fs::create_dir(given_new.work.path().join(file::FOLDER)).unwrap();
     symlink(&target, given_new.work.path().join(file::FOLDER).join("status.json.new")).unwrap();
@@ -174,7 +178,7 @@ async fn given_links_when_the_file_is_used_then_nothing_is_read_or_written_throu
 }
 
 #[tokio::test]
-async fn given_a_pipe_or_a_folder_in_its_place_when_it_is_read_then_that_is_an_error_and_ends() {
+async fn pipe_or_folder_in_place_of_the_file_is_an_error() {
     let pipe = given();
     fs::create_dir(pipe.work.path().join(file::FOLDER)).unwrap();
     nix::unistd::mkfifo(&pipe.file().path(), nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
@@ -185,7 +189,7 @@ async fn given_a_pipe_or_a_folder_in_its_place_when_it_is_read_then_that_is_an_e
 }
 
 #[tokio::test]
-async fn given_a_write_that_died_when_the_next_one_comes_then_the_old_file_counts_and_the_rest_is_removed() {
+async fn interrupted_write_keeps_the_old_file_and_is_cleaned_up() {
     let given = given();
     given.deliverables.create(create(&["DL-001"])).await;
     let new = given.work.path().join(file::FOLDER).join("status.json.new");
@@ -196,7 +200,7 @@ async fn given_a_write_that_died_when_the_next_one_comes_then_the_old_file_count
 }
 
 #[tokio::test]
-async fn given_two_sessions_in_one_directory_when_both_create_then_nothing_is_lost() {
+async fn concurrent_creates_in_one_directory_lose_nothing() {
     let given = given();
     let other = given.next_run();
     let mut made = Vec::new();
@@ -213,10 +217,11 @@ async fn given_two_sessions_in_one_directory_when_both_create_then_nothing_is_lo
 }
 
 #[tokio::test]
-async fn given_a_directory_that_is_not_there_when_it_is_used_then_the_error_names_it() {
+async fn missing_directory_is_named_in_the_error() {
     let run = tempfile::tempdir().unwrap();
     let gone = run.path().join("gone");
-    let deliverables = Deliverables::new(&gone, EventSink::new(open(run.path())), None).unwrap();
+    let deliverables =
+        Deliverables::new(&gone, EventSink::new(open(run.path())), &Processes::unguarded()).unwrap();
     let result = deliverables.create(create(&["DL-001"])).await;
     assert_eq!(result.error, Some(OperationError::StorageFailed));
     assert!(result.message.contains("gone"), "{}", result.message);

@@ -1,5 +1,5 @@
-//! What a configuration adds to the native agent: MCP servers of template and skills, and MCP servers and extensions of
-//! `adapterOptions`. Their programs run as the agent's user, and end with the conversation that they were started for.
+//! Additions of a configuration to the native agent: MCP servers of the template and the skills, and MCP servers and
+//! extensions of `adapterOptions`. Their programs run as the agent's user, and end with the conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,8 +19,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::elicit::AskOwner;
+use super::emit;
 use super::options::Options;
-use super::tell;
 use crate::adapter::EventSink;
 use crate::own_tools::Requests;
 
@@ -28,20 +28,18 @@ use crate::own_tools::Requests;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(super) enum McpServer {
-    /// A program.
     Program(ServerProgram),
-    /// An address.
     Http(Address),
 }
 
-/// A program and what it is given.
+/// A program with its arguments and variables.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerProgram {
     command: String,
     #[serde(default)]
     args: Vec<String>,
-    /// Variables above the chosen ones; their values are kept out of everything that is told.
+    /// Additional variables. Their values are redacted as secrets.
     #[serde(default)]
     env: BTreeMap<String, String>,
 }
@@ -51,7 +49,7 @@ pub(super) struct ServerProgram {
 #[serde(deny_unknown_fields)]
 pub(super) struct Address {
     url: String,
-    /// What goes with each request; their values are kept out of everything that is told.
+    /// Additional headers of each request. Their values are redacted as secrets.
     #[serde(default)]
     headers: BTreeMap<String, String>,
 }
@@ -66,7 +64,7 @@ pub(super) struct ExtensionProgram {
     args: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Whether no tool runs while it cannot say whether it may.
+    /// Whether tools are blocked while the extension cannot decide on them.
     #[serde(default)]
     required: bool,
 }
@@ -77,23 +75,21 @@ pub(super) struct Launch<'a> {
     pub environment: Environment,
     pub guard: &'a Guard,
     pub events: &'a EventSink,
-    /// Where servers wait for what they ask the owner.
+    /// Open requests, through which servers ask the owner.
     pub requests: &'a Requests,
 }
 
-/// What was added.
+/// The started additions.
 pub(super) struct Additions {
-    /// Tools of MCP servers.
     pub tools: Vec<SharedTool>,
-    /// Extensions.
     pub extensions: Extensions,
     /// What servers say about themselves, for the system prompt.
     pub instructions: String,
 }
 
 impl Additions {
-    /// Starts and connects to everything at the same time. What cannot be reached is left out with a notice; a required
-    /// extension that does not start is an error.
+    /// Starts and connects everything concurrently. An addition that fails is left out with a notice, except that a
+    /// required extension that does not start is an error.
     pub(super) async fn start(
         config: &AgentSessionConfig,
         options: &Options,
@@ -144,7 +140,7 @@ impl Launch<'_> {
     fn transport(&self, server: &McpServer) -> McpTransport {
         match server {
             McpServer::Program(ServerProgram { command, args, env }) => {
-                McpTransport::Stdio(self.program(command, args, env))
+                McpTransport::Stdio(Box::new(self.program(command, args, env)))
             }
             McpServer::Http(Address { url, headers }) => {
                 for value in headers.values() {
@@ -156,7 +152,8 @@ impl Launch<'_> {
     }
 }
 
-/// The servers of the options, and those of template and skills: of these only the tools that are defined.
+/// The servers of the options, and those of the template and skills. Of the latter, only the tools that they define
+/// are used.
 fn servers(
     config: &AgentSessionConfig,
     options: &Options,
@@ -172,7 +169,7 @@ fn servers(
     }
     for (uri, tools) in by_address {
         let Some(endpoint) = Endpoint::parse(uri) else {
-            notify(format!("the MCP server at {uri} is left out: no such address is known here"));
+            notify(format!("the MCP server at {uri} is skipped: unsupported URI"));
             continue;
         };
         let wanted = endpoint.short_name();
@@ -192,14 +189,14 @@ fn servers(
     servers
 }
 
-/// Tells the owner, in order, as long as anybody has something to say.
+/// Creates a callback that publishes notices in order. It ends with its last sender.
 fn notify(events: &EventSink) -> Notify {
     let (sender, mut sentences) = mpsc::unbounded_channel();
     let events = events.clone();
     tokio::spawn(async move {
         while let Some(sentence) = sentences.recv().await {
-            // A spool that takes nothing any more is told of by others.
-            if events.emit(tell::notice("agent_addition", sentence, Value::Null)).await.is_err() {
+            // Others report a spool that has failed.
+            if events.emit(emit::notice("agent_addition", sentence, Value::Null)).await.is_err() {
                 return;
             }
         }

@@ -1,17 +1,17 @@
-//! Changes to how the agent works (S1 5).
+//! Adjustments of the agent's settings (S1 5).
 
 use pilothouse_agent::session::{CompactionResult, SessionError};
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::Adjustment;
 use serde_json::json;
 
-use super::driver::{Break, Driver};
-use super::tell;
+use super::driver::{Driver, DriverExit};
+use super::emit;
 use crate::adapter::{Refusal, Reply};
 
 impl Driver {
-    /// Carries out an adjustment. What it changes is told by `agent_settings`, which comes before it is done.
-    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), Break> {
+    /// Carries out an adjustment. Publishes `agent_settings` before the acknowledgement.
+    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), DriverExit> {
         let session = self.session()?.clone();
         let done = match adjustment {
             Adjustment::SetModel { model_id } => {
@@ -42,46 +42,46 @@ impl Driver {
         self.drain().await?;
         match done {
             Ok(()) => {
-                self.keep().await?;
+                self.sync_conversation().await?;
                 reply.done().await?;
             }
             Err(why) => reply.refuse(Refusal::invalid(why)).await?,
         }
-        // Whether it may go on now, with another cap or a cheaper model.
-        self.reconsider().await
+        // Another cap or a cheaper model may let a held agent continue.
+        self.reconsider_held_request().await
     }
 
-    /// A summary that was asked for is there, or failed.
+    /// Handles the end of a compaction that was requested.
     pub(super) async fn compacted(
         &mut self,
         reply: Reply,
         result: Result<CompactionResult, SessionError>,
-    ) -> Result<(), Break> {
+    ) -> Result<(), DriverExit> {
         self.drain().await?;
         match result {
             Ok(_) => {
-                self.keep().await?;
+                self.sync_conversation().await?;
                 reply.done().await?;
             }
             Err(error) => reply.refuse(Refusal::invalid(error.to_string())).await?,
         }
-        self.settle_pause().await
+        self.confirm_pause().await
     }
 
-    /// Goes back to before a turn; only between turns.
-    async fn fork(&self, turn: &TurnId) -> Result<Result<(), String>, Break> {
+    /// Returns the conversation to before a turn. Only possible between turns.
+    async fn fork(&self, turn: &TurnId) -> Result<Result<(), String>, DriverExit> {
         if self.turn.is_some() || self.work.is_some() {
             return Ok(Err("the agent is working: a conversation goes back between turns".into()));
         }
-        let Some(after) = self.memory.before(turn) else {
+        let Some(after) = self.saved_state.before(turn) else {
             return Ok(Err(format!("this conversation has no turn {turn}")));
         };
         if let Err(error) = self.session()?.branch(after) {
             return Ok(Err(error.to_string()));
         }
-        let summary = format!("the conversation goes on from before the turn {turn}");
+        let summary = format!("the conversation continues from before the turn {turn}");
         self.events
-            .emit(tell::notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
+            .emit(emit::notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
             .await?;
         Ok(Ok(()))
     }

@@ -1,18 +1,18 @@
-//! What a run may spend (ruling 32).
+//! The spending limit of a run (decision 32).
 
 use pilothouse_agent::governor::ModelCall;
 use pilothouse_domain::Usd;
 use pilothouse_wire::RawEvent;
 use rust_decimal::Decimal;
 
-/// The cap of a run, and what its conversation had spent when the run began.
+/// The cap of a run, and what its conversation had spent before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Allowance {
     cap: Option<Decimal>,
     spent_before: Decimal,
 }
 
-/// A call that could pass the cap.
+/// A call that could exceed the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exceeded {
     needed: Decimal,
@@ -29,12 +29,12 @@ impl Exceeded {
 }
 
 impl Allowance {
-    /// A cap of so many dollars; none: no cap.
+    /// Parses the cap in US dollars. `None`: no cap.
     pub(super) fn new(cap: Option<&str>, spent_before: Decimal) -> Result<Self, String> {
         Ok(Self { cap: Self::parse(cap)?, spent_before })
     }
 
-    /// Another cap for the same run.
+    /// Changes the cap of the run.
     pub(super) fn set(&mut self, cap: Option<&str>) -> Result<(), String> {
         self.cap = Self::parse(cap)?;
         Ok(())
@@ -45,7 +45,7 @@ impl Allowance {
         Ok(cap.transpose()?.map(Usd::as_decimal))
     }
 
-    /// Whether a call's worst case passes what is left. One whose price nobody knows cannot be judged, and goes.
+    /// Whether the worst-case price of a call exceeds what is left. A call without a known price is let through.
     pub(super) fn exceeded_by(&self, call: &ModelCall) -> Option<Exceeded> {
         let (cap, needed) = (self.cap?, call.worst_case_usd?);
         let left = (cap - (call.spent_usd - self.spent_before)).max(Decimal::ZERO);
@@ -72,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_held_when_its_worst_case_passes_what_is_left_of_this_run() {
+    fn call_is_held_when_its_worst_case_exceeds_the_allowance() {
         let allowance = Allowance::new(Some("1"), "5".parse().unwrap()).unwrap();
-        assert_eq!(allowance.exceeded_by(&call(Some("0.4"), "5.6")), None, "exactly what is left");
+        assert_eq!(allowance.exceeded_by(&call(Some("0.4"), "5.6")), None, "exactly the remaining amount");
         let exceeded = allowance.exceeded_by(&call(Some("0.41"), "5.60")).unwrap();
         let event = RawEvent::BudgetExceeded { needed_usd: "0.41".into(), left_usd: "0.4".into() };
         assert_eq!(exceeded.event(), event);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cap_everything_goes_and_nonsense_is_no_cap() {
+    fn every_call_passes_without_a_cap_and_invalid_caps_fail() {
         let mut allowance = Allowance::new(None, Decimal::ZERO).unwrap();
         assert_eq!(allowance.exceeded_by(&call(Some("1000"), "0")), None);
         assert!(allowance.set(Some("-1")).is_err() && allowance.set(Some("x")).is_err());

@@ -1,18 +1,17 @@
-//! What the driver does with a command.
+//! Handles the commands of the control plane.
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::AgentSessionConfig;
 
-use super::driver::{Break, Driver};
+use super::driver::{Driver, DriverExit};
 use super::options::Options;
 use crate::adapter::{AgentCommand, PlanDecision, Refusal, Reply};
 use crate::own_tools::requests::NotTaken;
 
 impl Driver {
-    /// Carries out a command.
-    pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), Break> {
+    pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), DriverExit> {
         match command {
             AgentCommand::Begin(_, reply) => {
                 Ok(reply.refuse(Refusal::invalid("the agent was started before")).await?)
@@ -22,7 +21,7 @@ impl Driver {
             AgentCommand::Pause(reply) => {
                 self.paused = true;
                 self.pausing.push(reply);
-                self.settle_pause().await
+                self.confirm_pause().await
             }
             AgentCommand::Resume(reply) => self.resume(reply).await,
             AgentCommand::Reload(config, reply) => self.reload(*config, reply).await,
@@ -32,15 +31,15 @@ impl Driver {
         }
     }
 
-    /// Ends the turn without `turn_completed`; done when nothing runs any more.
-    async fn interrupt(&mut self, reply: Reply) -> Result<(), Break> {
+    /// Ends the turn without `turn_completed`. Acknowledged when nothing runs any more.
+    async fn interrupt(&mut self, reply: Reply) -> Result<(), DriverExit> {
         self.paused = false;
         self.over_budget = false;
         self.abort().await?;
         if let Some(turn) = self.turn.take() {
             self.refuse_given(&turn).await?;
         }
-        // Nothing follows an interrupt by itself (ruling 29).
+        // Waiting messages are refused: after an interrupt nothing continues on its own (decision 29).
         for (_, reply) in std::mem::take(&mut self.held) {
             reply.refuse(Refusal { code: "turn-over", message: "the agent was interrupted".into() }).await?;
         }
@@ -50,29 +49,31 @@ impl Driver {
         Ok(reply.done().await?)
     }
 
-    async fn resume(&mut self, reply: Reply) -> Result<(), Break> {
+    async fn resume(&mut self, reply: Reply) -> Result<(), DriverExit> {
         self.paused = false;
         self.over_budget = false;
-        // A pause that is overtaken was none: whoever waits for it is told that it is over.
+        // The control plane resumes an unmetered session only with its owner's permission (decision 32).
+        self.allow_unmetered |= self.unmetered;
+        // A resume ends a pause that has not taken effect. Its callers get their acknowledgement.
         for pausing in std::mem::take(&mut self.pausing) {
             pausing.done().await?;
         }
         reply.done().await?;
-        if self.asked.is_some() {
-            return self.reconsider().await;
+        if self.held_request.is_some() {
+            return self.reconsider_held_request().await;
         }
         if self.turn.is_some() && self.work.is_none() {
-            return self.go_on_with_messages().await;
+            return self.deliver_messages().await;
         }
         self.next_held().await
     }
 
-    /// Between turns (ruling 25): system prompt, tools and skills at once.
-    async fn reload(&mut self, config: AgentSessionConfig, reply: Reply) -> Result<(), Break> {
+    /// Between turns (decision 25): replaces the system prompt, tools and skills together.
+    async fn reload(&mut self, config: AgentSessionConfig, reply: Reply) -> Result<(), DriverExit> {
         if self.work.is_some() || !self.compacting.is_empty() {
             return Ok(reply.refuse(Refusal::invalid("the agent is working")).await?);
         }
-        // Looked at before the conversation is closed: with a configuration that cannot be used it goes on as it is.
+        // Checked before the conversation is closed, so that an invalid configuration leaves it unchanged.
         let chosen = match (self.setup.model(&config.model_id), Options::read(&config.adapter_options)) {
             (Ok(model), Ok(_)) => model,
             (Err(error), _) | (_, Err(error)) => {
@@ -95,7 +96,7 @@ impl Driver {
         request: &ToolCallId,
         answers: Vec<Answer>,
         reply: Reply,
-    ) -> Result<(), Break> {
+    ) -> Result<(), DriverExit> {
         let taken = if self.work.is_some() {
             self.setup.requests.answer(request, answers).map(drop)
         } else {
@@ -104,7 +105,7 @@ impl Driver {
         Ok(settle(taken, reply).await?)
     }
 
-    async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), Break> {
+    async fn decide(&mut self, decision: PlanDecision, reply: Reply) -> Result<(), DriverExit> {
         let taken = if self.work.is_some() {
             self.setup.requests.decide(decision).map(drop)
         } else {

@@ -1,4 +1,5 @@
-//! The conversation as it is driven: one thing after the other, of what the agent does and asks and what is asked of it.
+//! The driver of a conversation. It processes the agent's events and requests and the control plane's commands one at
+//! a time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,101 +16,104 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::allowance::Allowance;
-use super::gate::{Ask, Gate};
+use super::governor::{ApprovalRequest, DriverGovernor};
 use super::logs::Logs;
-use super::memory::Memory;
 use super::options::Options;
 use super::prompt;
+use super::saved_state::SavedState;
 use super::setup::Setup;
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, Reply};
 use crate::spool::SpoolError;
 
-/// Why the driver does not go on.
-pub(super) enum Break {
-    /// The conversation is over, or the agent is to stop.
+/// Why the driver stops.
+pub(super) enum DriverExit {
+    /// The conversation has ended, or the agent must stop.
     Over,
-    /// It failed.
     Failed(AdapterError),
 }
 
-impl From<SpoolError> for Break {
+impl From<SpoolError> for DriverExit {
     fn from(e: SpoolError) -> Self {
         Self::Failed(e.into())
     }
 }
 
-impl From<AdapterError> for Break {
+impl From<AdapterError> for DriverExit {
     fn from(e: AdapterError) -> Self {
         Self::Failed(e)
     }
 }
 
-impl From<io::Error> for Break {
+impl From<io::Error> for DriverExit {
     fn from(e: io::Error) -> Self {
-        Self::Failed(AdapterError::Agent(format!("its memory cannot be kept: {e}")))
+        Self::Failed(AdapterError::Agent(format!("failed to save its state: {e}")))
     }
 }
 
-/// What the agent works on.
+/// The agent's current work.
 type Work = AbortOnDropHandle<Result<Prompted, SessionError>>;
 
 /// Drives one conversation.
-#[allow(clippy::struct_excessive_bools)] // each says something of its own
+#[allow(clippy::struct_excessive_bools)] // independent facts
 pub(super) struct Driver {
     pub events: EventSink,
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,
     pub config: AgentSessionConfig,
     pub setup: Setup,
-    pub memory: Memory,
-    /// None only while it is opened anew.
+    pub saved_state: SavedState,
+    /// `None` only while it is being reopened.
     pub session: Option<AgentSession>,
-    pub told: mpsc::UnboundedReceiver<SessionEvent>,
-    pub asks: mpsc::UnboundedReceiver<Ask>,
-    /// What the agent asked and has no answer to: it is held.
-    pub asked: Option<Ask>,
+    pub session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    pub approvals: mpsc::UnboundedReceiver<ApprovalRequest>,
+    /// A request to proceed that has no answer yet: the agent is held.
+    pub held_request: Option<ApprovalRequest>,
     pub work: Option<Work>,
-    /// Whether that is a command of its owner's.
+    /// Whether the work is a command of the owner.
     pub executing: bool,
-    /// Summaries that were asked for, with who asked.
+    /// Running compactions, each with the reply of the command that requested it.
     pub compacting: JoinSet<(Reply, Result<CompactionResult, SessionError>)>,
     pub turn: Option<TurnId>,
     pub paused: bool,
-    /// Who waits for the pause to be done.
+    /// Pauses that are not acknowledged yet.
     pub pausing: Vec<Reply>,
     pub allowance: Allowance,
-    /// Whether the agent was told to be held for its budget since it could last go on.
+    /// Whether the agent is held for its budget and the control plane knows.
     pub over_budget: bool,
-    /// Messages whose time has not come.
+    /// Whether models without a known price may be called.
+    pub allow_unmetered: bool,
+    /// Whether the control plane knows that the model's price is unknown.
+    pub unmetered: bool,
+    /// Messages that wait for their turn.
     pub held: VecDeque<(Message, MessageReply)>,
     /// Messages that were given to the agent and are not in the conversation yet.
-    pub giving: Vec<MessageGiven>,
+    pub injecting: Vec<InjectingMessage>,
     pub logs: Logs,
     pub log_due: Option<Instant>,
     pub stream_output: bool,
 }
 
 /// A message on its way into the conversation.
-pub(super) struct MessageGiven {
+pub(super) struct InjectingMessage {
     pub tag: String,
     pub reply: MessageReply,
 }
 
 impl Driver {
-    /// Opens the conversation; and what opens the first turn.
+    /// Opens the conversation. Also returns the text that opens the first turn.
     pub(super) async fn open(
         context: AgentContext,
         begin: Begin,
         connections: Connections,
     ) -> Result<(Self, Option<String>), AdapterError> {
-        let (gate, asks) = Gate::new();
-        let setup = Setup::new(&context, gate, connections)?;
-        let failed = |e: io::Error| AdapterError::Agent(format!("its memory cannot be kept: {e}"));
-        let mut memory = Memory::open(Path::new(&context.launch.session_home)).map_err(failed)?;
-        let Begin { config, resume_conversation, prompt, allowance_usd } = begin;
-        let conversation = memory.conversation().filter(|_| resume_conversation).map(Path::to_owned);
-        let (session, told) = setup.open(&config, &memory, conversation).await?;
+        let (governor, approvals) = DriverGovernor::new(context.lease.clone());
+        let setup = Setup::new(&context, governor, connections)?;
+        let failed = |e: io::Error| AdapterError::Agent(format!("failed to save its state: {e}"));
+        let mut saved_state = SavedState::open(Path::new(&context.launch.session_home)).map_err(failed)?;
+        let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = begin;
+        let conversation = saved_state.conversation().filter(|_| resume_conversation).map(Path::to_owned);
+        let (session, session_events) = setup.open(&config, &saved_state, conversation).await?;
         let state = session.state();
-        memory.set_conversation(&state.file).map_err(failed)?;
+        saved_state.set_conversation(&state.file).map_err(failed)?;
         let allowance = Allowance::new(allowance_usd.as_deref(), state.meters.total().cost_usd)
             .map_err(AdapterError::Configuration)?;
         let stream_output = Options::read(&config.adapter_options)?.stream_output;
@@ -121,11 +125,11 @@ impl Driver {
             commands,
             config,
             setup,
-            memory,
+            saved_state,
             session: Some(session),
-            told,
-            asks,
-            asked: None,
+            session_events,
+            approvals,
+            held_request: None,
             work: None,
             executing: false,
             compacting: JoinSet::new(),
@@ -134,8 +138,10 @@ impl Driver {
             pausing: Vec::new(),
             allowance,
             over_budget: false,
+            allow_unmetered,
+            unmetered: false,
             held: VecDeque::new(),
-            giving: Vec::new(),
+            injecting: Vec::new(),
             logs,
             log_due: None,
             stream_output,
@@ -143,19 +149,19 @@ impl Driver {
         Ok((driver, opening))
     }
 
-    /// The session.
     pub(super) fn session(&self) -> Result<&AgentSession, AdapterError> {
         self.session.as_ref().ok_or_else(|| AdapterError::Agent("its conversation is closed".into()))
     }
 
-    /// Waits until the conversation so far outlives a power loss, as the spool does: before somebody is told that it has
-    /// something, or that a turn is over. The agent works meanwhile, as far as it may.
-    pub(super) async fn keep(&self) -> Result<(), AdapterError> {
+    /// Waits until the conversation is on disk, as safe as the spool against a power loss. Called before the control
+    /// plane learns that the agent has a message or that a turn is over. The agent continues meanwhile, as far as it
+    /// may.
+    pub(super) async fn sync_conversation(&self) -> Result<(), AdapterError> {
         let kept = self.session()?.sync().await;
-        kept.map_err(|error| AdapterError::Agent(format!("its conversation cannot be kept: {error}")))
+        kept.map_err(|error| AdapterError::Agent(format!("failed to save its conversation: {error}")))
     }
 
-    /// Drives it until it is over.
+    /// Drives the conversation until it ends.
     pub(super) async fn run(&mut self, opening: Option<String>) -> Result<(), AdapterError> {
         let done = match self.begin(opening).await {
             Ok(()) => self.until_over().await,
@@ -165,12 +171,12 @@ impl Driver {
             session.close().await;
         }
         match done {
-            Break::Over => Ok(()),
-            Break::Failed(e) => Err(e),
+            DriverExit::Over => Ok(()),
+            DriverExit::Failed(e) => Err(e),
         }
     }
 
-    async fn begin(&mut self, opening: Option<String>) -> Result<(), Break> {
+    async fn begin(&mut self, opening: Option<String>) -> Result<(), DriverExit> {
         let mut events = vec![self.setup.settings(self.session()?)];
         events.extend(self.setup.notices());
         self.events.emit_all(events).await?;
@@ -180,7 +186,7 @@ impl Driver {
         }
     }
 
-    async fn until_over(&mut self) -> Break {
+    async fn until_over(&mut self) -> DriverExit {
         loop {
             if let Err(done) = self.next().await {
                 return done;
@@ -188,14 +194,14 @@ impl Driver {
         }
     }
 
-    /// One thing that happens. What the agent tells goes before everything else.
-    async fn next(&mut self) -> Result<(), Break> {
+    /// Processes one input. Events of the agent take precedence over everything else.
+    async fn next(&mut self) -> Result<(), DriverExit> {
         let log_due = self.log_due;
         tokio::select! {
             biased;
-            Some(event) = self.told.recv() => self.tell(event).await,
+            Some(event) = self.session_events.recv() => self.emit(event).await,
             ended = ended(&mut self.work) => self.work_ended(ended).await,
-            Some(ask) = self.asks.recv() => self.consider(ask, false).await,
+            Some(request) = self.approvals.recv() => self.handle_approval(request, false).await,
             command = self.commands.recv() => match command {
                 Some(command) => self.handle(command).await,
                 None => self.stop().await,
@@ -209,22 +215,22 @@ impl Driver {
         }
     }
 
-    /// Tells everything that the agent did so far.
-    pub(super) async fn drain(&mut self) -> Result<(), Break> {
-        while let Ok(event) = self.told.try_recv() {
-            self.tell(event).await?;
+    /// Handles all events of the agent so far.
+    pub(super) async fn drain(&mut self) -> Result<(), DriverExit> {
+        while let Ok(event) = self.session_events.try_recv() {
+            self.emit(event).await?;
         }
         Ok(())
     }
 
-    /// Takes up the conversation with another configuration.
-    pub(super) async fn reopen(&mut self, config: AgentSessionConfig) -> Result<(), Break> {
+    /// Reopens the conversation with another configuration.
+    pub(super) async fn reopen(&mut self, config: AgentSessionConfig) -> Result<(), DriverExit> {
         let Some(old) = self.session.take() else { return Ok(()) };
         let file = old.state().file;
         old.close().await;
         drop(old);
-        let (session, told) = self.setup.open(&config, &self.memory, Some(file)).await?;
-        (self.session, self.told) = (Some(session), told);
+        let (session, session_events) = self.setup.open(&config, &self.saved_state, Some(file)).await?;
+        (self.session, self.session_events) = (Some(session), session_events);
         self.config = config;
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! What MCP servers want of the owner while one of their tools runs: the fields of a form are asked as questions, as the
-//! tool that asks does it (ruling 26). An answer that does not fit its field declines, and so does one without words; an
-//! interrupt, or the end of the call, cancels.
+//! Forwards elicitations of MCP servers to the owner while one of their tools runs: the fields of a form become
+//! questions, like those of the asking tool (decision 26). An answer that does not fit its field declines, and so
+//! does an empty one. An interrupt or the end of the call cancels.
 
 use async_trait::async_trait;
 use pilothouse_agent::mcp::{Elicit, ElicitAnswer, ElicitKind, ElicitRequest};
@@ -10,19 +10,18 @@ use pilothouse_wire::RawEvent;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::tell;
+use super::emit;
 use crate::acp::Form;
 use crate::adapter::EventSink;
 use crate::own_tools::Requests;
 
-/// Asks the owner for a server.
+/// Asks the owner on behalf of a server.
 pub(super) struct AskOwner {
     requests: Requests,
     events: EventSink,
 }
 
 impl AskOwner {
-    /// Waits in `requests`, and asks by `events`.
     pub(super) const fn new(requests: Requests, events: EventSink) -> Self {
         Self { requests, events }
     }
@@ -30,13 +29,13 @@ impl AskOwner {
     async fn ask(&self, server: &str, message: &str, schema: &Value) -> Option<ElicitAnswer> {
         let form = json!({ "message": message, "requestedSchema": schema });
         let Some(form) = Form::read(&form, None) else {
-            // Nothing is to be filled in: it is a question whether to go on.
+            // The form has no fields, so the owner only confirms.
             return self.confirm(server, message).await;
         };
         let mut questions = form.questions();
         let several = questions.len() > 1;
         for question in &mut questions {
-            // Whoever is asked has to know who asks.
+            // The owner must know which server asks.
             let about = match &question.header {
                 _ if several && !message.is_empty() => message,
                 Some(title) => title,
@@ -55,7 +54,7 @@ impl AskOwner {
     async fn confirm(&self, server: &str, message: &str) -> Option<ElicitAnswer> {
         let option = |label: &str| serde_json::from_value(json!({ "label": label })).ok();
         let question = Question {
-            question: if message.is_empty() { "May it go on?".to_owned() } else { message.to_owned() },
+            question: if message.is_empty() { "May it continue?".to_owned() } else { message.to_owned() },
             header: Some(server.to_owned()),
             options: ["Yes", "No"].into_iter().filter_map(option).collect(),
             multi_select: false,
@@ -65,7 +64,7 @@ impl AskOwner {
         Some(if yes { ElicitAnswer::Accept(Some(json!({}))) } else { ElicitAnswer::Decline })
     }
 
-    /// Asks and waits. None: the turn was interrupted, or it cannot be asked.
+    /// Asks and waits. `None` if the turn was interrupted or the question cannot be asked.
     async fn answers(&self, questions: Vec<Question>) -> Option<Vec<pilothouse_domain::value::Answer>> {
         let id = ToolCallId::parse(format!("elicitation-{}", Uuid::now_v7())).ok()?;
         let mut open = OpenQuestion { id: id.clone(), events: self.events.clone(), is_open: true };
@@ -91,15 +90,15 @@ impl Elicit for AskOwner {
                      be known here"
                 );
                 let detail = json!({ "message": message, "url": url });
-                // A spool that takes nothing any more is told of by others.
-                let _ = self.events.emit(tell::notice("elicitation_declined", summary, detail)).await;
+                // Others report a spool that has failed.
+                let _ = self.events.emit(emit::notice("elicitation_declined", summary, detail)).await;
                 ElicitAnswer::Decline
             }
         }
     }
 }
 
-/// A question that the owner was asked. One that is dropped without an answer is told to be over, so that nobody answers it
+/// A question to the owner. If it is dropped unanswered, it is published as closed, so that the owner does not answer
 /// in vain.
 struct OpenQuestion {
     id: ToolCallId,
@@ -114,12 +113,12 @@ impl Drop for OpenQuestion {
         }
         let over = RawEvent::ToolResult {
             tool_call_id: self.id.clone(),
-            content: "Nobody waits for the answer any more.".to_owned().into(),
+            content: "The answer is no longer needed.".to_owned().into(),
             is_error: true,
             subagent_id: None,
         };
         let events = self.events.clone();
-        // Outside a runtime everything ends.
+        // Without a runtime, the whole process is ending.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { events.emit(over).await });
         }

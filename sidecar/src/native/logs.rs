@@ -1,4 +1,4 @@
-//! What tools write while they run, as log chunks: at a bounded rate, whatever they write.
+//! Output of running tools, published as log chunks at a limited rate.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use pilothouse_wire::RawEvent;
 
 use crate::redaction::{RedactedStream, Redactor};
 
-/// Time between two chunks of a tool.
+/// Interval between two chunks of a tool.
 pub(super) const EVERY: Duration = Duration::from_millis(250);
 
-/// The most bytes of a chunk; what came before the last of them is left out.
-const MOST_CHUNK: usize = 16 * 1024;
+/// Most bytes of a chunk. If a tool writes more in an interval, the beginning is dropped.
+const MAX_CHUNK: usize = 16 * 1024;
 
-/// The most bytes of a call. What it writes beyond them is in its result alone, as far as that goes.
-const MOST_CALL: usize = 512 * 1024;
+/// Most bytes of a call. Further output appears only in its result.
+const MAX_CALL: usize = 512 * 1024;
 
 #[derive(Debug)]
 struct Writing {
-    /// Leaves out secrets before anything is cut: a tool writes them in pieces too.
+    /// Redacts before anything is cut, because a tool may write a secret in pieces.
     stream: RedactedStream,
     waiting: String,
     left_out: usize,
-    told: usize,
+    emitted: usize,
 }
 
-/// What the running tools wrote and was not told yet.
+/// Output that is not published yet.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     redactor: Redactor,
@@ -33,28 +33,28 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Logs without the secrets that are known.
     pub(super) const fn without_secrets(redactor: Redactor) -> Self {
         Self { redactor, calls: BTreeMap::new() }
     }
 
-    /// A tool wrote something.
+    /// Adds output of a tool.
     pub(super) fn push(&mut self, call: &str, chunk: &str) {
-        let new = || Writing { stream: self.redactor.stream(), waiting: String::new(), left_out: 0, told: 0 };
+        let new =
+            || Writing { stream: self.redactor.stream(), waiting: String::new(), left_out: 0, emitted: 0 };
         self.calls.entry(call.to_owned()).or_insert_with(new).push(chunk);
     }
 
-    /// Whether something waits.
+    /// Whether any output waits to be published.
     pub(super) fn waits(&self) -> bool {
         self.calls.values().any(|writing| !writing.waiting.is_empty())
     }
 
-    /// What is to be told now.
+    /// The log chunks to publish now.
     pub(super) fn due(&mut self) -> Vec<RawEvent> {
         self.calls.values_mut().filter_map(Writing::take).collect()
     }
 
-    /// What is left of a call that is over.
+    /// The remaining output of a finished call.
     pub(super) fn end(&mut self, call: &str) -> Option<RawEvent> {
         let mut writing = self.calls.remove(call)?;
         let rest = writing.stream.end();
@@ -71,7 +71,7 @@ impl Writing {
 
     fn wait(&mut self, chunk: &str) {
         self.waiting.push_str(chunk);
-        let excess = self.waiting.len().saturating_sub(MOST_CHUNK);
+        let excess = self.waiting.len().saturating_sub(MAX_CHUNK);
         if excess > 0 {
             let all = self.waiting.len();
             let cut = (excess..=all).find(|at| self.waiting.is_char_boundary(*at)).unwrap_or(all);
@@ -86,13 +86,13 @@ impl Writing {
         }
         let waiting = std::mem::take(&mut self.waiting);
         let left_out = std::mem::take(&mut self.left_out);
-        if self.told >= MOST_CALL {
+        if self.emitted >= MAX_CALL {
             return None;
         }
-        self.told += waiting.len();
+        self.emitted += waiting.len();
         let mut content =
             if left_out > 0 { format!("[{left_out} bytes left out]\n{waiting}") } else { waiting };
-        if self.told >= MOST_CALL {
+        if self.emitted >= MAX_CALL {
             content.push_str("\n[what follows is not shown]");
         }
         Some(RawEvent::LogChunk { stream: "tool".into(), content })
@@ -103,7 +103,7 @@ impl Writing {
 mod tests {
     use super::*;
 
-    fn told(events: Vec<RawEvent>) -> String {
+    fn emitted(events: Vec<RawEvent>) -> String {
         let text = |event| match event {
             RawEvent::LogChunk { content, .. } => content,
             other => panic!("{other:?} is no log"),
@@ -112,49 +112,49 @@ mod tests {
     }
 
     #[test]
-    fn many_small_pieces_become_one_chunk_and_the_rest_comes_at_the_end() {
+    fn small_pieces_are_joined_and_the_rest_is_flushed_at_the_end() {
         let mut logs = Logs::default();
         (0..100).for_each(|n| logs.push("a", &format!("{n} ")));
         assert!(logs.waits());
-        assert!(told(logs.due()).ends_with("98 99 "));
+        assert!(emitted(logs.due()).ends_with("98 99 "));
         assert!(!logs.waits() && logs.due().is_empty());
         logs.push("a", "last");
-        assert_eq!(told(logs.end("a").into_iter().collect()), "last");
+        assert_eq!(emitted(logs.end("a").into_iter().collect()), "last");
         assert_eq!(logs.end("a"), None);
     }
 
     #[test]
-    fn a_secret_that_a_tool_writes_in_pieces_is_left_out_and_calls_are_told_apart() {
+    fn secret_in_pieces_is_redacted_and_calls_are_kept_apart() {
         let redactor = Redactor::default();
         redactor.keep("sk-ant-1234567890");
         let mut logs = Logs::without_secrets(redactor);
         logs.push("a", "it is sk-ant-");
         logs.push("b", "not 1234567890");
-        let first = told(logs.due());
+        let first = emitted(logs.due());
         logs.push("a", "1234567890!");
-        let rest = told(logs.due()) + &told(logs.end("a").into_iter().chain(logs.end("b")).collect());
+        let rest = emitted(logs.due()) + &emitted(logs.end("a").into_iter().chain(logs.end("b")).collect());
         assert_eq!(format!("{first}|{rest}"), "it is not 1234567890|[secret]!");
-        // What a cut leaves out of a flood is no part of a secret.
+        // What is cut from a flood of output contains no partial secret.
         logs.push("c", &format!("sk-ant-{}", "x".repeat(10)));
-        logs.push("c", &format!("sk-ant-1234567890{}", "y".repeat(MOST_CHUNK - 5)));
-        assert!(!told(logs.due()).contains("7890"));
+        logs.push("c", &format!("sk-ant-1234567890{}", "y".repeat(MAX_CHUNK - 5)));
+        assert!(!emitted(logs.due()).contains("7890"));
     }
 
     #[test]
     fn a_flood_is_bounded() {
         let mut logs = Logs::default();
         logs.push("a", &"ü".repeat(20_000));
-        let first = told(logs.due());
+        let first = emitted(logs.due());
         assert!(
-            first.starts_with("[23616 bytes left out]") && first.len() < MOST_CHUNK + 100,
+            first.starts_with("[23616 bytes left out]") && first.len() < MAX_CHUNK + 100,
             "{}",
             first.len()
         );
         let mut all = 0;
         for _ in 0..1000 {
-            logs.push("a", &"x".repeat(MOST_CHUNK));
-            all += told(logs.due()).len();
+            logs.push("a", &"x".repeat(MAX_CHUNK));
+            all += emitted(logs.due()).len();
         }
-        assert!(all < MOST_CALL + MOST_CHUNK, "{all}");
+        assert!(all < MAX_CALL + MAX_CHUNK, "{all}");
     }
 }

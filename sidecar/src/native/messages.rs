@@ -1,15 +1,15 @@
-//! Messages: held until their time has come, given to the agent, refused when it is over (rulings 29, 30).
+//! Messages: held until their turn, given to the agent, or refused when that turn is over (decisions 29, 30).
 
 use pilothouse_agent::session::PromptOptions;
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::MessagePriority;
 
-use super::driver::{Break, Driver, MessageGiven};
+use super::driver::{Driver, DriverExit, InjectingMessage};
 use crate::adapter::{Message, MessageReply, Refusal};
 
 impl Driver {
-    /// A message came.
-    pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), Break> {
+    /// Handles an incoming message.
+    pub(super) async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), DriverExit> {
         if let Some(expected) = &message.expected_turn
             && self.turn.as_ref() != Some(expected)
         {
@@ -24,14 +24,14 @@ impl Driver {
             return self.next_held().await;
         }
         if self.work.is_none() {
-            // The turn stands still, for its quota: it goes on with what is said, whatever comes of it.
-            return self.go_on_with_messages().await;
+            // The turn is suspended by an exceeded quota. A message resumes it.
+            return self.deliver_messages().await;
         }
-        // What holds the agent for its budget holds the message too: the turn goes on with it then.
+        // While the agent is held for its budget, the message waits. The turn will continue with it.
         Ok(())
     }
 
-    /// Whether a message is to go into the running turn.
+    /// Whether a message is waiting for the running turn.
     pub(super) fn has_immediate(&self) -> bool {
         self.held.iter().any(|(message, _)| message.priority == MessagePriority::Immediate)
     }
@@ -44,10 +44,10 @@ impl Driver {
         now
     }
 
-    /// Gives what waits to the running turn, before the next call of the model.
-    pub(super) async fn steer(&mut self) -> Result<(), Break> {
+    /// Gives waiting messages to the running turn before the next model call.
+    pub(super) async fn steer(&mut self) -> Result<(), DriverExit> {
         for (message, reply) in self.take_immediate() {
-            let options = self.giving(&message, reply).await?;
+            let options = self.injecting(&message, reply).await?;
             self.session()?
                 .steer(&message.content, options)
                 .map_err(|e| crate::adapter::AdapterError::Agent(e.to_string()))?;
@@ -55,50 +55,55 @@ impl Driver {
         Ok(())
     }
 
-    /// The turn goes on with what waits for it: all that is Immediate, else the first.
-    pub(super) async fn go_on_with_messages(&mut self) -> Result<(), Break> {
+    /// Continues the turn with the waiting messages: all immediate ones, or else the first one.
+    pub(super) async fn deliver_messages(&mut self) -> Result<(), DriverExit> {
         let mut now = self.take_immediate();
         if now.is_empty() {
             now.extend(self.held.pop_front());
         }
-        let Some((last, last_reply)) = now.pop() else { return self.go_on() };
+        let Some((last, last_reply)) = now.pop() else { return self.resume_work() };
         for (message, reply) in now {
-            let options = self.giving(&message, reply).await?;
+            let options = self.injecting(&message, reply).await?;
             self.session()?
                 .steer(&message.content, options)
                 .map_err(|e| crate::adapter::AdapterError::Agent(e.to_string()))?;
         }
-        let options = self.giving(&last, last_reply).await?;
+        let options = self.injecting(&last, last_reply).await?;
         self.prompt(last.content, options)
     }
 
-    async fn giving(&mut self, message: &Message, mut reply: MessageReply) -> Result<PromptOptions, Break> {
+    async fn injecting(
+        &mut self,
+        message: &Message,
+        mut reply: MessageReply,
+    ) -> Result<PromptOptions, DriverExit> {
         reply.injecting().await?;
         let tag = message.id.to_string();
-        self.giving.push(MessageGiven { tag: tag.clone(), reply });
+        self.injecting.push(InjectingMessage { tag: tag.clone(), reply });
         Ok(PromptOptions { tag: Some(tag), ..PromptOptions::default() })
     }
 
-    /// A message is in the conversation.
-    pub(super) async fn injected(&mut self, tag: &str) -> Result<(), Break> {
-        if let Some(at) = self.giving.iter().position(|given| given.tag == tag) {
-            self.keep().await?;
-            self.giving.remove(at).reply.injected().await?;
+    /// Acknowledges a message that is now in the conversation.
+    pub(super) async fn injected(&mut self, tag: &str) -> Result<(), DriverExit> {
+        if let Some(at) = self.injecting.iter().position(|given| given.tag == tag) {
+            self.sync_conversation().await?;
+            self.injecting.remove(at).reply.injected().await?;
         }
         Ok(())
     }
 
-    /// What was given and is not in the conversation does not get there any more.
-    pub(super) async fn refuse_given(&mut self, turn: &TurnId) -> Result<(), Break> {
+    /// Refuses messages that were given to the agent and will not reach the conversation.
+    pub(super) async fn refuse_given(&mut self, turn: &TurnId) -> Result<(), DriverExit> {
         self.session()?.take_queued();
-        for given in std::mem::take(&mut self.giving) {
+        for given in std::mem::take(&mut self.injecting) {
             given.reply.refuse(Refusal::turn_over(turn)).await?;
         }
         Ok(())
     }
 
-    /// Begins a turn with the message that waits, when nothing else goes on. One that was meant for another turn is refused.
-    pub(super) async fn next_held(&mut self) -> Result<(), Break> {
+    /// Begins a turn with the next waiting message if the agent is idle. Refuses messages that were meant for another
+    /// turn.
+    pub(super) async fn next_held(&mut self) -> Result<(), DriverExit> {
         while self.turn.is_none() && self.work.is_none() && !self.paused {
             let immediate = self.held.iter().position(|(m, _)| m.priority == MessagePriority::Immediate);
             let Some((message, reply)) = self.held.remove(immediate.unwrap_or(0)) else { break };

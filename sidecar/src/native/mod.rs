@@ -1,41 +1,42 @@
-//! The `native` adapter: drives Pilothouse's own agent, the crate `pilothouse-agent`, in the sidecar's own process
+//! The `native` adapter: drives Pilothouse's own agent, the crate `pilothouse-agent`, within the sidecar's process
 //! (`docs/adapters.md`).
 //!
-//! The [`driver`] is the only one who decides. The agent asks it before each model call and each tool ([`gate`]), so that
-//! a pause holds, a budget counts and a message comes in exactly there; and what the agent tells is told on before it goes
-//! on, so that nothing happens that was not told.
+//! The [`driver`] makes all decisions. The agent asks it before each model call and each tool ([`governor`]), and this is
+//! where pauses, budgets and messages take effect. The driver publishes the agent's earlier events before it answers,
+//! so the agent never acts on something unpublished.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`driver`], [`turns`] | the conversation, and its turns |
-//! | [`asks`], [`did`] | what the agent asks before it goes on, and what it did |
-//! | [`commands`], [`adjust`] | what is asked of it |
+//! | [`driver`], [`turns`] | the conversation and its turns |
+//! | [`approvals`], [`event_handler`] | the agent's requests to proceed, and its events |
+//! | [`commands`], [`adjust`] | commands of the control plane |
 //! | [`messages`] | messages: held, given, refused |
-//! | [`elicit`] | what MCP servers ask the owner |
-//! | [`gate`] | the agent's questions to the driver: a governor, and a coat around each tool |
-//! | [`tell`], [`usage`], [`logs`] | from the agent's events to raw events |
-//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`servers`] | what the agent is made of |
-//! | [`memory`] | what outlives a run beside the conversation itself |
-//! | [`output`], [`handoff`] | what a turn leaves |
+//! | [`elicit`] | questions of MCP servers to the owner |
+//! | [`governor`] | the agent's side of the requests to proceed, and the wrapper of each tool |
+//! | [`emit`], [`usage`], [`logs`] | translate the agent's events to raw events |
+//! | [`setup`], [`models`], [`options`], [`prompt`], [`toolbox`], [`allowed`], [`servers`] | assemble the agent |
+//! | [`saved_state`] | state that outlives a run, besides the conversation |
+//! | [`output`], [`handoff`] | results of a turn |
 
 mod additions;
 mod adjust;
 mod allowance;
-mod asks;
+mod allowed;
+mod approvals;
 mod commands;
-mod did;
 mod driver;
 mod elicit;
-mod gate;
+mod emit;
+mod event_handler;
+mod governor;
 mod logs;
-mod memory;
 mod messages;
-mod models;
+pub(crate) mod models;
 mod options;
 mod output;
 mod prompt;
+mod saved_state;
 mod setup;
-mod tell;
 mod toolbox;
 mod turns;
 mod usage;
@@ -46,12 +47,11 @@ use pilothouse_domain::value::Capabilities;
 
 use crate::adapter::{Adapter, AdapterError, AgentCommand, AgentContext, Refusal};
 
-/// The adapter.
 #[derive(Debug, Default)]
 pub struct Native;
 
 impl Native {
-    /// The name that sessions ask for it by.
+    /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "native";
 }
 
@@ -78,11 +78,13 @@ impl Adapter for Native {
             compaction: true,
             fork: true,
             budget_before_call: true,
+            allowance: true,
+            unmetered: false,
         }
     }
 
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
-        // Before it is begun: while the sidecar waits for that, and reads what was before.
+        // Connects early, while the sidecar waits for `begin` and reads the earlier conversation.
         let connections = Connections::default();
         connections.prepare();
         let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The models of the native agent: from the sidecar's environment, and from a file that `PILOTHOUSE_MODELS` names.
+//! The native agent's models: from the sidecar's environment, and from a file that `PILOTHOUSE_MODELS` names.
 
 use std::path::Path;
 
@@ -7,28 +7,28 @@ use serde::Deserialize;
 
 use crate::adapter::{AdapterError, EventSink};
 
-/// Names the file.
+/// Variable with the path of the file.
 pub(super) const FILE: &str = "PILOTHOUSE_MODELS";
 
-/// `{"providers": [...]}`.
+/// The content of the file: `{"providers": [...]}`.
 #[derive(Deserialize)]
 struct Providers {
     providers: Vec<Provider>,
 }
 
-/// A provider, whose key may be the value of a variable.
+/// A provider, whose key may come from a variable.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Provider {
     #[serde(flatten)]
     config: ProviderConfig,
-    /// The variable that holds the key, in place of `apiKey`.
+    /// Variable that holds the key, as an alternative to `apiKey`.
     #[serde(default)]
     api_key_env: Option<String>,
 }
 
-/// The models that there are. Their keys are left out of all that is told from here on.
-pub(super) fn registry(
+/// All configured models. Registers their keys as secrets to redact.
+pub(crate) fn registry(
     variable: impl Fn(&str) -> Option<String>,
     events: &EventSink,
 ) -> Result<ModelRegistry, AdapterError> {
@@ -49,7 +49,7 @@ pub(super) fn registry(
 }
 
 fn read(path: &Path) -> Result<Providers, AdapterError> {
-    // Neither the content nor a piece of it is told: it may hold keys.
+    // The error must not quote the content, which may contain keys.
     let failed =
         |what: &str| AdapterError::Configuration(format!("the file of model providers ({FILE}) {what}"));
     let text = std::fs::read(path).map_err(|_| failed("cannot be read"))?;
@@ -63,7 +63,7 @@ mod tests {
     use crate::spool::tests::open;
 
     #[test]
-    fn a_file_adds_providers_whose_keys_may_be_variables() {
+    fn file_adds_providers_with_keys_from_variables() {
         let dir = tempfile::tempdir().unwrap();
         let events = EventSink::new(open(dir.path()));
         let file = dir.path().join("models.json");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_file_shows_nothing_of_it() {
+    fn file_error_shows_none_of_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let events = EventSink::new(open(dir.path()));
         let file = dir.path().join("models.json");

@@ -1,4 +1,4 @@
-//! What the adapter alone understands of a configuration: `adapterOptions`.
+//! `adapterOptions` of the native agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use serde_json::Value;
 use super::additions::{ExtensionProgram, McpServer};
 use crate::adapter::AdapterError;
 
-/// The options of the native agent. All may be left out.
+/// The options of the native agent. All are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct Options {
-    /// How deeply a new conversation thinks.
+    /// Initial thinking level of a new conversation.
     pub thinking_level: ThinkingLevel,
-    /// What steering does to the tool calls that are left (ruling 40).
+    /// What steering does to the remaining tool calls (decision 40).
     pub steering_mode: Steering,
-    /// The most model calls of a turn.
+    /// Most model calls of a turn.
     pub max_turns: Option<u32>,
-    /// How full the context window may get before it is compacted or handed over, in percent.
+    /// Fill level of the context window, in percent, that triggers a compaction or handoff.
     pub context_limit_percent: u8,
-    /// Tries after the first when a model call fails.
+    /// Retries of a failed model call.
     pub max_retries: u32,
-    /// Milliseconds before the first of them; twice as long before each next.
+    /// Milliseconds before the first retry, doubled before each further one.
     pub retry_delay_ms: u64,
-    /// A line before every command of the user (S1 7.1).
+    /// A line that is prepended to every command of the user (S1 7.1).
     pub shell_prefix: Option<String>,
-    /// Whether what commands write is told while they run.
+    /// Whether the output of running commands is published.
     pub stream_output: bool,
-    /// MCP servers by name, beside those of template and skills.
+    /// MCP servers by name, in addition to those of the template and skills.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// Programs that extend the agent, in the order in which they are asked (S1 8).
+    /// Programs that extend the agent, in the order in which they are called (S1 8).
     pub extensions: Vec<ExtensionProgram>,
 }
 
-/// As [`SteeringMode`].
+/// Configuration form of [`SteeringMode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Steering {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_may_be_left_out_and_misspelt_ones_are_named() {
+    fn options_are_optional_and_misspelt_ones_are_named() {
         assert_eq!(Options::read(&Value::Null).unwrap(), Options::default());
         let some = Options::read(&json!({ "thinkingLevel": "high", "steeringMode": "finish" })).unwrap();
         assert_eq!((some.thinking_level, some.steering_mode), (ThinkingLevel::High, Steering::Finish));

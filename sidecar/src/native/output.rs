@@ -1,5 +1,5 @@
-//! `submit_output`: the agent says what its turn produced, for its owner to review (S0 8.5). What git knows is counted, not
-//! believed.
+//! `submit_output`: the agent reports what its turn produced, for its owner to review (S0 8.5). Numbers that git
+//! knows are counted rather than taken from the agent.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,18 +17,18 @@ use tokio::io::AsyncReadExt as _;
 
 use crate::own_tools::arguments;
 use crate::process::Processes;
+use crate::process::in_process::AgentThread;
 
-/// Its name.
 pub(super) const NAME: &str = "submit_output";
 
 const DESCRIPTION: &str = "Submits what you produced to your owner for review. Call it once, when the work is done and \
 checked, as the last thing before you say what you did. Calling it again replaces what you submitted. Files and lines \
 that changed are counted where the working directory is a git repository; say them elsewhere.";
 
-/// How long git may take.
+/// Time limit of a git command.
 const GIT_LIMIT: Duration = Duration::from_secs(10);
-/// The most bytes of what git says.
-const MOST_SAID: u64 = 4 * 1024 * 1024;
+/// Most bytes of git output to read.
+const MAX_GIT_OUTPUT: u64 = 4 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -49,12 +49,12 @@ struct Arguments {
     output_line_count: u32,
 }
 
-/// What was submitted in the running turn. Clones share it.
+/// The output submitted in the current turn. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Submitted(Arc<Mutex<Option<SessionOutput>>>);
 
 impl Submitted {
-    /// What was submitted, once.
+    /// Removes and returns the submitted output.
     pub(super) fn take(&self) -> Option<SessionOutput> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -64,17 +64,23 @@ impl Submitted {
     }
 }
 
-/// The tool.
 pub(super) struct SubmitTool {
     spec: ToolSpec,
     submitted: Submitted,
     processes: Processes,
+    thread: Option<AgentThread>,
     folder: PathBuf,
 }
 
 impl SubmitTool {
-    pub(super) fn new(submitted: Submitted, processes: Processes, folder: PathBuf) -> Self {
-        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), submitted, processes, folder }
+    /// Creates the tool. `thread` reads files, if the agent's rights are not the sidecar's.
+    pub(super) fn new(
+        submitted: Submitted,
+        processes: Processes,
+        thread: Option<AgentThread>,
+        folder: PathBuf,
+    ) -> Self {
+        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), submitted, processes, thread, folder }
     }
 }
 
@@ -91,7 +97,7 @@ impl Tool for SubmitTool {
                 Err(wrong) => return wrong,
             };
         let since = commit_sha.as_ref().map(|sha| format!("{sha}^"));
-        let counted = changes(&self.processes, &self.folder, since.as_deref()).await;
+        let counted = changes(&self.processes, self.thread.as_ref(), &self.folder, since.as_deref()).await;
         let Changes { files, lines } =
             counted.unwrap_or(Changes { files: files_changed, lines: output_line_count });
         self.submitted.set(SessionOutput {
@@ -113,8 +119,13 @@ struct Changes {
     lines: u32,
 }
 
-/// What changed in the working tree since a commit, new files included; none where git does not know.
-async fn changes(processes: &Processes, folder: &Path, since: Option<&str>) -> Option<Changes> {
+/// Counts the changes of the working tree since a commit, including new files. `None` if git cannot say.
+async fn changes(
+    processes: &Processes,
+    thread: Option<&AgentThread>,
+    folder: &Path,
+    since: Option<&str>,
+) -> Option<Changes> {
     let mut changed = Changes::default();
     let diff = git(processes, folder, &["diff", "--numstat", since.unwrap_or("HEAD"), "--", "."]).await?;
     for line in diff.lines() {
@@ -125,7 +136,13 @@ async fn changes(processes: &Processes, folder: &Path, since: Option<&str>) -> O
     let new = git(processes, folder, &["ls-files", "--others", "--exclude-standard"]).await?;
     for file in new.lines().filter(|file| !file.starts_with(".pilothouse/")) {
         changed.files += 1;
-        let lines = match tokio::fs::read(folder.join(file)).await {
+        let reading = tokio::fs::read(folder.join(file));
+        let text = match thread {
+            // With the agent's rights, because the file may be a link.
+            Some(thread) => thread.run(reading).await.and_then(|text| text),
+            None => reading.await,
+        };
+        let lines = match text {
             Ok(text) => String::from_utf8_lossy(&text).lines().count(),
             Err(_) => 0,
         };
@@ -136,7 +153,7 @@ async fn changes(processes: &Processes, folder: &Path, since: Option<&str>) -> O
 
 async fn git(processes: &Processes, folder: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = processes.command("git").ok()?;
-    // Nothing that the repository configures is run.
+    // Prevents git from running programs that the repository configures.
     let quiet = ["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "--no-optional-locks"];
     command.command().args(quiet).args(arguments).current_dir(folder);
     command.command().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -144,7 +161,7 @@ async fn git(processes: &Processes, folder: &Path, arguments: &[&str]) -> Option
     let stdout = group.stdout()?;
     let said = tokio::time::timeout(GIT_LIMIT, async {
         let mut said = String::new();
-        stdout.take(MOST_SAID).read_to_string(&mut said).await.ok()?;
+        stdout.take(MAX_GIT_OUTPUT).read_to_string(&mut said).await.ok()?;
         group.wait().await.ok()?.success().then_some(said)
     });
     said.await.ok()?
@@ -162,17 +179,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_changed_is_counted_and_nothing_is_believed_of_it() {
+    async fn changes_are_counted_independently_of_the_agent() {
         let dir = tempfile::tempdir().unwrap();
         let processes = Processes::unguarded();
-        assert_eq!(changes(&processes, dir.path(), None).await, None, "no repository");
+        assert_eq!(changes(&processes, None, dir.path(), None).await, None, "no repository");
         run(dir.path(), &["init", "-q"]).await;
         std::fs::write(dir.path().join("a"), "1\n2\n").unwrap();
         run(dir.path(), &["add", "."]).await;
         run(dir.path(), &["commit", "-qm", "first"]).await;
         std::fs::write(dir.path().join("a"), "1\n2\n3\n").unwrap();
         std::fs::write(dir.path().join("b"), "x\ny\n").unwrap();
-        let changed = changes(&processes, dir.path(), None).await;
+        let changed = changes(&processes, None, dir.path(), None).await;
         assert_eq!(changed, Some(Changes { files: 2, lines: 3 }));
     }
 }

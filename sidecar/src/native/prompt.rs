@@ -1,9 +1,9 @@
-//! What the agent is told about itself.
+//! Prompts about the agent's role and place.
 
 use pilothouse_wire::command::AgentSessionConfig;
 
-/// The beginning of the system prompt.
-const WHO: &str = "You are an agent that works on its own in a working directory, for an owner who watches, may speak to \
+/// First part of the system prompt.
+const IDENTITY: &str = "You are an agent that works on its own in a working directory, for an owner who watches, may speak to \
 you at any time, and reviews what you produce.
 
 - Look before you change something: read the files, search, run the tests.
@@ -12,14 +12,14 @@ you at any time, and reviews what you produce.
 - Ask your owner only what you cannot find out and cannot decide.
 - When you produced something to be reviewed, submit it with `submit_output`, then say in a few sentences what you did.";
 
-/// The whole system prompt: who it is, where it works, and what its template and skills say.
+/// The system prompt: role, working directory, and the instructions of the template and skills.
 pub(super) fn system(config: &AgentSessionConfig) -> String {
     let place = format!("Your working directory is {}.", config.working_directory);
-    let parts = [WHO, &place, config.composed_system_prompt.trim()];
+    let parts = [IDENTITY, &place, config.composed_system_prompt.trim()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// What opens the first turn: what the session before it left, then what is asked.
+/// The text that opens the first turn: the handoff of the previous session, if any, and the prompt.
 pub(super) fn opening(config: &AgentSessionConfig, prompt: String) -> String {
     match &config.handoff {
         None => prompt,

@@ -1,4 +1,4 @@
-//! What an agent is made of: models, tools, prompts; again with every new configuration.
+//! Assembles an agent from a configuration: models, tools, prompts. Repeated for every new configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,11 @@ use pilothouse_wire::command::AgentSessionConfig;
 use tokio::sync::mpsc;
 
 use super::additions::{Additions, Launch};
-use super::gate::Gate;
-use super::memory::Memory;
+use super::allowed::AllowedTools;
+use super::governor::DriverGovernor;
 use super::options::Options;
 use super::output::{SubmitTool, Submitted};
+use super::saved_state::SavedState;
 use super::toolbox::Toolbox;
 use super::{models, prompt};
 use crate::adapter::{AdapterError, AgentContext, EventSink};
@@ -30,7 +31,7 @@ use crate::own_tools::{OwnTools, PlanMode, Requests};
 use crate::process::in_process::AgentThread;
 use crate::process::{Processes, environment};
 
-/// What stays over configurations.
+/// Parts that survive a new configuration.
 pub(super) struct Setup {
     pub requests: Requests,
     pub submitted: Submitted,
@@ -40,24 +41,24 @@ pub(super) struct Setup {
     connections: Connections,
     processes: Processes,
     thread: Option<AgentThread>,
-    gate: Gate,
+    governor: DriverGovernor,
     events: EventSink,
-    /// Where the whole of an output is kept that is too long to show.
+    /// Folder for complete outputs that are too long to show.
     outputs: PathBuf,
     notices: Mutex<Vec<String>>,
 }
 
-/// A session, and what it tells.
+/// A session and its events.
 pub(super) type Opened = (AgentSession, mpsc::UnboundedReceiver<SessionEvent>);
 
 impl Setup {
     pub(super) fn new(
         context: &AgentContext,
-        gate: Gate,
+        governor: DriverGovernor,
         connections: Connections,
     ) -> Result<Self, AdapterError> {
         let registry = models::registry(|name| std::env::var(name).ok(), &context.events)?;
-        let thread = context.processes.user().map(AgentThread::start).transpose();
+        let thread = context.processes.file_thread();
         let outputs = Path::new(&context.launch.session_home).join("outputs");
         context.processes.folder(&outputs).map_err(|e| AdapterError::Agent(e.to_string()))?;
         Ok(Self {
@@ -71,26 +72,26 @@ impl Setup {
             connections,
             processes: context.processes.clone(),
             thread: thread.map_err(|e| AdapterError::Agent(e.to_string()))?,
-            gate,
+            governor,
             events: context.events.clone(),
         })
     }
 
-    /// Opens the conversation: the one that is named, else a new one.
+    /// Opens the conversation in the given file, or a new one.
     pub(super) async fn open(
         &self,
         config: &AgentSessionConfig,
-        memory: &Memory,
+        saved_state: &SavedState,
         conversation: Option<PathBuf>,
     ) -> Result<Opened, AdapterError> {
         let options = Options::read(&config.adapter_options)?;
         let failed = |e: SessionError| AdapterError::Agent(e.to_string());
-        // Said before a conversation is begun that nothing could answer.
+        // Checked first: a conversation without a usable model must not be created.
         let model = self.model(&config.model_id)?;
         let language_model = Arc::new(GenaiModel::over(self.connections.clone(), Arc::clone(&self.registry)));
         let mut session = SessionConfig::new(
             &config.working_directory,
-            memory.conversations(),
+            saved_state.conversations(),
             language_model,
             Arc::clone(&self.registry),
         );
@@ -103,7 +104,7 @@ impl Setup {
             session.system_prompt = format!("{}\n\n{}", session.system_prompt, additions.instructions);
         }
         session.extensions = additions.extensions;
-        session.governor = Arc::new(self.gate.clone());
+        session.governor = Arc::new(self.governor.clone());
         session.steering_mode = options.steering_mode.into();
         session.max_turns = options.max_turns;
         session.context = ContextSettings {
@@ -127,19 +128,19 @@ impl Setup {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
         session.resources = Arc::new(resources);
         let start = conversation.map_or(Start::New { parent: None }, Start::File);
-        let (session, told) = AgentSession::open(session, start).map_err(failed)?;
-        // A conversation that goes on keeps what it was last set to, unless its owner chose something else since.
+        let (session, session_events) = AgentSession::open(session, start).map_err(failed)?;
+        // A continued conversation keeps its settings unless the owner has chosen others since.
         let state = session.state();
-        if config.model_id != ModelId::of_the_adapter().as_str() && state.model.name() != model {
+        if config.model_id != ModelId::adapter_default().as_str() && state.model.name() != model {
             session.set_model(&model).map_err(failed)?;
         }
         if let Some(level) = config.thinking_level.filter(|level| *level != state.thinking) {
             session.set_thinking_level(level).map_err(failed)?;
         }
-        Ok((session, told))
+        Ok((session, session_events))
     }
 
-    /// Reads skills and templates with the agent's rights: it can put links among them.
+    /// Reads skills and templates with the agent's rights, because the agent can put links among them.
     async fn load(&self, places: ResourceLoader) -> Result<Resources, AdapterError> {
         let failed = |e: std::io::Error| AdapterError::Agent(e.to_string());
         match &self.thread {
@@ -170,24 +171,30 @@ impl Setup {
         additions: &Additions,
     ) -> Result<Vec<SharedTool>, AdapterError> {
         let folder = Path::new(&config.working_directory);
+        let allowed = AllowedTools::read(&config.allowed_tools)?;
         let toolbox = Toolbox {
-            gate: &self.gate,
+            governor: &self.governor,
             plan_mode: &self.plan_mode,
             thread: self.thread.as_ref(),
-            allowed: &config.allowed_tools,
+            allowed: &allowed,
         };
         let mut tools = toolbox.working(self.builtin(folder, additions)?);
-        let submit = SubmitTool::new(self.submitted.clone(), self.processes.clone(), folder.to_owned());
-        tools.push(toolbox.apart(Arc::new(submit)));
+        let submit = SubmitTool::new(
+            self.submitted.clone(),
+            self.processes.clone(),
+            self.thread.clone(),
+            folder.to_owned(),
+        );
+        tools.extend(toolbox.own(vec![Arc::new(submit)]));
         let own = self.own_tools.native(&self.requests, &self.plan_mode, config.plan_approval_required);
         tools.extend(toolbox.own(own));
-        // Whoever brings tools along allows them.
+        // Tools of additions are always allowed: configuring the addition allows them.
         tools.extend(toolbox.own(additions.tools.clone()));
         tools.extend(toolbox.own(additions.extensions.tools()));
         Ok(tools)
     }
 
-    /// Reads and writes files, within the working directory alone, and runs commands as the agent's user.
+    /// The built-in tools: file access within the working directory, and commands as the agent's user.
     fn builtin(&self, folder: &Path, additions: &Additions) -> Result<Vec<SharedTool>, AdapterError> {
         let mut readable = vec![self.outputs.clone()];
         readable.extend(additions.extensions.resources().skills);
@@ -196,17 +203,19 @@ impl Setup {
         Ok(builtin_tools(&Arc::new(workspace), &self.bash(folder)))
     }
 
-    /// What the programs of the agent see.
+    /// Environment of the agent's programs.
     fn environment(&self) -> Environment {
         let configured: Vec<_> = environment::CHOSEN.iter().map(|name| (*name).to_owned()).collect();
         let environment = Environment::of_this_process(&configured);
-        match self.processes.user() {
+        let environment = match self.processes.user() {
             Some(user) => environment.with("HOME", user.home()),
             None => environment,
-        }
+        };
+        let folders = self.processes.folder_variables();
+        folders.into_iter().fold(environment, |environment, (name, path)| environment.with(name, path))
     }
 
-    /// What went wrong when the agent was put together, once.
+    /// Returns and clears the problems found while assembling the agent.
     pub(super) fn notices(&self) -> Vec<RawEvent> {
         let notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
         let notice = |summary| RawEvent::Notice { name: "agent_setup".into(), summary, detail: None };
@@ -219,9 +228,9 @@ impl Setup {
         BashRunner::new(config)
     }
 
-    /// The model that is meant by a name; the first that is available, where the choice is left to the adapter.
+    /// Resolves a model name. If the choice is left to the adapter, this is the first available model.
     pub(super) fn model(&self, name: &str) -> Result<String, AdapterError> {
-        let model = if name == ModelId::of_the_adapter().as_str() {
+        let model = if name == ModelId::adapter_default().as_str() {
             self.registry.available().next().cloned().ok_or(RegistryError::Nothing)
         } else {
             self.registry.resolve(name)
@@ -229,13 +238,13 @@ impl Setup {
         model.map(|model| model.name()).map_err(|e| AdapterError::Configuration(e.to_string()))
     }
 
-    /// The turn is over without its end: nobody waits for the owner, and nothing is submitted.
+    /// Discards open requests and submitted output of a turn that ended without completing.
     pub(super) fn withdraw(&self) {
         self.requests.close();
         self.submitted.take();
     }
 
-    /// What the agent works with now.
+    /// The agent's current settings.
     pub(super) fn settings(&self, session: &AgentSession) -> RawEvent {
         let state = session.state();
         RawEvent::AgentSettings {

@@ -1,4 +1,4 @@
-//! Turns: how they begin, what the agent works on in them, and how they end.
+//! Turns: how they begin, what work they contain, and how they end.
 
 use pilothouse_agent::bash::UserCommand;
 use pilothouse_agent::event::AgentOutcome;
@@ -10,26 +10,26 @@ use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::driver::{Break, Driver, MessageGiven};
-use super::tell;
+use super::driver::{Driver, DriverExit, InjectingMessage};
+use super::emit;
 use crate::adapter::{AdapterError, Message, MessageReply};
 
 impl Driver {
-    /// A turn begins: with a message, or with what the run was begun with.
+    /// Begins a turn with a message or with the run's prompt.
     pub(super) async fn begin_turn(
         &mut self,
         text: String,
         message: Option<(Message, MessageReply)>,
-    ) -> Result<(), Break> {
+    ) -> Result<(), DriverExit> {
         let after = self.session()?.state().leaf;
-        let turn_id = self.memory.begin_turn(after)?;
+        let turn_id = self.saved_state.begin_turn(after)?;
         let mut options = PromptOptions::default();
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let source = message.as_ref().map(|(message, _)| message.source);
         if let Some((message, mut reply)) = message {
             reply.injecting().await?;
             options.tag = Some(message.id.to_string());
-            self.giving.push(MessageGiven { tag: message.id.to_string(), reply });
+            self.injecting.push(InjectingMessage { tag: message.id.to_string(), reply });
         }
         self.events.emit(RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id }).await?;
         self.turn = Some(turn_id);
@@ -41,8 +41,8 @@ impl Driver {
         }
     }
 
-    /// Runs a command of the owner's, `!command` or `!!command` (ruling 41).
-    fn execute(&mut self, text: String) -> Result<(), Break> {
+    /// Runs an owner's command, `!command` or `!!command` (decision 41).
+    fn execute(&mut self, text: String) -> Result<(), DriverExit> {
         let session = self.session()?.clone();
         let work = async move {
             let ran = session.execute_bash(&text).await;
@@ -53,16 +53,16 @@ impl Driver {
         Ok(())
     }
 
-    /// Lets the agent work on a text.
-    pub(super) fn prompt(&mut self, text: String, options: PromptOptions) -> Result<(), Break> {
+    /// Starts the agent's work on a text.
+    pub(super) fn prompt(&mut self, text: String, options: PromptOptions) -> Result<(), DriverExit> {
         let session = self.session()?.clone();
         let work = async move { session.prompt(&text, options).await };
         self.work = Some(AbortOnDropHandle::new(tokio::spawn(work)));
         Ok(())
     }
 
-    /// Lets the agent go on without a new text.
-    pub(super) fn go_on(&mut self) -> Result<(), Break> {
+    /// Continues the agent's work without a new text.
+    pub(super) fn resume_work(&mut self) -> Result<(), DriverExit> {
         let session = self.session()?.clone();
         let work = async move { session.resume().await.map(Prompted::Ended) };
         self.work = Some(AbortOnDropHandle::new(tokio::spawn(work)));
@@ -72,14 +72,14 @@ impl Driver {
     pub(super) async fn work_ended(
         &mut self,
         ended: Result<Result<Prompted, SessionError>, JoinError>,
-    ) -> Result<(), Break> {
+    ) -> Result<(), DriverExit> {
         self.work = None;
-        self.asked = None;
+        self.held_request = None;
         self.drain().await?;
         if std::mem::take(&mut self.executing) {
-            // It is in the conversation, as a command.
-            self.keep().await?;
-            for given in std::mem::take(&mut self.giving) {
+            // The message is in the conversation, as a command.
+            self.sync_conversation().await?;
+            for given in std::mem::take(&mut self.injecting) {
                 given.reply.injected().await?;
             }
         }
@@ -96,32 +96,32 @@ impl Driver {
                 }
                 self.complete(SessionOutcome::Completed).await?;
             }
-            // Its work is another's, which goes on.
+            // Work that is already running will process the text.
             Ok(Prompted::Queued) => {}
             Err(SessionError::Bash(error)) => {
-                self.events.emit(tell::notice("command_failed", error, Value::Null)).await?;
+                self.events.emit(emit::notice("command_failed", error, Value::Null)).await?;
                 self.complete(SessionOutcome::Completed).await?;
             }
             Err(SessionError::NothingToDo) => self.complete(SessionOutcome::Completed).await?,
             Err(error) => return self.failed("execution_error", error.to_string()).await,
         }
-        self.settle_pause().await?;
+        self.confirm_pause().await?;
         self.next_held().await
     }
 
-    async fn outcome(&mut self, outcome: AgentOutcome) -> Result<(), Break> {
+    async fn outcome(&mut self, outcome: AgentOutcome) -> Result<(), DriverExit> {
         match outcome {
             AgentOutcome::Completed | AgentOutcome::Held(_) if self.has_immediate() => {
-                // The turn goes on; while it is paused, when that is over.
-                if self.paused { Ok(()) } else { self.go_on_with_messages().await }
+                // The turn continues, or does so after the pause.
+                if self.paused { Ok(()) } else { self.deliver_messages().await }
             }
             AgentOutcome::Completed => self.complete(SessionOutcome::Completed).await,
             AgentOutcome::MaxTurns => self.complete(SessionOutcome::MaxIterations).await,
             AgentOutcome::Held(_) => self.complete(SessionOutcome::ExecutionError).await,
-            // Whoever aborts it sees to the rest.
+            // The caller of the abort handles the rest.
             AgentOutcome::Aborted => Ok(()),
             AgentOutcome::QuotaExceeded { message, reset_at } => {
-                // The turn is open, and goes on when it is resumed or spoken to (ruling 39).
+                // The turn stays open. A resume or a message continues it (decision 39).
                 let quota = RawEvent::QuotaExceeded { message: Some(message), reset_at };
                 Ok(self.events.emit(quota).await?)
             }
@@ -133,34 +133,34 @@ impl Driver {
         }
     }
 
-    /// The turn is over.
-    async fn complete(&mut self, outcome: SessionOutcome) -> Result<(), Break> {
+    /// Completes the turn.
+    async fn complete(&mut self, outcome: SessionOutcome) -> Result<(), DriverExit> {
         let Some(turn_id) = self.turn.take() else { return Ok(()) };
         self.setup.requests.close();
         self.refuse_given(&turn_id).await?;
-        self.keep().await?;
+        self.sync_conversation().await?;
         let output = self.setup.submitted.take();
         Ok(self.events.emit(RawEvent::TurnCompleted { turn_id, output, outcome }).await?)
     }
 
-    async fn failed(&mut self, reason: &str, message: String) -> Result<(), Break> {
+    async fn failed(&mut self, reason: &str, message: String) -> Result<(), DriverExit> {
         self.end(true, reason, Some(message)).await
     }
 
-    async fn end(&mut self, is_error: bool, reason: &str, message: Option<String>) -> Result<(), Break> {
+    async fn end(&mut self, is_error: bool, reason: &str, message: Option<String>) -> Result<(), DriverExit> {
         if !is_error {
-            self.keep().await?;
+            self.sync_conversation().await?;
         }
         let output = self.setup.submitted.take();
         let end = SessionEnd { is_error, reason: reason.into(), message, output };
         self.events.emit(RawEvent::SessionEnd(end)).await?;
-        Err(Break::Over)
+        Err(DriverExit::Over)
     }
 
-    /// Ends what the agent does, and tells what came of it.
-    pub(super) async fn abort(&mut self) -> Result<(), Break> {
+    /// Aborts the agent's work and publishes its remaining events.
+    pub(super) async fn abort(&mut self) -> Result<(), DriverExit> {
         self.setup.requests.close();
-        self.asked = None;
+        self.held_request = None;
         self.compacting.abort_all();
         let session = self.session()?.clone();
         session.abort().await;
@@ -177,8 +177,8 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) async fn stop(&mut self) -> Result<(), Break> {
+    pub(super) async fn stop(&mut self) -> Result<(), DriverExit> {
         self.abort().await?;
-        Err(Break::Over)
+        Err(DriverExit::Over)
     }
 }

@@ -1,4 +1,4 @@
-//! What the agent took: running totals of its conversation (ruling 31), and how full its context window is.
+//! Usage of the agent: running totals of its conversation (decision 31), and the fill level of its context window.
 
 use pilothouse_agent::message::Usage;
 use pilothouse_agent::meter::Meters;
@@ -7,7 +7,7 @@ use pilothouse_domain::{InvalidId, MeterId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{RawContextWindow, UsageUpdate};
 
-/// A context window: the tokens in it, and the most that it takes.
+/// A context window: its fill level and its size, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub tokens: u64,
@@ -15,17 +15,17 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// How full it is, in hundredths of a percent.
+    /// Fill level in hundredths of a percent.
     fn hundredths(self) -> u128 {
         u128::from(self.tokens) * 10_000 / u128::from(self.limit.max(1))
     }
 
-    /// Whether it is as full as that.
+    /// Whether the window is filled to at least `percent`.
     pub(super) fn is_at(self, percent: u8) -> bool {
         self.hundredths() >= u128::from(percent) * 100
     }
 
-    /// Told when it is nearly full.
+    /// The event that warns of a nearly full window.
     pub(super) fn nearing(self) -> RawEvent {
         let hundredths = self.hundredths();
         RawEvent::ContextNearingLimit {
@@ -34,7 +34,7 @@ impl Window {
     }
 }
 
-/// The totals of `model` (`provider/id`) in the conversation, after a call.
+/// Totals of `model` (`provider/id`) in the conversation after a call.
 pub(super) fn update(
     conversation: &str,
     meters: &Meters,
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_are_those_of_the_model_and_the_window_is_a_snapshot() {
+    fn totals_are_per_model_and_the_window_is_a_snapshot() {
         let mut meters = Meters::default();
         let usage = Usage { input: 10, output: 2, cache_read: 3, cache_write: 4 };
         meters.add("one", "m/x", &usage, None);

@@ -1,11 +1,11 @@
-//! A client of the agent API (S0 8.9). The session's key stays in here: agents get to see the answers alone.
+//! Client of the agent API (S0 8.9). It holds the session's key; agents only see responses.
 
 use std::time::Duration;
 
 use pilothouse_agent::tool::ToolOutput;
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::text::cut;
-use pilothouse_wire::launch::AgentApiAccess;
+use pilothouse_wire::launch::{BrokerAccess, SidecarLaunch};
 use reqwest::{Client, Response, StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,14 +14,14 @@ use uuid::Uuid;
 
 use crate::broker::BrokerError;
 use crate::clock;
-use crate::control_plane::{TIMEOUT, http_client};
+use crate::control_plane::{TIMEOUT, http_client, is_plain, shared_client};
 
-/// How often a request is sent when no answer comes. Each carries the same idempotency key, so that it counts once.
-const MOST_TRIES: u32 = 3;
-/// How long to wait before the second try; twice that before the third.
+/// Attempts of a request without a response. All carry the same idempotency key, so the request takes effect once.
+const MAX_TRIES: u32 = 3;
+/// Wait before the second attempt, doubled before the third.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The most characters of a problem that an agent gets to see.
-const MOST_PROBLEM: usize = 2000;
+/// Most characters of a problem to show to an agent.
+const MAX_PROBLEM: usize = 2000;
 
 /// Calls the agent API of one session.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub struct AgentApi {
     session: AgentSessionId,
 }
 
-/// A problem document (RFC 9457), as far as an agent needs it.
+/// The parts of a problem document (RFC 9457) that an agent needs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Problem {
@@ -41,7 +41,7 @@ struct Problem {
     violations: Vec<Violation>,
 }
 
-/// One thing that is wrong with what was sent.
+/// An invalid field of the request.
 #[derive(Deserialize)]
 struct Violation {
     field: String,
@@ -49,19 +49,24 @@ struct Violation {
 }
 
 impl AgentApi {
-    /// A client with the key of `session`.
-    pub fn new(access: &AgentApiAccess, session: AgentSessionId) -> Result<Self, BrokerError> {
-        let http = http_client(!access.url.starts_with("http://"))?;
+    /// Creates a client with the key of the session of `launch`.
+    pub fn new(launch: &SidecarLaunch) -> Result<Self, BrokerError> {
+        let (access, session) = (&launch.agent_api, launch.request.session_id);
+        let http = match &launch.broker {
+            BrokerAccess::Gateway { url, http2: true, .. } if *url == access.url => shared_client()?,
+            _ => http_client(!is_plain(&access.url))?,
+        };
         let base = format!("{}/api/agent", access.url.trim_end_matches('/'));
         Ok(Self { http, base, key: access.api_key.clone(), session })
     }
 
-    /// The session whose agent calls.
+    /// The session of the agent.
     pub const fn session(&self) -> AgentSessionId {
         self.session
     }
 
-    /// Posts `body` to a path below `/api/agent`; what came of it is `done`, or a sentence that says what to do.
+    /// Posts `body` to a path below `/api/agent`. Returns the text that `done` makes of the response, or a sentence
+    /// that tells the agent what to do.
     pub async fn post(&self, path: &str, body: &Value, done: impl FnOnce(&Value) -> String) -> ToolOutput {
         let idempotency_key = Uuid::now_v7().to_string();
         let mut pause = FIRST_PAUSE;
@@ -76,7 +81,7 @@ impl AgentApi {
                 .json(body);
             let answer = request.send().await;
             let again = answer.as_ref().map_or(true, |response| response.status().is_server_error());
-            if !again || tried == MOST_TRIES {
+            if !again || tried == MAX_TRIES {
                 break answer;
             }
             sleep(pause).await;
@@ -88,7 +93,7 @@ impl AgentApi {
                 ToolOutput::text(done(&answer))
             }
             Ok(response) => refused(response).await,
-            // Without the address and the cause: what they hold is not the agent's.
+            // Without the URL and the cause, which the agent must not see.
             Err(_) => ToolOutput::error(
                 "The control plane cannot be reached now. Go on with your work, and try again later.",
             ),
@@ -115,5 +120,5 @@ async fn refused(response: Response) -> ToolOutput {
         StatusCode::UNAUTHORIZED => "This session may not call the agent API any more.".to_owned(),
         _ => format!("It was not done: {what} {}", wrong.join("; ")),
     };
-    ToolOutput::error(cut(text.trim_end(), MOST_PROBLEM))
+    ToolOutput::error(cut(text.trim_end(), MAX_PROBLEM))
 }

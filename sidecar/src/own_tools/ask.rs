@@ -1,5 +1,5 @@
-//! `AskUserQuestion`: asks the owner and waits (S0 8.3, ruling 26). The control plane knows the call by its name, which is
-//! told before the tool runs.
+//! `AskUserQuestion`: asks the owner and waits for the answer (S0 8.3, decision 26). The control plane recognises the
+//! call by its name, and sees it before the tool runs.
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -13,10 +13,8 @@ use serde_json::{Value, json};
 use super::arguments;
 use super::requests::Requests;
 
-/// Its name.
 pub const NAME: &str = "AskUserQuestion";
-/// The most questions of one call.
-const MOST_QUESTIONS: usize = 10;
+const MAX_QUESTIONS: usize = 10;
 
 const DESCRIPTION: &str = "Asks your owner, and waits for the answer. Use it when you cannot go on without a decision that is \
 not yours. Give options to choose from where you can; the owner may answer in their own words anyway.";
@@ -29,20 +27,19 @@ struct Arguments {
     questions: Vec<Question>,
 }
 
-/// The tool.
 pub struct AskTool {
     spec: ToolSpec,
     requests: Requests,
 }
 
 impl AskTool {
-    /// Waits in `requests`.
+    /// Creates the tool. It waits for answers in `requests`.
     pub fn new(requests: Requests) -> Self {
         Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), requests }
     }
 }
 
-/// The request that a call is.
+/// The id of the request that a call opens.
 pub(super) fn request(context: &ToolContext) -> Result<ToolCallId, ToolOutput> {
     ToolCallId::parse(context.tool_call_id.clone())
         .map_err(|e| ToolOutput::error(format!("The owner cannot be asked: {e}.")))
@@ -59,7 +56,7 @@ impl Tool for AskTool {
             Ok(arguments) => arguments,
             Err(wrong) => return wrong,
         };
-        if !(1..=MOST_QUESTIONS).contains(&questions.len())
+        if !(1..=MAX_QUESTIONS).contains(&questions.len())
             || questions.iter().any(|q| q.question.trim().is_empty())
         {
             return ToolOutput::error("Ask 1 to 10 questions, each with a text.");

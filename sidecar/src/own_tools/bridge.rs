@@ -1,5 +1,5 @@
-//! `pilothouse-sidecar tools <socket>`: what an agent starts as its MCP server. It knows nothing: it carries bytes between its
-//! standard streams and the sidecar's socket, and ends when either side does.
+//! `pilothouse-sidecar tools <socket>`: the MCP server that an agent starts. It copies bytes between its standard
+//! streams and the sidecar's socket, and ends when either side closes.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -9,35 +9,35 @@ use std::process::ExitCode;
 
 use super::socket;
 
-/// The verb of the program.
+/// Subcommand of the program.
 pub const VERB: &str = "tools";
 
-/// Carries bytes until it is over.
+/// Copies bytes until either side closes.
 pub fn run(path: &OsStr) -> ExitCode {
-    match carry(Path::new(path)) {
+    match relay(Path::new(path)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("the tools of the session cannot be reached: {e}");
+            eprintln!("failed to connect to the tools of the session: {e}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn carry(path: &Path) -> io::Result<()> {
+fn relay(path: &Path) -> io::Result<()> {
     let mut answers = socket::connect(path)?;
     let mut requests = answers.try_clone()?;
-    // Ends with the process: a read of the standard input cannot be cut off.
+    // The thread ends with the process, because a blocked read of standard input cannot be cancelled.
     std::thread::spawn(move || {
-        let _ = pass(&mut io::stdin().lock(), &mut requests);
-        // The agent is gone: the server answers what it has, and closes.
+        let _ = copy(&mut io::stdin().lock(), &mut requests);
+        // The agent has closed its side. The server still answers open requests and then closes.
         let _ = requests.shutdown(Shutdown::Write);
     });
-    pass(&mut answers, &mut io::stdout().lock())
+    copy(&mut answers, &mut io::stdout().lock())
 }
 
-/// Passes on whatever comes, at once. Not by `io::copy`: that has the kernel move the bytes, which holds the pipe locked while
-/// it waits for the socket, and whoever reads the pipe hangs until something comes.
-fn pass(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+/// Forwards data as soon as it arrives. `io::copy` would let the kernel move the bytes, which locks the pipe while
+/// waiting for the socket, so that a reader of the pipe hangs until data arrives.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match from.read(&mut buffer) {
@@ -47,7 +47,7 @@ fn pass(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
                 to.flush()?;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // The other side went before it had read everything: it is over all the same.
+            // The other side closed before it had read everything. The connection is over all the same.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             Err(e) => return Err(e),
         }

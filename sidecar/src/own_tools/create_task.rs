@@ -1,4 +1,4 @@
-//! `create_task`: the agent wants something done that is not part of its work (S0 8.7 `AgentCreateTaskCommand`, AG-012).
+//! `create_task`: the agent reports work that is not part of its own task (S0 8.7 `AgentCreateTaskCommand`, AG-012).
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -9,20 +9,17 @@ use serde_json::Value;
 use super::agent_api::AgentApi;
 use super::arguments;
 
-/// Its name.
 pub const NAME: &str = "create_task";
 
 const DESCRIPTION: &str = "Creates a follow-up task for whoever looks after tasks: something that should be done and is not \
 part of your own work. It is not for your own list of steps.";
 
-/// The tool.
 pub struct CreateTaskTool {
     spec: ToolSpec,
     api: AgentApi,
 }
 
 impl CreateTaskTool {
-    /// Calls `api`.
     pub fn new(api: AgentApi) -> Self {
         Self { spec: arguments::spec::<NewAgentTask>(NAME, DESCRIPTION), api }
     }

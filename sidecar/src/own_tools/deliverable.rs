@@ -1,4 +1,4 @@
-//! `deliverable`: creates deliverables and sets where they stand (S4).
+//! `deliverable`: creates deliverables and sets their status (S4).
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -14,7 +14,6 @@ use serde_json::Value;
 use super::arguments;
 use crate::deliverables::Deliverables;
 
-/// Its name.
 pub const NAME: &str = "deliverable";
 
 const DESCRIPTION: &str = "Keeps track of the deliverables of this working directory: verifiable units of work with \
@@ -22,7 +21,7 @@ acceptance criteria. `create` adds deliverables, all of a call or none; they beg
 `passed` when all its acceptance criteria are verified, to `blocked` when something outside prevents it, or back to \
 `pending` when a bug is found in it. The work is done when every deliverable is passed or blocked.";
 
-/// One object with both operations: models take no choice at the top of a schema.
+/// Both operations in one object, because models do not accept a choice at the top level of a schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Arguments {
@@ -46,14 +45,12 @@ enum Operation {
     SetStatus,
 }
 
-/// The tool.
 pub struct DeliverableTool {
     spec: ToolSpec,
     deliverables: Deliverables,
 }
 
 impl DeliverableTool {
-    /// Works on `deliverables`.
     pub fn new(deliverables: Deliverables) -> Self {
         Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), deliverables }
     }

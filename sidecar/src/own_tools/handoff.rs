@@ -1,4 +1,4 @@
-//! `handoff`: the agent hands its work on although it has room left (S0 8.9, AG-039, ruling 34).
+//! `handoff`: the agent hands its work over before its context window is full (S0 8.9, AG-039, decision 34).
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -14,7 +14,6 @@ use tokio::sync::Mutex;
 use super::arguments;
 use crate::adapter::EventSink;
 
-/// Its name.
 pub const NAME: &str = "handoff";
 
 const DESCRIPTION: &str = "Hands your work to a new session that begins with a fresh context and the document that you give \
@@ -35,18 +34,17 @@ struct Arguments {
     key_decisions: Option<HandoffText>,
 }
 
-/// The tool. It counts once a run.
+/// The tool. Only the first call of a run has an effect.
 pub struct HandoffTool {
     spec: ToolSpec,
     events: EventSink,
-    /// Whether it was told. Held while it is, so that two calls at the same time are one handoff.
-    told: Mutex<bool>,
+    /// Whether the handoff was published. Locked while publishing, so that concurrent calls result in one handoff.
+    emitted: Mutex<bool>,
 }
 
 impl HandoffTool {
-    /// Tells by `events`.
     pub fn new(events: EventSink) -> Self {
-        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), events, told: Mutex::default() }
+        Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), events, emitted: Mutex::default() }
     }
 }
 
@@ -61,8 +59,8 @@ impl Tool for HandoffTool {
             Ok(arguments) => arguments,
             Err(wrong) => return wrong,
         };
-        let mut told = self.told.lock().await;
-        if *told {
+        let mut emitted = self.emitted.lock().await;
+        if *emitted {
             return ToolOutput::error(
                 "The work was handed over already; the first document counts. End your turn.",
             );
@@ -78,7 +76,7 @@ impl Tool for HandoffTool {
         if let Err(e) = self.events.emit(handoff).await {
             return ToolOutput::error(format!("The handoff could not be recorded: {e}. Try again."));
         }
-        *told = true;
+        *emitted = true;
         let done = ToolOutput::text("The work is handed over to a new session. End your turn now.");
         ToolOutput { ends_turn: true, ..done }
     }

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::agent_api::AgentApi;
 use super::arguments;
 
-/// Its name.
 pub const NAME: &str = "log_decision";
 
 const DESCRIPTION: &str = "Logs a decision of yours with its reason, for the people who review the work: a choice between \
@@ -24,14 +23,12 @@ struct Arguments {
     content: DecisionText,
 }
 
-/// The tool.
 pub struct LogDecisionTool {
     spec: ToolSpec,
     api: AgentApi,
 }
 
 impl LogDecisionTool {
-    /// Calls `api`.
     pub fn new(api: AgentApi) -> Self {
         Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), api }
     }

@@ -1,4 +1,4 @@
-//! `memory_pill`: the agent records what it learned with a skill (S0 8.7 `AgentRecordMemoryPillCommand`, AG-036).
+//! `memory_pill`: the agent stores what it learned about a skill (S0 8.7 `AgentRecordMemoryPillCommand`, AG-036).
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::agent_api::AgentApi;
 use super::arguments;
 
-/// Its name.
 pub const NAME: &str = "memory_pill";
 
 const DESCRIPTION: &str = "Records something that you learned and that sessions with the same skill should know: a mistake \
@@ -30,14 +29,12 @@ struct Arguments {
     category: MemoryPillCategory,
 }
 
-/// The tool.
 pub struct MemoryPillTool {
     spec: ToolSpec,
     api: AgentApi,
 }
 
 impl MemoryPillTool {
-    /// Calls `api`.
     pub fn new(api: AgentApi) -> Self {
         Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), api }
     }

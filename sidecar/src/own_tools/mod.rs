@@ -1,15 +1,15 @@
-//! The tools that Pilothouse itself gives an agent, each defined once as a [`Tool`] and offered in two forms: to the native
-//! agent as it is, and to every other agent through an MCP server of the sidecar.
+//! The tools that Pilothouse provides to agents. Each is defined once as a [`Tool`]. The native agent calls them
+//! directly; all other agents reach them through an MCP server in the sidecar.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`deliverable`], [`handoff`] | what the sidecar does itself |
-//! | [`memory_pill`], [`create_task`], [`record_learning`], [`log_decision`] | calls of the agent API |
-//! | [`ask`], [`plan`], [`todo`] | for the native agent alone: the others bring these themselves |
-//! | [`requests`] | what waits for the owner |
-//! | [`agent_api`] | the client of the agent API; its key never leaves the sidecar |
-//! | [`server`], [`socket`], [`bridge`] | the MCP server, where it listens, and the program that agents start to reach it |
-//! | [`arguments`] | from a model's arguments to typed ones, and the schema that says what they are |
+//! | [`deliverable`], [`handoff`] | tools that the sidecar implements itself |
+//! | [`memory_pill`], [`create_task`], [`record_learning`], [`log_decision`] | tools that call the agent API |
+//! | [`ask`], [`plan`], [`todo`] | tools for the native agent only; other agents have their own |
+//! | [`requests`] | open requests to the owner |
+//! | [`agent_api`] | client of the agent API, whose key never leaves the sidecar |
+//! | [`server`], [`socket`], [`bridge`] | the MCP server, its socket, and the program that agents start to connect to it |
+//! | [`arguments`] | parses a model's arguments and derives their schema |
 
 pub mod agent_api;
 pub mod arguments;
@@ -35,42 +35,40 @@ use pilothouse_wire::launch::SidecarLaunch;
 
 use crate::adapter::{AdapterError, AgentContext, EventSink};
 use crate::deliverables::Deliverables;
-use crate::process::AgentUser;
+use crate::process::{AgentUser, Processes, agent_folder};
 
 pub use plan::PlanMode;
 pub use requests::Requests;
 pub use server::{McpServerConfig, ToolServer};
 
-/// What MCP calls the sidecar's server.
+/// Name of the sidecar's MCP server.
 pub const SERVER_NAME: &str = "pilothouse";
 
-/// The own tools of one run.
+/// Pilothouse's tools for one run.
 #[derive(Clone)]
 pub struct OwnTools {
     shared: Vec<SharedTool>,
     deliverables: Deliverables,
     events: EventSink,
-    /// Who the agent runs as, when that is not who the sidecar runs as.
-    agent: Option<AgentUser>,
+    processes: Processes,
 }
 
 impl OwnTools {
-    /// The tools of the run that `context` is of.
+    /// The tools for the run of `context`.
     pub fn of(context: &AgentContext) -> Result<Self, AdapterError> {
-        Self::new(&context.launch, context.events.clone(), context.processes.user().cloned())
+        Self::new(&context.launch, context.events.clone(), &context.processes)
     }
 
-    /// The tools of a run. `agent`: who its agent runs as, when that is not who the sidecar runs as.
+    /// The tools for a run. `processes` determines the file access rights of the deliverables.
     pub fn new(
         launch: &SidecarLaunch,
         events: EventSink,
-        agent: Option<AgentUser>,
+        processes: &Processes,
     ) -> Result<Self, AdapterError> {
         let folder = Path::new(&launch.request.working_directory);
-        let deliverables = Deliverables::new(folder, events.clone(), agent.as_ref())
-            .map_err(|e| AdapterError::Agent(format!("its deliverables cannot be looked after: {e}")))?;
-        let api = agent_api::AgentApi::new(&launch.agent_api, launch.request.session_id)
-            .map_err(|e| AdapterError::Configuration(e.to_string()))?;
+        let deliverables = Deliverables::new(folder, events.clone(), processes)
+            .map_err(|e| AdapterError::Agent(format!("failed to track its deliverables: {e}")))?;
+        let api = agent_api::AgentApi::new(launch).map_err(|e| AdapterError::Configuration(e.to_string()))?;
         let shared: Vec<SharedTool> = vec![
             Arc::new(deliverable::DeliverableTool::new(deliverables.clone())),
             Arc::new(handoff::HandoffTool::new(events.clone())),
@@ -79,16 +77,16 @@ impl OwnTools {
             Arc::new(record_learning::RecordLearningTool::new(api.clone())),
             Arc::new(log_decision::LogDecisionTool::new(api)),
         ];
-        Ok(Self { shared, deliverables, events, agent })
+        Ok(Self { shared, deliverables, events, processes: processes.clone() })
     }
 
-    /// The tools that every agent gets.
+    /// The tools for every agent.
     pub fn shared(&self) -> Vec<SharedTool> {
         self.shared.clone()
     }
 
-    /// The tools of the native agent: those that every agent gets, and those that wait for the owner through `requests`.
-    /// `approval` says whether leaving plan mode waits for the owner's decision.
+    /// The tools for the native agent: the shared ones, and those that wait for the owner through `requests`.
+    /// `approval`: leaving plan mode needs the owner's decision.
     pub fn native(&self, requests: &Requests, plan_mode: &PlanMode, approval: bool) -> Vec<SharedTool> {
         let mut tools = self.shared();
         tools.push(Arc::new(ask::AskTool::new(requests.clone())));
@@ -98,16 +96,18 @@ impl OwnTools {
         tools
     }
 
-    /// The deliverables that the tool works on.
+    /// The deliverables that the tool changes.
     pub const fn deliverables(&self) -> &Deliverables {
         &self.deliverables
     }
 
-    /// Serves the tools that every agent gets by MCP, until the server is dropped. [`ToolServer::mcp_server_config`] is what
-    /// an agent is configured with to reach it.
+    /// Serves the shared tools over MCP until the server is dropped. [`ToolServer::mcp_server_config`] is the
+    /// configuration with which an agent connects.
     pub fn serve(&self, launch: &SidecarLaunch) -> std::io::Result<ToolServer> {
-        let agent = self.agent.as_ref().map(AgentUser::uid);
-        ToolServer::start(self.shared(), Path::new(&launch.session_home), agent)
+        let folder = agent_folder(launch);
+        self.processes.folder(&folder)?;
+        let agent = self.processes.user().map(AgentUser::uid);
+        ToolServer::start(self.shared(), &folder, agent)
     }
 }
 

@@ -1,4 +1,5 @@
-//! `EnterPlanMode` and `ExitPlanMode`: the agent plans before it changes anything, and shows its plan (S0 8.3, ruling 26).
+//! `EnterPlanMode` and `ExitPlanMode`: the agent plans before it changes anything, and submits its plan (S0 8.3,
+//! decision 26).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +15,7 @@ use super::requests::Requests;
 use super::{arguments, ask};
 use crate::adapter::PlanDecision;
 
-/// The name of the tool that begins to plan.
 pub const ENTER: &str = "EnterPlanMode";
-/// The name of the tool that shows the plan.
 pub const EXIT: &str = "ExitPlanMode";
 
 const ENTER_DESCRIPTION: &str = "Begins plan mode: until you leave it, look at things and think, and change nothing. Use it \
@@ -25,17 +24,16 @@ before work that is large or hard to undo.";
 const EXIT_DESCRIPTION: &str = "Shows your plan to your owner and leaves plan mode. The owner may have to approve it first; \
 when they want changes, revise the plan and show it again.";
 
-/// Whether an agent is planning. Clones share it. Whoever lets tools run asks it first: what changes something waits.
+/// Whether an agent is in plan mode. Clones share the state. While it is active, tools that change something must not
+/// run.
 #[derive(Debug, Clone, Default)]
 pub struct PlanMode(Arc<AtomicBool>);
 
 impl PlanMode {
-    /// Whether it is planning.
     pub fn is_active(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Begins or ends it.
     pub fn set(&self, active: bool) {
         self.0.store(active, Ordering::SeqCst);
     }
@@ -53,14 +51,12 @@ struct Shown {
     plan: String,
 }
 
-/// Begins to plan.
 pub struct EnterPlanTool {
     spec: ToolSpec,
     mode: PlanMode,
 }
 
 impl EnterPlanTool {
-    /// Sets `mode`.
     pub fn new(mode: PlanMode) -> Self {
         Self { spec: arguments::spec::<Nothing>(ENTER, ENTER_DESCRIPTION), mode }
     }
@@ -83,7 +79,7 @@ impl Tool for EnterPlanTool {
     }
 }
 
-/// Shows a plan.
+/// Submits a plan.
 pub struct ExitPlanTool {
     spec: ToolSpec,
     mode: PlanMode,
@@ -92,7 +88,7 @@ pub struct ExitPlanTool {
 }
 
 impl ExitPlanTool {
-    /// Waits in `requests` when the owner's `approval` is needed.
+    /// Creates the tool. It waits for the owner in `requests` if `approval` is set.
     pub fn new(mode: PlanMode, requests: Requests, approval: bool) -> Self {
         Self { spec: arguments::spec::<Shown>(EXIT, EXIT_DESCRIPTION), mode, requests, approval }
     }

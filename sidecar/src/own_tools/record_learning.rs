@@ -1,4 +1,4 @@
-//! `record_learning`: the agent keeps what it learned about people or communication (AG-014, ruling 37).
+//! `record_learning`: the agent stores what it learned about people or communication (AG-014, decision 37).
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -9,21 +9,18 @@ use serde_json::Value;
 use super::agent_api::AgentApi;
 use super::arguments;
 
-/// Its name.
 pub const NAME: &str = "record_learning";
 
 const DESCRIPTION: &str = "Keeps something that you learned about a person (who they are, what they look after, what they \
 prefer) or about communication (channels, tone, habits), for later sessions. What you learned with a skill is a \
 memory pill instead.";
 
-/// The tool.
 pub struct RecordLearningTool {
     spec: ToolSpec,
     api: AgentApi,
 }
 
 impl RecordLearningTool {
-    /// Calls `api`.
     pub fn new(api: AgentApi) -> Self {
         Self { spec: arguments::spec::<NewAgentLearning>(NAME, DESCRIPTION), api }
     }

@@ -1,7 +1,8 @@
-//! What waits for the owner: questions and plans, by the id of the tool call that asked (ruling 26).
+//! Open requests to the owner: questions and plans, keyed by the id of the tool call that asked (decision 26).
 //!
-//! A tool opens a request and waits; the adapter hands it the answer that the control plane sends. Several may be open at
-//! once. An answer can be faster than the tool that asks: the call is told before its turn comes. It is kept until then.
+//! A tool opens a request and waits, and the adapter passes on the answer from the control plane. Several requests
+//! may be open at once. An answer can arrive before the tool asks, because the tool call is published before the tool
+//! runs; such an answer is kept until then.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,8 @@ use tokio::sync::oneshot;
 
 use crate::adapter::PlanDecision;
 
-/// The most answers that are kept for tools that have not asked yet.
-const MOST_EARLY: usize = 32;
+/// Most answers to keep for tools that have not asked yet.
+const MAX_EARLY_ANSWERS: usize = 32;
 
 /// The requests of one agent. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -37,28 +38,28 @@ enum Reply {
     Decision(PlanDecision),
 }
 
-/// The request is over without an answer: the turn was interrupted, or the agent is stopped.
+/// The request ended without an answer: the turn was interrupted, or the agent is stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request was withdrawn before it was answered")]
 pub struct Withdrawn;
 
-/// Why an answer is not taken.
+/// Why an answer was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// A plan was shown, and this is no decision; or the other way round.
+    /// The request needs a plan decision and this is an answer, or the other way round.
     #[error("the request waits for something else")]
     OtherKind,
-    /// Nothing waits for it, and too many such answers came already.
+    /// No tool waits for it, and too many early answers are kept already.
     #[error("no such request is open")]
     NotOpen,
 }
 
-/// How far an answer got.
+/// What happened to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// The tool that waited has it.
+    /// The waiting tool received it.
     Delivered,
-    /// No tool waits for it yet; the one that opens the request gets it at once.
+    /// No tool waits for it yet. The tool that opens the request gets it immediately.
     Kept,
 }
 
@@ -67,7 +68,7 @@ impl Requests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the owner and waits for the answers. Dropped, the request is closed.
+    /// Waits for the owner's answers. Dropping the future closes the request.
     pub async fn ask(&self, id: ToolCallId) -> Result<Vec<Answer>, Withdrawn> {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
@@ -81,7 +82,7 @@ impl Requests {
         receiver.await.map_err(|_| Withdrawn)
     }
 
-    /// Shows the owner a plan and waits for the decision. Dropped, the request is closed.
+    /// Waits for the owner's decision on a plan. Dropping the future closes the request.
     pub async fn show_plan(&self, id: ToolCallId) -> Result<PlanDecision, Withdrawn> {
         let (sender, receiver) = oneshot::channel();
         let _closing = {
@@ -95,7 +96,7 @@ impl Requests {
         receiver.await.map_err(|_| Withdrawn)
     }
 
-    /// The owner answered.
+    /// Delivers the owner's answers.
     pub fn answer(&self, id: &ToolCallId, answers: Vec<Answer>) -> Result<Taken, NotTaken> {
         let mut open = self.open();
         match open.waiting.remove(id) {
@@ -111,7 +112,7 @@ impl Requests {
         }
     }
 
-    /// The owner decided on a plan.
+    /// Delivers the owner's decision on a plan.
     pub fn decide(&self, decision: PlanDecision) -> Result<Taken, NotTaken> {
         let id = decision.request.clone();
         let mut open = self.open();
@@ -128,14 +129,14 @@ impl Requests {
         }
     }
 
-    /// Closes all of them: the turn was interrupted or has ended. Whoever waits hears [`Withdrawn`].
+    /// Closes all requests, because the turn was interrupted or has ended. Waiting tools get [`Withdrawn`].
     pub fn close(&self) {
         let mut open = self.open();
         open.waiting.clear();
         open.early.clear();
     }
 
-    /// Those that wait now.
+    /// The open requests.
     pub fn waiting(&self) -> Vec<ToolCallId> {
         self.open().waiting.keys().cloned().collect()
     }
@@ -143,7 +144,7 @@ impl Requests {
 
 impl Open {
     fn keep(&mut self, id: &ToolCallId, reply: Reply) -> Result<Taken, NotTaken> {
-        if self.early.len() >= MOST_EARLY {
+        if self.early.len() >= MAX_EARLY_ANSWERS {
             return Err(NotTaken::NotOpen);
         }
         self.early.insert(id.clone(), reply);
@@ -151,7 +152,7 @@ impl Open {
     }
 }
 
-/// Forgets a request when whoever waits for it is gone.
+/// Closes a request when its future is dropped.
 struct Closing<'a> {
     requests: &'a Requests,
     id: ToolCallId,
@@ -179,7 +180,7 @@ mod tests {
         PlanDecision { request: id(call), approved, feedback: None }
     }
 
-    /// Polls `future` until it waits.
+    /// Polls `future` until it is pending.
     async fn begun<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
         let mut future = Box::pin(future);
         tokio::select! {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_of_the_other_kind_is_not_taken_and_the_request_goes_on_waiting() {
+    async fn answer_of_the_wrong_kind_leaves_the_request_open() {
         let requests = Requests::default();
         let plan = begun(requests.show_plan(id("p"))).await;
         assert_eq!(requests.answer(&id("p"), answers("x")), Err(NotTaken::OtherKind));
@@ -215,18 +216,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_comes_before_the_question_is_kept_for_it() {
+    async fn early_answer_is_kept_for_its_question() {
         let requests = Requests::default();
         assert_eq!(requests.answer(&id("a"), answers("early")), Ok(Taken::Kept));
         assert_eq!(requests.ask(id("a")).await, Ok(answers("early")));
-        for n in 0..MOST_EARLY {
+        for n in 0..MAX_EARLY_ANSWERS {
             assert_eq!(requests.answer(&id(&n.to_string()), answers("x")), Ok(Taken::Kept));
         }
         assert_eq!(requests.answer(&id("too many"), answers("x")), Err(NotTaken::NotOpen));
     }
 
     #[tokio::test]
-    async fn an_interrupt_withdraws_what_waits_and_forgets_what_was_kept() {
+    async fn interrupt_withdraws_open_requests_and_early_answers() {
         let requests = Requests::default();
         let question = begun(requests.ask(id("a"))).await;
         requests.answer(&id("later"), answers("early")).unwrap();

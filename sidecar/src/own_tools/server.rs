@@ -1,7 +1,7 @@
-//! The MCP server of the sidecar: its own tools for agents that are programs of their own.
+//! The sidecar's MCP server, which provides Pilothouse's tools to agents that run as separate programs.
 //!
-//! It listens on a [`Socket`]; an agent starts `pilothouse-sidecar tools <socket>` as its MCP server. What is called runs
-//! here, with the run's key and spool, which the agent never sees.
+//! It listens on a [`Socket`]; an agent starts `pilothouse-sidecar tools <socket>` as its MCP server. Tools run in
+//! the sidecar, with the run's key and spool, which the agent never sees.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,42 +27,45 @@ use uuid::Uuid;
 
 use super::socket::Socket;
 use super::{SERVER_NAME, bridge};
+use crate::process::is_below_this;
+use crate::process::tool_processes::MCP_SERVER_VARIABLE;
 
-/// Where an agent that sends it names its own id of a tool call.
+/// Metadata key with which an agent sends its own id of a tool call.
 const CALL_ID: &str = "claudecode/toolUseId";
-/// The most connections at a time: an agent needs one, each of its subagents perhaps another.
-const MOST_CONNECTIONS: usize = 32;
-/// The pause after one that could not be accepted.
+/// Most concurrent connections. An agent needs one, and its subagents perhaps one each.
+const MAX_CONNECTIONS: usize = 32;
+/// Wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What an agent is configured with to reach the tools (S4 `McpServer`).
+/// The configuration with which an agent connects to the server (S4 `McpServer`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct McpServerConfig {
     /// The program that the agent starts.
     pub command: PathBuf,
-    /// Its arguments.
     pub args: Vec<String>,
 }
 
 impl McpServerConfig {
-    /// As most agents are configured: `{"type": "stdio", "command": …, "args": […]}`.
+    /// The form that most agents use: `{"type": "stdio", "command": …, "args": […]}`.
     pub fn to_json(&self) -> Value {
-        json!({ "type": "stdio", "command": self.command, "args": self.args })
+        json!({ "type": "stdio", "command": self.command, "args": self.args,
+            "env": { MCP_SERVER_VARIABLE: SERVER_NAME } })
     }
 
-    /// As an agent of the Agent Client Protocol is told in `session/new`.
+    /// The form of the Agent Client Protocol in `session/new`.
     pub fn to_acp(&self) -> Value {
-        json!({ "name": SERVER_NAME, "command": self.command, "args": self.args, "env": [] })
+        let mark = json!({ "name": MCP_SERVER_VARIABLE, "value": SERVER_NAME });
+        json!({ "name": SERVER_NAME, "command": self.command, "args": self.args, "env": [mark] })
     }
 }
 
-/// The configuration that leads to the socket at `socket`, by the sidecar's `program`.
+/// The configuration for the socket at `socket`; `program` is the sidecar.
 pub fn mcp_server_config(program: &Path, socket: &Path) -> McpServerConfig {
     let args = vec![bridge::VERB.to_owned(), socket.to_string_lossy().into_owned()];
     McpServerConfig { command: program.to_owned(), args }
 }
 
-/// A server that runs. Dropped, it ends with all its connections, and its socket is gone.
+/// A running server. Dropping it closes all connections and removes the socket.
 #[derive(Debug)]
 pub struct ToolServer {
     socket: Socket,
@@ -70,7 +73,7 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
-    /// Serves `tools` at a socket in `folder`. `agent`: who the agent runs as, when that is another user.
+    /// Serves `tools` on a socket in `folder`. `agent` is the user of the agent, if it differs from the sidecar's.
     pub fn start(tools: Vec<SharedTool>, folder: &Path, agent: Option<Uid>) -> io::Result<Self> {
         let (socket, listener) = Socket::listen(folder, agent)?;
         listener.set_nonblocking(true)?;
@@ -79,12 +82,11 @@ impl ToolServer {
         Ok(Self { socket, accepting })
     }
 
-    /// Where it listens.
     pub fn socket(&self) -> &Path {
         self.socket.path()
     }
 
-    /// What an agent of this run is configured with to reach it, under the name [`SERVER_NAME`].
+    /// The configuration with which an agent of this run connects, under the name [`SERVER_NAME`].
     pub fn mcp_server_config(&self) -> io::Result<McpServerConfig> {
         Ok(mcp_server_config(&std::env::current_exe()?, self.socket()))
     }
@@ -100,14 +102,14 @@ async fn accept(listener: UnixListener, handler: Handler, agent: Option<Uid>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok((stream, _)) if is_let_in(&stream, agent) => {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) if is_allowed(&stream, agent) => {
                     connections.spawn(serve(stream, handler.clone()));
                 }
-                Ok(_) => warn!("another user tried to use the tools of the session"),
-                // One that was given up meanwhile, or too many open files: others get through.
+                Ok(_) => warn!("another user or session tried to use the tools of this session"),
+                // The client disconnected, or too many files are open. Later connections may succeed.
                 Err(error) => {
-                    warn!(%error, "a connection to the tools of the session was not accepted");
+                    warn!(%error, "failed to accept a connection to the tools of the session");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -116,10 +118,13 @@ async fn accept(listener: UnixListener, handler: Handler, agent: Option<Uid>) {
     }
 }
 
-/// Whether the other side runs as the sidecar's user or the agent's. Its name and its mode keep the socket from others, too.
-fn is_let_in(stream: &UnixStream, agent: Option<Uid>) -> bool {
-    let peer = stream.peer_cred().map(|peer| Uid::from_raw(peer.uid()));
-    peer.is_ok_and(|peer| peer == geteuid() || Some(peer) == agent)
+/// Whether the peer is a process of this run, with the sidecar's user or the agent's. The socket's random name and
+/// its mode keep others out as well, but the name appears in command lines, which all agents of the same user can
+/// see.
+fn is_allowed(stream: &UnixStream, agent: Option<Uid>) -> bool {
+    let Ok(peer) = stream.peer_cred() else { return false };
+    let user = Uid::from_raw(peer.uid());
+    (user == geteuid() || Some(user) == agent) && peer.pid().is_none_or(is_below_this)
 }
 
 async fn serve(stream: UnixStream, handler: Handler) {

@@ -1,7 +1,8 @@
-//! Where the sidecar's MCP server listens: a socket of a random name in the session's home, for the agent's user alone.
+//! The socket of the sidecar's MCP server. It has a random name in the session's home, and only the agent's user can
+//! connect.
 //!
-//! A socket's address has room for about a hundred bytes, and a session's home may be longer. Such a socket is reached
-//! through the descriptor of its folder, which `/proc` gives a short name.
+//! A socket address is limited to about a hundred bytes, and the path of a session's home may be longer. Such a
+//! socket is addressed through the file descriptor of its folder, which has a short name in `/proc`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -14,10 +15,10 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Uid, chown};
 use uuid::Uuid;
 
-/// The longest path that an address takes, without the zero behind it.
-const MOST_ADDRESS: usize = 107;
+/// Longest path in a socket address, without the terminating zero.
+const MAX_ADDRESS_BYTES: usize = 107;
 
-/// How its name begins and ends.
+/// The parts of the name around the random part.
 const PREFIX: &str = "tools-";
 const SUFFIX: &str = ".sock";
 
@@ -28,7 +29,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens in `folder`, for this user or for the `agent`'s, when that is another.
+    /// Listens in `folder`, for this user or for `agent` if that is another one.
     pub fn listen(folder: &Path, agent: Option<Uid>) -> io::Result<(Self, UnixListener)> {
         let folder = folder.canonicalize()?;
         remove_abandoned(&folder)?;
@@ -42,7 +43,6 @@ impl Socket {
         Ok((socket, listener))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -54,7 +54,7 @@ impl Drop for Socket {
     }
 }
 
-/// Removes what sidecars that were killed have left: sockets at which nobody listens.
+/// Removes sockets that no process listens on, left by sidecars that were killed.
 fn remove_abandoned(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -67,13 +67,12 @@ fn remove_abandoned(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects to the socket at `path`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     by_address(path, |address| UnixStream::connect(address))
 }
 
 fn by_address<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    if path.as_os_str().len() <= MOST_ADDRESS {
+    if path.as_os_str().len() <= MAX_ADDRESS_BYTES {
         return act(path);
     }
     let missing = || io::Error::from(io::ErrorKind::InvalidInput);
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_for_this_user_alone_and_goes_with_its_owner() {
+    fn socket_is_private_and_removed_with_its_owner() {
         let dir = tempfile::tempdir().unwrap();
         let (socket, _listener) = Socket::listen(dir.path(), None).unwrap();
         let path = socket.path().to_owned();
@@ -99,18 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_may_stand_deeper_than_an_address_is_long() {
+    fn socket_path_may_exceed_the_address_limit() {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("d".repeat(90)).join("e".repeat(90));
         fs::create_dir_all(&deep).unwrap();
         let (socket, listener) = Socket::listen(&deep, None).unwrap();
-        assert!(socket.path().as_os_str().len() > MOST_ADDRESS);
+        assert!(socket.path().as_os_str().len() > MAX_ADDRESS_BYTES);
         connect(socket.path()).unwrap();
         listener.accept().unwrap();
     }
 
     #[test]
-    fn what_a_killed_sidecar_left_is_removed_and_what_is_served_is_not() {
+    fn stale_socket_is_removed_and_a_served_one_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (dead, listener) = Socket::listen(dir.path(), None).unwrap();
         let left = dead.path().to_owned();

@@ -1,4 +1,4 @@
-//! The tools of the native agent that wait for the owner, or tell without a control plane that answers.
+//! The native agent's tools that wait for the owner, and the tools that publish events, without a control plane.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn given(approval: bool) -> Given {
     launch.request.working_directory = dir.path().to_string_lossy().into_owned();
     launch.agent_api.url = "http://127.0.0.1:1".into();
     let (requests, mode) = (Requests::default(), PlanMode::default());
-    let own = OwnTools::new(&launch, EventSink::new(spool.clone()), None).unwrap();
+    let own = OwnTools::new(&launch, EventSink::new(spool.clone()), &Processes::unguarded()).unwrap();
     let tools = own.native(&requests, &mode, approval);
     Given { _dir: dir, spool, requests, mode, tools, cancelled: CancellationToken::new() }
 }
@@ -70,7 +70,7 @@ fn said(output: &ToolOutput) -> (bool, String) {
 }
 
 #[tokio::test]
-async fn a_question_waits_for_the_owner_and_gives_the_agent_the_answers() {
+async fn question_waits_for_the_owner_and_returns_the_answers() {
     let given = given(true);
     let asking = given
         .call(ask::NAME, json!({ "questions": [{ "question": "Which?", "options": [{ "label": "A" }] }] }));
@@ -89,7 +89,7 @@ async fn a_question_waits_for_the_owner_and_gives_the_agent_the_answers() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_a_question_and_a_plan_that_wait() {
+async fn interrupt_ends_a_waiting_question_and_plan() {
     let given = given(true);
     let asking = given.call(ask::NAME, json!({ "questions": [{ "question": "Which?" }] }));
     given.waits().await;
@@ -126,7 +126,7 @@ async fn a_plan_is_shown_until_the_owner_approves_it() {
 }
 
 #[tokio::test]
-async fn a_plan_that_needs_no_approval_waits_for_nobody() {
+async fn plan_without_required_approval_is_accepted_at_once() {
     let given = given(false);
     given.mode.set(true);
     assert!(given.called(plan::EXIT, json!({ "plan": "" })).await.0);
@@ -135,7 +135,7 @@ async fn a_plan_that_needs_no_approval_waits_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_list_of_steps_is_told_as_the_control_plane_reads_it_in_the_call() {
+async fn step_list_is_reported_as_the_control_plane_reads_it() {
     let given = given(true);
     let todos = json!([
         { "content": "Look", "status": "completed" },
@@ -155,7 +155,7 @@ async fn a_list_of_steps_is_told_as_the_control_plane_reads_it_in_the_call() {
 }
 
 #[tokio::test]
-async fn a_control_plane_that_cannot_be_reached_is_no_reason_to_stop() {
+async fn unreachable_control_plane_does_not_stop_the_agent() {
     let given = given(true);
     let (failed, text) = given.called(log_decision::NAME, json!({ "content": "x" })).await;
     assert!(failed);
@@ -163,7 +163,7 @@ async fn a_control_plane_that_cannot_be_reached_is_no_reason_to_stop() {
 }
 
 #[test]
-fn every_tool_has_a_name_of_its_own_and_a_schema_without_references() {
+fn tools_have_unique_names_and_schemas_without_references() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _guard = runtime.enter();
     let given = given(true);

@@ -1,4 +1,4 @@
-//! `TodoWrite`: the agent's own list of steps, replaced as a whole (ruling 27).
+//! `TodoWrite`: the agent's own list of steps, replaced as a whole (decision 27).
 
 use async_trait::async_trait;
 use pilothouse_agent::model::ToolSpec;
@@ -14,10 +14,9 @@ use serde_json::Value;
 use super::arguments;
 use crate::adapter::EventSink;
 
-/// Its name.
 pub const NAME: &str = "TodoWrite";
-/// The most characters of a step (ruling 6).
-const MOST_TEXT: usize = 500;
+/// Most characters of a step (decision 6).
+const MAX_TEXT: usize = 500;
 
 const DESCRIPTION: &str = "Replaces your list of steps, which your owner sees. Give the whole list each time. Keep one step \
 in progress, and mark a step as completed as soon as it is.";
@@ -50,29 +49,27 @@ enum TodoStatus {
 }
 
 impl Todo {
-    /// The same task as the control plane reads in the call itself: its id is its place.
+    /// The task as the control plane derives it from the call itself: its id is its position.
     fn task(self, at: usize) -> RawTask {
         RawTask {
             id: (at + 1).to_string(),
-            subject: cut(&self.content, MOST_TEXT),
+            subject: cut(&self.content, MAX_TEXT),
             status: match self.status {
                 TodoStatus::Pending => SessionTaskStatus::Pending,
                 TodoStatus::InProgress => SessionTaskStatus::InProgress,
                 TodoStatus::Completed => SessionTaskStatus::Completed,
             },
-            active_form: self.active_form.map(|text| cut(&text, MOST_TEXT)),
+            active_form: self.active_form.map(|text| cut(&text, MAX_TEXT)),
         }
     }
 }
 
-/// The tool.
 pub struct TodoTool {
     spec: ToolSpec,
     events: EventSink,
 }
 
 impl TodoTool {
-    /// Tells by `events`.
     pub fn new(events: EventSink) -> Self {
         Self { spec: arguments::spec::<Arguments>(NAME, DESCRIPTION), events }
     }

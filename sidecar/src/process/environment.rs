@@ -1,8 +1,8 @@
-//! What the processes of agents see of the sidecar's environment: a chosen list.
+//! The variables of the sidecar's environment that agent processes see: an explicit list.
 
 use std::ffi::OsString;
 
-/// The variables that each gets, if they are set: where programs and files are, the language, the way out.
+/// Variables that every process gets if they are set: program and file paths, the language, proxies.
 pub const CHOSEN: [&str; 22] = [
     "PATH",
     "HOME",
@@ -28,8 +28,8 @@ pub const CHOSEN: [&str; 22] = [
     "NO_PROXY",
 ];
 
-/// Keys of model providers, and where those are. Only an agent that calls models itself gets them, never a tool; none
-/// enters an event.
+/// Keys of model providers. Only an agent that calls models itself gets them; tools do not. They never appear in an
+/// event.
 pub const PROVIDER_KEYS: [&str; 9] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -42,7 +42,7 @@ pub const PROVIDER_KEYS: [&str; 9] = [
     "DEEPSEEK_API_KEY",
 ];
 
-/// Where model providers are, when it is not where they usually are.
+/// Base URLs of model providers, if they are not the defaults.
 pub const PROVIDER_ADDRESSES: [&str; 2] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"];
 
 /// The [`CHOSEN`] variables of this process.
@@ -50,7 +50,7 @@ pub fn chosen() -> Vec<(OsString, OsString)> {
     of(&CHOSEN)
 }
 
-/// What an agent that calls models itself gets besides: [`PROVIDER_KEYS`] and [`PROVIDER_ADDRESSES`].
+/// Additional variables for an agent that calls models itself: [`PROVIDER_KEYS`] and [`PROVIDER_ADDRESSES`].
 pub fn of_providers() -> Vec<(OsString, OsString)> {
     [of(&PROVIDER_KEYS), of(&PROVIDER_ADDRESSES)].concat()
 }

@@ -1,7 +1,9 @@
-//! Work of the sidecar's own process with the agent's rights to files: tools that read and write files for the agent are to
-//! be able to do what the agent's other processes can, and no more, and what they make is to be the agent's.
+//! Runs work of the sidecar's own process with the agent's file access rights. Tools that read and write files for
+//! the agent must have the rights of the agent's other processes and no more, and the files that they create must
+//! belong to the agent.
 //!
-//! On Linux each thread has a user of its own for files. One thread is set apart for such work, with those that it starts.
+//! On Linux every thread has its own file system user and its own confinement. A dedicated thread does such work,
+//! together with the threads that it starts.
 
 use std::future::Future;
 use std::io;
@@ -11,42 +13,74 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
+use pilothouse_agent::process::Confinement;
+
 use super::AgentUser;
 
-/// A thread whose access to files is the agent's. It ends when the last of its handles is dropped.
+/// The file access rights of the thread.
+#[derive(Debug, Clone)]
+pub enum Rights {
+    /// Those of this user.
+    OfUser(AgentUser),
+    /// Those that a confinement grants.
+    Confined(Confinement),
+}
+
+impl Rights {
+    fn apply(&self) -> io::Result<()> {
+        match self {
+            Self::OfUser(user) => become_for_files(user),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Confined(confinement) => confinement.confine_thread(),
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            Self::Confined(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+/// A thread with the agent's file access rights. It ends when its last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct AgentThread {
     handle: Handle,
+    starts_programs: bool,
     _held: std::sync::Arc<oneshot::Sender<()>>,
 }
 
 impl AgentThread {
-    /// Starts it.
-    pub fn start(user: &AgentUser) -> io::Result<Self> {
+    pub fn start(rights: Rights) -> io::Result<Self> {
         let (held, released) = oneshot::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
-        let user = user.clone();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // A guard that a confined thread starts is confined too, and could not confine its program in turn.
+        let starts_programs = matches!(rights, Rights::OfUser(_));
         thread::Builder::new().name("agent-files".into()).spawn(move || {
-            let on_start = user.clone();
-            let built = become_for_files(&user).and_then(|()| {
-                // Threads inherit it; asked for again, it is checked on each.
-                let check = move || drop(become_for_files(&on_start));
+            let built = rights.apply().and_then(|()| {
+                // Threads inherit the rights. For a user, each thread checks that it has them.
+                let check = move || {
+                    if let Rights::OfUser(_) = &rights {
+                        drop(rights.apply());
+                    }
+                };
                 Builder::new_current_thread().enable_all().on_thread_start(check).build()
             });
             match built {
                 Ok(runtime) => {
-                    let _ = tell.send(Ok(runtime.handle().clone()));
+                    let _ = sender.send(Ok(runtime.handle().clone()));
                     let _ = runtime.block_on(released);
                     runtime.shutdown_background();
                 }
-                Err(e) => drop(tell.send(Err(e))),
+                Err(e) => drop(sender.send(Err(e))),
             }
         })?;
-        let handle = told.recv().map_err(io::Error::other)??;
-        Ok(Self { handle, _held: std::sync::Arc::new(held) })
+        let handle = receiver.recv().map_err(io::Error::other)??;
+        Ok(Self { handle, starts_programs, _held: std::sync::Arc::new(held) })
     }
 
-    /// Does `work` there. Dropped, it is cut off.
+    /// Whether the thread can start programs.
+    pub const fn starts_programs(&self) -> bool {
+        self.starts_programs
+    }
+
+    /// Runs `work` on the thread. Dropping the future cancels the work.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -58,16 +92,17 @@ impl AgentThread {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn become_for_files(user: &AgentUser) -> io::Result<()> {
     use nix::unistd::{setfsgid, setfsuid};
-    // Answers what was before; asked a second time, it tells whether the first worked. The group first: the user may not.
+    // Both calls return the previous id, so a second call verifies the first. The group changes first, because the
+    // user may lack the right to change it.
     setfsgid(user.gid());
     setfsuid(user.uid());
     if setfsgid(user.gid()) == user.gid() && setfsuid(user.uid()) == user.uid() {
         return Ok(());
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "the agent's user cannot be taken on"))
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "failed to switch to the agent's user"))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn become_for_files(_: &AgentUser) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "users cannot be told apart within a process here"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this platform has no file system user per thread"))
 }

@@ -1,15 +1,18 @@
-//! Starts the processes of agents and of their tools, apart from the sidecar.
+//! Starts the processes of agents and of their tools, in isolation from the sidecar.
 //!
-//! Each has a chosen environment (no secret of the sidecar's is in it) and a guard (`pilothouse_agent::process::guard`), which ends
-//! everything that it started when it ends, when it is told to, and when the sidecar is gone, however that died (ruling 15). Where
-//! the sidecar runs as root in a container, they run as another [`AgentUser`], who can read nothing of the sidecar's and gains no
-//! privileges.
+//! Each process has a selected environment without the sidecar's secrets, and a guard
+//! (`pilothouse_agent::process::guard`). The guard ends everything that the process started when the process ends,
+//! when the sidecar requests it, and when the sidecar dies for any reason (decision 15). If the sidecar runs as root
+//! in a container, the processes run as another [`AgentUser`], who cannot read the sidecar's files and gains no
+//! privileges. If the launch says so, the kernel confines them to some folders ([`confinement`]).
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`environment`] | what such a process sees of the sidecar's environment |
-//! | [`in_process`] | does a piece of the sidecar's own work with that user's rights to files |
+//! | [`environment`] | selects the variables that such a process sees |
+//! | [`confinement`] | which files such a process may read and write |
+//! | [`in_process`] | runs work of the sidecar itself with the processes' file access rights |
 
+pub mod confinement;
 pub mod environment;
 pub mod in_process;
 
@@ -18,78 +21,181 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-pub use pilothouse_agent::process::{AgentUser, Ending, Group, Guard, Launch, Reins, guard};
+use pilothouse_wire::launch::SidecarLaunch;
+use tracing::warn;
 
-/// The variable by which an image names the user of its agents: `uid:gid:home`.
+use self::in_process::{AgentThread, Rights};
+
+pub use self::confinement::{agent_folder, named_folders};
+pub use pilothouse_agent::process::{
+    AgentUser, Ending, Group, Guard, Launch, ProcessHandle, ToolProcesses, guard, is_below_this,
+    tool_processes,
+};
+
+/// Variable by which an image names the user of its agents: `uid:gid:home`.
 pub const USER_VARIABLE: &str = "PILOTHOUSE_AGENT_USER";
 
-/// How the processes of an agent are started. Cheap to clone.
+/// Starts the processes of an agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Processes {
     guard: Guard,
+    /// Variables that point confined programs to folders that they can write to.
+    variables: Arc<[(&'static str, PathBuf)]>,
+    /// Why the agent must not be started: a sentence for people.
+    refusal: Option<Arc<str>>,
+    /// The thread for file operations with the rights of these processes, created on first use. Clones share it.
+    file_thread: Arc<Mutex<Option<AgentThread>>>,
 }
 
 impl Processes {
-    /// Guarded by this program. `user`: who they run as; none: who the sidecar runs as.
+    /// Uses this program as the guard. Processes run as `user`, or as the sidecar's own user.
     pub fn new(user: Option<AgentUser>) -> io::Result<Self> {
-        Ok(Self { guard: Guard::this_program()?.for_user(user) })
+        Ok(Self::below(Guard::this_program()?.for_user(user)))
     }
 
-    /// Guarded by the `pilothouse-sidecar` at `program`.
+    /// Creates the starter for a run: guarded by this program, and confined as the launch says. An agent with its own
+    /// user is not confined in addition.
+    pub fn of_run(launch: &SidecarLaunch, user: Option<AgentUser>) -> io::Result<Self> {
+        let processes = Self::new(user)?;
+        Ok(if processes.user().is_none() { processes.confined_for(launch) } else { processes })
+    }
+
+    /// Adds the confinement of the run's launch.
+    #[must_use]
+    pub fn confined_for(mut self, launch: &SidecarLaunch) -> Self {
+        let Some(asked) = &launch.confinement else { return self };
+        match confinement::prepare(launch, asked) {
+            Ok(prepared) => {
+                self.guard = self.guard.confined_to(Some(prepared.confinement));
+                self.variables = prepared.variables.into();
+                self.refusal = prepared.refusal.map(Into::into);
+            }
+            Err(sentence) => self.refusal = Some(sentence.into()),
+        }
+        self
+    }
+
+    fn below(guard: Guard) -> Self {
+        Self { guard, variables: Arc::new([]), refusal: None, file_thread: Arc::default() }
+    }
+
+    /// Returns an error with the reason if no agent may be started.
+    pub fn check(&self) -> Result<(), String> {
+        self.refusal.as_deref().map_or(Ok(()), |sentence| Err(sentence.to_owned()))
+    }
+
+    /// Adds folders that confined programs may write to. Folders that would expose hidden files are skipped.
+    #[must_use]
+    pub fn writing_to(&self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut more = self.clone();
+        let Some(mut confinement) = more.guard.confinement().cloned() else { return more };
+        for folder in folders {
+            if let Err(error) = confinement.allow_writing(&folder) {
+                warn!(%error, "failed to grant access to a folder of the agent");
+            }
+        }
+        more.guard = more.guard.confined_to(Some(confinement));
+        more
+    }
+
+    /// Whether the kernel confines the processes.
+    pub const fn are_confined(&self) -> bool {
+        self.guard.confinement().is_some()
+    }
+
+    /// Variables that point confined programs to folders that they can write to.
+    pub fn folder_variables(&self) -> Vec<(&'static str, PathBuf)> {
+        self.variables.to_vec()
+    }
+
+    /// A thread with the file access rights of these processes. `None` if those are the sidecar's own rights.
+    pub fn file_thread(&self) -> io::Result<Option<AgentThread>> {
+        let rights = match (self.user(), self.guard.confinement()) {
+            (Some(user), _) => Rights::OfUser(user.clone()),
+            // Other platforms cannot confine a thread. File tools restrict themselves to the working directory there.
+            (None, Some(confinement)) if cfg!(any(target_os = "linux", target_os = "android")) => {
+                Rights::Confined(confinement.clone())
+            }
+            _ => return Ok(None),
+        };
+        let mut thread = self.file_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            *thread = Some(AgentThread::start(rights)?);
+        }
+        Ok(thread.clone())
+    }
+
+    /// Ends all processes when the lease in this file expires.
+    #[must_use]
+    pub fn leased(self, lease: Option<PathBuf>) -> Self {
+        Self { guard: self.guard.leased(lease), ..self }
+    }
+
+    /// Locks this file as long as any of the processes runs.
+    #[must_use]
+    pub fn locking(self, lock: Option<PathBuf>) -> Self {
+        Self { guard: self.guard.locking(lock), ..self }
+    }
+
+    /// Uses the `pilothouse-sidecar` at `program` as the guard.
     pub fn guarded_by(program: PathBuf, user: Option<AgentUser>) -> Self {
-        Self { guard: Guard::at(program).for_user(user) }
+        Self::below(Guard::at(program).for_user(user))
     }
 
-    /// Without a guard, as the same user: where this program is not `pilothouse-sidecar`, as in unit tests.
-    pub const fn unguarded() -> Self {
-        Self { guard: Guard::GroupAlone }
+    /// No guard, and the same user. For programs other than `pilothouse-sidecar`, such as unit tests.
+    pub fn unguarded() -> Self {
+        Self::below(Guard::GroupAlone)
     }
 
-    /// Who they run as, when that is not who the sidecar runs as.
+    /// The user of the processes, if it differs from the sidecar's.
     pub const fn user(&self) -> Option<&AgentUser> {
         self.guard.user()
     }
 
-    /// What guards them.
     pub const fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// A command in the chosen environment. Arguments, folder, more variables and streams are set as on any other.
+    /// Creates a command with the selected environment. The caller sets arguments, folder, further variables and
+    /// streams as usual.
     pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Launch> {
         self.command_ending(program, Ending::default())
     }
 
-    /// The same for one that does not end at once.
+    /// Like [`Self::command`], for a program that needs time to end.
     pub fn command_ending(&self, program: impl AsRef<OsStr>, ending: Ending) -> io::Result<Launch> {
+        self.check().map_err(io::Error::other)?;
         let mut launch = self.guard.command(program, ending)?;
         launch.command().envs(self.environment());
         Ok(launch)
     }
 
-    /// Makes a folder and those above it; the agent's processes alone can look into it.
+    /// Creates a folder and its parents. Only the agent's processes can access it.
     pub fn folder(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         self.user().map_or(Ok(()), |user| user.own(path))
     }
 
-    /// All that such a process sees unless it is given more.
+    /// The default environment of such a process.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut shown = environment::chosen();
         if let Some(user) = self.user() {
             shown.retain(|(name, _)| !["HOME", "USER", "LOGNAME"].iter().any(|own| name == own));
             shown.push(("HOME".into(), user.home().into()));
         }
+        shown.retain(|(name, _)| !self.variables.iter().any(|(own, _)| name == own));
+        shown.extend(self.variables.iter().map(|(name, folder)| ((*name).into(), folder.into())));
         shown
     }
 }
 
-/// Keeps an agent that runs under the sidecar's own user from reading this process's memory and environment, which hold the
-/// run's token and the keys of models. Root reads them all the same.
+/// Prevents an agent that runs as the sidecar's own user from reading this process's memory and environment, which
+/// hold the run's token and the keys of model providers. Root can read them anyway.
 pub fn shut_off() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
-        tracing::warn!(%error, "this process can be read by others of its user");
+        tracing::warn!(%error, "failed to protect this process from other processes of its user");
     }
 }

@@ -1,4 +1,4 @@
-//! The shapes in which a secret is written down: as it is, within JSON, in an address, in hexadecimal, in Base64.
+//! The forms in which a secret may appear: verbatim, in JSON, in a URL, in hexadecimal, in Base64.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// What is shorter is not searched for: it would be found by chance.
-pub(super) const LEAST: usize = 8;
+/// Shorter secrets are not searched for, because they would match by chance.
+pub(super) const MIN_SECRET_BYTES: usize = 8;
 
-/// All shapes of a secret, without line breaks: the search passes over those, since whoever encodes breaks lines.
+/// All forms of a secret, without line breaks. The search skips line breaks, because encoders insert them.
 pub(super) fn of(secret: &str) -> Vec<String> {
     let mut forms = BTreeSet::from([secret.to_owned()]);
     forms.extend(in_json(secret));
@@ -18,7 +18,7 @@ pub(super) fn of(secret: &str) -> Vec<String> {
     forms.extend(in_base64(secret));
     for form in std::mem::take(&mut forms) {
         let form: String = form.chars().filter(|c| !is_line_break(*c)).collect();
-        if form.len() >= LEAST {
+        if form.len() >= MIN_SECRET_BYTES {
             forms.insert(form);
         }
     }
@@ -29,8 +29,8 @@ const fn is_line_break(c: char) -> bool {
     matches!(c, '\n' | '\r')
 }
 
-/// Within a string of JSON, and within JSON that is a string of JSON: with other characters than those of ASCII as they are or
-/// escaped, and with slashes escaped or not.
+/// Within a JSON string, and within JSON that is itself a JSON string. Non-ASCII characters may be escaped or not,
+/// and so may slashes.
 fn in_json(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     let mut text = secret.to_owned();
@@ -56,25 +56,36 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Percent-encoded: as a part of an address, as JavaScript does it, as a path, as a form.
+/// Percent-encoded: as a URL component, as JavaScript encodes it, as a path, as a form, and with every byte encoded.
+/// Each is also encoded a second time, as in a URL within a URL.
 fn in_addresses(secret: &str) -> Vec<String> {
-    let mut forms = Vec::new();
-    for kept in ["-._~", "-._~!*'()", "-._~/", "-._", "*-._"] {
-        for upper in [true, false] {
-            let mut form = String::new();
-            for byte in secret.bytes() {
-                if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
-                    form.push(char::from(byte));
-                } else if upper {
-                    let _ = write!(form, "%{byte:02X}");
-                } else {
-                    let _ = write!(form, "%{byte:02x}");
-                }
-            }
+    let mut forms = BTreeSet::new();
+    for upper in [true, false] {
+        for kept in ["-._~", "-._~!*'()", "-._~/", "-._", "*-._"] {
+            let form = percent_encoded(secret, upper, |byte| {
+                byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte)
+            });
             forms.extend([form.replace("%20", "+"), form]);
         }
+        forms.insert(percent_encoded(secret, upper, |byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+        }));
+        forms.insert(percent_encoded(secret, upper, |byte| byte.is_ascii_alphanumeric()));
+        forms.insert(percent_encoded(secret, upper, |_| false));
     }
-    forms
+    let again: Vec<_> = forms.iter().map(|form| form.replace('%', "%25")).collect();
+    forms.into_iter().chain(again).collect()
+}
+
+fn percent_encoded(secret: &str, upper: bool, kept: impl Fn(u8) -> bool) -> String {
+    secret.bytes().fold(String::new(), |mut form, byte| {
+        let _ = match (kept(byte), upper) {
+            (true, _) => write!(form, "{}", char::from(byte)),
+            (false, true) => write!(form, "%{byte:02X}"),
+            (false, false) => write!(form, "%{byte:02x}"),
+        };
+        form
+    })
 }
 
 fn in_hexadecimal(secret: &str) -> [String; 2] {
@@ -85,16 +96,16 @@ fn in_hexadecimal(secret: &str) -> [String; 2] {
     [lower.to_uppercase(), lower]
 }
 
-/// What is the same of its Base64 whatever stands before and after it: at each of the three places where a byte can begin, in
-/// both alphabets. Padding follows it at most.
+/// The part of a secret's Base64 that does not depend on the surrounding bytes: for each of the three possible
+/// offsets, in both alphabets. Only padding may follow it.
 fn in_base64(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for before in 0..3_usize {
         let bytes = [&[0; 3][..before], secret.as_bytes()].concat();
         let encoded = STANDARD_NO_PAD.encode(&bytes);
-        // A character holds six bits: the first whole one after what stands before, and the last whole one.
+        // A character holds six bits: from the first character that contains only bits of the secret to the last one.
         let form = &encoded[(before * 8).div_ceil(6)..bytes.len() * 8 / 6];
-        if form.len() >= LEAST {
+        if form.len() >= MIN_SECRET_BYTES {
             forms.extend([
                 form.replace('+', "-").replace('/', "_"),
                 form.replace('/', "\\/"),
@@ -110,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shapes_are_those_that_are_written() {
+    fn secret_forms_match_their_encodings() {
         let forms = of("sk/a \"b\"+ü");
         for form in [
             "sk/a \"b\"+ü",
@@ -119,6 +130,10 @@ mod tests {
             "sk%2Fa%20%22b%22%2B%C3%BC",
             "sk%2fa+%22b%22%2b%c3%bc",
             "736b2f61202262222bc3bc",
+            "%73%6B%2F%61%20%22%62%22%2B%C3%BC",
+            "%73%6b%2f%61%20%22%62%22%2b%c3%bc",
+            "sk%252Fa%2520%2522b%2522%252B%25C3%25BC",
+            "%2573%256b%252f%2561%2520%2522%2562%2522%252b%25c3%25bc",
             "c2svYSAiYiIrw7",
         ] {
             assert!(forms.iter().any(|known| known == form), "{form}: {forms:#?}");
@@ -126,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_secret_is_in_base64_is_found_wherever_it_stands_in_the_bytes() {
+    fn base64_form_is_found_at_every_byte_offset() {
         let secret = "sk-ant-0123456789?>~";
         let forms = of(secret);
         for before in ["", "a", "ab", "abc", "user:"] {
@@ -144,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_several_lines_is_searched_for_without_its_breaks() {
+    fn multiline_secret_is_searched_without_its_line_breaks() {
         assert!(of("-----BEGIN\nabc").contains(&"-----BEGINabc".to_owned()));
     }
 }

@@ -1,10 +1,10 @@
-//! Keeps secrets out of what is told: whatever is spooled is searched for the secrets that the sidecar knows, and they are
-//! replaced before it is written. An agent reads files and runs commands, and a provider's error may quote a key; whoever
-//! watches the session is not to see them.
+//! Keeps secrets out of events. Everything that is spooled is searched for the secrets that the sidecar knows, and
+//! they are replaced before it is written. Agents read files and run commands, and a provider's error may quote a
+//! key, but people who watch the session must not see secrets.
 //!
-//! What is known: the keys of the run, and the values of variables whose names say that they are secret. Adapters add what
-//! they read elsewhere. A secret is found as it is and encoded ([`forms`]), also across line breaks, and across the pieces of a
-//! text that is told while it comes ([`RedactedStream`]). One that is changed in another way is not recognised.
+//! Known secrets are the keys of the run and the values of variables with names like `…_TOKEN`. Adapters add secrets
+//! that they read elsewhere. A secret is found verbatim and encoded ([`forms`]), across line breaks, and across the
+//! pieces of a streamed text ([`RedactedStream`]). Secrets that were altered in another way are not recognised.
 
 mod forms;
 mod search;
@@ -21,22 +21,21 @@ use serde_json::Value;
 use search::Search;
 pub use stream::RedactedStream;
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub const IN_PLACE: &str = "[secret]";
 
-/// Variables whose names end so hold secrets.
+/// Variables whose names have one of these endings hold secrets.
 const SECRET_ENDINGS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS"];
 
-/// What is known.
 #[derive(Default)]
 struct Known {
     secrets: Vec<String>,
-    /// Made when it is needed first, and again when one more secret is known.
-    #[allow(clippy::option_option)] // not made yet; made, and without anything to search for
+    /// Built on first use, and again after another secret was added.
+    #[allow(clippy::option_option)] // outer: not built yet; inner: nothing to search for
     search: Option<Option<Search>>,
 }
 
-/// Knows secrets, and replaces them. Cheap to clone; the clones know the same.
+/// Knows secrets and replaces them. Cheap to clone; clones share the known secrets.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<Known>>);
 
@@ -47,7 +46,7 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Knows the keys of a run, and those of this process's environment.
+    /// Creates a redactor with the keys of a run and the secrets of this process's environment.
     pub fn of(launch: &SidecarLaunch) -> Self {
         let redactor = Self::default();
         let (BrokerAccess::Gateway { token, .. } | BrokerAccess::Sqs { token, .. }) = &launch.broker;
@@ -66,10 +65,10 @@ impl Redactor {
         redactor
     }
 
-    /// Has one more value replaced from here on.
+    /// Adds a secret.
     pub fn keep(&self, secret: &str) {
         let secret = secret.trim();
-        if secret.len() < forms::LEAST {
+        if secret.len() < forms::MIN_SECRET_BYTES {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -79,24 +78,23 @@ impl Redactor {
         }
     }
 
-    /// A text without secrets; none when there are none in it.
+    /// The text without secrets. `None` if it contains none.
     pub fn text(&self, text: &str) -> Option<String> {
         self.search()?.clean(text)
     }
 
-    /// A text that is told in pieces.
+    /// A redactor for a text that arrives in pieces.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream::new(self.clone())
     }
 
-    /// The JSON without secrets; none when there are none in it.
+    /// The JSON without secrets. `None` if it contains none.
     pub fn json(&self, json: &str) -> serde_json::Result<Option<String>> {
         let Some(search) = self.search() else { return Ok(None) };
         let mut value: Value = serde_json::from_str(json)?;
         Ok(clean(&search, &mut value).then(|| value.to_string()))
     }
 
-    /// The event without secrets.
     pub fn event(&self, event: RawEvent) -> serde_json::Result<RawEvent> {
         let Some(search) = self.search() else { return Ok(event) };
         let mut value = serde_json::to_value(&event)?;
@@ -116,7 +114,7 @@ impl Redactor {
     }
 }
 
-/// Leaves secrets out of all texts in a value. Whether there were any.
+/// Redacts all strings of a value. Returns whether there was a secret.
 fn clean(search: &Search, value: &mut Value) -> bool {
     match value {
         Value::String(text) => search.clean(text).is_some_and(|clean| {

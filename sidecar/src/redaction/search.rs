@@ -1,4 +1,4 @@
-//! Finds all shapes of all secrets in one pass over a text, which may come in pieces.
+//! Finds all forms of all secrets in one pass over a text that may arrive in pieces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use aho_corasick::nfa::contiguous::{Builder, NFA};
 
 use super::{IN_PLACE, forms};
 
-/// What stands where a text was cut: `…`.
+/// `…`, the mark of a truncated text.
 const CUT: [u8; 3] = [0xE2, 0x80, 0xA6];
 
-/// What is searched for. Cheap to clone.
+/// An automaton for all forms. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Search(Arc<NFA>);
 
 impl Search {
-    /// A search for these secrets. None: there are none, or more than can be searched for.
+    /// Builds a search. `None` if there are no secrets, or too many for an automaton.
     pub(super) fn for_secrets<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Option<Self> {
         let patterns: Vec<String> = secrets.into_iter().flat_map(|secret| forms::of(secret)).collect();
         if patterns.is_empty() {
             return None;
         }
-        // A text is mostly no secret: the first steps of the automaton are what counts.
+        // Most text contains no secret, so the speed of the automaton's first states matters.
         Builder::new().prefilter(false).dense_depth(3).build(patterns).ok().map(|nfa| Self(Arc::new(nfa)))
     }
 
-    /// The text without secrets; none when there are none in it.
+    /// The text without secrets. `None` if it contains none.
     pub(super) fn clean(&self, text: &str) -> Option<String> {
         let mut scan = Scan::new(self.clone());
         scan.read(text);
@@ -35,11 +35,11 @@ impl Search {
             return None;
         }
         let mut clean = String::with_capacity(text.len());
-        scan.tell(text.len(), &mut clean);
+        scan.emit(text.len(), &mut clean);
         Some(clean)
     }
 
-    /// The bytes that it takes.
+    /// Memory use in bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.0.memory_usage()
@@ -49,7 +49,7 @@ impl Search {
         self.0.start_state(anchored).ok()
     }
 
-    /// Where the longest end begins that is the beginning of something; behind the last byte if none is.
+    /// Where the longest suffix begins that is a prefix of a form, or the length if there is none.
     fn beginning_at_end_of(&self, bytes: &[u8]) -> usize {
         let most = self.0.max_pattern_len();
         let ends = bytes.iter().enumerate().rev().filter(|(_, byte)| !is_line_break(**byte)).take(most);
@@ -59,7 +59,7 @@ impl Search {
             .unwrap_or(bytes.len())
     }
 
-    /// Whether these bytes are the beginning of something that is searched for.
+    /// Whether these bytes are a prefix of a form.
     fn begins(&self, bytes: impl Iterator<Item = u8>) -> bool {
         let Some(mut state) = self.start(Anchored::Yes) else { return false };
         for byte in bytes {
@@ -72,15 +72,15 @@ impl Search {
     }
 }
 
-/// A text on its way.
+/// State of a search in a streamed text.
 pub(super) struct Scan {
     search: Search,
     state: Option<StateID>,
-    /// What was read and not told.
+    /// Text that was read and not yet released.
     text: String,
-    /// Where something was found in it. What was found overlapping is one.
+    /// Matches in `text`, with overlapping ones merged.
     found: Vec<Range<usize>>,
-    /// So many bytes of it belong to what was found before it, and told already.
+    /// Number of leading bytes that belong to a match which was already released.
     covered: usize,
 }
 
@@ -90,7 +90,7 @@ impl Scan {
         Self { search, state, text: String::new(), found: Vec::new(), covered: 0 }
     }
 
-    /// Reads on.
+    /// Continues with the next piece.
     pub(super) fn read(&mut self, piece: &str) {
         let from = self.text.len();
         self.text.push_str(piece);
@@ -101,9 +101,9 @@ impl Scan {
                 continue;
             }
             if byte == CUT[0] && self.text.as_bytes()[at..].starts_with(&CUT) {
-                // Whoever cut a text may have left the beginning of a secret.
+                // A truncated text may end with the beginning of a secret.
                 let start = self.search.beginning_at_end_of(&self.text.as_bytes()[..at]);
-                if at - start >= forms::LEAST {
+                if at - start >= forms::MIN_SECRET_BYTES {
                     add(&mut self.found, start..at);
                 }
             }
@@ -121,7 +121,7 @@ impl Scan {
         self.state = Some(state);
     }
 
-    /// Where the end begins that may be the beginning of something: what comes before it is settled.
+    /// Start of the suffix that may be the beginning of a secret. Everything before it can be released.
     pub(super) fn settled(&self) -> usize {
         if self.state.is_none() || self.state == self.search.start(Anchored::No) {
             return self.text.len();
@@ -129,22 +129,22 @@ impl Scan {
         self.search.beginning_at_end_of(self.text.as_bytes())
     }
 
-    /// Takes out what stands before `until`, with a mark in place of what was found.
-    pub(super) fn tell(&mut self, until: usize, clean: &mut String) {
-        let mut told = self.covered;
+    /// Moves the text before `until` to `clean`, with matches replaced.
+    pub(super) fn emit(&mut self, until: usize, clean: &mut String) {
+        let mut emitted = self.covered;
         let found = self.found.iter().take_while(|found| found.start < until).cloned();
         for found in found.collect::<Vec<_>>() {
-            // What overlaps what was told before is a part of it.
-            if found.start >= told {
-                clean.push_str(&self.text[told..found.start]);
+            // A match that overlaps a released one is part of it.
+            if found.start >= emitted {
+                clean.push_str(&self.text[emitted..found.start]);
                 clean.push_str(IN_PLACE);
             }
-            told = told.max(found.end);
+            emitted = emitted.max(found.end);
         }
-        if told < until {
-            clean.push_str(&self.text[told..until]);
+        if emitted < until {
+            clean.push_str(&self.text[emitted..until]);
         }
-        self.covered = told.saturating_sub(until);
+        self.covered = emitted.saturating_sub(until);
         self.text.drain(..until);
         self.found.retain(|found| found.start >= until);
         for found in &mut self.found {
@@ -152,9 +152,9 @@ impl Scan {
         }
     }
 
-    /// What is left, to its end.
+    /// Releases the remaining text.
     pub(super) fn rest(&mut self, clean: &mut String) {
-        self.tell(self.text.len(), clean);
+        self.emit(self.text.len(), clean);
         self.state = self.search.start(Anchored::No);
         self.covered = 0;
     }
@@ -164,13 +164,13 @@ const fn is_line_break(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
-/// Where the last `count` bytes begin, line breaks not counted.
+/// Index of the last `count` bytes, not counting line breaks.
 fn nth_from_end(bytes: &[u8], count: usize) -> Option<usize> {
     let counted = bytes.iter().enumerate().rev().filter(|(_, byte)| !is_line_break(**byte));
     counted.map(|(at, _)| at).nth(count.checked_sub(1)?)
 }
 
-/// Adds what ends behind all others; what it overlaps becomes a part of it.
+/// Adds the match that ends last, and merges the matches that it overlaps.
 fn add(found: &mut Vec<Range<usize>>, mut new: Range<usize>) {
     while let Some(last) = found.last().filter(|last| last.end > new.start) {
         new.start = new.start.min(last.start);

@@ -1,14 +1,14 @@
-//! A text that is told in pieces: a secret that is cut in two is one all the same.
+//! Redacts a text that arrives in pieces, even if a secret is split between them.
 
 use super::Redactor;
 use super::search::Scan;
 
-/// One stream of text on its way to be told. Of each piece only that end is held back which may be the beginning of a secret,
-/// until what follows says whether it is one.
+/// Redacts one stream of text. Only a suffix that may be the beginning of a secret is held back, until the following
+/// text decides.
 #[derive(Default)]
 pub struct RedactedStream {
     redactor: Redactor,
-    /// None: nothing was searched for so far.
+    /// `None` until a search was needed.
     scan: Option<Scan>,
 }
 
@@ -23,7 +23,7 @@ impl RedactedStream {
         Self { redactor, scan: None }
     }
 
-    /// The next piece: what can be told now.
+    /// Adds a piece and returns the text that can be released.
     pub fn push(&mut self, piece: &str) -> String {
         let scan = match &mut self.scan {
             Some(scan) => scan,
@@ -34,11 +34,11 @@ impl RedactedStream {
         };
         scan.read(piece);
         let mut clean = String::with_capacity(piece.len());
-        scan.tell(scan.settled(), &mut clean);
+        scan.emit(scan.settled(), &mut clean);
         clean
     }
 
-    /// The stream is over: what was held back.
+    /// Ends the stream and returns the text that was held back.
     pub fn end(&mut self) -> String {
         let mut clean = String::new();
         if let Some(mut scan) = self.scan.take() {

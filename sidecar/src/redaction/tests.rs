@@ -18,7 +18,7 @@ fn cleaned(redactor: &Redactor, text: &str) -> String {
     redactor.text(text).unwrap_or_else(|| text.to_owned())
 }
 
-/// All pieces of a stream as they are told.
+/// The released pieces of a stream.
 fn streamed<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut stream = redactor.stream();
     let mut told: Vec<String> = pieces.into_iter().map(|piece| stream.push(piece)).collect();
@@ -27,7 +27,7 @@ fn streamed<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a str>) 
 }
 
 #[test]
-fn what_is_known_is_replaced_wherever_it_stands() {
+fn known_secret_is_replaced_everywhere() {
     let redactor =
         knowing(&["sk-ant-1234567890", "sk-ant-1234567890-and-more", "with \"quotes\" and \\", "short"]);
     let said = RawEvent::LogChunk {
@@ -39,7 +39,7 @@ fn what_is_known_is_replaced_wherever_it_stands() {
 }
 
 #[test]
-fn a_secret_in_the_name_of_a_field_is_replaced_too() {
+fn secret_in_a_field_name_is_replaced() {
     let redactor = knowing(&["sk-ant-1234567890"]);
     let json = r#"{"a":1,"sk-ant-1234567890":[{"b":"x sk-ant-1234567890"}]}"#;
     let clean: Value = serde_json::from_str(&redactor.json(json).unwrap().unwrap()).unwrap();
@@ -48,13 +48,15 @@ fn a_secret_in_the_name_of_a_field_is_replaced_too() {
 }
 
 #[test]
-fn an_encoded_secret_is_replaced_whatever_stands_around_it() {
+fn encoded_secret_is_replaced_in_any_surroundings() {
     let redactor = knowing(&[SECRET]);
     let quoted = serde_json::to_string(SECRET).unwrap();
     for encoded in [
         quoted.clone(),
         serde_json::to_string(&quoted).unwrap(),
         "sk-ant-1234567890%2F%C3%BC%22%3F".to_owned(),
+        SECRET.bytes().fold(String::new(), |text, byte| text + &format!("%{byte:02X}")),
+        SECRET.bytes().fold(String::new(), |text, byte| text + &format!("%25{byte:02x}")),
         forms::of(SECRET).into_iter().find(|form| form.starts_with("736b2d")).unwrap(),
     ] {
         let clean = cleaned(&redactor, &format!("it is {encoded}."));
@@ -71,7 +73,7 @@ fn an_encoded_secret_is_replaced_whatever_stands_around_it() {
 }
 
 #[test]
-fn a_secret_that_is_broken_into_lines_is_replaced() {
+fn secret_broken_into_lines_is_replaced() {
     let redactor = knowing(&[SECRET]);
     let encoded = STANDARD.encode(format!("ab{SECRET}"));
     let lines: Vec<&str> =
@@ -80,7 +82,7 @@ fn a_secret_that_is_broken_into_lines_is_replaced() {
 }
 
 #[test]
-fn a_secret_that_is_cut_is_replaced_and_nothing_else_waits() {
+fn secret_split_across_chunks_is_replaced_without_delay() {
     let redactor = knowing(&["sk-ant-1234567890"]);
     assert_eq!(
         streamed(&redactor, ["the key: sk-ant-", "12345", "67890!", ""]),
@@ -95,7 +97,7 @@ fn a_secret_that_is_cut_is_replaced_and_nothing_else_waits() {
 }
 
 #[test]
-fn what_a_cut_left_of_a_secret_is_replaced() {
+fn remainder_of_a_truncated_secret_is_replaced() {
     let redactor = knowing(&["sk-ant-1234567890"]);
     let text = "the key sk-ant-1234567890 is long";
     for most in [18, 24] {
@@ -105,7 +107,7 @@ fn what_a_cut_left_of_a_secret_is_replaced() {
 }
 
 #[test]
-fn a_flood_that_looks_like_a_secret_is_held_back_no_longer_than_one() {
+fn flood_resembling_a_secret_is_held_no_longer_than_one() {
     let redactor = knowing(&["aaaaaaaaaaaaaaaa"]);
     let mut stream = redactor.stream();
     let told: Vec<String> = (0..1000).map(|_| stream.push("aaaaaaaaaa")).collect();
@@ -120,7 +122,7 @@ fn variables_are_secret_by_their_names() {
     assert!(!is_secret("PATH") && !is_secret("ANTHROPIC_BASE_URL"));
 }
 
-/// What a search costs: run it with `--run-ignored only --no-capture`.
+/// Measures the cost of a search: run with `--run-ignored only --no-capture`.
 #[test]
 #[ignore = "a measurement"]
 fn measured() {
@@ -141,7 +143,7 @@ fn measured() {
     eprintln!("made in {made:?}; {} bytes searched in {best:?}; {memory} bytes of memory", text.len());
 }
 
-/// Texts of what stands around secrets, of secrets, and of their beginnings.
+/// Texts that mix ordinary text, secrets, and prefixes of secrets.
 fn texts() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "[a-z ü\\n\"]{0,12}",
@@ -155,7 +157,7 @@ fn texts() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn however_a_text_is_cut_its_secrets_are_gone_and_all_else_is_told_in_order(
+    fn secrets_are_removed_however_the_text_is_split(
         text in texts(),
         cuts in proptest::collection::vec(0_usize..200, 0..6),
     ) {
@@ -176,7 +178,7 @@ proptest! {
         for form in ["kestrel-ab-ab-c", "ab-c-kestrel"].into_iter().flat_map(forms::of) {
             prop_assert!(!joined.contains(&form), "{} in {}", form, joined);
         }
-        // What is told between the marks is in the text, in this order.
+        // The text between the marks occurs in the input, in this order.
         let mut rest = text.as_str();
         for between in whole.split(IN_PLACE) {
             let at = rest.find(between);

@@ -1,17 +1,17 @@
-//! What the agent is told at the beginning of an iteration (S4, ruling 39).
+//! The instruction at the beginning of an iteration (S4, decision 39).
 
 use pilothouse_domain::deliverable::{Deliverable, DeliverableStatus};
 use pilothouse_domain::text::cut;
 
 use crate::own_tools::deliverable::NAME as TOOL;
 
-/// The most open deliverables that are named one by one.
-const MOST_NAMED: usize = 20;
-/// The most characters of a description in the list.
-const MOST_DESCRIPTION: usize = 300;
+/// Most open deliverables to list individually.
+const MAX_LISTED: usize = 20;
+/// Most characters of a description in the list.
+const MAX_DESCRIPTION: usize = 300;
 
-/// The instruction that fits where the deliverables stand: the initializer instruction while there are none, else the coding
-/// instruction, which names the open ones. None: nothing is open.
+/// Selects the instruction: the initializer instruction if there are no deliverables, or the coding instruction,
+/// which lists the open ones. `None` if no deliverable is open.
 pub fn select(status: &DeliverableStatus) -> Option<String> {
     if status.deliverables().is_empty() {
         return Some(initializer());
@@ -19,7 +19,7 @@ pub fn select(status: &DeliverableStatus) -> Option<String> {
     (!status.is_settled()).then(|| coding(status))
 }
 
-/// There are no deliverables yet.
+/// Asks the agent to create deliverables.
 pub fn initializer() -> String {
     format!(
         "This session is done when all its deliverables are. There are none yet. Look at what is asked and at the working \
@@ -28,11 +28,11 @@ pub fn initializer() -> String {
     )
 }
 
-/// Some are open.
+/// Asks the agent to work on the open deliverables.
 pub fn coding(status: &DeliverableStatus) -> String {
     let open: Vec<_> = status.open().collect();
-    let named: Vec<_> = open.iter().take(MOST_NAMED).map(|one| line(one)).collect();
-    let more = match open.len().saturating_sub(MOST_NAMED) {
+    let named: Vec<_> = open.iter().take(MAX_LISTED).map(|one| line(one)).collect();
+    let more = match open.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!("\n- and {more} more"),
     };
@@ -46,7 +46,7 @@ pub fn coding(status: &DeliverableStatus) -> String {
     )
 }
 
-/// The status file cannot be read.
+/// Asks the agent to repair a status file that cannot be read.
 pub fn repair(why: &str) -> String {
     format!(
         "Where the deliverables stand cannot be read: {why}. Put the file right, without losing what it says; if it never was \
@@ -57,7 +57,7 @@ pub fn repair(why: &str) -> String {
 fn line(one: &Deliverable) -> String {
     let description = one.description.split_whitespace().collect::<Vec<_>>().join(" ");
     let criteria = one.acceptance_criteria.len();
-    format!("- {}: {} ({criteria} acceptance criteria)", one.id, cut(&description, MOST_DESCRIPTION))
+    format!("- {}: {} ({criteria} acceptance criteria)", one.id, cut(&description, MAX_DESCRIPTION))
 }
 
 #[cfg(test)]
@@ -83,12 +83,12 @@ mod tests {
     }
 
     #[test]
-    fn without_deliverables_the_initializer_instruction_runs() {
+    fn initializer_instruction_runs_without_deliverables() {
         assert_eq!(select(&status(0)), Some(initializer()));
     }
 
     #[test]
-    fn with_open_ones_the_coding_instruction_names_them() {
+    fn coding_instruction_names_open_deliverables() {
         let mut some = status(3);
         some.set_status("DL-1", DeliverableState::Passed, "2026-11-22".parse().unwrap()).unwrap();
         let text = select(&some).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn with_none_open_there_is_nothing_to_say() {
+    fn no_instruction_is_sent_without_open_deliverables() {
         let mut one = status(1);
         one.set_status("DL-0", DeliverableState::Blocked, "2026-11-22".parse().unwrap()).unwrap();
         assert_eq!(select(&one), None);

@@ -1,21 +1,23 @@
-//! The session runner (S4 `SessionRunner`): goes on until every deliverable is passed or blocked. It stands around any
-//! adapter, and works only where a session asks for it: `adapterOptions.deliverables: {"required": true}`.
+//! The session runner (S4 `SessionRunner`): keeps an agent working until every deliverable is passed or blocked. It
+//! wraps any adapter, and is active only if the session asks for it with
+//! `adapterOptions.deliverables: {"required": true}`.
 //!
-//! To the control plane the whole loop is one turn (ruling 39: a session of S4 is a turn). Within it the agent takes turns of
-//! its own, *iterations*: when one ends and deliverables are open, the runner keeps its end to itself and sends the agent the
-//! next instruction. Auto-continue of the control plane is the loop around that.
+//! To the control plane the whole loop is one turn (decision 39: a session of S4 is a turn). Within it, the agent
+//! takes its own turns, called *iterations*. When an iteration ends and deliverables are open, the runner
+//! withholds the end and sends the agent the next instruction. The control plane's auto-continue is the loop around
+//! that.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`options`] | what a session asks for |
-//! | [`instruction`] | what the agent is told at the beginning of an iteration |
-//! | [`course`] | the state of the loop, without I/O: what is told, what is kept, and when it ends |
-//! | [`gate`] | stands in the way of what the adapter tells |
+//! | [`options`] | the session's options |
+//! | [`instruction`] | the instruction that begins an iteration |
+//! | [`state`] | state of the loop, without I/O: which events pass, and when the loop ends |
+//! | [`event_filter`] | intercepts the adapter's events and commands |
 
-pub mod course;
-mod gate;
+mod event_filter;
 pub mod instruction;
 pub mod options;
+pub mod state;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,23 +31,22 @@ use tracing::warn;
 
 use crate::adapter::{Adapter, AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::deliverables::Deliverables;
-use gate::RunnerGate;
+use crate::script::Script;
+use event_filter::RunnerEventFilter;
 use options::RunnerOptions;
 
-/// An adapter inside the runner.
+/// An adapter wrapped in the runner.
 pub struct Runner {
     inner: Box<dyn Adapter>,
 }
 
 impl Runner {
-    /// Puts `inner` into the runner.
-    pub fn around(inner: Box<dyn Adapter>) -> Self {
+    pub fn wrap(inner: Box<dyn Adapter>) -> Self {
         Self { inner }
     }
 }
 
-/// What happened next.
-enum Happened {
+enum RunnerEvent {
     Command(Option<AgentCommand>),
     Lost(CommandId),
     Due,
@@ -63,57 +64,66 @@ impl Adapter for Runner {
     }
 
     async fn run(self: Box<Self>, mut context: AgentContext) -> Result<(), AdapterError> {
+        // A script starts no processes.
+        if self.inner.name() != Script::NAME
+            && let Err(why) = context.processes.check()
+        {
+            if let Some(AgentCommand::Begin(_, reply)) = context.commands.recv().await {
+                reply.refuse(Refusal::invalid(why.clone())).await?;
+            }
+            return Err(AdapterError::Configuration(why));
+        }
         let (forward, commands) = mpsc::unbounded_channel();
         let folder = Path::new(&context.launch.request.working_directory);
-        let deliverables = Deliverables::new(folder, context.events.clone(), context.processes.user())
-            .map_err(|e| AdapterError::Agent(format!("its deliverables cannot be looked after: {e}")))?;
+        let deliverables = Deliverables::new(folder, context.events.clone(), &context.processes)
+            .map_err(|e| AdapterError::Agent(format!("failed to track its deliverables: {e}")))?;
         let (lost, mut losses) = mpsc::unbounded_channel();
         let (events, weak) = (context.events.clone(), forward.downgrade());
         let can_pause = self.inner.capabilities().pause;
-        let gate = Arc::new(RunnerGate::new(can_pause, events, deliverables, weak, lost));
+        let event_filter = Arc::new(RunnerEventFilter::new(can_pause, events, deliverables, weak, lost));
         let mut outer = std::mem::replace(&mut context.commands, commands);
-        context.events = context.events.behind(Arc::clone(&gate) as _);
+        context.events = context.events.with_filter(Arc::clone(&event_filter) as _);
         let inner = self.inner.run(context);
         tokio::pin!(inner);
-        // The agent's own end of the channel closes with this one: that is how it is stopped.
+        // The agent's end of the channel closes with this sender, which stops the agent.
         let mut forward = Some(forward);
         loop {
-            let happened = tokio::select! {
+            let event = tokio::select! {
                 biased;
-                ended = &mut inner => Happened::Ended(ended),
-                command = outer.recv(), if forward.is_some() => Happened::Command(command),
-                Some(id) = losses.recv() => Happened::Lost(id),
-                () = gate.due() => Happened::Due,
+                ended = &mut inner => RunnerEvent::Ended(ended),
+                command = outer.recv(), if forward.is_some() => RunnerEvent::Command(command),
+                Some(id) = losses.recv() => RunnerEvent::Lost(id),
+                () = event_filter.due() => RunnerEvent::Due,
             };
-            match happened {
-                Happened::Ended(ended) => return ended,
-                Happened::Command(None) => forward = None,
-                Happened::Command(Some(command)) => {
-                    if let (Some(forward), Some(command)) = (&forward, gate.command(command).await?) {
+            match event {
+                RunnerEvent::Ended(ended) => return ended,
+                RunnerEvent::Command(None) => forward = None,
+                RunnerEvent::Command(Some(command)) => {
+                    if let (Some(forward), Some(command)) = (&forward, event_filter.command(command).await?) {
                         let resumed = matches!(command, AgentCommand::Resume(_));
-                        // An agent that has just ended drops it, which refuses it.
+                        // If the agent has just ended, it drops the command, which refuses it.
                         let _ = forward.send(command);
                         if resumed {
-                            gate.resumed().await?;
+                            event_filter.resumed().await?;
                         }
                     }
                 }
-                Happened::Lost(id) => gate.lost(id).await?,
-                Happened::Due => gate.go_on_now().await?,
+                RunnerEvent::Lost(id) => event_filter.lost(id).await?,
+                RunnerEvent::Due => event_filter.send_pending_instruction().await?,
             }
         }
     }
 }
 
-/// Takes the runner's options out of a configuration: they are no concern of the adapter inside.
+/// Removes the runner's options from a configuration, because the wrapped adapter does not know them.
 fn take_options(config: &mut AgentSessionConfig) -> Result<Option<RunnerOptions>, Refusal> {
     RunnerOptions::take(&mut config.adapter_options).map_err(|e| {
-        warn!(error = %e, "the options of the runner are not valid");
+        warn!(error = %e, "invalid options for the runner");
         Refusal::invalid(e.to_string())
     })
 }
 
-/// Adds what the first iteration is told to what opens the turn.
+/// Appends the first iteration's instruction to the prompt that begins the turn.
 fn instruct(begin: &mut Begin, instruction: Option<String>) {
     if let (Some(prompt), Some(instruction)) = (&mut begin.prompt, instruction) {
         *prompt = format!("{prompt}\n\n{instruction}");

@@ -1,5 +1,5 @@
-//! The runner around an adapter that plays an agent: each of its turns does what the next step of a list says. It fakes the
-//! agent alone; spool, status file and runner are real.
+//! The runner around an adapter that plays an agent: each of its turns takes the next step of a list. Only the agent
+//! is fake; the spool, the status file and the runner are real.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,16 +28,16 @@ enum Step {
     Create(&'static [&'static str]),
     Set(&'static str, DeliverableState),
     Nothing,
-    /// Ends its turn in another way.
+    /// Ends its turn with another outcome.
     Ends(SessionOutcome),
-    /// The plan is used up, for so long.
+    /// Reports an exceeded quota for this long.
     Quota(Duration),
     HandsOff,
-    /// Waits until it is interrupted or told something.
+    /// Waits for an interrupt or a message.
     Waits,
-    /// Refuses whatever it is sent next.
+    /// Refuses the next message.
     Deaf,
-    /// Its conversation is over.
+    /// Ends its conversation.
     Dies,
 }
 
@@ -60,7 +60,7 @@ impl Agent {
         let events = context.events.clone();
         events.emit(RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id: message }).await?;
         let folder = Path::new(&context.launch.request.working_directory).to_owned();
-        let deliverables = Deliverables::new(&folder, events.clone(), None).unwrap();
+        let deliverables = Deliverables::new(&folder, events.clone(), &Processes::unguarded()).unwrap();
         let mut outcome = SessionOutcome::Completed;
         match self.steps.pop_front().unwrap_or(Step::Nothing) {
             Step::Create(ids) => {
@@ -174,7 +174,7 @@ impl Adapter for Agent {
     }
 }
 
-/// A run that has begun.
+/// A run whose agent has started.
 struct Given {
     spool: Spool,
     commands: Option<UnboundedSender<AgentCommand>>,
@@ -191,7 +191,7 @@ impl Given {
         Self::within(work, run, options, steps)
     }
 
-    #[allow(clippy::needless_pass_by_value)] // it is written inside a call
+    #[allow(clippy::needless_pass_by_value)] // called inline
     fn within(work: TempDir, run: TempDir, options: Value, steps: &[Step]) -> Self {
         let spool = open(run.path());
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -205,8 +205,9 @@ impl Given {
             events: EventSink::new(spool.clone()),
             commands: receiver,
             processes: Processes::unguarded(),
+            lease: crate::lease::Lease::default(),
         };
-        let running = tokio::spawn(Box::new(Runner::around(Box::new(agent))).run(context));
+        let running = tokio::spawn(Box::new(Runner::wrap(Box::new(agent))).run(context));
         let given = Self { spool, commands: Some(commands), abandoned, told, running, work, _run: run };
         let begin = Begin {
             config: serde_json::from_value(json!({
@@ -223,6 +224,7 @@ impl Given {
             resume_conversation: false,
             prompt: Some("Do it.".into()),
             allowance_usd: None,
+            allow_unmetered: false,
         };
         given.send(AgentCommand::Begin(Box::new(begin), given.reply(RawEvent::BeginAck)));
         given
@@ -250,13 +252,13 @@ impl Given {
         self.send(AgentCommand::Message(message, reply));
     }
 
-    /// What the agent is told next.
+    /// The next message to the agent.
     async fn told(&mut self) -> String {
         let told = tokio::time::timeout(Duration::from_secs(20), self.told.recv());
-        told.await.expect("the agent is told something").unwrap()
+        told.await.expect("the agent gets a message").unwrap()
     }
 
-    /// What was told so far.
+    /// All events so far.
     async fn events(&self) -> Vec<Value> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let body = |body: &str| {
@@ -267,7 +269,7 @@ impl Given {
         batch.entries.iter().map(|entry| body(&entry.body)).collect()
     }
 
-    /// Waits until an event of that type was told, and answers all so far.
+    /// Waits for an event of that type and returns all events so far.
     async fn until(&self, kind: &str) -> Vec<Value> {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
@@ -280,7 +282,7 @@ impl Given {
         }
     }
 
-    /// Stops the agent and answers everything that was told of turns.
+    /// Stops the agent and returns all events of turns.
     async fn stopped(mut self) -> Vec<String> {
         self.commands = None;
         self.running.await.unwrap().unwrap();
@@ -317,7 +319,7 @@ fn required(max: u32) -> Value {
 use DeliverableState::{Blocked, Passed};
 
 #[tokio::test]
-async fn given_no_deliverables_when_it_runs_then_they_are_created_and_worked_on_until_all_are_settled() {
+async fn runner_creates_deliverables_and_works_until_all_are_settled() {
     let steps = [Step::Create(&["DL-1", "DL-2"]), Step::Set("DL-1", Passed), Step::Set("DL-2", Blocked)];
     let mut given = Given::new(required(10), &steps);
     given.until("turn_completed").await;
@@ -334,8 +336,7 @@ async fn given_no_deliverables_when_it_runs_then_they_are_created_and_worked_on_
 }
 
 #[tokio::test]
-async fn given_deliverables_of_a_former_run_when_it_begins_then_they_are_told_and_the_coding_instruction_runs()
- {
+async fn runner_reports_and_continues_deliverables_of_an_earlier_run() {
     let (work, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let before = Given::within(work, run, required(1), &[Step::Create(&["DL-1"])]);
     before.until("turn_completed").await;
@@ -350,7 +351,7 @@ async fn given_deliverables_of_a_former_run_when_it_begins_then_they_are_told_an
 }
 
 #[tokio::test]
-async fn given_an_agent_that_never_gets_done_when_it_had_its_iterations_then_the_turn_says_so() {
+async fn turn_reports_when_the_iterations_are_used_up() {
     let given = Given::new(required(3), &[Step::Create(&["DL-1"])]);
     given.until("turn_completed").await;
     assert_eq!(
@@ -360,7 +361,7 @@ async fn given_an_agent_that_never_gets_done_when_it_had_its_iterations_then_the
 }
 
 #[tokio::test]
-async fn given_another_outcome_of_the_agent_when_it_ends_then_the_loop_ends_with_it() {
+async fn other_agent_outcome_ends_the_loop() {
     for (outcome, name) in [
         (SessionOutcome::BudgetExceeded, "budget_exceeded inner-1"),
         (SessionOutcome::ExecutionError, "execution_error inner-1"),
@@ -375,7 +376,7 @@ async fn given_another_outcome_of_the_agent_when_it_ends_then_the_loop_ends_with
 }
 
 #[tokio::test]
-async fn given_a_quota_with_a_reset_when_it_is_used_up_then_the_turn_waits_and_goes_on() {
+async fn turn_waits_for_the_quota_reset_and_continues() {
     let steps = [Step::Create(&["DL-1"]), Step::Quota(Duration::from_millis(50)), Step::Set("DL-1", Passed)];
     let given = Given::new(required(9), &steps);
     let events = given.until("turn_completed").await;
@@ -387,7 +388,7 @@ async fn given_a_quota_with_a_reset_when_it_is_used_up_then_the_turn_waits_and_g
 }
 
 #[tokio::test]
-async fn given_a_quota_and_a_pause_when_it_is_resumed_then_it_goes_on_without_waiting() {
+async fn resume_ends_the_wait_for_the_quota() {
     let steps = [Step::Create(&["DL-1"]), Step::Quota(Duration::from_hours(1)), Step::Set("DL-1", Passed)];
     let given = Given::new(required(9), &steps);
     given.until("quota_exceeded").await;
@@ -399,7 +400,7 @@ async fn given_a_quota_and_a_pause_when_it_is_resumed_then_it_goes_on_without_wa
 }
 
 #[tokio::test]
-async fn given_an_interrupt_when_it_comes_within_an_iteration_then_nothing_follows_by_itself() {
+async fn interrupt_within_an_iteration_stops_the_loop() {
     let mut given = Given::new(required(9), &[Step::Create(&["DL-1"]), Step::Waits]);
     given.told().await;
     given.told().await;
@@ -412,7 +413,7 @@ async fn given_an_interrupt_when_it_comes_within_an_iteration_then_nothing_follo
 }
 
 #[tokio::test]
-async fn given_a_message_for_the_turn_that_is_told_when_it_comes_in_a_later_iteration_then_it_reaches_that() {
+async fn message_for_the_turn_reaches_a_later_iteration() {
     let steps = [Step::Create(&["DL-1"]), Step::Waits, Step::Set("DL-1", Passed)];
     let mut given = Given::new(required(9), &steps);
     given.told().await;
@@ -424,14 +425,14 @@ async fn given_a_message_for_the_turn_that_is_told_when_it_comes_in_a_later_iter
 }
 
 #[tokio::test]
-async fn given_a_handoff_when_the_iteration_ends_then_the_agent_is_not_asked_to_go_on() {
+async fn handoff_ends_the_loop() {
     let given = Given::new(required(9), &[Step::HandsOff]);
     given.until("turn_completed").await;
     assert_eq!(given.stopped().await, ["started inner-1", "completed inner-1"]);
 }
 
 #[tokio::test]
-async fn given_an_agent_that_takes_no_instruction_when_one_is_sent_then_the_turn_ends_and_says_why() {
+async fn unaccepted_instruction_ends_the_turn_with_the_reason() {
     let given = Given::new(required(9), &[Step::Deaf]);
     given.until("turn_completed").await;
     assert_eq!(
@@ -441,7 +442,7 @@ async fn given_an_agent_that_takes_no_instruction_when_one_is_sent_then_the_turn
 }
 
 #[tokio::test]
-async fn given_a_broken_status_file_when_an_iteration_ends_then_the_agent_is_told_to_put_it_right() {
+async fn agent_is_asked_to_repair_an_invalid_status_file() {
     let mut given = Given::new(required(9), &[Step::Waits]);
     given.told().await;
     let folder = given.work.path().join(".pilothouse");
@@ -455,7 +456,7 @@ async fn given_a_broken_status_file_when_an_iteration_ends_then_the_agent_is_tol
 }
 
 #[tokio::test]
-async fn given_a_session_that_does_not_ask_for_it_when_it_runs_then_nothing_is_changed() {
+async fn runner_changes_nothing_when_deliverables_are_not_required() {
     let mut given = Given::new(json!({ "required": false }), &[Step::Create(&["DL-1"])]);
     given.until("turn_completed").await;
     assert_eq!(given.told().await, "Do it.");
@@ -463,7 +464,7 @@ async fn given_a_session_that_does_not_ask_for_it_when_it_runs_then_nothing_is_c
 }
 
 #[tokio::test]
-async fn given_options_that_make_no_sense_when_it_begins_then_that_is_refused() {
+async fn invalid_runner_options_are_refused_at_begin() {
     let given = Given::new(json!({ "required": "yes" }), &[]);
     let events = given.until("command_refused").await;
     assert_eq!(events[0]["code"], "invalid");

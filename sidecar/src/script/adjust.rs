@@ -1,17 +1,17 @@
-//! How a played agent works differently when it is asked to (S1 5), and what it may spend (ruling 32).
+//! Adjustments of a scripted agent (S1 5) and its spending limit (decision 32).
 
 use pilothouse_domain::Usd;
 use pilothouse_domain::value::{Adjustment, AgentSettings, CycleDirection};
 use pilothouse_wire::RawEvent;
 use serde_json::json;
 
-use super::player::{Break, Player};
+use super::player::{Player, PlayerExit};
 use crate::adapter::{Refusal, Reply};
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Changes how it works. What it works with then is told before `done`.
-    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), Break> {
+    /// Carries out an adjustment. Publishes the resulting settings before the acknowledgement.
+    pub(super) async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), PlayerExit> {
         let refused = match &adjustment {
             Adjustment::SetModel { model_id } => self.set_model(model_id),
             Adjustment::CycleModel { direction } => self.cycle_model(*direction),
@@ -22,7 +22,7 @@ impl Player {
             Adjustment::Compact { .. } => None,
             Adjustment::Fork { before_turn_id } => self.has_no_turn(before_turn_id.as_str()),
             Adjustment::SetAllowance { allowance_usd } => match allowance_usd.as_deref().map(str::parse) {
-                Some(Err(_)) => Some(Refusal::invalid("the allowance is no amount of money")),
+                Some(Err(_)) => Some(Refusal::invalid("the allowance is not an amount of dollars")),
                 Some(Ok(allowance)) => {
                     self.allowance = Some(allowance);
                     None
@@ -40,7 +40,7 @@ impl Player {
             Adjustment::SetModel { .. }
             | Adjustment::CycleModel { .. }
             | Adjustment::SetThinkingLevel { .. } => {
-                self.tell_settings().await?;
+                self.emit_settings().await?;
             }
             Adjustment::Compact { instructions } => {
                 self.notice("compaction_started", "Summarises the conversation", instructions.as_deref())
@@ -48,7 +48,7 @@ impl Player {
                 self.notice("compaction_ended", "The conversation is summarised", None).await?;
             }
             Adjustment::Fork { before_turn_id } => {
-                self.notice("forked", &format!("Goes on from before {before_turn_id}"), None).await?;
+                self.notice("forked", &format!("Continues from before {before_turn_id}"), None).await?;
             }
             Adjustment::SetAllowance { .. } => {}
         }
@@ -80,8 +80,8 @@ impl Player {
         }
     }
 
-    /// Tells what it works with.
-    pub(super) async fn tell_settings(&self) -> Result<(), SpoolError> {
+    /// Publishes the agent's settings.
+    pub(super) async fn emit_settings(&self) -> Result<(), SpoolError> {
         let AgentSettings { model_id, thinking_level, available_models } = self.settings();
         self.events.emit(RawEvent::AgentSettings { model_id, thinking_level, available_models }).await
     }
@@ -91,8 +91,9 @@ impl Player {
         self.events.emit(RawEvent::Notice { name: name.into(), summary: summary.into(), detail }).await
     }
 
-    /// Holds before a call that could cost more than what is left, until it may spend enough or is interrupted.
-    pub(super) async fn price(&mut self, needed: Usd) -> Result<(), Break> {
+    /// Holds before a call that may cost more than the remaining allowance, until the allowance is raised or the turn
+    /// is interrupted.
+    pub(super) async fn price(&mut self, needed: Usd) -> Result<(), PlayerExit> {
         let mut told_of = None;
         while let Some(allowance) = self.allowance {
             let left = allowance.excess_over(self.spent);
@@ -106,7 +107,7 @@ impl Player {
             }
             self.command().await?;
         }
-        // It goes on when it is resumed, not when it could.
+        // The agent continues when it is resumed, not already when the allowance suffices.
         while self.paused {
             self.command().await?;
         }

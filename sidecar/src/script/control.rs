@@ -1,4 +1,4 @@
-//! What a player does with a command.
+//! Handles the commands of the control plane.
 
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::MessagePriority;
@@ -6,32 +6,31 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content};
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::player::{Awaited, Break, Player, Settled};
+use super::player::{Awaited, Player, PlayerExit, Settled};
 use super::program::Body;
 use crate::adapter::{AgentCommand, Message, MessageReply, Refusal, Reply};
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Waits for a command and carries it out.
-    pub(super) async fn command(&mut self) -> Result<(), Break> {
-        let command = self.commands.recv().await.ok_or(Break::Over)?;
+    /// Waits for a command and handles it.
+    pub(super) async fn command(&mut self) -> Result<(), PlayerExit> {
+        let command = self.commands.recv().await.ok_or(PlayerExit::Over)?;
         self.handle(command).await
     }
 
-    /// Carries out what was asked so far, and goes on only when it is not paused.
-    pub(super) async fn take_commands(&mut self) -> Result<(), Break> {
+    /// Handles all commands so far. Returns only when the agent is not paused.
+    pub(super) async fn take_commands(&mut self) -> Result<(), PlayerExit> {
         loop {
             match self.commands.try_recv() {
                 Ok(command) => self.handle(command).await?,
-                Err(TryRecvError::Disconnected) => return Err(Break::Over),
+                Err(TryRecvError::Disconnected) => return Err(PlayerExit::Over),
                 Err(TryRecvError::Empty) if self.paused => self.command().await?,
                 Err(TryRecvError::Empty) => return Ok(()),
             }
         }
     }
 
-    /// Carries out a command.
-    pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), Break> {
+    pub(super) async fn handle(&mut self, command: AgentCommand) -> Result<(), PlayerExit> {
         let name = name(&command);
         let carried_out = match command {
             AgentCommand::Begin(_, reply) => {
@@ -44,7 +43,7 @@ impl Player {
                 self.paused = true;
                 reply.done().await?;
                 let turn = self.turn_id();
-                Ok(self.go_on_after(name, turn.as_ref()).await?)
+                Ok(self.inject_after_stop(name, turn.as_ref()).await?)
             }
             AgentCommand::Resume(reply) => {
                 self.paused = false;
@@ -89,29 +88,30 @@ impl Player {
         Ok(())
     }
 
-    async fn interrupt(&mut self, reply: Reply) -> Result<(), Break> {
+    async fn interrupt(&mut self, reply: Reply) -> Result<(), PlayerExit> {
         self.paused = false;
-        let turn = self.drop_turn()?;
+        let turn = self.drop_turn().await?;
         if let Some(turn) = &turn {
-            // They were to follow this turn; nothing follows an interrupt by itself (ruling 29).
+            // These messages would follow the turn, and nothing follows an interrupt on its own (decision 29).
             for (_, reply) in std::mem::take(&mut self.held) {
                 reply.refuse(Refusal::turn_over(turn)).await?;
             }
         }
         reply.done().await?;
-        self.go_on_after("interrupt", turn.as_ref()).await?;
-        if turn.is_some() { Err(Break::Interrupted) } else { Ok(()) }
+        self.inject_after_stop("interrupt", turn.as_ref()).await?;
+        if turn.is_some() { Err(PlayerExit::Interrupted) } else { Ok(()) }
     }
 
-    /// The fault `afterStop`: what must not be, and is there to see what the control plane does about it.
-    async fn go_on_after(&mut self, command: &str, turn: Option<&TurnId>) -> Result<(), SpoolError> {
+    /// Injects the fault `afterStop`: emits events that a correct agent would not emit, to test how the control plane
+    /// reacts.
+    async fn inject_after_stop(&mut self, command: &str, turn: Option<&TurnId>) -> Result<(), SpoolError> {
         let Some(at) = self.after_stop.iter().position(|(name, _)| name == command) else { return Ok(()) };
         let bodies: Vec<Body> = self.after_stop.remove(at).1;
         let outgoing = bodies.into_iter().map(|body| self.outgoing(body, turn)).collect::<Result<_, _>>()?;
         self.events.spool().append_all(outgoing).await.map(drop)
     }
 
-    async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), Break> {
+    async fn message(&mut self, message: Message, reply: MessageReply) -> Result<(), PlayerExit> {
         if let Some(expected) = &message.expected_turn
             && self.turn.as_ref().map(|turn| &turn.id) != Some(expected)
         {
@@ -126,13 +126,13 @@ impl Player {
         Ok(())
     }
 
-    /// Gives a message to the turn that runs.
+    /// Gives a message to the current turn.
     pub(super) async fn inject(
         &mut self,
         message: Message,
         mut reply: MessageReply,
         answer: bool,
-    ) -> Result<(), Break> {
+    ) -> Result<(), PlayerExit> {
         reply.injecting().await?;
         self.last_message = message.content;
         reply.injected().await?;
@@ -149,8 +149,8 @@ impl Player {
         Ok(())
     }
 
-    /// Immediate messages that came while it was paused go before anything else (ruling 29).
-    async fn inject_held(&mut self) -> Result<(), Break> {
+    /// Immediate messages that arrived during a pause take precedence (decision 29).
+    async fn inject_held(&mut self) -> Result<(), PlayerExit> {
         while self.turn.is_some() {
             let immediate = |(message, _): &(Message, _)| message.priority == MessagePriority::Immediate;
             let Some(at) = self.held.iter().position(immediate) else { break };
@@ -160,7 +160,7 @@ impl Player {
         Ok(())
     }
 
-    /// The message that may begin a turn now. One that was meant for an earlier turn is refused.
+    /// The message that may begin a turn now. Refuses messages that were meant for an earlier turn.
     pub(super) async fn next_held(&mut self) -> Result<Option<(Message, MessageReply)>, SpoolError> {
         while let Some((message, reply)) = self.held.pop_front() {
             match &message.expected_turn {

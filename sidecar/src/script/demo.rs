@@ -1,4 +1,4 @@
-//! What is played when no script is given: a short conversation that shows each kind of event once.
+//! The default script: a short conversation that contains each kind of event once.
 
 use pilothouse_domain::Usd;
 use pilothouse_domain::value::{SessionOutput, SessionTaskStatus, TokenUsage};
@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::format::{Context, ScriptFile, Step, Tool, Turn, Usage};
 
-/// The demo.
 pub(super) fn script() -> ScriptFile {
     let steps = vec![
         say("I was asked to do this: {{objective}}"),
@@ -45,12 +44,12 @@ pub(super) fn script() -> ScriptFile {
     }
 }
 
-/// The turn of a message when a script does not say what happens.
+/// The turn that answers a message if the script does not define one.
 pub(super) fn reaction() -> Vec<Step> {
     vec![say("You said: {{message}}"), usage()]
 }
 
-/// What goes on with the work when a script does not say what happens.
+/// The continuation of a chain if the script does not define one.
 pub(super) fn continuation() -> Vec<Step> {
     let steps = vec![say("I go on where the session before me ended. {{handoff}}"), usage()];
     vec![Step::Turn(Turn { steps, output: None })]
@@ -71,7 +70,7 @@ fn tool(name: &str, input: serde_json::Value, result: &str) -> Step {
     })
 }
 
-/// Fixed amounts: what is played spends no money, but shows how spend is counted.
+/// Fixed amounts: playing spends no money, but shows how spend is counted.
 fn usage() -> Step {
     Step::Usage(Usage {
         meter: None,

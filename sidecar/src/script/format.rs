@@ -1,4 +1,4 @@
-//! The format of scripts, as `docs/script-format.md` describes it.
+//! The format of scripts, described in `docs/script-format.md`.
 
 use pilothouse_domain::value::{Question, SessionOutput, TokenUsage};
 use pilothouse_domain::{MeterId, SubAgentId, ToolCallId, Usd};
@@ -8,26 +8,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A run to play.
+/// A script: the steps of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptFile {
-    /// The model that usage is counted for; the session's model when absent.
+    /// The model that usage is counted for. Default: the session's model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The models that it can be set to, in the order in which they are cycled; empty: to any, and there is nothing to cycle.
+    /// The models that the agent can be set to, in the order in which they are cycled. If empty, any model is
+    /// accepted and none is cycled to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// What is played, in order.
+    /// The steps to play, in order.
     pub steps: Vec<Step>,
-    /// What the sessions play that go on with the work when a context is full: the first continuation the first list, and
-    /// so on. Beyond the lists a continuation plays one turn that reads the handoff document out.
+    /// The steps of the sessions that continue the work when the context is full: the first list for the first
+    /// continuation, and so on. Further continuations play one turn that quotes the handoff document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continuations: Vec<Vec<Step>>,
-    /// What each turn plays that a message starts after the steps are over. Absent: it quotes the message.
+    /// The steps of each turn that a message starts after the script has ended. Default: a turn that quotes the
+    /// message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_message: Option<Vec<Step>>,
-    /// What a message into a running turn is answered with. `{{message}}` stands for the message.
+    /// The answer to a message that enters a running turn. `{{message}}` is replaced by the message.
     #[serde(default = "default_on_steer")]
     pub on_steer: String,
 }
@@ -44,65 +46,66 @@ pub enum Step {
     Turn(Turn),
     /// The agent says something. `{{message}}`, `{{objective}}`, `{{handoff}}` and `{{configuration}}` are replaced.
     Say(String),
-    /// The agent thinks aloud.
+    /// The agent thinks.
     Think(String),
     /// The agent calls a tool.
     Tool(Tool),
-    /// A subagent begins, does its steps, and ends.
+    /// A subagent starts, plays its steps, and ends.
     Subagent(Subagent),
-    /// The agent used something; the script gives what is added, the wire gets the totals.
+    /// The agent uses tokens and money. The script gives the increments; events carry the totals.
     Usage(Usage),
-    /// The agent prices a call before it makes it, in dollars: it holds, and tells so, until that much is left.
+    /// The agent prices a call in US dollars before it makes it. If less is left of the allowance, it reports this
+    /// and waits.
     Price(Usd),
-    /// The agent's task list, whole.
+    /// The complete task list of the agent.
     Tasks(Vec<RawTask>),
     /// The agent asks its owner and waits for the answer.
     Question(Ask),
-    /// The agent shows a plan, and waits for the decision if the session requires approval.
+    /// The agent submits a plan, and waits for the decision if the session requires approval.
     Plan(Plan),
-    /// What the turn produced; sent with its `turn_completed`.
+    /// The output of the turn, sent with its `turn_completed`.
     Output(SessionOutput),
-    /// A piece of a log.
+    /// A chunk of a log.
     Log(Log),
-    /// The agent speaks of itself.
+    /// A notice about the agent itself.
     Notice(Note),
     /// The context window is full.
     ContextExhausted {},
     /// A handoff document.
     Handoff(HandoffDocument),
-    /// The agent hands its work on although it has room left.
+    /// The agent hands its work over before its context is full.
     HandOver(HandOver),
     /// Any raw event.
     Raw(Box<RawEvent>),
     /// The agent's conversation ends.
     End(End),
 
-    /// Time passes, in milliseconds.
+    /// A wait in milliseconds.
     Wait(u64),
-    /// Goes on when a message has come. Between turns, the next turn is started by it.
+    /// Waits for a message. Between turns, the message begins the next turn.
     WaitForMessage {},
-    /// Goes on when a command of this name was carried out.
+    /// Waits until a command with this name was carried out.
     WaitForCommand(String),
-    /// Goes on when the question of this tool call is answered; the answer becomes its result.
+    /// Waits for the answer to the question of this tool call. The answer becomes the call's result.
     WaitForAnswer(ToolCallId),
     /// Plays steps several times.
     Repeat(Repeat),
 
-    /// Fault: an authentic envelope whose body is this JSON.
+    /// Fault: an authentic envelope with this JSON as its body.
     Malformed(Value),
-    /// Fault: the envelopes of the step are sent twice.
+    /// Fault: sends the envelopes of the step twice.
     Duplicate(Box<Step>),
-    /// Fault: the envelope of the second step is sent before that of the first.
+    /// Fault: sends the envelope of the second step before that of the first.
     Reorder(Box<(Step, Step)>),
-    /// Fault: the envelopes of the step are missing.
+    /// Fault: omits the envelopes of the step.
     Gap(Gap),
-    /// Fault: nothing leaves, neither events nor heartbeats, for this many milliseconds.
+    /// Fault: sends neither events nor heartbeats for this many milliseconds.
     Silence(u64),
     /// Fault: the sidecar dies.
     Crash(Crash),
-    /// Fault: the next command of this name is treated as if it never came.
+    /// Fault: ignores the next command with this name.
     Ignore(IgnoreCommand),
-    /// Fault: the agent goes on after it acknowledged that it stopped.
+    /// Fault: the agent continues after it has acknowledged that it stopped.
     AfterStop(AfterStop),
 }
 
@@ -110,9 +113,9 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Turn {
-    /// What happens in it.
+    /// The steps of the turn.
     pub steps: Vec<Step>,
-    /// What it produces.
+    /// The output of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<SessionOutput>,
 }
@@ -121,21 +124,21 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Tool {
-    /// Its id; counted when absent.
+    /// The id of the call. Default: a counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ToolCallId>,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// Its input.
+    /// The input of the tool.
     #[serde(default = "empty_object")]
     pub input: Value,
-    /// What it answers. Absent: the call stays open.
+    /// The result. If absent, the call stays open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Content>,
-    /// Whether it fails.
+    /// Whether the call fails.
     #[serde(default)]
     pub error: bool,
-    /// How long it takes.
+    /// How long the call takes, in milliseconds.
     #[serde(default)]
     pub ms: u64,
 }
@@ -148,62 +151,62 @@ fn empty_object() -> Value {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subagent {
-    /// Its id; counted when absent.
+    /// The id of the subagent. Default: a counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<SubAgentId>,
-    /// What it is to do.
+    /// The objective of the subagent.
     pub objective: String,
-    /// Its model.
+    /// The model of the subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What it does: `say`, `think`, `tool`, `usage`, `wait`.
+    /// The steps of the subagent: `say`, `think`, `tool`, `usage`, `wait`.
     pub steps: Vec<Step>,
-    /// Why it fails.
+    /// Why the subagent fails, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// What is added to a meter.
+/// Usage that is added to a meter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Usage {
-    /// The meter; the conversation's own when absent.
+    /// The meter. Default: the conversation's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<MeterId>,
-    /// The model; the script's when absent.
+    /// The model. Default: the script's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Dollars.
+    /// US dollars.
     #[serde(default)]
     pub cost_usd: Usd,
     /// Tokens.
     #[serde(default)]
     pub tokens: TokenUsage,
-    /// The context window after this.
+    /// The context window after this usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
 }
 
-/// How full the context window is.
+/// Fill level of the context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Context {
-    /// Tokens in it.
+    /// Tokens in the window.
     pub tokens: u64,
-    /// The most that it takes.
+    /// Capacity of the window in tokens.
     pub limit: u64,
 }
 
-/// A request of answers.
+/// Questions to the owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ask {
-    /// The tool call's id; counted when absent.
+    /// The id of the tool call. Default: a counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ToolCallId>,
     /// The questions.
     pub questions: Vec<Question>,
-    /// Whether to wait for the answer here; otherwise with `waitForAnswer`, later.
+    /// Whether to wait for the answer here. Otherwise a later `waitForAnswer` waits for it.
     #[serde(default = "yes")]
     pub wait: bool,
 }
@@ -216,32 +219,32 @@ const fn yes() -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Plan {
-    /// The tool call's id; counted when absent.
+    /// The id of the tool call. Default: a counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ToolCallId>,
-    /// The document.
+    /// The text of the plan.
     pub text: String,
-    /// The documents that are shown one after the other as long as the owner rejects.
+    /// Further plans, submitted one after the other while the owner rejects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
 }
 
-/// A handoff of the agent's own.
+/// A handoff that the agent starts itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandOver {
-    /// Why.
+    /// The reason for the handoff.
     pub reason: String,
-    /// What was done and what remains.
+    /// What was done, and what remains.
     #[serde(flatten)]
     pub document: HandoffDocument,
 }
 
-/// A piece of a log.
+/// A chunk of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Log {
-    /// Where it comes from.
+    /// The source of the log.
     #[serde(default = "agent_stream")]
     pub stream: String,
     /// The text.
@@ -256,11 +259,11 @@ fn agent_stream() -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Note {
-    /// A short stable name.
+    /// A short, stable name.
     pub name: String,
-    /// A sentence for a person.
+    /// A sentence for people.
     pub summary: String,
-    /// More of it.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Value>,
 }
@@ -269,15 +272,15 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct End {
-    /// Whether it is an error.
+    /// Whether the end is an error.
     pub error: bool,
-    /// The agent's word for it; `success` or `error` when absent.
+    /// The agent's reason. Default: `success` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A sentence for a person.
+    /// A sentence for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What it produced.
+    /// The output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<SessionOutput>,
 }
@@ -286,19 +289,19 @@ pub struct End {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Repeat {
-    /// How often.
+    /// The number of repetitions.
     pub times: u32,
-    /// What.
+    /// The steps to repeat.
     pub steps: Vec<Step>,
 }
 
-/// Envelopes that are missing.
+/// Envelopes that are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Gap {
-    /// What is missing.
+    /// The step whose envelopes are omitted.
     pub step: Box<Step>,
-    /// Whether a replay does not bring it either.
+    /// Whether a replay does not bring them either.
     #[serde(default)]
     pub forever: bool,
 }
@@ -317,7 +320,7 @@ pub enum Crash {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IgnoreCommand {
-    /// The command's name on the wire.
+    /// The command's name in the protocol.
     pub command: String,
     /// Whether the next attempt is carried out.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Turns what a script adds into what the wire wants: running totals (ruling 31).
+//! Converts the increments of a script to running totals (decision 31).
 
 use pilothouse_domain::value::TokenUsage;
 use pilothouse_domain::{InvalidId, MeterId, SubAgentId};
@@ -8,7 +8,8 @@ use pilothouse_wire::event::{RawContextWindow, UsageUpdate};
 use super::format::{Context, Usage};
 use super::state::State;
 
-/// Adds to the meter and tells its totals; then, once, that the context window passed `warn_at_percent`.
+/// Adds to the meter and returns its totals. Also returns, once, the warning that the context window has passed
+/// `warn_at_percent`.
 pub(super) fn count(
     state: &mut State,
     usage: &Usage,
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_run_and_are_exact_and_the_warning_comes_once() {
+    fn running_totals_are_exact_and_the_warning_comes_once() {
         let mut state = State { conversation: 3, ..State::default() };
         let first = count(&mut state, &usage("0.1", 100), None, "m", 80).unwrap();
         assert_eq!(first.len(), 1);

@@ -1,5 +1,5 @@
-//! The `script` adapter: plays a scripted run, a recorded one, or a small demo, with failure injection. For tests,
-//! demos and replays; `docs/script-format.md` describes the format.
+//! The `script` adapter: plays a script, a recording, or a short demo, and can inject failures. For tests, demos and
+//! replays. `docs/script-format.md` describes the format.
 
 mod adjust;
 mod control;
@@ -18,23 +18,22 @@ use schemars::generate::SchemaSettings;
 use crate::adapter::{Adapter, AdapterError, AgentContext};
 use crate::faults::Faults;
 
-/// The adapter.
 #[derive(Debug, Default)]
 pub struct Script {
     faults: Faults,
 }
 
 impl Script {
-    /// The name that sessions ask for it by.
+    /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "script";
 
-    /// An adapter that asks the sidecar itself for faults through `faults`.
+    /// Creates an adapter that injects faults of the sidecar through `faults`.
     pub const fn new(faults: Faults) -> Self {
         Self { faults }
     }
 }
 
-/// The JSON Schema of scripts, as exported to `docs/wire/script.schema.json`.
+/// The JSON Schema of scripts, exported to `docs/wire/script.schema.json`.
 pub fn schema() -> schemars::Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<format::ScriptFile>()
 }
@@ -62,6 +61,8 @@ impl Adapter for Script {
             compaction: true,
             fork: true,
             budget_before_call: true,
+            allowance: true,
+            unmetered: false,
         }
     }
 

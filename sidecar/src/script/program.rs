@@ -1,4 +1,4 @@
-//! Scripts as a flat list of instructions, so that a position in them is a number.
+//! Compiles a script to a flat list of instructions, so that a position in it is a number.
 
 use std::time::Duration;
 
@@ -12,16 +12,15 @@ use super::format::{self, Crash, Step};
 use crate::faults::Ignore;
 use crate::spool::Delivery;
 
-/// One thing to do.
 #[derive(Debug, Clone)]
 pub(super) enum Instruction {
     Emit(Body, Delivery),
     /// Two events whose envelopes are sent in the wrong order.
     EmitSwapped(Body, Body),
-    /// Everything that one recorded line told.
+    /// The raw events of one recorded line.
     EmitAll(Vec<RawEvent>),
     TurnStart {
-        /// Whether the rest of the turn stands outside the program.
+        /// Whether the rest of the turn is outside the program.
         inserted: bool,
     },
     Output(SessionOutput),
@@ -30,12 +29,13 @@ pub(super) enum Instruction {
     /// A call that is priced before it is made.
     Price(Usd),
     Wait(Duration),
-    /// `earlier`: a message that came earlier in the turn will do, as in a recording, whose reader cannot know when.
+    /// `earlier`: a message from earlier in the turn suffices. Set for recordings, whose player cannot know when to
+    /// send it.
     AwaitMessage {
         earlier: bool,
     },
     AwaitCommand(String),
-    /// `result`: the answer becomes the result of the call; a recording brings its own.
+    /// `result`: the answer becomes the result of the call. A recording contains its own result.
     AwaitAnswer {
         call: ToolCallId,
         result: bool,
@@ -44,7 +44,7 @@ pub(super) enum Instruction {
         call: ToolCallId,
         result: bool,
     },
-    /// Shows a plan and waits, again for each revision as long as it is rejected.
+    /// Submits a plan and waits for the decision, again for each revision while it is rejected.
     Plan {
         call: ToolCallId,
         texts: Vec<String>,
@@ -69,29 +69,65 @@ impl From<RawEvent> for Body {
     }
 }
 
-/// A script that cannot be played.
+/// Why a script cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProgramError {
-    #[error("a turn stands inside a turn")]
+    #[error("a turn contains another turn")]
     NestedTurn,
     #[error("`{0}` takes steps that are events, and at least one")]
     NotEvents(&'static str),
     #[error("a subagent cannot do this: {0}")]
     NotForSubagents(String),
-    #[error("the script repeats itself into more than {MOST_INSTRUCTIONS} instructions")]
+    #[error("the script takes more than {} MiB once every `repeat` is expanded; repeat less often", MAX_BYTES >> 20)]
     TooLong,
     #[error(transparent)]
     Id(#[from] InvalidId),
 }
 
-/// The most instructions of a program.
-const MOST_INSTRUCTIONS: usize = 1_000_000;
+/// Memory limit of a program's instructions, as estimated by [`expanded_bytes`].
+const MAX_BYTES: u64 = 16 << 20;
+/// Memory of one step in addition to its texts: its instructions and their heap allocations.
+const STEP_BYTES: u64 = 512;
 
-/// Flattens `steps`. Ids that the script does not give are counted after `prefix`.
+/// Compiles `steps`. Ids that the script does not give are numbered after `prefix`.
 pub(super) fn compile(steps: &[Step], prefix: &str) -> Result<Vec<Instruction>, ProgramError> {
+    // Checked before the expansion, because a few nested repeats can exceed a machine's memory.
+    if expanded_bytes(steps) > MAX_BYTES {
+        return Err(ProgramError::TooLong);
+    }
     let mut compiler = Compiler { prefix, counted: 0, program: Vec::new(), in_turn: false, subagent: None };
     compiler.steps(steps)?;
     Ok(compiler.program)
+}
+
+/// Estimates the memory of the instructions of `steps` from the size of their JSON.
+fn expanded_bytes(steps: &[Step]) -> u64 {
+    steps.iter().map(expanded_bytes_of).fold(0, u64::saturating_add)
+}
+
+fn expanded_bytes_of(step: &Step) -> u64 {
+    let parts = match step {
+        Step::Repeat(repeat) => {
+            // A round without steps takes no memory, but it takes time.
+            let round = expanded_bytes(&repeat.steps).max(STEP_BYTES);
+            return round.saturating_mul(u64::from(repeat.times));
+        }
+        Step::Turn(turn) => expanded_bytes(&turn.steps).saturating_add(json_bytes(&turn.output)),
+        Step::Subagent(subagent) => {
+            let own = json_bytes(&(&subagent.objective, &subagent.model, &subagent.failure));
+            expanded_bytes(&subagent.steps).saturating_add(own).saturating_add(STEP_BYTES)
+        }
+        Step::Duplicate(step) => expanded_bytes_of(step),
+        Step::Gap(gap) => expanded_bytes_of(&gap.step),
+        Step::Reorder(steps) => expanded_bytes_of(&steps.0).saturating_add(expanded_bytes_of(&steps.1)),
+        Step::AfterStop(after) => expanded_bytes(&after.steps),
+        leaf => json_bytes(leaf),
+    };
+    parts.saturating_add(STEP_BYTES)
+}
+
+fn json_bytes(value: &impl serde::Serialize) -> u64 {
+    serde_json::to_vec(value).map_or(u64::MAX, |json| json.len() as u64)
 }
 
 struct Compiler<'a> {
@@ -132,13 +168,11 @@ impl Compiler<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), ProgramError> {
-        if self.program.len() > MOST_INSTRUCTIONS {
-            return Err(ProgramError::TooLong);
-        }
         let for_subagents =
             matches!(step, Step::Say(_) | Step::Think(_) | Step::Tool(_) | Step::Usage(_) | Step::Wait(_));
         if self.subagent.is_some() && !for_subagents {
-            return Err(ProgramError::NotForSubagents(format!("{step:?}").chars().take(60).collect()));
+            let written = serde_json::to_string(step).unwrap_or_default();
+            return Err(ProgramError::NotForSubagents(written.chars().take(60).collect()));
         }
         match step {
             Step::Turn(turn) => self.turn(turn)?,
@@ -222,7 +256,7 @@ impl Compiler<'_> {
                 let events = self.events("afterStop", &after.steps)?;
                 self.program.push(Instruction::AfterStop(after.command.clone(), events));
             }
-            // All others are no faults, and were compiled before.
+            // All other steps are not faults, and were compiled above.
             _ => {}
         }
         Ok(())
@@ -258,7 +292,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// As an agent does it: the call of a tool starts the subagent, and its end is the call's result.
+    /// Like a real agent: a tool call starts the subagent, and the subagent's end is the call's result.
     fn subagent(&mut self, subagent: &format::Subagent) -> Result<(), ProgramError> {
         let call = self.call(None)?;
         let given = subagent.id.clone();
@@ -284,7 +318,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The bodies of steps that are events and nothing else.
+    /// The bodies of steps that consist of events only.
     fn events(&mut self, what: &'static str, steps: &[Step]) -> Result<Vec<Body>, ProgramError> {
         let from = self.program.len();
         self.steps(steps)?;
@@ -317,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_counted_and_the_same_each_time() {
+    fn ids_are_sequential_and_reproducible() {
         let script = json!([{ "tool": { "name": "Bash", "result": "ok" } }, { "tool": { "name": "Read" } }]);
         let text = format!("{:?}", compiled(script.clone()).unwrap());
         assert!(text.contains("call-1-1") && text.contains("call-1-2"));
@@ -325,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_script_is_refused() {
         let nested = json!([{ "turn": { "steps": [{ "turn": { "steps": [] } }] } }]);
         assert!(matches!(compiled(nested), Err(ProgramError::NestedTurn)));
         assert!(matches!(
@@ -337,7 +371,31 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_takes_its_output_along() {
+    fn repeats_are_bounded_before_they_are_expanded() {
+        let nested = |depth: u32, inner: Value| {
+            (0..depth).fold(inner, |steps, _| json!([{ "repeat": { "times": u32::MAX, "steps": steps } }]))
+        };
+        let long = json!([{ "say": "x".repeat(100_000) }]);
+        for script in [
+            nested(1, json!([{ "say": "x" }])),
+            nested(8, json!([{ "say": "x" }])),
+            // Four thousand million rounds without any step.
+            nested(2, json!([])),
+            json!([{ "repeat": { "times": 1_000, "steps": long } }]),
+            json!([{ "turn": { "steps": nested(2, json!([{ "wait": 1 }])) } }]),
+            json!([{ "duplicate": { "repeat": { "times": 1_000_000, "steps": [{ "say": "x" }] } } }]),
+            json!([{ "subagent": { "objective": "x", "steps": nested(1, json!([{ "say": "x" }])) } }]),
+        ] {
+            let begun = std::time::Instant::now();
+            assert!(matches!(compiled(script), Err(ProgramError::TooLong)));
+            assert!(begun.elapsed() < Duration::from_secs(1), "it was expanded first");
+        }
+        let many = json!([{ "repeat": { "times": 10_000, "steps": [{ "say": "x" }, { "wait": 1 }] } }]);
+        assert_eq!(compiled(many).unwrap().len(), 20_000);
+    }
+
+    #[test]
+    fn turn_includes_its_output() {
         let turn = json!([{ "turn": { "steps": [{ "say": "hi" }], "output": { "filesChanged": 2 } } }]);
         let program = compiled(turn).unwrap();
         assert!(matches!(

@@ -1,4 +1,4 @@
-//! What is played: a script, a recording, or the demo.
+//! Selects what to play: a script, a recording, or the demo.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use super::program::{Instruction, compile};
 use crate::adapter::AdapterError;
 use crate::claude::{Options, PlaybackOptions, PlaybackStep, Recording};
 
-/// What the adapter reads from `adapterOptions`.
+/// `adapterOptions` of this adapter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AdapterOptions {
     script: Option<ScriptFile>,
     script_file: Option<PathBuf>,
     recording: Option<PathBuf>,
-    /// The run of the recording, when it holds several.
+    /// The run within the recording, if it contains several.
     segment: Option<String>,
-    /// Times run this much faster; 0: no waiting at all.
+    /// Factor by which waits are shortened; 0 disables all waits.
     speed: Option<f64>,
 }
 
-/// What is to be played.
+/// What to play.
 #[derive(Debug)]
 pub(super) struct Source {
     pub script: ScriptFile,
-    /// The lines of a recording, instead of the script's steps.
+    /// A recording that replaces the script's steps.
     recording: Option<Recorded>,
     pub speed: f64,
-    /// Tells what is played from anything else.
+    /// Identifies the content, to detect that it has changed.
     pub fingerprint: String,
 }
 
@@ -44,12 +44,26 @@ struct Recorded {
     segment: Option<String>,
 }
 
+/// Tells one recording from another. It is stored in `script-state.json`, so that its form stays.
+fn fingerprint(segment: Option<&str>, recording: &str) -> String {
+    let segment =
+        segment.map_or_else(|| "None".to_owned(), |name| format!("Some({})", serde_json::json!(name)));
+    sha256_hex(format!("{segment}\0{recording}").as_bytes())
+}
+
+#[test]
+fn fingerprints_of_recordings_stay() {
+    let of = |text: &str| sha256_hex(text.as_bytes());
+    assert_eq!(fingerprint(None, "{}"), of("None\0{}"));
+    assert_eq!(fingerprint(Some("second run"), "{}"), of("Some(\"second run\")\0{}"));
+}
+
 fn configuration(e: impl std::fmt::Display) -> AdapterError {
     AdapterError::Configuration(e.to_string())
 }
 
 impl Source {
-    /// Reads what the configuration names; the demo when it names nothing.
+    /// Reads the options. Defaults to the demo.
     pub(super) fn read(config: &AgentSessionConfig) -> Result<Self, AdapterError> {
         let options: AdapterOptions = match &config.adapter_options {
             serde_json::Value::Null => AdapterOptions::default(),
@@ -60,7 +74,7 @@ impl Source {
             let bytes = std::fs::read_to_string(&path)
                 .map_err(|e| configuration(format!("{}: {e}", path.display())))?;
             let recording = Recording::parse(&bytes).map_err(configuration)?;
-            let fingerprint = sha256_hex(format!("{:?}\0{bytes}", options.segment).as_bytes());
+            let fingerprint = fingerprint(options.segment.as_deref(), &bytes);
             let script = ScriptFile { steps: Vec::new(), ..demo::script() };
             return Ok(Self {
                 script: ScriptFile { on_message: None, ..script },
@@ -86,7 +100,7 @@ impl Source {
         Ok(Self { script, recording: None, speed, fingerprint })
     }
 
-    /// The program of a conversation. Its ids are the same each time it is asked for.
+    /// The program of a conversation. Its ids are deterministic.
     pub(super) fn program(&self, conversation: u32, run: RunId) -> Result<Vec<Instruction>, AdapterError> {
         match &self.recording {
             None => compile(&self.script.steps, &conversation.to_string()).map_err(configuration),
@@ -94,7 +108,7 @@ impl Source {
         }
     }
 
-    /// What a message plays after the program is over.
+    /// The instructions that answer a message after the program has ended.
     pub(super) fn reaction(&self, prefix: &str) -> Result<Vec<Instruction>, AdapterError> {
         let quoting = demo::reaction();
         let steps: &[Step] = self.script.on_message.as_deref().unwrap_or(&quoting);
@@ -102,7 +116,8 @@ impl Source {
     }
 }
 
-/// What the session at `position` of its chain plays, from 2: never the beginning again, which would hand over for ever.
+/// The steps of the session at `position` of its chain, from 2. Never the first session's steps, which would hand
+/// over forever.
 fn continuation(script: &ScriptFile, position: u32) -> Vec<Step> {
     let at = usize::try_from(position.saturating_sub(2)).unwrap_or(usize::MAX);
     script.continuations.get(at).cloned().unwrap_or_else(demo::continuation)
@@ -115,7 +130,7 @@ impl Recorded {
             None => self.recording.segments().first(),
         };
         let segment = segment.ok_or_else(|| configuration("the recording has no such segment"))?;
-        // The run's id keeps turn ids apart over the runs of a session.
+        // The run's id makes turn ids unique across the runs of a session.
         let options = PlaybackOptions::new(Options::new(run.to_string()).map_err(configuration)?);
         Ok(segment.playback(options).into_iter().map(instruction).collect())
     }
@@ -135,7 +150,7 @@ fn instruction(step: PlaybackStep) -> Instruction {
     }
 }
 
-/// A time at a speed; 0 is no time at all.
+/// A wait at a speed; none at speed 0.
 pub(super) fn at_speed(time: Duration, speed: f64) -> Duration {
     if speed > 0.0 {
         Duration::try_from_secs_f64(time.as_secs_f64() / speed).unwrap_or(time)

@@ -1,4 +1,4 @@
-//! What a played conversation remembers over runs, in the session's folder: how far it got, its ids and meters.
+//! State of a scripted conversation across runs, in the session's home: its position, ids and meters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,44 +8,44 @@ use pilothouse_domain::Usd;
 use pilothouse_domain::value::TokenUsage;
 use serde::{Deserialize, Serialize};
 
-/// Running totals of one meter and model (ruling 31).
+/// Running totals of one meter and model (decision 31).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Totals {
     pub cost_usd: Usd,
     pub tokens: TokenUsage,
 }
 
-/// The state of the session's conversation.
+/// State of the session's conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Counts the conversations of the session; part of each id, so that ids never repeat within a session.
+    /// Counts the conversations of the session. Part of each id, so that ids are unique within a session.
     pub conversation: u32,
-    /// SHA-256 of what is played; a position is of no use in anything else.
+    /// SHA-256 of the content that is played. A position is only valid for the same content.
     pub script: String,
-    /// Instructions that are done.
+    /// Number of completed instructions.
     pub position: usize,
-    /// Turns that were started.
+    /// Number of started turns.
     pub turns: u32,
-    /// Turns that were started outside the program.
+    /// Number of turns that were started outside the program.
     pub inserted: u32,
-    /// Whether the context warning was given.
+    /// Whether the context warning was sent.
     pub warned: bool,
     /// Totals by meter, model and subagent.
     pub meters: BTreeMap<String, Totals>,
 }
 
-/// Where the state is kept.
+/// The file that stores the state.
 #[derive(Debug)]
 pub(super) struct StateFile(PathBuf);
 
 impl StateFile {
-    /// The file in the session's folder.
     pub(super) fn open(session_home: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(session_home)?;
         Ok(Self(session_home.join("script-state.json")))
     }
 
-    /// The state of this conversation: the last one, or, without `resume` or when there is none, a new one.
+    /// Loads the state of the latest conversation if `resume` is set and there is one. Otherwise begins a new
+    /// conversation.
     pub(super) fn load(&self, resume: bool, script: String) -> io::Result<State> {
         let last: Option<State> = match std::fs::read(&self.0) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
@@ -54,7 +54,7 @@ impl StateFile {
         };
         Ok(match last {
             Some(last) if resume && last.script == script => last,
-            // What changed is played from its beginning, by the same conversation.
+            // Changed content is played from its beginning within the same conversation.
             Some(last) if resume => State { script, position: 0, ..last },
             last => {
                 State { conversation: last.map_or(0, |l| l.conversation) + 1, script, ..State::default() }
@@ -62,7 +62,7 @@ impl StateFile {
         })
     }
 
-    /// Replaces the state, whole or not at all.
+    /// Replaces the file atomically.
     pub(super) fn save(&self, state: &State) -> io::Result<()> {
         let fresh = self.0.with_extension("json.new");
         std::fs::write(&fresh, serde_json::to_vec(state)?)?;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resumed_conversation_goes_on_and_a_fresh_one_has_new_ids() {
+    fn resumed_conversation_continues_and_a_fresh_one_has_new_ids() {
         let dir = tempfile::tempdir().unwrap();
         let file = StateFile::open(dir.path()).unwrap();
         let mut state = file.load(true, "a".into()).unwrap();

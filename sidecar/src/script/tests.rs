@@ -1,4 +1,4 @@
-//! Commands that come at an awkward moment.
+//! Commands that arrive at an unfavourable moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use uuid::Uuid;
 
 use super::*;
-use crate::adapter::{AgentCommand, EventSink, Gate, Message, MessageReply, Reply};
+use crate::adapter::{AgentCommand, EventFilter, EventSink, Message, MessageReply, Reply};
 use crate::process::Processes;
 use crate::spool::tests::{launch, open};
 use crate::spool::{Spool, SpoolError};
@@ -29,8 +29,8 @@ struct Interjects {
 }
 
 #[async_trait]
-impl Gate for Interjects {
-    async fn pass(&self, event: RawEvent) -> Result<Vec<RawEvent>, SpoolError> {
+impl EventFilter for Interjects {
+    async fn filter(&self, event: RawEvent) -> Result<Vec<RawEvent>, SpoolError> {
         if matches!(event, RawEvent::TurnStarted { .. }) {
             let (command_id, id) = ids();
             let message = Message {
@@ -47,7 +47,7 @@ impl Gate for Interjects {
     }
 }
 
-/// What was said so far, and whether the turn is over.
+/// The texts so far, and whether the turn has ended.
 async fn said(spool: &Spool) -> (Vec<String>, bool) {
     let batch = spool.batch(1000, usize::MAX).await.unwrap();
     let events = batch.entries.iter().map(|entry| {
@@ -60,19 +60,21 @@ async fn said(spool: &Spool) -> (Vec<String>, bool) {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_just_before_the_wait_for_it_is_what_is_waited_for() {
+async fn message_just_before_its_wait_satisfies_the_wait() {
     let (home, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let spool = open(run.path());
     let (commands, receiver) = mpsc::unbounded_channel();
     let (abandoned, _given_up) = mpsc::unbounded_channel();
-    let gate = Interjects { commands: commands.clone(), abandoned: abandoned.clone(), spool: spool.clone() };
+    let filter =
+        Interjects { commands: commands.clone(), abandoned: abandoned.clone(), spool: spool.clone() };
     let mut launch = launch();
     launch.session_home = home.path().to_string_lossy().into_owned();
     let context = AgentContext {
         launch: Arc::new(launch),
-        events: EventSink::new(spool.clone()).behind(Arc::new(gate)),
+        events: EventSink::new(spool.clone()).with_filter(Arc::new(filter)),
         commands: receiver,
         processes: Processes::unguarded(),
+        lease: crate::lease::Lease::default(),
     };
     let playing = tokio::spawn(Box::new(Script::default()).run(context));
     let turn = json!({ "turn": { "steps": [{ "waitForMessage": {} }, { "say": "I heard {{message}}" }] } });
@@ -91,6 +93,7 @@ async fn a_message_that_comes_just_before_the_wait_for_it_is_what_is_waited_for(
         resume_conversation: false,
         prompt: Some("Do it.".into()),
         allowance_usd: None,
+        allow_unmetered: false,
     };
     let reply = Reply::new(ids().0, RawEvent::BeginAck, spool.clone(), abandoned);
     commands.send(AgentCommand::Begin(Box::new(begin), reply)).unwrap();

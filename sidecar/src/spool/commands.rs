@@ -1,4 +1,4 @@
-//! Commands on their way in.
+//! Incoming commands.
 
 use pilothouse_domain::{CommandId, MessageId, TraceParent};
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, params};
@@ -6,24 +6,24 @@ use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::MessagePhase;
 use pilothouse_wire::{Command, RawEvent};
 
-use super::outgoing::{insert_all, send_again};
+use super::outgoing::{insert_all, resend};
 use super::{Outgoing, Spool, SpoolError};
 
-/// What became of a command that came in.
+/// How the spool classified an incoming command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// It is new, spooled, and to be carried out.
+    /// New and stored. The caller must execute it.
     New,
-    /// It was a replay, and so many envelopes are to be sent again. Nothing is left to be carried out: a replay asks
-    /// the spool alone, and is answered also when there is no agent any more and the sidecar is about to end.
+    /// A replay of this many envelopes. There is nothing to execute: a replay concerns only the spool, so it also
+    /// works without an agent and while the sidecar is stopping.
     Replayed(usize),
-    /// It was there already: answered again if this is a later attempt, and not to be carried out again.
+    /// Known already. If this is a later attempt, the spool has answered it again. The caller must not execute it.
     Repeat,
 }
 
 impl Spool {
-    /// Takes a command in (ruling 10). A new one is stored together with `received`, its acknowledgement. A later
-    /// attempt of a known one is answered with the acknowledgement that is stored, in a new envelope.
+    /// Accepts a command (decision 10). A new command is stored together with `received`, its acknowledgement. A
+    /// later attempt of a known command is answered with the stored acknowledgement in a new envelope.
     pub async fn take(
         &self,
         issued: IssuedCommand,
@@ -40,19 +40,19 @@ impl Spool {
                             params![issued.command_id.to_string(), issued.attempt],
                         )?;
                         let ack = ack.map(|ack| Outgoing::raw(ack).answering(issued.command_id));
-                        insert_all(db, &sealer, ack.into_iter().collect())?;
+                        insert_all(db, &sealer, ack.as_slice())?;
                     }
                     return Ok(Taken::Repeat);
                 }
                 insert(db, &issued, traceparent)?;
                 if let Command::Replay { from_sequence, to_sequence } = issued.command {
-                    let found = send_again(db, from_sequence, to_sequence)?;
+                    let found = resend(db, from_sequence, to_sequence)?;
                     close(db, issued.command_id)?;
                     return Ok(Taken::Replayed(found));
                 }
-                if let Some(ack) = received {
+                if let Some(ack) = received.clone() {
                     record_ack(db, issued.command_id, &ack, false)?;
-                    insert_all(db, &sealer, vec![Outgoing::event(ack)?])?;
+                    insert_all(db, &sealer, &[Outgoing::event(ack)?])?;
                 }
                 let Command::SteeringMessage { message_id, .. } = issued.command else {
                     return Ok(Taken::New);
@@ -60,10 +60,10 @@ impl Spool {
                 let Some(phase) = known_message(db, message_id, issued.command_id)? else {
                     return Ok(Taken::New);
                 };
-                // Another command carried this message before: the agent must not hear it twice.
+                // Another command has already carried this message. The agent must not receive it twice.
                 let ack = RawEvent::MessageAck { command_id: issued.command_id, message_id, phase };
                 record_ack(db, issued.command_id, &ack, true)?;
-                insert_all(db, &sealer, vec![Outgoing::event(ack)?])?;
+                insert_all(db, &sealer, &[Outgoing::event(ack)?])?;
                 Ok(Taken::Repeat)
             })
             .await?;
@@ -71,7 +71,7 @@ impl Spool {
         Ok(taken)
     }
 
-    /// A step of a command: stores its acknowledgement and spools it. `over`: nothing more will follow.
+    /// Stores and spools the acknowledgement of a command's step. `over` means that no further step follows.
     pub async fn acknowledge(
         &self,
         command_id: CommandId,
@@ -79,19 +79,19 @@ impl Spool {
         over: bool,
     ) -> Result<(), SpoolError> {
         let sealer = self.sealer.clone();
-        // The stored acknowledgement answers repeats as it is.
+        // Redacted first, because repeats are answered with the stored acknowledgement.
         let ack = self.redactor().event(ack)?;
         self.write(move |db| {
             record_ack(db, command_id, &ack, over)?;
-            insert_all(db, &sealer, vec![Outgoing::event(ack)?])
+            insert_all(db, &sealer, &[Outgoing::event(ack.clone())?])
         })
         .await?;
         self.changed.notify_one();
         Ok(())
     }
 
-    /// Commands that were taken and are not over, in order: what an earlier process of this run left. Without
-    /// messages whose injection had begun: whether the agent has them is uncertain, so they are left (ruling 30).
+    /// Commands that an earlier process of this run accepted but did not finish, in order. Messages whose injection
+    /// had begun are excluded, because it is unknown whether the agent has them (decision 30).
     pub async fn unfinished(&self) -> Result<Vec<IssuedCommand>, SpoolError> {
         self.write(|db| {
                 let mut statement = db.prepare_cached(
@@ -131,7 +131,7 @@ fn insert(
     Ok(())
 }
 
-/// A command that has no acknowledgement is over.
+/// Marks a command that has no acknowledgement as over.
 fn close(db: &Connection, id: CommandId) -> Result<(), SpoolError> {
     db.execute("UPDATE commands SET over = 1 WHERE command_id = ?1", [id.to_string()])?;
     Ok(())

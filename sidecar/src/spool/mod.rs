@@ -1,7 +1,7 @@
-//! The spool: envelopes and commands on disk, durable before anything else happens with them.
+//! The spool: a SQLite file that stores envelopes and commands before anything else happens with them.
 //!
-//! Sequences count from 1 without gaps (ruling 9); commands are deduplicated by id (ruling 10); what one step
-//! must leave behind together is one transaction.
+//! Sequences count from 1 without gaps (decision 9), commands are deduplicated by id (decision 10), and everything
+//! that one step must persist together is one transaction.
 
 mod commands;
 mod outgoing;
@@ -11,14 +11,17 @@ mod traces;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_domain::CommandId;
-use pilothouse_sqlite::{Database, OpenError, Schema, Tx, WriteError, rusqlite};
+use pilothouse_sqlite::{Database, OpenError, Schema, Tx, WriteError, is_disk_full, rusqlite};
 use pilothouse_wire::RawEvent;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tracing::warn;
 
 pub use commands::Taken;
 pub use outgoing::{Batch, BatchEntry, Delivery};
@@ -28,26 +31,27 @@ use traces::Answers;
 use crate::oversize::{self, Blob};
 use crate::redaction::Redactor;
 
-/// The tables of the spool.
 const SCHEMA: Schema =
     Schema { component: "sidecar-spool", steps: &[include_str!("schema.sql"), traces::TABLES] };
 
-/// A spool that does not work. The sidecar cannot go on without one.
+/// First and longest wait between retries while the disk is full.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(1);
+
+/// Why the spool failed. The sidecar cannot continue without it.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The file cannot be opened.
-    #[error("the spool cannot be opened")]
+    #[error("failed to open the spool")]
     Open(#[from] OpenError),
-    /// A statement failed.
-    #[error("the spool cannot be read or written")]
+    #[error("failed to read or write the spool")]
     Statement(#[from] rusqlite::Error),
-    /// A commit failed.
-    #[error("the spool cannot commit")]
+    #[error("failed to commit to the spool")]
     Commit(#[source] Arc<rusqlite::Error>),
-    /// An event or a stored row is not JSON.
-    #[error("an entry of the spool cannot be serialised")]
+    /// An event or a stored row is not valid JSON.
+    #[error("failed to encode or decode an entry of the spool")]
     Json(#[from] serde_json::Error),
-    /// The writer is gone.
+    /// The writer thread has ended.
     #[error("the spool is closed")]
     Gone,
 }
@@ -62,7 +66,7 @@ impl From<WriteError<Self>> for SpoolError {
     }
 }
 
-/// What is to be spooled.
+/// An event or other body to be spooled.
 #[derive(Debug)]
 pub struct Outgoing {
     content: OutgoingContent,
@@ -84,11 +88,10 @@ struct Packed {
 }
 
 impl OutgoingContent {
-    /// Leaves secrets out, and moves what is too large for an envelope to blobs: in this order, since nobody looks into
-    /// blobs any more.
-    fn pack(self, redactor: &Redactor) -> Result<Packed, SpoolError> {
+    /// Redacts secrets, then moves large parts to blobs. The order matters, because blobs are not redacted later.
+    fn pack(&self, redactor: &Redactor) -> Result<Packed, SpoolError> {
         match self {
-            Self::Event(event) => match redactor.event(*event) {
+            Self::Event(event) => match redactor.event((**event).clone()) {
                 Ok(event) => {
                     let mut blobs = Vec::new();
                     let events = oversize::fit(event, &mut blobs)?;
@@ -96,13 +99,13 @@ impl OutgoingContent {
                         events.iter().map(serde_json::value::to_raw_value).collect::<Result<_, _>>()?;
                     Ok(Packed { bodies, blobs })
                 }
-                // Without its secret it is no such event any more, so that nobody could read it. That it was is told.
+                // Redaction removed something that the event needs to be valid. A notice replaces the event.
                 Err(_) => Ok(Packed { bodies: vec![withheld()?], blobs: Vec::new() }),
             },
             Self::Raw(body) => {
                 let body = match redactor.json(body.get())? {
                     Some(clean) => RawValue::from_string(clean)?,
-                    None => body,
+                    None => body.clone(),
                 };
                 Ok(Packed { bodies: vec![body], blobs: Vec::new() })
             }
@@ -111,31 +114,30 @@ impl OutgoingContent {
 }
 
 fn withheld() -> Result<Box<RawValue>, SpoolError> {
-    let summary = "an event is withheld, since it held a secret where none can be left out".to_owned();
+    let summary = "an event was withheld because it contained a secret that could not be removed".to_owned();
     let notice = RawEvent::Notice { name: "event_withheld".into(), summary, detail: None };
     Ok(serde_json::value::to_raw_value(&notice)?)
 }
 
 impl Outgoing {
-    /// An event. Secrets are left out of it, and what is too large for an envelope is moved to blobs.
+    /// An event, redacted and with large parts moved to blobs.
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
         let answers = Answers::of(&event);
         Ok(Self { content: OutgoingContent::Event(Box::new(event)), delivery: Delivery::Normal, answers })
     }
 
-    /// Any JSON as a body, known or not.
+    /// Any JSON as a body, whether or not it is a known event.
     pub fn raw(body: Box<RawValue>) -> Self {
         Self { content: OutgoingContent::Raw(body), delivery: Delivery::Normal, answers: Answers::Nothing }
     }
 
-    /// The same as an answer to a command.
+    /// Marks this as the answer to a command.
     #[must_use]
     pub(super) fn answering(mut self, command: CommandId) -> Self {
         self.answers = Answers::Command(command);
         self
     }
 
-    /// The same with another delivery.
     #[must_use]
     pub const fn delivered(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
@@ -149,36 +151,92 @@ pub struct Spool {
     db: Database,
     sealer: Sealer,
     changed: Arc<Notify>,
+    /// Number of writes that wait because the disk is full.
+    waiting: watch::Sender<usize>,
+}
+
+/// Counts a waiting write until it is dropped.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|count| *count += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Spool {
-    /// Opens or creates the spool at `path`.
+    /// Opens the spool at `path`, and creates it if it does not exist.
     pub fn open(path: &Path, sealer: Sealer) -> Result<Self, SpoolError> {
         let db = Database::open(path, &[SCHEMA])?;
-        Ok(Self { db, sealer, changed: Arc::new(Notify::new()) })
+        Ok(Self { db, sealer, changed: Arc::new(Notify::new()), waiting: watch::Sender::new(0) })
     }
 
-    /// Runs `job` in a transaction and answers when it is on disk. Reads go this way too: they are few, and a second
-    /// connection would cost memory.
+    /// Runs `job` in a transaction and returns when it is on disk. Reads use the same connection: they are few, and a
+    /// second one would cost memory.
+    ///
+    /// While the disk is full, this waits for space. Callers that need a durable event wait too, so the agent stops
+    /// at its next step and no event is lost.
     async fn write<T, F>(&self, job: F) -> Result<T, SpoolError>
     where
         T: Send + 'static,
-        F: FnOnce(&Tx<'_>) -> Result<T, SpoolError> + Send + 'static,
+        F: Fn(&Tx<'_>) -> Result<T, SpoolError> + Send + Sync + 'static,
     {
-        Ok(self.db.write(job).await?)
+        let job = Arc::new(job);
+        let mut wait = FIRST_RETRY;
+        let mut waiting = None;
+        loop {
+            let once = Arc::clone(&job);
+            match self.db.write(move |db| once(db)).await {
+                Err(error) if is_disk_full(&error) => {
+                    if waiting.is_none() {
+                        warn!("the disk is full; the agent is blocked until there is space");
+                        waiting = Some(Waiting::begin(&self.waiting));
+                    }
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(LAST_RETRY);
+                }
+                outcome => return Ok(outcome?),
+            }
+        }
     }
 
-    /// Leaves secrets out of what is spooled.
+    /// Retries a write outside the spool while the disk is full.
+    pub async fn until_space<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut waiting = None;
+        loop {
+            match attempt() {
+                Err(error) if is_disk_full(&error) => {
+                    waiting.get_or_insert_with(|| Waiting::begin(&self.waiting));
+                    tokio::time::sleep(LAST_RETRY).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Number of writes that wait because the disk is full.
+    pub fn waiting_for_space(&self) -> watch::Receiver<usize> {
+        self.waiting.subscribe()
+    }
+
+    /// Removes secrets from what is spooled.
     pub const fn redactor(&self) -> &Redactor {
         self.sealer.redactor()
     }
 
-    /// Signs what goes out beside the spool.
+    /// Signs envelopes that bypass the spool.
     pub const fn sealer(&self) -> &Sealer {
         &self.sealer
     }
 
-    /// Returns when something was spooled since the last call. For the one publisher.
+    /// Waits until something was spooled since the last call. For a single caller, the publisher.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }

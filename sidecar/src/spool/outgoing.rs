@@ -1,21 +1,21 @@
-//! Envelopes on their way out.
+//! Outgoing envelopes.
 
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{Outgoing, Packed, Sealer, Spool, SpoolError};
 use crate::oversize::Blob;
 
-/// How an envelope is delivered. All but the first are faults that a script asks for.
+/// How an envelope is delivered. All variants but the first are faults that a script injects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
-    /// In its turn, once.
+    /// In order, once.
     #[default]
     Normal,
-    /// In its turn, and once more.
+    /// In order, twice.
     Twice,
-    /// Not before it is asked for by a replay, or the spool is drained.
+    /// Only when a replay asks for it or the spool is drained.
     OnReplay,
-    /// Never. Its sequence is used up all the same.
+    /// Never, although its sequence is used.
     Never,
 }
 
@@ -34,47 +34,43 @@ const SENT: u8 = 1;
 const WITHHELD: u8 = 2;
 const LOST: u8 = 3;
 
-/// What is sent next, in order.
+/// The next envelopes to send, in order.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The envelopes.
     pub entries: Vec<BatchEntry>,
 }
 
-/// An envelope as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchEntry {
-    /// Its sequence.
     pub sequence: u64,
-    /// Its id.
     pub message_id: String,
-    /// Counts its deliveries from 1. Repeating a send whose answer was lost is the same delivery.
+    /// Counts deliveries from 1. Repeating a request whose response was lost is the same delivery.
     pub attempt: u32,
-    /// The JSON of the signed envelope.
+    /// JSON of the signed envelope.
     pub body: String,
 }
 
 impl Spool {
-    /// Spools `outgoing` with the next sequences. Durable on return. Answers the last sequence.
+    /// Stores `outgoing` with the next sequences, durable on return. Returns the last sequence.
     pub async fn append(&self, outgoing: Outgoing) -> Result<u64, SpoolError> {
         self.append_all(vec![outgoing]).await
     }
 
-    /// Spools several together: all or none.
+    /// Stores several bodies in one transaction.
     pub async fn append_all(&self, outgoing: Vec<Outgoing>) -> Result<u64, SpoolError> {
         let sealer = self.sealer.clone();
-        let last = self.write(move |db| insert_all(db, &sealer, outgoing)).await?;
+        let last = self.write(move |db| insert_all(db, &sealer, &outgoing)).await?;
         self.changed.notify_one();
         Ok(last)
     }
 
-    /// Spools two whose envelopes are sent in the wrong order: a fault that a script asks for.
+    /// Stores two bodies whose envelopes are sent in the wrong order: a fault that a script injects.
     pub async fn append_swapped(&self, first: Outgoing, second: Outgoing) -> Result<u64, SpoolError> {
         let sealer = self.sealer.clone();
         let last = self
             .write(move |db| {
-                let before = insert_all(db, &sealer, vec![first])?;
-                let last = insert_all(db, &sealer, vec![second])?;
+                let before = insert_all(db, &sealer, std::slice::from_ref(&first))?;
+                let last = insert_all(db, &sealer, std::slice::from_ref(&second))?;
                 db.execute("UPDATE outgoing SET send_order = ?2 WHERE sequence = ?1", params![before, last])?;
                 db.execute("UPDATE outgoing SET send_order = ?2 WHERE sequence = ?1", params![last, before])?;
                 Ok(last)
@@ -84,12 +80,13 @@ impl Spool {
         Ok(last)
     }
 
-    /// The last sequence that was given; 0 for a new spool.
+    /// The last assigned sequence; 0 for a new spool.
     pub async fn last_sequence(&self) -> Result<u64, SpoolError> {
         self.write(|db| last_sequence(db)).await
     }
 
-    /// What is to be sent next: at most `most` envelopes of together about `bytes` bytes, at least one if any.
+    /// The next envelopes to send: at most `most`, of about `bytes` bytes together, but at least one if any is
+    /// unsent.
     pub async fn batch(&self, most: usize, bytes: usize) -> Result<Batch, SpoolError> {
         self.write(move |db| {
                 let mut statement = db.prepare_cached(
@@ -116,17 +113,17 @@ impl Spool {
             .await
     }
 
-    /// The broker has these deliveries, by sequence and attempt.
+    /// Marks deliveries, given as sequence and attempt, as accepted by the broker.
     pub async fn accepted(&self, deliveries: Vec<(u64, u32)>) -> Result<(), SpoolError> {
         self.write(move |db| {
-            // A replay that came meanwhile raised the attempt, and stays to be sent.
+            // A replay during the send raised the attempt. The envelope stays unsent.
             let mut once_more = db.prepare_cached(
                 "UPDATE outgoing SET extra_sends = extra_sends - 1, attempt = attempt + 1
                      WHERE sequence = ?1 AND attempt = ?2 AND extra_sends > 0",
             )?;
             let mut done =
                 db.prepare_cached("UPDATE outgoing SET state = ?3 WHERE sequence = ?1 AND attempt = ?2")?;
-            for (sequence, attempt) in deliveries {
+            for (sequence, attempt) in &deliveries {
                 if once_more.execute(params![sequence, attempt])? == 0 {
                     done.execute(params![sequence, attempt, SENT])?;
                 }
@@ -136,7 +133,7 @@ impl Spool {
         .await
     }
 
-    /// What was withheld until it is asked for is to be sent now.
+    /// Queues the envelopes that were withheld until a replay.
     pub async fn release_withheld(&self) -> Result<(), SpoolError> {
         self.write(|db| {
             db.execute("UPDATE outgoing SET state = ?1 WHERE state = ?2", params![UNSENT, WITHHELD])?;
@@ -145,7 +142,7 @@ impl Spool {
         .await
     }
 
-    /// How many envelopes are still to be sent.
+    /// Number of envelopes that are still to be sent.
     pub async fn unsent(&self) -> Result<u64, SpoolError> {
         self.write(|db| {
             Ok(db.query_row("SELECT COUNT(*) FROM outgoing WHERE state = 0", [], |row| row.get(0))?)
@@ -165,19 +162,20 @@ impl Spool {
         .await
     }
 
-    /// The blob store has this one.
+    /// Deletes a blob after its upload.
     pub async fn blob_stored(&self, sha256: String) -> Result<(), SpoolError> {
         self.write(move |db| {
-            db.execute("DELETE FROM blobs WHERE sha256 = ?1", [sha256])?;
+            db.execute("DELETE FROM blobs WHERE sha256 = ?1", [&sha256])?;
             Ok(())
         })
         .await
     }
 }
 
-/// Has these sequences sent again, verbatim, under a new deduplication id (ruling 9). Answers how many there are.
-pub(super) fn send_again(db: &Connection, from: u64, to: u64) -> Result<usize, SpoolError> {
-    // Sequences are SQLite integers; what is beyond them is beyond the spool as well.
+/// Queues these sequences for another delivery, verbatim and under a new deduplication id (decision 9). Returns their
+/// number.
+pub(super) fn resend(db: &Connection, from: u64, to: u64) -> Result<usize, SpoolError> {
+    // Sequences are SQLite integers, so larger bounds lie beyond the end of the spool.
     let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
     Ok(db.execute(
         "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence
@@ -190,12 +188,8 @@ fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {
     Ok(db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM outgoing", [], |row| row.get(0))?)
 }
 
-/// Seals each body with the next sequence and inserts it; answers the last sequence.
-pub(super) fn insert_all(
-    db: &Connection,
-    sealer: &Sealer,
-    outgoing: Vec<Outgoing>,
-) -> Result<u64, SpoolError> {
+/// Seals each body with the next sequence and inserts it. Returns the last sequence.
+pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]) -> Result<u64, SpoolError> {
     let mut sequence = last_sequence(db)?;
     let mut insert = db.prepare_cached(
         "INSERT INTO outgoing (sequence, send_order, message_id, body, state, extra_sends) VALUES (?1, ?1, ?2, ?3, ?4, ?5)",
@@ -211,7 +205,7 @@ pub(super) fn insert_all(
         for body in bodies {
             sequence += 1;
             let (message_id, envelope) = sealer.seal(Some(sequence), place, body)?;
-            let extra = u8::from(delivery == Delivery::Twice);
+            let extra = u8::from(*delivery == Delivery::Twice);
             insert.execute(params![sequence, message_id.to_string(), envelope, delivery.state(), extra])?;
         }
     }

@@ -1,6 +1,6 @@
--- Envelopes out. `state`: 0 unsent, 1 sent, 2 withheld until replayed, 3 lost on purpose (2 and 3 by scripts only).
--- `send_order` is the sequence, except where a script wants two envelopes swapped. `attempt` is part of the
--- deduplication id; `extra_sends` are further deliveries that a script wants.
+-- Outgoing envelopes. `state`: 0 unsent, 1 sent, 2 withheld until a replay, 3 dropped on purpose (2 and 3 by scripts only).
+-- `send_order` is the sequence, unless a script swaps two envelopes. `attempt` is part of the deduplication id; `extra_sends` are
+-- additional deliveries that a script requests.
 CREATE TABLE outgoing (
     sequence    INTEGER PRIMARY KEY,
     send_order  INTEGER NOT NULL,
@@ -12,14 +12,14 @@ CREATE TABLE outgoing (
 ) STRICT;
 CREATE INDEX unsent ON outgoing (send_order) WHERE state = 0;
 
--- Bodies too large for an envelope, until they are uploaded; they go before the envelope `sequence`.
+-- Bodies that are too large for an envelope, until they are uploaded. They are sent before the envelope `sequence`.
 CREATE TABLE blobs (
     sha256   TEXT PRIMARY KEY,
     sequence INTEGER NOT NULL,
     bytes    BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Commands in, in the order in which they came. `ack` is the last acknowledgement, a raw event.
+-- Received commands, in order of arrival. `ack` is the last acknowledgement, a raw event.
 CREATE TABLE commands (
     position   INTEGER PRIMARY KEY,
     command_id TEXT NOT NULL UNIQUE,
@@ -29,7 +29,7 @@ CREATE TABLE commands (
     ack        TEXT
 ) STRICT;
 
--- How far each message got, whichever command carried it.
+-- The progress of each message, independent of the command that carried it.
 CREATE TABLE messages (
     message_id TEXT PRIMARY KEY,
     command_id TEXT NOT NULL,

@@ -1,4 +1,4 @@
-//! Makes signed envelopes of bodies.
+//! Turns bodies into signed envelopes.
 
 use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, TraceParent};
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::clock;
 use crate::redaction::Redactor;
 
-/// Who this sidecar is, and its key.
+/// Identity and signing key of this sidecar.
 #[derive(Clone)]
 pub struct Sealer {
     session_id: AgentSessionId,
@@ -20,7 +20,6 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// The sealer of a run.
     pub fn new(launch: &SidecarLaunch) -> Self {
         Self {
             session_id: launch.request.session_id,
@@ -31,17 +30,17 @@ impl Sealer {
         }
     }
 
-    /// Leaves secrets out of what is sealed; done before, while it can still be told from what stands around it.
+    /// The redactor. It runs before sealing, while a body still has its structure.
     pub(super) const fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// The run that it signs for.
     pub const fn run_id(&self) -> RunId {
         self.run_id
     }
 
-    /// A fresh envelope with `body` as the JSON of its signed form, and its id. `traceparent` says what it answers.
+    /// Wraps `body` into a new signed envelope. Returns its JSON and its id. `traceparent` is the span that the body
+    /// answers.
     pub fn seal<B: Serialize>(
         &self,
         sequence: Option<u64>,

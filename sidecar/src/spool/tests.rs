@@ -1,4 +1,4 @@
-//! What the spool promises, without any network.
+//! The guarantees of the spool, without a network.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,13 +7,13 @@ use std::path::Path;
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, RunId, TraceParent};
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::{Ack, AckStep, MessagePhase};
-use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
+use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
 use pilothouse_wire::{Command, RawEvent, RootSecret, Signed};
 use uuid::Uuid;
 
 use super::*;
 
-/// A launch that leads nowhere.
+/// A launch without a reachable broker.
 pub(crate) fn launch() -> SidecarLaunch {
     let secret = RootSecret::new("k", vec![1; 32]).unwrap();
     let (session_id, run_id) = (AgentSessionId::new(Uuid::from_u128(1)), RunId::new(Uuid::from_u128(2)));
@@ -26,18 +26,23 @@ pub(crate) fn launch() -> SidecarLaunch {
             adapter: "script".into(),
             working_directory: "/".into(),
             worker_labels: std::collections::BTreeMap::new(),
+            lease_ms: None,
         },
         envelope_key: secret.envelope_key(run_id),
         key_id: "k".into(),
-        broker: BrokerAccess::Gateway { url: String::new(), token: secret.gateway_token(session_id, run_id) },
+        broker: BrokerAccess::Gateway {
+            url: String::new(),
+            token: secret.gateway_token(session_id, run_id),
+            http2: false,
+        },
         session_home: "/".into(),
         agent_api: AgentApiAccess { url: String::new(), api_key: String::new() },
         heartbeat_seconds: 1.0,
-        isolation_seconds: 1.0,
+        offline: OfflineLimits::default(),
+        confinement: None,
     }
 }
 
-/// The spool of that launch.
 pub(crate) fn open(dir: &Path) -> Spool {
     Spool::open(&dir.join("spool.db"), Sealer::new(&launch())).unwrap()
 }
@@ -67,7 +72,7 @@ async fn bodies(spool: &Spool) -> Vec<serde_json::Value> {
 }
 
 #[tokio::test]
-async fn sequences_go_on_after_a_restart_without_gaps() {
+async fn sequences_continue_after_a_restart_without_gaps() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     assert_eq!(spool.append(log("a")).await.unwrap(), 1);
@@ -94,14 +99,14 @@ async fn concurrent_appends_never_share_or_skip_a_sequence() {
 }
 
 #[tokio::test]
-async fn a_torn_write_at_the_end_costs_nothing_that_was_acknowledged() {
+async fn torn_write_at_the_end_loses_nothing_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     for n in 0..20 {
         spool.append(log(&n.to_string())).await.unwrap();
     }
-    // As a kill leaves it: the files as they are, and half of a write behind the last commit.
+    // What a kill leaves: the files as they are, with half a write after the last commit.
     for name in ["spool.db", "spool.db-wal"] {
         std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
     }
@@ -113,7 +118,7 @@ async fn a_torn_write_at_the_end_costs_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_batch_is_bounded_in_number_and_bytes_but_never_empty() {
+async fn batch_is_bounded_in_count_and_bytes_but_never_empty() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     for _ in 0..20 {
@@ -130,7 +135,7 @@ async fn a_replay_during_a_send_is_not_lost() {
     let spool = open(dir.path());
     spool.append_all(vec![log("a"), log("b")]).await.unwrap();
     spool.accepted(vec![(1, 1)]).await.unwrap();
-    // 2 is under way when it is asked for: it may be among what was lost.
+    // 2 is being sent when the replay asks for it. It may be among the lost envelopes.
     let replay = issued(Command::Replay { from_sequence: 1, to_sequence: u64::MAX }, 1);
     assert_eq!(spool.take(replay.clone(), None, None).await.unwrap(), Taken::Replayed(2));
     spool.accepted(vec![(2, 1)]).await.unwrap();
@@ -141,7 +146,7 @@ async fn a_replay_during_a_send_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_command_is_taken_once_and_a_later_attempt_gets_its_last_acknowledgement() {
+async fn repeated_command_gets_its_last_acknowledgement() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     let pause = issued(Command::Pause {}, 1);
@@ -158,7 +163,7 @@ async fn a_command_is_taken_once_and_a_later_attempt_gets_its_last_acknowledgeme
 }
 
 #[tokio::test]
-async fn unfinished_commands_are_remembered_but_never_an_uncertain_message() {
+async fn unfinished_commands_persist_except_uncertain_messages() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     let pause = issued(Command::Pause {}, 1);
@@ -183,7 +188,7 @@ async fn unfinished_commands_are_remembered_but_never_an_uncertain_message() {
     assert_eq!(spool.unfinished().await.unwrap(), [pause]);
 }
 
-/// What is spooled, by type and by the span that it answers.
+/// The spooled events, each with the span that it answers.
 async fn places(spool: &Spool) -> Vec<(String, Option<String>)> {
     let batch = spool.batch(1000, usize::MAX).await.unwrap();
     let told = batch.entries.into_iter().map(|entry| {
@@ -196,7 +201,7 @@ async fn places(spool: &Spool) -> Vec<(String, Option<String>)> {
 }
 
 #[tokio::test]
-async fn what_answers_a_command_carries_its_trace_back_and_a_turn_that_of_the_message_that_began_it() {
+async fn events_carry_the_trace_of_their_command_or_message() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     let pause = issued(Command::Pause {}, 1);
@@ -226,7 +231,7 @@ async fn what_answers_a_command_carries_its_trace_back_and_a_turn_that_of_the_me
         outcome: pilothouse_domain::value::SessionOutcome::Completed,
     };
     spool.append(Outgoing::event(over).unwrap()).await.unwrap();
-    // A later attempt is answered where the first one stood.
+    // A later attempt is answered in the span of the first one.
     spool.take(issued(Command::Pause {}, 2), None, None).await.unwrap();
     let (a, b) = (Some("000000000000000a"), Some("000000000000000b"));
     let expected = [
@@ -244,7 +249,7 @@ async fn what_answers_a_command_carries_its_trace_back_and_a_turn_that_of_the_me
 }
 
 #[tokio::test]
-async fn no_secret_of_the_run_is_spooled_neither_in_an_event_nor_in_a_blob_nor_in_an_answer() {
+async fn no_run_secret_is_spooled_in_any_form() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     let launch = launch();
@@ -273,9 +278,49 @@ async fn no_secret_of_the_run_is_spooled_neither_in_an_event_nor_in_a_blob_nor_i
     assert_eq!(
         blob.sha256,
         pilothouse_wire::keys::sha256_hex(&blob.bytes),
-        "the key is that of what is stored"
+        "the key is the hash of the stored content"
     );
     told.push_str(std::str::from_utf8(&blob.bytes).unwrap());
     assert!(told.contains("[secret] [secret]"));
     assert!(!told.contains(token.as_str()) && !told.contains("sk-ant-of-the-provider"));
+}
+
+/// Makes SQLite fail as on a full disk once the file has `pages` pages.
+async fn limit(spool: &Spool, pages: u32) {
+    let pragma = format!("PRAGMA max_page_count = {pages}");
+    spool.write(move |db| Ok(db.execute_batch(&pragma)?)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_disk_delays_events_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    spool.append(log("before")).await.unwrap();
+    limit(&spool, 1).await;
+    let mut waiting = spool.waiting_for_space();
+    let emitting = tokio::spawn({
+        let spool = spool.clone();
+        async move { spool.append_all(vec![log(&"x".repeat(20_000)), log("after")]).await }
+    });
+    let command = issued(Command::Pause {}, 1);
+    let taking = tokio::spawn({
+        let (spool, mut large) = (spool.clone(), command.clone());
+        large.command = Command::SteeringMessage {
+            message_id: MessageId::new(Uuid::from_u128(5)),
+            content: "y".repeat(20_000),
+            priority: pilothouse_domain::value::MessagePriority::Immediate,
+            source: pilothouse_domain::value::MessageSource::User,
+            expected_turn_id: None,
+        };
+        async move { spool.take(large, None, None).await }
+    });
+    waiting.wait_for(|count| *count == 2).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+    assert!(!emitting.is_finished() && !taking.is_finished(), "nothing counts as durable");
+    assert_eq!(unsent(&spool).await, [(1, 1)], "spooled events can be published meanwhile");
+    limit(&spool, 1_000_000).await;
+    assert_eq!(emitting.await.unwrap().unwrap(), 3);
+    assert_eq!(taking.await.unwrap().unwrap(), Taken::New);
+    assert_eq!(unsent(&spool).await, [(1, 1), (2, 1), (3, 1)]);
+    assert_eq!(*waiting.borrow_and_update(), 0);
 }

@@ -1,4 +1,4 @@
-//! Places in traces: what answers a command stands where the command stood.
+//! Trace context: an answer to a command carries the command's span.
 
 use pilothouse_domain::{CommandId, MessageId, TraceParent, TurnId};
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, params};
@@ -6,22 +6,22 @@ use pilothouse_wire::RawEvent;
 
 use super::SpoolError;
 
-/// What came with traces. `turns` keeps the place of each turn from its beginning to its end.
+/// Schema step that added traces. `turns` keeps the span of each turn until it ends.
 pub(super) const TABLES: &str = "
     ALTER TABLE commands ADD COLUMN traceparent TEXT;
     CREATE TABLE turns (turn_id TEXT PRIMARY KEY, traceparent TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// What an event is the answer to.
+/// The cause of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// A command: it acknowledges or refuses it.
+    /// A command that the event acknowledges or refuses.
     Command(CommandId),
-    /// The command that began a turn: that of a message, or `begin`.
+    /// The command that began the turn: the one with the message, or `begin`.
     Turn(TurnId, Option<MessageId>),
-    /// The same, at the end of the turn.
+    /// Like `Turn`, for the event that ends the turn.
     TurnOver(TurnId),
-    /// Nothing: the agent goes about its work.
+    /// No command.
     Nothing,
 }
 
@@ -46,7 +46,7 @@ impl Answers {
         }
     }
 
-    /// Where it stands.
+    /// The span to attach to the event.
     pub(super) fn place(&self, db: &Connection) -> Result<Option<TraceParent>, SpoolError> {
         let found = match self {
             Self::Nothing => return Ok(None),

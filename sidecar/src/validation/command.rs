@@ -1,4 +1,4 @@
-//! One command: run by a shell, with a limit, and ended with everything that it started.
+//! Runs one command in a shell with a time limit, and ends it with everything that it started.
 
 use std::io::PipeReader;
 use std::path::Path;
@@ -10,50 +10,55 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::output::{Kept, excerpt};
+use super::output::{BoundedOutput, excerpt};
 use crate::process::{Group, Processes};
 
-/// The most characters of its last line.
-const MOST_LINE: usize = 200;
-/// How long what it wrote is read after it has ended.
+/// Most characters of the command's last line.
+const MAX_LINE: usize = 200;
+/// How long to read the output after the command has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum CommandEnd {
     Exited(i32),
     Signalled(i32),
     TookTooLong,
     NotRun(String),
 }
 
-/// How it ended, and what it printed.
+/// The result of a command and its output.
 #[derive(Debug)]
-pub(super) struct Printed {
-    pub(super) how: How,
+pub(super) struct CommandOutput {
+    pub(super) command_end: CommandEnd,
     pub(super) text: String,
     pub(super) excerpt: String,
 }
 
-impl Printed {
-    /// Its last line that is not empty: mostly the one that says what is wrong.
+impl CommandOutput {
+    /// The last line that is not empty. It usually contains the error.
     pub(super) fn last_line(&self) -> Option<String> {
         let line = self.text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-        Some(cut(line, MOST_LINE))
+        Some(cut(line, MAX_LINE))
     }
 }
 
-/// Runs `command` in `folder` until it ends or `deadline` comes.
-pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, deadline: Instant) -> Printed {
+/// Runs `command` in `folder` until it ends or `deadline` passes.
+pub(super) async fn run(
+    command: &str,
+    folder: &Path,
+    processes: &Processes,
+    deadline: Instant,
+) -> CommandOutput {
     let started = start(command, folder, processes);
     let (mut group, mut pipe) = match started {
         Ok(started) => started,
         Err(error) => {
-            let how = How::NotRun(error.to_string());
-            return Printed { how, text: String::new(), excerpt: String::new() };
+            let command_end = CommandEnd::NotRun(error.to_string());
+            return CommandOutput { command_end, text: String::new(), excerpt: String::new() };
         }
     };
-    let mut kept = Kept::default();
+    let mut kept = BoundedOutput::default();
     let ended = {
         let reading = read(&mut pipe, &mut kept);
         tokio::pin!(reading);
@@ -67,19 +72,19 @@ pub(super) async fn run(command: &str, folder: &Path, processes: &Processes, dea
             }
         }
     };
-    // Whatever goes on ends here, and holds its output open no longer.
+    // Ends remaining processes, which would keep the output open.
     drop(group);
     let _ = timeout(LAST_WORDS, read(&mut pipe, &mut kept)).await;
     let text = kept.text();
-    let how = match ended {
-        Err(_) => How::TookTooLong,
-        Ok(Err(error)) => How::NotRun(error.to_string()),
-        Ok(Ok(status)) => how(status),
+    let command_end = match ended {
+        Err(_) => CommandEnd::TookTooLong,
+        Ok(Err(error)) => CommandEnd::NotRun(error.to_string()),
+        Ok(Ok(status)) => command_end(status),
     };
-    Printed { how, excerpt: excerpt(&text), text }
+    CommandOutput { command_end, excerpt: excerpt(&text), text }
 }
 
-/// As the agent's user, in the chosen environment: what it runs was written by the agent.
+/// Runs as the agent's user in the selected environment, because the agent wrote what is executed.
 fn start(command: &str, folder: &Path, processes: &Processes) -> std::io::Result<(Group, pipe::Receiver)> {
     let (reader, writer): (PipeReader, _) = std::io::pipe()?;
     let mut guarded = processes.command("/bin/sh")?;
@@ -89,20 +94,20 @@ fn start(command: &str, folder: &Path, processes: &Processes) -> std::io::Result
     Ok((group, pipe::Receiver::from_owned_fd(reader.into())?))
 }
 
-/// Reads to the end. May be cancelled.
-async fn read(pipe: &mut pipe::Receiver, kept: &mut Kept) {
+/// Reads to the end. Cancel-safe.
+async fn read(pipe: &mut pipe::Receiver, kept: &mut BoundedOutput) {
     let mut buffer = vec![0; 8192];
     while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
         kept.push(&buffer[..length]);
     }
 }
 
-/// A shell tells of a command that a signal ended by a code above 128.
-fn how(status: ExitStatus) -> How {
+/// A shell reports a command that was killed by a signal with an exit code above 128.
+fn command_end(status: ExitStatus) -> CommandEnd {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
-        (Some(code @ 129..=192), _) => How::Signalled(code - 128),
-        (Some(code), _) => How::Exited(code),
-        (None, signal) => How::Signalled(signal.unwrap_or_default()),
+        (Some(code @ 129..=192), _) => CommandEnd::Signalled(code - 128),
+        (Some(code), _) => CommandEnd::Exited(code),
+        (None, signal) => CommandEnd::Signalled(signal.unwrap_or_default()),
     }
 }

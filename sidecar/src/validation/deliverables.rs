@@ -1,5 +1,5 @@
-//! Whether there are deliverables and each is passed or blocked (S4, ruling 39): read from the status file of the working
-//! directory, as it is now.
+//! Checks whether there are deliverables and each is passed or blocked (S4, decision 39), from the current status
+//! file of the working directory.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use pilothouse_domain::text::cut;
 use crate::deliverables::file::StatusFile;
 use crate::deliverables::repository::DeliverableStatusReader as _;
 
-/// The most deliverables that a reason names.
-const MOST_NAMED: usize = 10;
+/// Most deliverables that a reason lists.
+const MAX_LISTED: usize = 10;
 
-/// Why the deliverables of `folder` are not complete; none: they are.
+/// Why the deliverables of `folder` are not complete. `None` if they are.
 pub(super) fn incomplete(folder: &Path) -> Option<String> {
     let status = match StatusFile::of(folder).load() {
         Ok(status) => status,
@@ -24,8 +24,8 @@ pub(super) fn incomplete(folder: &Path) -> Option<String> {
     if open.is_empty() {
         return None;
     }
-    let named = open.iter().take(MOST_NAMED).map(|id| cut(id, 100)).collect::<Vec<_>>().join(", ");
-    let more = open.len().saturating_sub(MOST_NAMED);
+    let named = open.iter().take(MAX_LISTED).map(|id| cut(id, 100)).collect::<Vec<_>>().join(", ");
+    let more = open.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let total = status.deliverables().len();
     Some(format!("{} of {total} deliverables are pending: {named}{more}", open.len()))
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder whose deliverables have these statuses, and what is found.
+    /// The result for a folder whose deliverables have these statuses.
     fn with(statuses: &[&str]) -> Option<String> {
         let one = |(n, status): (usize, &&str)| json!({ "id": format!("DL-{n}"), "description": "d", "acceptanceCriteria": ["c"], "status": status });
         let all: Vec<Value> = statuses.iter().enumerate().map(one).collect();
@@ -55,18 +55,18 @@ mod tests {
     }
 
     #[test]
-    fn passed_and_blocked_is_complete() {
+    fn passed_and_blocked_deliverables_are_complete() {
         assert_eq!(with(&["passed", "blocked"]), None);
     }
 
     #[test]
-    fn what_is_pending_is_named() {
+    fn pending_deliverables_are_named() {
         assert_eq!(with(&["passed", "pending"]).unwrap(), "1 of 2 deliverables are pending: DL-1");
         assert!(with(&["pending"; 12]).unwrap().ends_with("and 2 more"));
     }
 
     #[test]
-    fn nothing_and_nonsense_are_not_complete() {
+    fn empty_and_invalid_lists_are_not_complete() {
         let folder = tempfile::tempdir().unwrap();
         assert!(incomplete(folder.path()).unwrap().contains("no deliverables yet"));
         assert!(with(&[]).unwrap().contains("no deliverables yet"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_link_does_not_count() {
+    fn file_behind_a_link_does_not_count() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(outside.path(), folder.path().join(".pilothouse")).unwrap();
         assert!(incomplete(folder.path()).unwrap().contains("no link"));

@@ -1,11 +1,11 @@
-//! Checks the criteria of a session that goes on by itself (S0 8.5, 8.10; ruling 36): each is a command in the working
-//! directory, run by a shell, or the status file of its deliverables.
+//! Checks the validation criteria of an autonomous session (S0 8.5, 8.10; decision 36). A criterion is a shell
+//! command in the working directory, or the status of the deliverables there.
 //!
-//! | module | what it does |
+//! | module | purpose |
 //! |---|---|
-//! | `deliverables` | reads where the deliverables stand |
+//! | `deliverables` | reads the status of the deliverables |
 //! | `command` | runs one command with a limit, and ends it with everything that it started |
-//! | `output` | keeps what a command prints, within bounds |
+//! | `output` | keeps a bounded part of a command's output |
 
 mod command;
 mod deliverables;
@@ -24,19 +24,19 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::process::Processes;
-use command::{How, Printed};
+use command::{CommandEnd, CommandOutput};
 
-/// The most characters of a command that a reason names.
-const MOST_COMMAND: usize = 200;
+/// Most characters of a command in a reason.
+const MAX_COMMAND: usize = 200;
 
-/// A validation that runs. Dropped, it is broken off.
+/// A running validation. Dropping it cancels it.
 pub(crate) struct Validation {
     command_id: CommandId,
     task: JoinHandle<Vec<CriterionResult>>,
 }
 
 impl Validation {
-    /// Begins to check `criteria` in `folder`.
+    /// Starts to check `criteria` in `folder`.
     pub(crate) fn begin(
         command_id: CommandId,
         criteria: Vec<ValidationCriterion>,
@@ -47,21 +47,21 @@ impl Validation {
         Self { command_id, task: tokio::spawn(check(criteria, limit, folder, processes)) }
     }
 
-    /// Returns when it is over. May be cancelled.
+    /// Waits for the end. Cancel-safe.
     pub(crate) async fn ended(&mut self) -> RawEvent {
         let results = (&mut self.task).await.unwrap_or_default();
         RawEvent::ValidationResult { command_id: self.command_id, results }
     }
 
-    /// The command that ordered it.
+    /// The command that ordered the validation.
     pub(crate) const fn command_id(&self) -> CommandId {
         self.command_id
     }
 
-    /// Breaks it off. When this returns, what it ran is killed.
+    /// Cancels the validation. Its processes are killed when this returns.
     pub(crate) async fn break_off(mut self) -> RawEvent {
         self.task.abort();
-        // It may have been over just now; then its results stand.
+        // If it has just ended, its results count.
         self.ended().await
     }
 }
@@ -72,7 +72,7 @@ impl Drop for Validation {
     }
 }
 
-/// Checks one criterion after the other; together they have `limit`.
+/// Checks the criteria one after the other. `limit` applies to all of them together.
 async fn check(
     criteria: Vec<ValidationCriterion>,
     limit: Duration,
@@ -88,7 +88,7 @@ async fn check(
         }
         let command = criterion.custom_command.clone().unwrap_or_default();
         let printed = Box::pin(command::run(&command, &folder, &processes, deadline)).await;
-        results.push(judge(&criterion, &cut(&command, MOST_COMMAND), printed, limit));
+        results.push(judge(&criterion, &cut(&command, MAX_COMMAND), printed, limit));
     }
     results
 }
@@ -104,13 +104,13 @@ async fn deliverables_of(folder: &Path) -> CriterionResult {
 fn judge(
     criterion: &ValidationCriterion,
     command: &str,
-    printed: Printed,
+    printed: CommandOutput,
     limit: Duration,
 ) -> CriterionResult {
     let last_line = printed.last_line().map(|line| format!(": {line}")).unwrap_or_default();
     let mut coverage = None;
-    let reason = match printed.how {
-        How::Exited(0) if criterion.kind == ValidationType::CoverageThreshold => {
+    let reason = match printed.command_end {
+        CommandEnd::Exited(0) if criterion.kind == ValidationType::CoverageThreshold => {
             let threshold = criterion.threshold.unwrap_or(Decimal::ONE_HUNDRED);
             match find_coverage(criterion, &printed.text) {
                 Ok(found) => {
@@ -120,14 +120,14 @@ fn judge(
                 Err(error) => Some(error),
             }
         }
-        How::Exited(0) => None,
-        How::Exited(code) => Some(format!("`{command}` failed with exit code {code}{last_line}")),
-        How::Signalled(signal) => Some(format!("`{command}` was ended by signal {signal}{last_line}")),
-        How::TookTooLong => {
+        CommandEnd::Exited(0) => None,
+        CommandEnd::Exited(code) => Some(format!("`{command}` failed with exit code {code}{last_line}")),
+        CommandEnd::Signalled(signal) => Some(format!("`{command}` was ended by signal {signal}{last_line}")),
+        CommandEnd::TookTooLong => {
             let seconds = limit.as_secs();
-            Some(format!("`{command}` did not end within the {seconds} seconds that there are{last_line}"))
+            Some(format!("`{command}` did not end within the {seconds} seconds available{last_line}"))
         }
-        How::NotRun(error) => Some(format!("`{command}` could not be run: {error}")),
+        CommandEnd::NotRun(error) => Some(format!("`{command}` could not be run: {error}")),
     };
     let output = (!printed.excerpt.is_empty()).then_some(printed.excerpt);
     CriterionResult { kind: criterion.kind, passed: reason.is_none(), reason, output, coverage }

@@ -1,8 +1,8 @@
-//! What a command prints, within bounds: its beginning and its end.
+//! Keeps the beginning and the end of a command's output.
 
 use std::collections::VecDeque;
 
-/// Bytes that are kept of the beginning and of the end, to read coverage in.
+/// Bytes to keep of the beginning and of the end. Coverage is searched for in them.
 const HEAD: usize = 32 * 1024;
 const TAIL: usize = 96 * 1024;
 /// Characters of the excerpt that is reported.
@@ -11,13 +11,13 @@ const EXCERPT_TAIL: usize = 2000;
 
 /// Keeps the beginning and the end of what is written to it.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct BoundedOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: bool,
 }
 
-impl Kept {
+impl BoundedOutput {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
@@ -28,7 +28,7 @@ impl Kept {
         self.tail.drain(..excess);
     }
 
-    /// What was kept, as text.
+    /// The kept bytes as text.
     pub(super) fn text(self) -> String {
         let Self { mut head, tail, left_out } = self;
         if left_out {
@@ -39,14 +39,14 @@ impl Kept {
     }
 }
 
-/// Text without the codes that colour a terminal, and without what is neither seen nor a space.
+/// Removes terminal escape codes and control characters other than white space.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
         match c {
             '\u{1b}' if characters.peek() == Some(&'[') => {
-                // Up to the letter that ends the code.
+                // Skip to the letter that ends the code.
                 characters.by_ref().skip(1).find(|c| ('@'..='~').contains(c));
             }
             '\n' | '\t' => out.push(c),
@@ -74,8 +74,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_and_the_end_are_kept() {
-        let mut kept = Kept::default();
+    fn output_keeps_its_beginning_and_end() {
+        let mut kept = BoundedOutput::default();
         kept.push(b"first\n");
         for n in 0..100_000 {
             kept.push(format!("line {n}\n").as_bytes());
@@ -90,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_control_characters_are_left_out() {
-        let mut kept = Kept::default();
+    fn colours_and_control_characters_are_removed() {
+        let mut kept = BoundedOutput::default();
         kept.push("\u{1b}[1;31mred\u{1b}[0m\r\n\u{0}\u{7}plain\té".as_bytes());
         assert_eq!(kept.text(), "red\nplain\té");
     }

@@ -1,5 +1,5 @@
-//! What the recordings do not hold: interrupts, subagents in the background, a full context, a process that dies,
-//! and messages that this version does not know.
+//! Cases that the recordings do not contain: interrupts, background subagents, a full context, a process that dies,
+//! and unknown messages.
 
 use pilothouse_domain::{MessageId, TurnId};
 use pilothouse_sidecar::claude::{Ignored, MessageState, Signal, Translated, Translator, TurnEnd};
@@ -56,10 +56,10 @@ fn interrupted_result() -> Value {
         "terminal_reason": "aborted_tools", "errors": []})
 }
 
-// Interrupts (ruling 19)
+// Interrupts (decision 19)
 
 #[test]
-fn an_interrupted_turn_is_neither_completed_nor_the_end_of_the_conversation() {
+fn interrupted_turn_is_not_completed_and_ends_nothing_else() {
     let mut translator = translator();
     translator.line(&says("working"));
     let end = translator.line(&interrupted_result());
@@ -70,7 +70,7 @@ fn an_interrupted_turn_is_neither_completed_nor_the_end_of_the_conversation() {
 }
 
 #[test]
-fn a_runtime_without_a_word_for_it_is_understood_by_the_request() {
+fn interrupt_is_recognised_by_its_request() {
     let mut translator = translator();
     translator.line(&says("working"));
     translator.interrupt_requested();
@@ -78,13 +78,13 @@ fn a_runtime_without_a_word_for_it_is_understood_by_the_request() {
         json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s"});
     assert_eq!(translator.line(&result).signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
 
-    // The request was fulfilled: the same result of the next turn is an error.
+    // The interrupt was completed, so the same result in the next turn is an error.
     translator.line(&says("again"));
     assert_eq!(translator.line(&result).signals, [Signal::TurnEnded(TurnEnd::Failed)]);
 }
 
 #[test]
-fn or_by_what_it_wrote_into_the_conversation() {
+fn interrupt_is_recognised_by_the_conversation_marker() {
     let mut translator = translator();
     translator.line(&says("working"));
     let mark = json!({"type": "user", "session_id": "s", "parent_tool_use_id": null, "message": {"role": "user",
@@ -95,7 +95,7 @@ fn or_by_what_it_wrote_into_the_conversation() {
 }
 
 #[test]
-fn a_turn_that_was_over_before_the_interrupt_is_a_completed_turn() {
+fn turn_that_ended_before_the_interrupt_is_completed() {
     let mut translator = translator();
     translator.line(&says("done"));
     translator.interrupt_requested();
@@ -103,17 +103,17 @@ fn a_turn_that_was_over_before_the_interrupt_is_a_completed_turn() {
 }
 
 #[test]
-fn an_interrupt_ends_the_subagents_that_the_main_loop_waits_for() {
+fn interrupt_ends_the_subagents_that_the_main_loop_awaits() {
     let mut translator = translator();
     translator.line(&calls("call", "Agent", &json!({"prompt": "look"})));
     translator.line(&task_started(false));
     assert_eq!(names(&translator.line(&interrupted_result())), ["subagent_ended", "notice"]);
 }
 
-// Turns and subagents (ruling 18)
+// Turns and subagents (decision 18)
 
 #[test]
-fn a_turn_is_completed_when_its_background_subagent_has_ended_too() {
+fn turn_completes_after_its_background_subagent() {
     let mut translator = translator();
     translator.line(&calls("call", "Agent", &json!({"prompt": "look", "run_in_background": true})));
     assert_eq!(names(&translator.line(&task_started(true))), ["subagent_started"]);
@@ -134,24 +134,44 @@ fn a_turn_is_completed_when_its_background_subagent_has_ended_too() {
 }
 
 #[test]
-fn the_result_of_a_call_that_went_to_the_background_does_not_end_its_subagent() {
+fn an_interrupt_ends_the_turn_of_a_subagent_in_any_order() {
+    for result_first in [true, false] {
+        let mut translator = translator();
+        translator.line(&calls("call", "Agent", &json!({"prompt": "look", "run_in_background": true})));
+        translator.line(&task_started(true));
+        translator.line(&answers("call", &json!("Launched."), &json!({"status": "async_launched"})));
+        translator.interrupt_requested();
+        // The main loop had ended before the interrupt reached it; its subagent had not.
+        let mut lines = [success(), task_updated("killed")];
+        if !result_first {
+            lines.reverse();
+        }
+        let [first, second] = lines.map(|line| translator.line(&line));
+        let told: Vec<_> = names(&first).into_iter().chain(names(&second)).collect();
+        assert_eq!(told, ["subagent_ended", "notice"], "{result_first}");
+        assert_eq!(second.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
+    }
+}
+
+#[test]
+fn background_call_result_does_not_end_its_subagent() {
     let mut translator = translator();
     translator.line(&calls("call", "Agent", &json!({"prompt": "look"})));
     translator.line(&task_started(false));
     let launched = answers("call", &json!("Launched."), &json!({"status": "async_launched"}));
     assert_eq!(names(&translator.line(&launched)), ["tool_result"]);
-    // Nor does an interrupt of the main loop.
+    // Nor by an interrupt of the main loop.
     assert_eq!(names(&translator.line(&interrupted_result())), ["notice"]);
     assert_eq!(names(&translator.line(&task_updated("killed"))), ["subagent_ended"]);
 }
 
 #[test]
-fn a_turn_that_goes_on_after_a_result_needs_another_one() {
+fn continued_turn_needs_another_result() {
     let mut translator = translator();
     translator.line(&calls("call", "Agent", &json!({"prompt": "look"})));
     translator.line(&task_started(true));
     translator.line(&success());
-    // The main loop takes up work again while its subagent still runs: one command, several results, one turn.
+    // The main loop continues while its subagent is running: one prompt, several results, one turn.
     let again = translator.line(&says("meanwhile"));
     assert!(!names(&again).contains(&"turn_started"));
     assert_eq!(names(&translator.line(&task_updated("completed"))), ["subagent_ended"]);
@@ -167,7 +187,7 @@ fn a_second_result_without_new_work_changes_nothing() {
 }
 
 #[test]
-fn a_failed_subagent_says_why() {
+fn failed_subagent_reports_its_reason() {
     let mut translator = translator();
     translator.line(&task_started(false));
     let failed = json!({"type": "system", "subtype": "task_notification", "session_id": "s", "task_id": "a1",
@@ -179,7 +199,7 @@ fn a_failed_subagent_says_why() {
 }
 
 #[test]
-fn a_runtime_that_never_tells_of_tasks_shows_subagents_by_their_messages() {
+fn subagents_are_found_by_their_messages_without_task_events() {
     let mut translator = translator();
     translator.line(&calls(
         "call",
@@ -197,7 +217,7 @@ fn a_runtime_that_never_tells_of_tasks_shows_subagents_by_their_messages() {
 }
 
 #[test]
-fn a_shell_in_the_background_is_no_subagent_and_keeps_no_turn_open() {
+fn background_shell_is_no_subagent_and_keeps_no_turn_open() {
     let mut translator = translator();
     translator.line(&says("starting a server"));
     let shell = json!({"type": "system", "subtype": "task_started", "session_id": "s", "task_id": "b1",
@@ -209,7 +229,7 @@ fn a_shell_in_the_background_is_no_subagent_and_keeps_no_turn_open() {
 // The end of the process
 
 #[test]
-fn a_process_that_ends_between_turns_ends_no_conversation() {
+fn process_exit_between_turns_does_not_end_the_conversation() {
     let mut translator = translator();
     translator.line(&says("done"));
     translator.line(&success());
@@ -217,7 +237,7 @@ fn a_process_that_ends_between_turns_ends_no_conversation() {
 }
 
 #[test]
-fn a_process_that_ends_within_a_turn_is_an_error_of_the_agent_and_its_subagents() {
+fn process_exit_within_a_turn_is_an_error() {
     let mut translator = translator();
     translator.line(&says("working"));
     translator.line(&task_started(true));
@@ -229,7 +249,7 @@ fn a_process_that_ends_within_a_turn_is_an_error_of_the_agent_and_its_subagents(
 }
 
 #[test]
-fn a_throw_that_no_result_announced_ends_the_conversation() {
+fn unannounced_error_ends_the_conversation() {
     let mut translator = translator();
     translator.line(&says("working"));
     let thrown = translator.line(&json!({"__throw": "spawn failed"}));
@@ -239,7 +259,7 @@ fn a_throw_that_no_result_announced_ends_the_conversation() {
 }
 
 #[test]
-fn a_turn_after_an_error_begins_anew() {
+fn turn_after_an_error_starts_normally() {
     let mut translator = translator();
     translator.line(&says("a"));
     translator.line(
@@ -284,7 +304,7 @@ fn a_cancelled_message_begins_no_turn() {
 // Context and usage
 
 #[test]
-fn a_conversation_that_no_longer_fits_is_exhausted_before_it_ends() {
+fn full_conversation_is_exhausted_before_it_ends() {
     let mut translator = translator();
     translator.line(&says("working"));
     let result = json!({"type": "result", "subtype": "success", "is_error": true, "session_id": "s",
@@ -293,7 +313,7 @@ fn a_conversation_that_no_longer_fits_is_exhausted_before_it_ends() {
 }
 
 #[test]
-fn a_nearly_full_context_is_told_once_until_it_was_emptier() {
+fn context_warning_is_sent_once_per_fill() {
     let mut translator = Translator::new(options().context_limit(1000));
     let uses = |id: &str, tokens: u64| {
         json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": {"id": id, "model": "m",
@@ -330,7 +350,7 @@ fn a_total_never_goes_down() {
 }
 
 #[test]
-fn each_model_has_its_own_totals_and_the_window_stays_with_the_main_loops() {
+fn model_totals_are_separate_and_the_window_is_the_main_loops() {
     let mut translator = translator();
     translator.line(&says("a"));
     let result = json!({"type": "result", "subtype": "success", "is_error": false, "session_id": "s",
@@ -354,7 +374,7 @@ fn each_model_has_its_own_totals_and_the_window_stays_with_the_main_loops() {
 }
 
 #[test]
-fn what_a_subagent_uses_does_not_fill_the_main_context() {
+fn subagent_usage_does_not_fill_the_main_context() {
     let mut translator = translator();
     translator.line(&says("a"));
     let mut line = says("sub");
@@ -366,7 +386,7 @@ fn what_a_subagent_uses_does_not_fill_the_main_context() {
 // Content
 
 #[test]
-fn todo_write_passes_as_a_tool_use_alone() {
+fn todo_write_passes_only_as_a_tool_use() {
     let mut translator = translator();
     let todos = json!({"todos": [{"content": "A", "status": "pending", "activeForm": "Doing A"}]});
     let told = translator.line(&calls("t", "TodoWrite", &todos));
@@ -377,7 +397,7 @@ fn todo_write_passes_as_a_tool_use_alone() {
 }
 
 #[test]
-fn a_task_that_could_not_be_created_is_on_no_list() {
+fn task_whose_creation_failed_is_on_no_list() {
     let mut translator = translator();
     translator.line(&calls("t", "TaskCreate", &json!({"subject": "A"})));
     let mut failed = answers("t", &json!("Task #1 was refused"), &Value::Null);
@@ -386,7 +406,7 @@ fn a_task_that_could_not_be_created_is_on_no_list() {
 }
 
 #[test]
-fn a_result_with_more_than_text_stays_as_it_is() {
+fn result_with_more_than_text_stays_unchanged() {
     let mut translator = translator();
     let blocks =
         json!([{"type": "text", "text": "a picture"}, {"type": "image", "source": {"data": "AA=="}}]);
@@ -397,7 +417,7 @@ fn a_result_with_more_than_text_stays_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_read_or_is_empty_has_its_reason() {
+fn unreadable_or_empty_line_has_a_reason() {
     let mut translator = translator();
     translator.line(&init());
     let mut line = says("x");
@@ -410,7 +430,7 @@ fn what_cannot_be_read_or_is_empty_has_its_reason() {
 }
 
 #[test]
-fn an_error_beside_real_content_loses_neither() {
+fn error_beside_real_content_keeps_both() {
     let mut translator = translator();
     let mut line = says("half an answer");
     line["error"] = json!("max_output_tokens");
@@ -423,7 +443,7 @@ fn an_error_beside_real_content_loses_neither() {
 // What this version does not know
 
 #[test]
-fn nothing_unknown_is_lost() {
+fn unknown_messages_are_kept() {
     let named = |line: Value| {
         let told = translator().line(&line);
         assert_eq!(told.ignored, None);
@@ -460,7 +480,7 @@ fn nothing_unknown_is_lost() {
 // What the adapter tells the translator
 
 #[test]
-fn a_message_that_the_adapter_knows_to_open_the_turn_is_named_by_it() {
+fn known_opening_message_names_the_turn() {
     let mut translator = translator();
     let message: pilothouse_domain::MessageId = "6e8f37c9-1091-4f00-8951-e55b19700675".parse().unwrap();
     translator.opens_turn(message);
@@ -478,7 +498,7 @@ fn a_message_that_the_adapter_knows_to_open_the_turn_is_named_by_it() {
 }
 
 #[test]
-fn a_repeated_message_tells_that_the_model_has_it() {
+fn repeated_message_confirms_its_delivery() {
     let uuid = "6e8f37c9-1091-4f00-8951-e55b19700675";
     let repeated = translator()
         .line(&json!({"type": "user", "isReplay": true, "uuid": uuid, "session_id": "s",
@@ -487,9 +507,9 @@ fn a_repeated_message_tells_that_the_model_has_it() {
     assert_eq!(repeated.signals, [Signal::Message { uuid: uuid.into(), state: MessageState::Started }]);
 }
 
-/// What Claude Code 2.1.197 says when it is logged in with a plan, and the provider answers 429 with these fields in the headers
-/// `anthropic-ratelimit-unified-*`. It was driven against a scripted model.
-#[allow(clippy::needless_pass_by_value)] // as it is written down
+/// Output of Claude Code 2.1.197 with a subscription, when the provider responds with 429 and these fields in the
+/// headers `anthropic-ratelimit-unified-*`. Recorded with a scripted model.
+#[allow(clippy::needless_pass_by_value)] // reads better at the call
 fn rejected(info: serde_json::Value) -> serde_json::Value {
     json!({"type": "rate_limit_event", "rate_limit_info": info, "uuid": "9a9d4ed9-db46-4ae8-8bea-f00ce1ff6e0f", "session_id": "s"})
 }
@@ -505,7 +525,7 @@ fn refused(words: &str) -> [serde_json::Value; 2] {
 }
 
 #[test]
-fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
+fn exhausted_plan_keeps_the_turn_open_until_resumed() {
     let words = "You've hit your session limit · resets 4:42pm (UTC)";
     let [synthetic, result] = refused(words);
     let mut translator = translator();
@@ -514,7 +534,7 @@ fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
         rejected(json!({"status": "rejected", "resetsAt": 1_795_365_775, "rateLimitType": "five_hour",
         "overageStatus": "rejected", "overageDisabledReason": "out_of_credits", "isUsingOverage": false}));
     assert_eq!(names(&translator.line(&used_up)), ["notice"]);
-    // Somebody lets it go on too early: the same is told again, though the runtime does not repeat its rate limit.
+    // If it continues too early, the same is reported again, although the runtime does not repeat its rate limit.
     for _ in 0..2 {
         assert_eq!(names(&translator.line(&synthetic)), ["notice"]);
         let stopped = translator.line(&result);
@@ -536,7 +556,7 @@ fn a_plan_that_is_used_up_leaves_the_turn_open_until_somebody_lets_it_go_on() {
 }
 
 #[test]
-fn a_provider_that_refuses_for_a_moment_is_no_plan_that_is_used_up() {
+fn temporary_provider_refusal_is_not_an_exhausted_plan() {
     let words = "API Error: Server is temporarily limiting requests (not your usage limit)";
     let mut translator = translator();
     translator.line(&says("a"));
@@ -546,7 +566,7 @@ fn a_provider_that_refuses_for_a_moment_is_no_plan_that_is_used_up() {
 }
 
 #[test]
-fn a_rate_limit_of_a_key_is_an_error_like_any_other() {
+fn rate_limit_of_a_key_is_an_ordinary_error() {
     let mut translator = translator();
     translator.line(&says("a"));
     let [_, result] = refused("API Error: Request rejected (429)");
@@ -554,7 +574,7 @@ fn a_rate_limit_of_a_key_is_an_error_like_any_other() {
 }
 
 #[test]
-fn a_compaction_between_turns_is_no_turn_and_says_why_it_failed() {
+fn compaction_between_turns_is_no_turn_and_reports_failures() {
     let mut translator = translator();
     translator.compacts();
     assert_eq!(names(&translator.line(&init())), [""; 0]);
@@ -567,24 +587,24 @@ fn a_compaction_between_turns_is_no_turn_and_says_why_it_failed() {
     assert!(
         matches!(&failed.signals[..], [Signal::Compacted(Some(why))] if why.contains("Not enough messages"))
     );
-    assert_eq!(names(&translator.line(&init())), ["turn_started"], "what comes after it is a turn");
+    assert_eq!(names(&translator.line(&init())), ["turn_started"], "the next prompt is a turn");
 }
 
 #[test]
-fn a_refused_prompt_is_no_compaction_and_a_process_that_ends_in_one_leaves_no_trace() {
+fn refused_prompt_and_process_exit_complete_no_compaction() {
     let mut translator = translator();
     translator.compacts();
     translator.refuses_prompt();
-    assert_eq!(translator.line(&success()).signals, [], "the prompt was taken up first");
+    assert_eq!(translator.line(&success()).signals, [], "the prompt was processed first");
     assert_eq!(translator.line(&success()).signals, [Signal::Compacted(None)]);
     translator.compacts();
     translator.process_ended();
     assert_eq!(names(&translator.line(&init())), ["turn_started"], "the next process does not compact");
 }
 
-/// A process that takes a conversation up may count from zero; one of another version goes on counting (ruling 31).
+/// A process that resumes a conversation may count from zero. Some versions continue their count (decision 31).
 #[test]
-fn totals_go_on_whether_the_new_process_counts_from_zero_or_not() {
+fn totals_continue_whatever_base_a_new_process_uses() {
     let spent = |usd: f64| json!({"m": {"inputTokens": 100, "outputTokens": 10, "costUSD": usd}});
     for (begins_at, reports, told) in [(0.0, 0.25, "0.75"), (0.5, 0.75, "0.75")] {
         let mut translator = translator();
@@ -603,7 +623,7 @@ fn totals_go_on_whether_the_new_process_counts_from_zero_or_not() {
 }
 
 #[test]
-fn a_turn_that_is_abandoned_ends_as_interrupted() {
+fn abandoned_turn_ends_as_interrupted() {
     let mut translator = translator();
     translator.line(&init());
     let events = translator.abandon_turn();
@@ -613,7 +633,7 @@ fn a_turn_that_is_abandoned_ends_as_interrupted() {
 }
 
 #[test]
-fn a_request_that_the_runtime_itself_holds_to_be_too_long_is_an_exhausted_context() {
+fn request_too_long_for_the_runtime_exhausts_the_context() {
     let mut translator = translator();
     translator.line(&says("a"));
     let failed = translator
@@ -622,10 +642,10 @@ fn a_request_that_the_runtime_itself_holds_to_be_too_long_is_an_exhausted_contex
     assert_eq!(names(&failed), ["context_exhausted", "session_end"]);
 }
 
-/// The lines are those of Claude Code 2.1.197, driven against a scripted model: the answer to `stop_task`, the subagent's last
-/// words, and its report, which a hook refuses.
+/// Output of Claude Code 2.1.197 with a scripted model: the response to `stop_task`, the subagent's last text, and
+/// its report, which a hook refuses.
 #[test]
-fn a_turn_whose_last_subagent_an_interrupt_ended_is_interrupted_whenever_its_result_came() {
+fn interrupt_of_the_last_subagent_interrupts_the_turn() {
     let killed = json!({"type": "system", "subtype": "task_updated", "task_id": "a1", "session_id": "s",
         "patch": {"status": "killed", "end_time": 1_795_362_690_723_i64}});
     let last_words = json!({"type": "user", "message": {"role": "user", "content": [

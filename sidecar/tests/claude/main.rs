@@ -1,7 +1,6 @@
-//! The translation of Claude Code's stream messages, against recordings of the runtime and against cases that they
-//! do not hold.
+//! The translation of Claude Code's stream messages, tested with recordings and with further cases.
 
-// Helpers of tests may fail a test; the lint's own exception covers only functions marked as tests.
+// Clippy's exception for tests does not cover their helper functions.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod cases;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use pilothouse_domain::ToolCallId;
 use pilothouse_sidecar::claude::{PlaybackOptions, PlaybackStep, Recording};
 use pilothouse_wire::event::RawEvent;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{ERRORS, SDK_TOUR, STDIO_TOUR, load, options, tour};
+use crate::support::{ERRORS, SDK_TOUR, STDIO_TOUR, load, options, raw, tour};
 
 fn steps(file: &str) -> Vec<PlaybackStep> {
     load(file).segments()[0].playback(PlaybackOptions::new(options()))
 }
 
-/// The event names and the waits for people, without the passing of time.
+/// Event names and waits for people, without wait times.
 fn outline(steps: &[PlaybackStep]) -> Vec<String> {
     steps
         .iter()
@@ -40,7 +40,7 @@ fn a_playback_emits_exactly_the_translated_events() {
 }
 
 #[test]
-fn it_waits_for_the_answer_the_decision_and_the_message_where_a_person_gave_them() {
+fn playback_waits_for_recorded_answers_decisions_and_messages() {
     let outline = outline(&steps(SDK_TOUR));
     let at = |wanted: &str| outline.iter().position(|step| step == wanted).unwrap();
 
@@ -50,14 +50,14 @@ fn it_waits_for_the_answer_the_decision_and_the_message_where_a_person_gave_them
         ["assistant_message", "usage_update", &outline[answer], "tool_result"]
     );
 
-    // The mode changes because of the decision, so it changes after it.
+    // The decision changes the mode, so the change comes after it.
     let plan = at("plan toolu_07c75b932db943");
     assert_eq!(
         outline[plan - 2..=plan + 2],
         ["assistant_message", "usage_update", &outline[plan], "notice", "tool_result"]
     );
 
-    // The steering message came while the last tool ran.
+    // The steering message was sent while the last tool was running.
     let message = at("message");
     assert_eq!(
         outline[message - 2..=message + 1],
@@ -70,7 +70,7 @@ fn it_waits_for_the_answer_the_decision_and_the_message_where_a_person_gave_them
 }
 
 #[test]
-fn both_forms_play_alike() {
+fn both_formats_play_alike() {
     let people = |file| {
         let mut steps = steps(file);
         steps.retain(|step| !matches!(step, PlaybackStep::Wait(_)));
@@ -80,7 +80,7 @@ fn both_forms_play_alike() {
 }
 
 #[test]
-fn time_passes_as_recorded_up_to_the_cap_and_never_for_a_person() {
+fn recorded_time_is_capped_and_human_time_is_skipped() {
     let waited = |longest| {
         let options = PlaybackOptions { longest_wait: longest, ..PlaybackOptions::new(options()) };
         let steps = load(SDK_TOUR).segments()[0].playback(options);
@@ -94,7 +94,7 @@ fn time_passes_as_recorded_up_to_the_cap_and_never_for_a_person() {
         waits.collect::<Vec<_>>()
     };
     let full = waited(Duration::from_mins(1));
-    // `sleep 2` is in it, and the whole is what the timestamps span (35.559 to 39.698) without the two answers
+    // `sleep 2` is part of it. The total is the range of the timestamps (35.559 to 39.698) without the two answers
     // (37.198 to 37.219 and 37.380 to 37.395).
     assert_eq!(full.iter().max(), Some(&Duration::from_millis(2039)));
     assert_eq!(full.iter().sum::<Duration>(), Duration::from_millis(4139 - 21 - 15));
@@ -105,13 +105,13 @@ fn time_passes_as_recorded_up_to_the_cap_and_never_for_a_person() {
 }
 
 #[test]
-fn a_run_of_many_plays_by_its_name() {
+fn named_run_of_a_recording_can_be_played() {
     let recording = load(ERRORS);
     let outlined =
         |name: &str| outline(&recording.segment(name).unwrap().playback(PlaybackOptions::new(options())));
     assert_eq!(outlined("maxBudgetUsd 0.05").last().unwrap(), "turn_completed");
     assert_eq!(outlined("401").last().unwrap(), "session_end");
-    // A conversation that was taken up reports no total below what it had.
+    // A resumed conversation reports no total below its initial one.
     assert_eq!(
         outlined("resume step2"),
         ["turn_started", "assistant_message", "usage_update", "turn_completed"]
@@ -147,7 +147,7 @@ fn a_second_turn_waits_for_the_message_that_begins_it() {
 }
 
 #[test]
-fn a_question_that_nobody_answered_in_the_recording_is_not_waited_for() {
+fn unanswered_recorded_question_is_not_awaited() {
     let lines = [
         json!({"type": "assistant", "parent_tool_use_id": null, "session_id": "s", "message": {"id": "1",
             "content": [{"type": "tool_use", "id": "t", "name": "AskUserQuestion", "input": {}}]}}),
@@ -158,4 +158,141 @@ fn a_question_that_nobody_answered_in_the_recording_is_not_waited_for() {
     let tool_call_id = ToolCallId::parse("t").unwrap();
     assert!(!steps.contains(&PlaybackStep::AwaitAnswer { tool_call_id }));
     assert_eq!(outline(&steps).last().unwrap(), "session_end");
+}
+
+/// Builders for recorded lines.
+mod line {
+    use serde_json::{Value, json};
+
+    pub(super) fn init() -> Value {
+        json!({ "type": "system", "subtype": "init", "model": "m", "session_id": "s" })
+    }
+
+    pub(super) fn says(text: &str) -> Value {
+        json!({ "type": "assistant", "parent_tool_use_id": null, "session_id": "s",
+            "message": { "id": text, "model": "m", "content": [{ "type": "text", "text": text }] } })
+    }
+
+    pub(super) fn result() -> Value {
+        json!({ "type": "result", "subtype": "success", "is_error": false, "session_id": "s",
+            "terminal_reason": "completed" })
+    }
+
+    pub(super) fn interrupted() -> Value {
+        json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s",
+            "terminal_reason": "aborted_tools" })
+    }
+
+    pub(super) fn message(uuid: &str, state: &str) -> Value {
+        json!({ "type": "command_lifecycle", "command_uuid": uuid, "state": state, "session_id": "s" })
+    }
+}
+
+/// The outline of playing these lines.
+fn played(lines: &[Value]) -> Vec<String> {
+    let text: Vec<_> = lines.iter().map(Value::to_string).collect();
+    let recording = Recording::parse(&text.join("\n")).unwrap();
+    outline(&recording.segments()[0].playback(PlaybackOptions::new(options())))
+}
+
+const TURN: [&str; 3] = ["turn_started", "assistant_message", "turn_completed"];
+
+#[test]
+fn message_answered_in_the_next_turn_is_awaited_once() {
+    use line::{init, message, result, says};
+    let lines = [
+        init(),
+        says("one"),
+        message("a", "queued"),
+        result(),
+        message("a", "started"),
+        init(),
+        says("two"),
+        result(),
+    ];
+    assert_eq!(played(&lines), [&TURN[..], &["message"], &TURN[..]].concat());
+}
+
+#[test]
+fn the_prompt_and_a_withdrawn_message_are_not_awaited() {
+    use line::{init, message, result, says};
+    let ended = json!({ "type": "system", "subtype": "task_notification", "task_id": "b", "status": "completed",
+        "summary": "the build ended", "session_id": "s" });
+    let prompt = [message("p", "queued"), message("p", "started"), init(), says("one"), result()];
+    assert_eq!(played(&prompt), TURN);
+    let two_turns = [&prompt[..], &[ended, init(), says("two"), result()]].concat();
+    assert_eq!(played(&two_turns), [&TURN[..], &["notice"], &TURN[..]].concat());
+    let withdrawn = [init(), message("w", "queued"), says("one"), message("w", "cancelled"), result()];
+    assert_eq!(played(&withdrawn), TURN);
+}
+
+#[test]
+fn turn_started_by_a_background_task_awaits_no_message() {
+    use line::{init, result, says};
+    let ended = json!({ "type": "system", "subtype": "task_notification", "task_id": "b", "status": "completed",
+        "summary": "the build ended", "session_id": "s" });
+    let lines = [init(), says("one"), result(), ended, init(), says("two"), result()];
+    assert_eq!(played(&lines), [&TURN[..], &["notice"], &TURN[..]].concat());
+}
+
+#[test]
+fn a_recorded_interrupt_ends_its_turn() {
+    use line::{init, interrupted, message, result, says};
+    let cut = ["turn_started", "assistant_message", "notice", "turn_completed"];
+    assert_eq!(played(&[init(), says("one"), interrupted()]), cut);
+    // A message that was queued before the interrupt begins the next turn.
+    let lines = [
+        init(),
+        says("one"),
+        message("a", "queued"),
+        interrupted(),
+        message("a", "started"),
+        init(),
+        says("two"),
+        result(),
+    ];
+    assert_eq!(played(&lines), [&cut[..], &["message"], &TURN[..]].concat());
+}
+
+#[test]
+fn enveloped_recording_plays_like_a_plain_one() {
+    let wrapped: Vec<_> = raw(STDIO_TOUR)
+        .into_iter()
+        .zip(1..)
+        .map(|(line, t): (_, u32)| json!({ "t": t, "dir": "out", "m": line }).to_string())
+        .collect();
+    let recording = Recording::parse(&wrapped.join("\n")).unwrap();
+    let steps = recording.segments()[0].playback(PlaybackOptions::new(options()));
+    assert_eq!(outline(&steps), outline(&self::steps(STDIO_TOUR)));
+}
+
+#[test]
+fn recorded_input_shows_turn_starts_and_interrupts() {
+    use line::{init, result, says};
+    let out = |line: Value| json!({ "t": 1, "dir": "out", "m": line });
+    let sent = |line: Value| json!({ "t": 1, "dir": "in", "m": line });
+    let says_user =
+        |text: &str| sent(json!({ "type": "user", "message": { "role": "user", "content": text } }));
+    let interrupt =
+        sent(json!({ "type": "control_request", "request_id": "r", "request": { "subtype": "interrupt" } }));
+    // A result without a reason belongs to the interrupt.
+    let failed =
+        json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s" });
+    let lines = [
+        says_user("begin"),
+        out(init()),
+        out(says("one")),
+        out(result()),
+        // The agent began this turn on its own.
+        out(init()),
+        out(says("two")),
+        interrupt,
+        out(failed),
+        says_user("go on"),
+        out(init()),
+        out(says("three")),
+        out(result()),
+    ];
+    let cut = ["turn_started", "assistant_message", "notice", "turn_completed"];
+    assert_eq!(played(&lines), [&TURN[..], &cut[..], &["message"], &TURN[..]].concat());
 }

@@ -1,4 +1,4 @@
-//! Runs that go wrong, are taken up, forked or compacted.
+//! Runs that fail, are resumed, forked or compacted.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn run(name: &str) -> Run {
     translate(load(ERRORS).segment(name).unwrap_or_else(|| panic!("no run {name}")))
 }
 
-/// The one `session_end` of a run: whether it is an error, the reason, the message.
+/// The single `session_end` of a run: error flag, reason, message.
 fn end(run: &Run) -> (bool, String, String) {
     assert_eq!(run.session_ends().len(), 1, "{:?}", run.names());
     assert!(!run.names().contains(&"turn_completed"), "{:?}", run.names());
@@ -21,7 +21,7 @@ fn end(run: &Run) -> (bool, String, String) {
     (end.is_error, end.reason.clone(), end.message.clone().unwrap_or_default())
 }
 
-/// The turn ended by itself and the conversation goes on.
+/// The turn completed and the conversation continues.
 fn assert_completed(run: &Run) {
     assert_eq!(run.names().last(), Some(&"turn_completed"), "{:?}", run.names());
     assert_eq!(run.names().iter().filter(|name| **name == "turn_started").count(), 1);
@@ -31,7 +31,7 @@ fn assert_completed(run: &Run) {
 }
 
 #[test]
-fn the_recording_holds_its_runs_by_name() {
+fn recording_contains_its_runs_by_name() {
     let recording = load(ERRORS);
     let names: Vec<_> = recording.segments().iter().map(|segment| segment.name().unwrap()).collect();
     let expected: Vec<String> =
@@ -43,7 +43,7 @@ fn the_recording_holds_its_runs_by_name() {
 }
 
 #[test]
-fn every_line_is_accounted_for() {
+fn every_error_line_is_accounted_for() {
     let mut ignored: BTreeMap<Ignored, usize> = BTreeMap::new();
     let mut translated = 0;
     for segment in load(ERRORS).segments() {
@@ -56,7 +56,7 @@ fn every_line_is_accounted_for() {
     }
     let expected = BTreeMap::from([
         (Ignored::RecorderMarker, 19),
-        // Each follows a result that told the error already.
+        // Each follows a result that has already reported the error.
         (Ignored::RepeatedThrow, 7),
         (Ignored::StatusPing, 2),
         (Ignored::Replay, 1),
@@ -84,7 +84,7 @@ fn every_retry_is_a_notice() {
 }
 
 #[test]
-fn what_the_runtime_recovers_from_is_a_completed_turn() {
+fn recovered_failure_is_a_completed_turn() {
     for (name, text) in [
         ("429x2 retry-after 1", "recovered after 2 errors"),
         ("529x2", "recovered after 2 errors"),
@@ -99,7 +99,7 @@ fn what_the_runtime_recovers_from_is_a_completed_turn() {
 }
 
 #[test]
-fn success_with_an_error_flag_is_an_error_with_the_runtimes_own_words() {
+fn success_with_an_error_flag_is_an_error_with_its_text() {
     for (name, reason, begins) in [
         ("500 forever maxretries 2", "api_error", "API Error: 500 fake 500."),
         ("529 forever maxretries 2 with fallbackModel", "api_error", "API Error: 529 fake 529."),
@@ -117,7 +117,7 @@ fn success_with_an_error_flag_is_an_error_with_the_runtimes_own_words() {
         assert!(message.starts_with(begins), "{message}");
         assert_eq!(message, result.value["result"].as_str().unwrap());
         assert_eq!(run.signals, [Signal::TurnEnded(TurnEnd::Failed)]);
-        // What the runtime wrote in the agent's name is no message of the agent's.
+        // Text that the runtime writes on the agent's behalf is not a message of the agent.
         assert_eq!(run.texts().len(), 0);
         assert_eq!(run.notices_named("api_error").len(), 1);
         assert_eq!(run.usage().len(), 0);
@@ -125,12 +125,12 @@ fn success_with_an_error_flag_is_an_error_with_the_runtimes_own_words() {
 }
 
 #[test]
-fn a_first_prompt_that_is_too_long_is_no_exhausted_context() {
+fn first_prompt_that_is_too_long_does_not_exhaust_the_context() {
     assert!(!run("400 forever").names().contains(&"context_exhausted"));
 }
 
 #[test]
-fn limits_end_the_turn_by_their_own_name_and_their_spend_counts() {
+fn limits_end_the_turn_under_their_names_and_spend_counts() {
     let outcome = |run: &Run| match run.events.last() {
         Some(RawEvent::TurnCompleted { outcome, .. }) => *outcome,
         other => panic!("{other:?}"),
@@ -141,9 +141,9 @@ fn limits_end_the_turn_by_their_own_name_and_their_spend_counts() {
 
     let budget = run("maxBudgetUsd 0.05");
     assert_eq!(outcome(&budget), SessionOutcome::BudgetExceeded);
-    // The runtime checks after the call that passed the budget.
+    // The runtime checks after the call that exceeded the budget.
     assert_eq!(budget.usage().last().unwrap().cost_usd, "0.09");
-    // The call that was cut off stands without a result.
+    // The interrupted call has no result.
     let results = budget.names().iter().filter(|name| **name == "tool_result").count();
     let calls = budget.names().iter().filter(|name| **name == "assistant_message").count();
     assert_eq!((calls, results), (2, 1));
@@ -158,7 +158,7 @@ fn a_fallback_is_a_notice() {
 }
 
 #[test]
-fn a_cut_or_refused_answer_goes_on_in_the_same_turn() {
+fn truncated_or_refused_answer_continues_in_the_same_turn() {
     let cut = run("max_tokens stop");
     assert_completed(&cut);
     assert_eq!(cut.texts().len(), 2);
@@ -174,7 +174,7 @@ fn a_cut_or_refused_answer_goes_on_in_the_same_turn() {
 }
 
 #[test]
-fn a_run_that_the_recorder_cut_off_ends_in_an_error() {
+fn run_cut_off_by_the_recorder_ends_in_an_error() {
     let run = run("401");
     assert_eq!(run.notices_named("api_retry").len(), 7);
     let (is_error, reason, _) = end(&run);
@@ -183,7 +183,7 @@ fn a_run_that_the_recorder_cut_off_ends_in_an_error() {
 }
 
 #[test]
-fn a_conversation_that_is_not_there_ends_before_any_turn() {
+fn missing_conversation_ends_before_any_turn() {
     let run = run("resume missing");
     assert_eq!(run.names(), ["session_end"]);
     assert_eq!(
@@ -197,7 +197,7 @@ fn a_conversation_that_is_not_there_ends_before_any_turn() {
     assert_eq!(run.signals, []);
 }
 
-/// The literals of `total_cost_usd`, rounded by hand on their digits to 12 decimals.
+/// The literals of `total_cost_usd`, rounded to 12 decimals on their digits.
 fn literal_total(name: &str) -> String {
     let text = raw_text(ERRORS);
     let from = text.find(&format!("{{\"__marker\":\"{name}\"}}")).unwrap();
@@ -213,7 +213,7 @@ fn literal_total(name: &str) -> String {
 }
 
 #[test]
-fn totals_are_exact_and_free_of_float_dust() {
+fn totals_are_exact_without_float_errors() {
     for (name, expected) in [
         ("429x2 retry-after 1", "0.004773"),
         ("529x2", "0.00477"),
@@ -231,7 +231,7 @@ fn totals_are_exact_and_free_of_float_dust() {
 }
 
 #[test]
-fn the_runtime_tells_the_context_limit_with_its_result() {
+fn runtime_reports_the_context_limit_with_its_result() {
     let run = run("unknown model price");
     let limits: Vec<u64> =
         run.usage().iter().map(|u| u.context_window.unwrap().model_context_limit).collect();
@@ -240,11 +240,11 @@ fn the_runtime_tells_the_context_limit_with_its_result() {
 }
 
 #[test]
-fn a_resumed_conversation_keeps_its_meter_and_a_fork_gets_its_own() {
+fn resumed_conversation_keeps_its_meter_and_a_fork_gets_its_own() {
     let recording = load(ERRORS);
     let last = |name: &str| {
         let run = translate_with(recording.segment(name).unwrap(), options().continued(None));
-        // Nothing is known before the first result, so nothing is reported that could go down.
+        // No totals are known before the first result, so no value is reported that could decrease.
         assert_eq!(run.usage().len(), 1, "{name}");
         let update = run.usage()[0].clone();
         (update.meter_id.to_string(), update.cost_usd, update.token_usage.total())
@@ -257,14 +257,14 @@ fn a_resumed_conversation_keeps_its_meter_and_a_fork_gets_its_own() {
     let compacted = last("resume compact");
     assert_eq!(resumed, (first.0.clone(), "0.009567".into(), 2939 + 50));
     assert_ne!(forked.0, first.0);
-    // The fork starts at its parent's total: 0.009567 and 0.004818 of its own.
+    // The fork starts at its parent's total: 0.009567, plus 0.004818 of its own.
     assert_eq!((forked.1.as_str(), forked.2), ("0.014385", 4420 + 75));
-    // The parent's meter went on without the fork's spend.
+    // The parent's meter continued without the fork's spend.
     assert_eq!((compacted.0, compacted.1.as_str()), (first.0, "0.020253"));
 }
 
 #[test]
-fn known_totals_let_a_resumed_conversation_report_from_its_first_message() {
+fn known_totals_let_a_resumed_conversation_report_at_once() {
     let recording = load(ERRORS);
     let mut translator = pilothouse_sidecar::claude::Translator::new(options());
     for line in recording.segment("resume step1").unwrap().lines() {
@@ -277,7 +277,7 @@ fn known_totals_let_a_resumed_conversation_report_from_its_first_message() {
 }
 
 #[test]
-fn a_compaction_is_a_notice_and_a_smaller_or_larger_window() {
+fn compaction_is_a_notice_and_changes_the_window() {
     let run = run("resume compact");
     assert_completed(&run);
     assert_eq!(
@@ -289,7 +289,7 @@ fn a_compaction_is_a_notice_and_a_smaller_or_larger_window() {
 }
 
 #[test]
-fn nothing_but_the_recorded_runs_ends_comes_out() {
+fn only_the_recorded_run_endings_are_emitted() {
     let ends: Vec<(String, Value)> = load(ERRORS)
         .segments()
         .iter()

@@ -1,4 +1,4 @@
-//! The full tour: everything a well-behaved run shows, in both forms of the protocol.
+//! The full tour: all messages of a well-behaved run, in both forms of the protocol.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{SDK_TOUR, STDIO_TOUR, STDIO_TOUR_INPUT, raw, raw_text, tour};
 
-/// Every content block of the recorded lines of `kind`, with the line that it stands in.
+/// Every content block of the recorded lines of `kind`, with its line.
 fn blocks<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = (&'a Value, &'a Value)> {
     lines.iter().filter(move |line| line["type"] == kind).flat_map(|line| {
         line["message"]["content"].as_array().into_iter().flatten().map(move |block| (line, block))
@@ -18,7 +18,7 @@ fn blocks<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = (&'a Va
 }
 
 #[test]
-fn both_forms_of_the_protocol_tell_the_same_events() {
+fn both_protocol_formats_produce_the_same_events() {
     let sdk = tour(SDK_TOUR);
     let stdio = tour(STDIO_TOUR);
     assert!(sdk.events.len() > 60);
@@ -27,12 +27,12 @@ fn both_forms_of_the_protocol_tell_the_same_events() {
 }
 
 #[test]
-fn every_line_of_the_sdk_form_is_accounted_for() {
+fn every_line_of_the_sdk_format_is_accounted_for() {
     let run = tour(SDK_TOUR);
     let lines = raw(SDK_TOUR);
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
     let expected = BTreeMap::from([
-        // All pieces but the ends of the 11 messages of the main loop, which say what they used.
+        // All pieces except for the ends of the main loop's 11 messages, which report usage.
         (Ignored::PartialMessage, of("stream_event") - 11),
         // 13 lines, of which two change the permission mode.
         (Ignored::StatusPing, 11),
@@ -48,7 +48,7 @@ fn every_line_of_the_sdk_form_is_accounted_for() {
 }
 
 #[test]
-fn every_line_of_the_stdio_form_is_accounted_for() {
+fn every_line_of_the_stdio_format_is_accounted_for() {
     let run = tour(STDIO_TOUR);
     let lines = raw(STDIO_TOUR);
     let requests = |subtype: &str| lines.iter().filter(|line| line["request"]["subtype"] == subtype).count();
@@ -58,7 +58,7 @@ fn every_line_of_the_stdio_form_is_accounted_for() {
     assert_eq!(run.ignored[&Ignored::ControlResponse], 2);
     assert_eq!(run.ignored[&Ignored::SessionStateChanged], 14);
     assert_eq!((requests("hook_callback"), requests("can_use_tool"), requests("mcp_message")), (55, 6, 2));
-    // The rest is what the SDK form has.
+    // The remaining lines match the SDK form.
     let own = [
         Ignored::HookCallback,
         Ignored::PermissionRequest,
@@ -73,7 +73,7 @@ fn every_line_of_the_stdio_form_is_accounted_for() {
 }
 
 #[test]
-fn the_agents_own_blocks_come_out_in_order_with_their_turn() {
+fn agent_blocks_are_emitted_in_order_with_their_turn() {
     let lines = raw(SDK_TOUR);
     let expected: Vec<Value> = blocks(&lines, "assistant")
         .filter(|(line, _)| line["parent_tool_use_id"].is_null())
@@ -120,7 +120,7 @@ fn every_call_has_its_result_with_text_and_error_flag() {
         .map(|(_, block)| {
             let text = match &block["content"] {
                 Value::String(text) => text.clone(),
-                // All lists of this recording hold one text block.
+                // All lists of this recording contain one text block.
                 list => list[0]["text"].as_str().unwrap().to_owned(),
             };
             (block["tool_use_id"].as_str().unwrap().to_owned(), text, block["is_error"] == true)
@@ -152,7 +152,7 @@ fn every_call_has_its_result_with_text_and_error_flag() {
 }
 
 #[test]
-fn the_subagent_is_told_from_start_to_end() {
+fn subagent_is_reported_from_start_to_end() {
     let id = "a6bc2af423256973e";
     let run = tour(SDK_TOUR);
     let of_subagent: Vec<Value> = run
@@ -183,7 +183,7 @@ fn the_subagent_is_told_from_start_to_end() {
 }
 
 #[test]
-fn task_tools_fold_into_whole_snapshots() {
+fn task_tools_produce_complete_snapshots() {
     let run = tour(SDK_TOUR);
     let snapshots: Vec<Vec<_>> = run
         .events
@@ -207,14 +207,14 @@ fn task_tools_fold_into_whole_snapshots() {
         [
             vec![first(SessionTaskStatus::Pending)],
             vec![first(SessionTaskStatus::Pending), second],
-            // The listing that ran beside the update still said `pending`; the update counts.
+            // The listing that ran concurrently with the update still said `pending`. The update counts.
             vec![first(SessionTaskStatus::InProgress), second],
         ]
     );
 }
 
 #[test]
-fn the_question_keeps_its_options_and_its_answer_is_what_the_user_said() {
+fn question_keeps_its_options_and_the_answer_of_the_user() {
     let run = tour(SDK_TOUR);
     let input = run
         .main_content()
@@ -260,7 +260,7 @@ fn the_question_keeps_its_options_and_its_answer_is_what_the_user_said() {
 }
 
 #[test]
-fn the_plan_is_a_tool_use_between_two_changes_of_mode() {
+fn plan_is_a_tool_use_between_two_mode_changes() {
     let run = tour(SDK_TOUR);
     let plan = run.main_content().into_iter().find_map(|content| match content {
         AssistantContent::ToolUse { tool_name, input, .. } if tool_name == "ExitPlanMode" => {
@@ -276,7 +276,7 @@ fn the_plan_is_a_tool_use_between_two_changes_of_mode() {
 }
 
 #[test]
-fn a_denial_is_told_once_although_the_runtime_tells_it_twice() {
+fn denial_reported_twice_is_emitted_once() {
     let result = raw(SDK_TOUR).pop().unwrap();
     assert_eq!(result["permission_denials"][0]["tool_use_id"], "toolu_35f42504310b48");
     assert_eq!(
@@ -286,8 +286,8 @@ fn a_denial_is_told_once_although_the_runtime_tells_it_twice() {
 }
 
 #[test]
-fn the_totals_are_the_results_to_the_last_digit() {
-    // The literal as it stands in the file, untouched by any parser of numbers.
+fn totals_match_the_results_exactly() {
+    // The literal as it is in the file, not changed by any number parser.
     let text = raw_text(SDK_TOUR);
     let literal = text.split("\"total_cost_usd\":").nth(1).unwrap().split(',').next().unwrap().trim();
     assert_eq!(literal, "0.084861");
@@ -312,7 +312,7 @@ fn the_totals_are_the_results_to_the_last_digit() {
 #[test]
 fn the_context_window_follows_each_message_of_the_main_loop() {
     let lines = raw(SDK_TOUR);
-    // Each message: what its start says, with the output that its end says.
+    // For each message: the values at its start, with the output tokens from its end.
     let mut expected = Vec::new();
     let mut start = Value::Null;
     for line in
@@ -335,7 +335,7 @@ fn the_context_window_follows_each_message_of_the_main_loop() {
     assert_eq!(expected.len(), 11);
     let run = tour(SDK_TOUR);
     let windows: Vec<_> = run.usage().into_iter().map(|update| update.context_window.unwrap()).collect();
-    // The result tells the last one again, beside its totals.
+    // The result repeats the last one, together with its totals.
     expected.push(*expected.last().unwrap());
     assert_eq!(windows.iter().map(|window| window.usage).collect::<Vec<_>>(), expected);
     assert!(windows.iter().all(|window| window.model_context_limit == 200_000));
@@ -343,7 +343,7 @@ fn the_context_window_follows_each_message_of_the_main_loop() {
 }
 
 #[test]
-fn it_is_one_turn_and_not_the_end_of_the_conversation() {
+fn tour_is_one_turn_and_keeps_the_conversation_open() {
     let run = tour(SDK_TOUR);
     let turn_id = TurnId::parse("run.1").unwrap();
     assert_eq!(
@@ -363,7 +363,7 @@ fn it_is_one_turn_and_not_the_end_of_the_conversation() {
 }
 
 #[test]
-fn the_steering_message_is_followed_by_the_id_that_the_adapter_gave_it() {
+fn steering_message_is_tracked_by_its_adapter_id() {
     let steering = raw(STDIO_TOUR_INPUT)
         .into_iter()
         .find(|line| line["message"]["content"].as_str().is_some_and(|text| text.starts_with("STEERING")))

@@ -1,4 +1,4 @@
-//! Reading recordings as they are, and running them through the translator.
+//! Reads recordings, and runs them through the translator.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn path(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/transcripts").join(file)
 }
 
-/// The lines of a recording, read without any code under test.
+/// The lines of a recording, read without the code under test.
 pub(crate) fn raw(file: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(path(file)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -35,17 +35,17 @@ pub(crate) fn options() -> Options {
     Options::new("run").unwrap()
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) events: Vec<RawEvent>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) ignored: BTreeMap<Ignored, usize>,
-    /// Lines that became events.
+    /// Number of lines that became events.
     pub(crate) translated: usize,
 }
 
-/// Translates a run and checks what holds for every line: it has events or a reason, never both or neither.
+/// Translates a run, and checks that every line has either events or a reason.
 pub(crate) fn translate_with(segment: &Segment, options: Options) -> Run {
     let mut translator = Translator::new(options);
     let mut run = Run::default();
@@ -107,7 +107,7 @@ impl Run {
             .collect()
     }
 
-    /// What the agent itself said and called.
+    /// Text and calls of the main agent.
     pub(crate) fn main_content(&self) -> Vec<&AssistantContent> {
         self.events
             .iter()

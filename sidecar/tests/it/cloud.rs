@@ -1,8 +1,9 @@
-//! The cloud's side of the gateway: credentials, SQS and S3 for the one run that the gateway knows.
+//! A fake of AWS for the gateway's run: credentials, SQS and S3.
 //!
-//! It fakes of SQS the JSON protocol of `SendMessageBatch`, `ReceiveMessage` with long polls, and `DeleteMessageBatch`,
-//! with the errors of a removed queue and of spent credentials; of S3 `PutObject` by path. It checks who signs, not the
-//! signature. Messages are not hidden while they are received. The real protocol is tested in [`crate::real_sqs`].
+//! For SQS it implements the JSON protocol of `SendMessageBatch`, `ReceiveMessage` with long polls, and
+//! `DeleteMessageBatch`, with the errors of a deleted queue and of expired credentials; for S3, `PutObject` by path.
+//! It checks whose credentials signed a request, but not the signature. Received messages are not hidden.
+//! [`crate::real_sqs`] tests the real protocol.
 
 use std::time::Duration;
 
@@ -19,20 +20,19 @@ use serde_json::{Value, json};
 
 use crate::gateway::{Gateway, Taken, authorised, commands, keep, remove, take};
 
-/// What it knows.
 #[derive(Default)]
 pub(crate) struct CloudState {
-    /// How often credentials were granted; their token names the number.
+    /// How often credentials were granted. The token contains this number.
     pub(crate) granted: u32,
-    /// Credentials up to this number are spent.
+    /// Credentials up to this number have expired.
     pub(crate) spent: u32,
-    /// The command queue is removed.
+    /// Whether the command queue is deleted.
     pub(crate) queue_gone: bool,
-    /// Requests that were refused for their credentials.
+    /// Requests that were refused because of their credentials.
     pub(crate) refused: u32,
-    /// What a container is told to run.
+    /// The launch for a container.
     pub(crate) launch: Option<SidecarLaunch>,
-    /// What is granted instead of this side's own queues.
+    /// Credentials to grant instead of those for this fake.
     pub(crate) elsewhere: Option<RunCredentials>,
 }
 
@@ -60,7 +60,7 @@ async fn credentials(
         access_key_id: "AKID".into(),
         secret_access_key: "secret".into(),
         session_token: format!("token-{granted}"),
-        // Later than any clock of a test.
+        // Later than the clock of any test.
         expires_at: Timestamp::from_millis(32_503_680_000_000),
         region: "eu-central-1".into(),
         endpoint: Some(gateway.url.clone()),
@@ -79,7 +79,7 @@ async fn launch(
     gateway.look(|inner| inner.cloud.launch.clone()).map(Json).ok_or(StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// Whether the request is signed with credentials that are not spent.
+/// Whether the request is signed with valid credentials.
 fn is_signed(gateway: &Gateway, headers: &HeaderMap) -> bool {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     assert!(header("authorization").contains("Credential=AKID/"), "{headers:?}");

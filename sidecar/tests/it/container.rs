@@ -1,4 +1,4 @@
-//! A container knows its run's token alone.
+//! A container that knows only its run's token.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,12 @@ fn environment(gateway: &Gateway, home: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A gateway that knows what the container is to run, and the container.
+/// A gateway with a launch for the container, and the container.
 fn started(gateway: &Gateway, folders: &Folders) -> (PathBuf, Sidecar) {
     let home = folders.root().join("var");
-    let mut launch = folders.launch(gateway, 60.0);
+    let mut launch = folders.launch(gateway);
     launch.request.working_directory = folders.root().join("work").to_str().unwrap().into();
-    if let BrokerAccess::Gateway { url, token } = launch.broker {
+    if let BrokerAccess::Gateway { url, token, .. } = launch.broker {
         launch.broker = BrokerAccess::Sqs { url, token };
     }
     gateway.with(|inner| inner.cloud.launch = Some(launch));
@@ -35,7 +35,7 @@ fn started(gateway: &Gateway, folders: &Folders) -> (PathBuf, Sidecar) {
 }
 
 #[tokio::test]
-async fn it_fetches_what_to_run_and_keeps_it_from_others() {
+async fn container_fetches_its_launch_and_keeps_it_private() {
     let gateway = Gateway::start().await;
     let folders = Folders::new(&gateway);
     let (home, sidecar) = started(&gateway, &folders);
@@ -52,7 +52,7 @@ async fn it_fetches_what_to_run_and_keeps_it_from_others() {
 }
 
 #[tokio::test]
-async fn it_asks_until_it_is_told_and_ends_when_the_run_is_over() {
+async fn container_polls_for_its_launch_and_exits_when_the_run_ends() {
     let gateway = Gateway::start().await;
     gateway.status(Some(503));
     let folders = Folders::new(&gateway);
@@ -63,7 +63,7 @@ async fn it_asks_until_it_is_told_and_ends_when_the_run_is_over() {
 }
 
 #[tokio::test]
-async fn it_ends_at_once_while_it_still_asks() {
+async fn container_stops_at_once_while_polling() {
     let gateway = Gateway::start().await;
     gateway.status(Some(503));
     let folders = Folders::new(&gateway);

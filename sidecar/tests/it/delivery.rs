@@ -1,4 +1,4 @@
-//! Everything arrives, once, in order, whatever the gateway and the process do.
+//! Every event arrives once and in order, whatever the gateway and the process do.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn assert_complete(gateway: &Gateway) {
 }
 
 #[tokio::test]
-async fn a_failing_slow_forgetful_gateway_gets_everything_once_and_in_order() {
+async fn unreliable_gateway_gets_everything_once_and_in_order() {
     let gateway = Gateway::start().await;
     let plans = [
         Plan::Refuse(503),
@@ -42,10 +42,10 @@ async fn a_failing_slow_forgetful_gateway_gets_everything_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn after_a_kill_drain_sends_the_rest_in_order_and_says_when_it_is_done() {
+async fn drain_after_a_kill_sends_the_rest_in_order_and_reports_it() {
     let (gateway, folders, sidecar) = playing(json!([turn(json!([much(2000)]))])).await;
     gateway.sees_nth("assistant_message", 20).await;
-    // Now nothing is accepted any more, while the agent goes on.
+    // From now on nothing is accepted, while the agent continues.
     gateway.status(Some(503));
     let before = gateway.delivered().len();
     let spool = folders.run().join("spool.db");
@@ -55,7 +55,7 @@ async fn after_a_kill_drain_sends_the_rest_in_order_and_says_when_it_is_done() {
     sidecar.ended().await;
     let left = unsent();
     gateway.status(None);
-    // The answer of the first batch is lost as well: still nothing is delivered twice.
+    // The response to the first batch is lost as well. Still nothing is delivered twice.
     gateway.plan([Plan::LoseAnswer, Plan::Part(2)]);
     assert_eq!(folders.drain().await.code(), Some(0));
     assert_complete(&gateway);
@@ -84,7 +84,7 @@ async fn a_run_has_one_sidecar() {
 }
 
 #[tokio::test]
-async fn a_killed_sidecar_that_starts_again_goes_on_counting_and_says_that_its_agent_is_lost() {
+async fn restarted_sidecar_continues_sequences_and_reports_agent_loss() {
     let (gateway, folders, sidecar) = playing(json!([turn(json!([much(5000)]))])).await;
     gateway.sees_nth("assistant_message", 5).await;
     sidecar.signal(Signal::SIGKILL);
@@ -98,7 +98,7 @@ async fn a_killed_sidecar_that_starts_again_goes_on_counting_and_says_that_its_a
 }
 
 #[tokio::test]
-async fn a_large_result_goes_to_the_blob_store_before_the_event_that_names_it() {
+async fn large_result_is_stored_before_the_event_that_names_it() {
     let text = "0123456789abcdef".repeat(20_000);
     let tool = json!({ "tool": { "name": "Bash", "result": text } });
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([tool]))])).await;
@@ -117,7 +117,7 @@ async fn a_large_result_goes_to_the_blob_store_before_the_event_that_names_it() 
 }
 
 #[tokio::test]
-async fn a_replay_sends_the_same_envelopes_under_a_new_deduplication_id() {
+async fn replay_sends_the_same_envelopes_under_new_deduplication_ids() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(5)]))])).await;
     gateway.sees("turn_completed").await;
     let before = gateway.delivered();
@@ -133,11 +133,11 @@ async fn a_replay_sends_the_same_envelopes_under_a_new_deduplication_id() {
 }
 
 #[tokio::test]
-async fn an_isolated_sidecar_stops_its_agent_and_leaves_the_rest_to_drain() {
+async fn expired_lease_stops_the_agent_and_leaves_events_to_drain() {
     let gateway = Gateway::start().await;
-    let folders = Folders::with_isolation(&gateway, 1.0);
+    let folders = Folders::with_lease(&gateway, Some(1000));
     let sidecar = folders.start();
-    gateway.send(begin(json!({ "script": { "steps": [turn(json!([much(100_000)]))] } })));
+    gateway.send(begin(json!({ "script": { "steps": [turn(json!([much(10_000)]))] } })));
     gateway.sees_nth("assistant_message", 3).await;
     gateway.status(Some(503));
     assert_eq!(sidecar.ended().await.code(), Some(4));
@@ -145,13 +145,43 @@ async fn an_isolated_sidecar_stops_its_agent_and_leaves_the_rest_to_drain() {
     assert_eq!(folders.drain().await.code(), Some(0));
     assert_complete(&gateway);
     let story = gateway.story();
-    assert_eq!(story.last().unwrap(), "notice isolated", "after it, the agent did nothing");
+    assert_eq!(story.last().unwrap(), "notice lease_expired", "after it, the agent did nothing");
+}
+
+/// Events, heartbeats, blobs and waiting for commands share it.
+#[tokio::test]
+async fn a_sidecar_needs_one_connection() {
+    let tool = json!({ "tool": { "name": "Bash", "result": "0123456789abcdef".repeat(20_000) } });
+    let (gateway, _folders, _sidecar) = playing(json!([turn(json!([tool, much(100)]))])).await;
+    gateway.sees("turn_completed").await;
+    let beats = gateway.heartbeats();
+    gateway.until("heartbeats", |g| (g.heartbeats() > beats + 5).then_some(())).await;
+    assert_eq!((gateway.connections(), gateway.blobs().len()), (1, 1));
+}
+
+/// As on a worker, whose server may be away for minutes.
+#[tokio::test]
+async fn sidecar_without_a_lease_keeps_its_agent_during_an_outage() {
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let _sidecar = folders.start();
+    gateway.send(begin(json!({ "script": { "steps": [turn(json!([much(1000), { "say": "done" }]))] } })));
+    gateway.sees_nth("assistant_message", 3).await;
+    gateway.status(Some(503));
+    let asked = gateway.look(|inner| inner.asked);
+    // 30 heartbeat intervals, which are 7 minutes at 15 s each.
+    let away = gateway.until("a long absence", |g| (g.look(|i| i.asked) > asked + 30).then_some(()));
+    away.await;
+    gateway.status(None);
+    gateway.sees("turn_completed").await;
+    assert_complete(&gateway);
+    assert!(!gateway.story().iter().any(|said| said.starts_with("notice")));
 }
 
 #[tokio::test]
-async fn heartbeats_keep_a_quiet_sidecar_from_isolation() {
+async fn heartbeats_renew_the_lease_of_a_quiet_sidecar() {
     let gateway = Gateway::start().await;
-    let folders = Folders::with_isolation(&gateway, 1.0);
+    let folders = Folders::with_lease(&gateway, Some(1000));
     let _sidecar = folders.start();
     gateway.until("heartbeats for twice the limit", |g| (g.heartbeats() > 10).then_some(())).await;
     let delivered = gateway.delivered();
@@ -176,8 +206,8 @@ async fn a_refused_run_ends() {
 }
 
 #[tokio::test]
-async fn a_signal_stops_the_agent_and_sends_everything_first() {
-    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+async fn signal_stops_the_agent_and_sends_all_events() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(10_000)]))])).await;
     gateway.sees_nth("assistant_message", 3).await;
     sidecar.signal(Signal::SIGTERM);
     assert_eq!(sidecar.ended().await.code(), Some(0));
@@ -187,17 +217,17 @@ async fn a_signal_stops_the_agent_and_sends_everything_first() {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_is_about_to_end_still_sends_what_is_asked_for() {
+async fn ending_sidecar_still_sends_requested_replays() {
     // Given a sidecar that has stopped its agent and waits until everything is accepted
     let gap = json!({ "gap": { "step": { "say": "missing" } } });
     let (gateway, _folders, sidecar) =
-        playing(json!([turn(json!([gap, { "say": "after" }, much(100_000)]))])).await;
+        playing(json!([turn(json!([gap, { "say": "after" }, much(10_000)]))])).await;
     let after = gateway.sees("assistant_message text after").await;
     let missing = gateway.delivered()[after].sequence - 1;
     gateway.refuse_events(true);
     gateway.send(Command::Stop {});
     gateway.until("a taken stop", |g| (g.undeleted() == 0).then_some(())).await;
-    // When an event is asked for that is missing
+    // When a replay asks for a missing event
     gateway.send(Command::Replay { from_sequence: missing, to_sequence: missing });
     gateway.until("a taken replay", |g| (g.undeleted() == 0).then_some(())).await;
     gateway.refuse_events(false);

@@ -1,6 +1,7 @@
-//! A gateway that does what a test tells it to: the other side of `pilothouse_wire::gateway`.
+//! A fake of the gateway (`pilothouse_wire::gateway`) that tests control.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{post, put};
+use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
 use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
 use pilothouse_wire::command::IssuedCommand;
@@ -23,23 +25,23 @@ use uuid::Uuid;
 
 use crate::cloud::{self, CloudState};
 
-/// Long enough for the slowest machine; nothing waits this long unless it fails.
+/// Long enough for the slowest machine. Only failing tests wait this long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What the gateway does with a request of events.
+/// How the gateway handles a request with events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Plan {
-    /// Answers this status and takes nothing.
+    /// Responds with this status and accepts nothing.
     Refuse(u16),
-    /// Takes everything and answers 500.
+    /// Accepts everything and responds with 500.
     LoseAnswer,
-    /// Takes the first few.
+    /// Accepts the first few.
     Part(usize),
-    /// Answers after this time.
+    /// Responds after this time.
     Delay(Duration),
 }
 
-/// An event as the control plane got it.
+/// An event as the control plane received it.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivered {
     pub(crate) deduplication_id: String,
@@ -55,7 +57,7 @@ impl Delivered {
         self.body["type"].as_str().unwrap_or("?")
     }
 
-    /// A short form: the type, and what tells apart those of one type.
+    /// A short form: the type, and what distinguishes events of that type.
     pub(crate) fn short(&self) -> String {
         let b = &self.body;
         let part = |v: &Value| v.as_str().map(|s| format!(" {s}")).unwrap_or_default();
@@ -77,24 +79,25 @@ pub(crate) struct Inner {
     taken: HashSet<String>,
     heartbeats: usize,
     plans: VecDeque<Plan>,
-    /// Answered to every request instead of anything else.
+    /// Responds to every request with this status.
     pub(crate) status: Option<u16>,
-    /// Requests that came with the token.
+    /// Number of requests with the token.
     pub(crate) asked: usize,
     commands: VecDeque<(String, String)>,
     deleted: Vec<String>,
     lose_deletes: bool,
     refuse_events: bool,
     blobs: BTreeMap<String, Vec<u8>>,
-    /// What arrived of blobs and events, in order: how an order of the two is seen.
+    /// Blobs and events in order of arrival.
     arrivals: Vec<String>,
-    /// What the other side of SQS and S3 knows.
+    /// State of the fakes of SQS and S3.
     pub(crate) cloud: CloudState,
 }
 
 #[derive(Clone)]
 pub(crate) struct Gateway {
     inner: Arc<Mutex<Inner>>,
+    connections: Arc<AtomicUsize>,
     changed: Arc<Notify>,
     pub(crate) url: String,
     pub(crate) session: AgentSessionId,
@@ -108,7 +111,7 @@ impl Gateway {
         Self::of(AgentSessionId::new(Uuid::now_v7())).await
     }
 
-    /// For the next run of the session that `other` is of.
+    /// A gateway for the next run of `other`'s session.
     pub(crate) async fn of_session(other: &Self) -> Self {
         Self::of(other.session).await
     }
@@ -119,6 +122,7 @@ impl Gateway {
         let run = RunId::new(Uuid::now_v7());
         let gateway = Self {
             inner: Arc::default(),
+            connections: Arc::default(),
             changed: Arc::default(),
             url: format!("http://{}", listener.local_addr().unwrap()),
             session,
@@ -134,8 +138,15 @@ impl Gateway {
             .merge(cloud::routes())
             .layer(DefaultBodyLimit::disable())
             .with_state(gateway.clone());
+        let connections = Arc::clone(&gateway.connections);
+        let listener = listener.tap_io(move |_| _ = connections.fetch_add(1, Ordering::SeqCst));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         gateway
+    }
+
+    /// Number of connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
@@ -144,7 +155,7 @@ impl Gateway {
         result
     }
 
-    /// Looks without telling anyone: a look changes nothing.
+    /// Reads the state without a change notification.
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Inner) -> T) -> T {
         f(&self.inner.lock().unwrap())
     }
@@ -161,7 +172,7 @@ impl Gateway {
         self.with(|inner| inner.lose_deletes = lose);
     }
 
-    /// Answers 503 to events, and to nothing else.
+    /// Responds with 503 to events only.
     pub(crate) fn refuse_events(&self, refuse: bool) {
         self.with(|inner| inner.refuse_events = refuse);
     }
@@ -182,7 +193,7 @@ impl Gateway {
         self.look(|inner| inner.arrivals.clone())
     }
 
-    /// The short forms of all events, without acknowledgements of `begin` and what comes before.
+    /// The short forms of all events, without the acknowledgement of `begin` and earlier ones.
     pub(crate) fn story(&self) -> Vec<String> {
         self.delivered().iter().map(Delivered::short).collect()
     }
@@ -191,19 +202,18 @@ impl Gateway {
         CommandId::new(Uuid::now_v7())
     }
 
-    /// Sends a command.
     pub(crate) fn send(&self, command: Command) -> CommandId {
         let id = Self::command_id();
         self.send_as(id, 1, command);
         id
     }
 
-    /// Sends a command under an id and attempt.
+    /// Sends a command with this id and attempt.
     pub(crate) fn send_as(&self, command_id: CommandId, attempt: u8, command: Command) {
         self.send_text(self.envelope(command_id, attempt, command));
     }
 
-    /// A command as it stands in a queue, and its id.
+    /// A command in the form of a queue message, and its id.
     pub(crate) fn issued(&self, command: Command) -> (CommandId, String) {
         let id = Self::command_id();
         (id, self.envelope(id, 1, command))
@@ -231,12 +241,12 @@ impl Gateway {
         self.look(|inner| inner.commands.len())
     }
 
-    /// Waits until `done` finds what it looks for in the state of this gateway.
+    /// Waits until `done` returns a value.
     pub(crate) async fn until<T>(&self, what: &str, done: impl FnMut(&Self) -> Option<T>) -> T {
         self.until_within(DEADLINE, what, done).await
     }
 
-    /// The same with another deadline, for programs of others that are slow to start.
+    /// Like [`Self::until`] with another deadline, for third-party programs that start slowly.
     pub(crate) async fn until_within<T>(
         &self,
         limit: Duration,
@@ -251,7 +261,7 @@ impl Gateway {
                 if let Some(found) = done(self) {
                     return found;
                 }
-                // What is looked for may be the sidecar's own files, which notify nobody.
+                // The state may be a file of the sidecar, which sends no notification.
                 let _ = tokio::time::timeout(Duration::from_millis(200), changed).await;
             }
         })
@@ -259,12 +269,12 @@ impl Gateway {
         waited.unwrap_or_else(|_| panic!("waited for {what} in vain; there was {:#?}", self.story()))
     }
 
-    /// Waits for the first event whose short form begins like this, and answers its position.
+    /// Waits for the first event whose short form begins with `short`, and returns its position.
     pub(crate) async fn sees(&self, short: &str) -> usize {
         self.sees_nth(short, 1).await
     }
 
-    /// Waits for the nth such event, from 1. Each event is looked at once, however many there are.
+    /// Waits for the nth such event, from 1. Looks at each event only once.
     pub(crate) async fn sees_nth(&self, short: &str, n: usize) -> usize {
         let (mut looked, mut found) = (0, 0);
         self.until(short, |g| {
@@ -283,7 +293,7 @@ impl Gateway {
         .await
     }
 
-    /// Waits for the acknowledgement of a command at this step.
+    /// Waits for the acknowledgement of this step of a command.
     pub(crate) async fn acknowledged(&self, id: CommandId, step: &str) -> Delivered {
         let id = id.to_string();
         self.until(&format!("{step} of {id}"), |g| {
@@ -319,15 +329,15 @@ fn read(gateway: &Gateway, deduplication_id: String, sealed: String) -> (Option<
     (envelope.sequence, delivered)
 }
 
-/// What became of a request of events.
+/// The result of a request with events.
 pub(crate) enum Taken {
-    /// These positions were taken.
+    /// These positions were accepted.
     Accepted(Vec<usize>),
-    /// Nothing was, or nobody is told.
+    /// None was accepted, or the response must not say so.
     Refused(StatusCode),
 }
 
-/// Takes events as the plan for this request says.
+/// Handles events according to the plan for this request.
 pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
     assert!(entries.len() <= 10, "SQS takes at most 10");
     let mut most = usize::MAX;
@@ -337,7 +347,7 @@ pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
         if gateway.look(|inner| inner.refuse_events) {
             return Taken::Refused(StatusCode::SERVICE_UNAVAILABLE);
         }
-        // Plans are for events; heartbeats come when they come.
+        // Plans apply to events only, because the timing of heartbeats is not known.
         match gateway.with(|inner| inner.plans.pop_front()) {
             Some(Plan::Refuse(status)) => return Taken::Refused(StatusCode::from_u16(status).unwrap()),
             Some(Plan::LoseAnswer) => answer_lost = true,
@@ -351,7 +361,7 @@ pub(crate) async fn take(gateway: &Gateway, entries: Vec<SendEntry>) -> Taken {
         let (sequence, delivered) = read(gateway, entry.deduplication_id, entry.body);
         gateway.with(|inner| match sequence {
             None => inner.heartbeats += 1,
-            // As SQS: a repeated id is accepted and not delivered.
+            // Like SQS: a repeated id is accepted and not delivered.
             Some(_) if !inner.taken.insert(delivered.deduplication_id.clone()) => {}
             Some(sequence) => {
                 inner.arrivals.push(format!("event {sequence}"));
@@ -375,7 +385,7 @@ async fn events(
     }
 }
 
-/// The commands that there are, or come in time; nothing is answered when `stop` says so.
+/// Waits for commands. Returns none if `stop` says so.
 pub(crate) async fn commands(
     gateway: &Gateway,
     max: usize,
@@ -408,7 +418,7 @@ async fn receive(
     Ok(Json(ReceivedCommands { messages }))
 }
 
-/// Removes commands; false when that fails.
+/// Deletes commands. Returns false if that must fail.
 pub(crate) fn remove(gateway: &Gateway, receipts: Vec<String>) -> bool {
     gateway.with(|inner| {
         if inner.lose_deletes {
@@ -433,7 +443,7 @@ async fn delete(
     }
 }
 
-/// Keeps a blob.
+/// Stores a blob.
 pub(crate) fn keep(gateway: &Gateway, sha256: String, bytes: &[u8]) {
     assert_eq!(pilothouse_wire::keys::sha256_hex(bytes), sha256);
     gateway.with(|inner| {
@@ -453,7 +463,7 @@ async fn blob(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The event of a delivery, for what a test asks of its fields.
+/// The event of a delivery.
 pub(crate) fn event(delivered: &Delivered) -> RawEvent {
     serde_json::from_value(delivered.body.clone()).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Whatever a sidecar's processes start ends with them and with the sidecar, also what left their process group, their session
-//! and their parent (ruling 15).
+//! Everything that a sidecar's processes start ends with them and with the sidecar, even if it left their process
+//! group, session and parent (decision 15).
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, begin, config, message, playing, turn};
 
-/// Starts what escapes: deaf to being asked, in a session of its own, without a parent. Its id is in `escaped`.
+/// Starts a process that ignores SIGTERM, in a new session and without its parent. Its id is in the file `escaped`.
 pub(crate) const ESCAPE: &str = "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >escaped.new; mv escaped.new escaped; \
     while :; do sleep 600; done' </dev/null >/dev/null 2>&1 &) ; while [ ! -e escaped ]; do sleep 0.01; done";
 
-/// What escaped in a folder, once it has.
+/// Waits for an escaped process that writes its id to this folder.
 pub(crate) async fn escaped(gateway: &Gateway, folder: &Path) -> i32 {
     let file = folder.join("escaped");
     let id = |_: &Gateway| std::fs::read_to_string(&file).ok()?.trim().parse().ok();
-    let pid = gateway.until("a process that has escaped", id).await;
+    let pid = gateway.until("an escaped process", id).await;
     assert!(runs(pid), "it runs for minutes");
     pid
 }
@@ -31,10 +31,10 @@ pub(crate) fn runs(pid: i32) -> bool {
 }
 
 pub(crate) async fn gone(gateway: &Gateway, pid: i32) {
-    gateway.until("the end of what has escaped", |_| (!runs(pid)).then_some(())).await;
+    gateway.until("the end of the escaped process", |_| (!runs(pid)).then_some(())).await;
 }
 
-/// How a process comes to its end.
+/// How a process is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Interrupt,
@@ -43,7 +43,7 @@ enum End {
 }
 
 impl End {
-    /// Brings it about. What was told to end has ended when that is done; what was killed ends by itself.
+    /// Ends the process. A requested end is complete when this returns; after a kill, the process ends on its own.
     async fn of(self, gateway: &Gateway, sidecar: &Sidecar, pid: i32) {
         let command = match self {
             Self::Interrupt => Command::Interrupt {},
@@ -80,7 +80,7 @@ fn bash(command: &str) -> Step {
     Step::tool("bash", json!({ "command": command }))
 }
 
-/// An MCP server and an extension, as small as they can be, that start what escapes: they stand for those that people run.
+/// A minimal MCP server and extension that start an escaping process.
 const SERVER: &str = r#"
 import json, os, subprocess, sys
 TOOL = {"name": "idle", "inputSchema": {"type": "object"}}
@@ -97,7 +97,7 @@ for line in sys.stdin:
 "#;
 
 #[tokio::test]
-async fn what_the_native_agents_bash_lets_escape_ends() {
+async fn escaped_processes_of_native_bash_end() {
     for end in [End::Interrupt, End::Stop, End::Killed] {
         let steps = vec![bash(&format!("{ESCAPE}; sleep 600"))];
         let (gateway, folders, sidecar, _model) = native(steps, json!({}), "go").await;
@@ -106,9 +106,9 @@ async fn what_the_native_agents_bash_lets_escape_ends() {
     }
 }
 
-/// A call is over when nothing of it is left, with the limit that the model has set, too.
+/// A call ends only when none of its processes is left, also if the model has set a limit.
 #[tokio::test]
-async fn what_bash_let_escape_is_gone_when_its_result_is_told() {
+async fn escaped_processes_of_bash_end_before_its_result() {
     let limited = json!({ "command": format!("{ESCAPE}; sleep 600"), "timeout": 2 });
     for call in [bash(ESCAPE), Step::tool("bash", limited)] {
         let steps = vec![call, Step::text("Done.")];
@@ -120,7 +120,7 @@ async fn what_bash_let_escape_is_gone_when_its_result_is_told() {
 }
 
 #[tokio::test]
-async fn what_the_owners_command_lets_escape_ends() {
+async fn escaped_processes_of_an_owner_command_end() {
     for end in [End::Interrupt, End::Stop, End::Killed] {
         let (gateway, folders, sidecar, _model) = native(vec![Step::text("Hello.")], json!({}), "go").await;
         gateway.sees("turn_completed").await;
@@ -131,7 +131,7 @@ async fn what_the_owners_command_lets_escape_ends() {
 }
 
 #[tokio::test]
-async fn what_a_server_or_an_extension_of_the_native_agent_lets_escape_ends() {
+async fn escaped_processes_of_servers_and_extensions_end() {
     let program = json!({ "command": "python3", "args": ["server.py"], "env": { "ESCAPE": ESCAPE } });
     let mut extension = program.clone();
     extension["name"] = "mine".into();
@@ -147,13 +147,13 @@ async fn what_a_server_or_an_extension_of_the_native_agent_lets_escape_ends() {
 }
 
 #[tokio::test]
-async fn what_a_validation_lets_escape_ends() {
+async fn escaped_processes_of_a_validation_end() {
     let validation = |command: String, timeout_seconds| Command::RunValidation {
         criteria: serde_json::from_value(json!([{ "type": "CustomCommand", "customCommand": command }]))
             .unwrap(),
         timeout_seconds,
     };
-    // It passes, it takes too long, it is interrupted, and its sidecar is killed.
+    // The validation passes, times out, is interrupted, and loses its sidecar.
     for (rest, limit, end) in [
         ("true", 600, None),
         ("sleep 600", 2, None),
@@ -165,7 +165,7 @@ async fn what_a_validation_lets_escape_ends() {
         gateway.send(validation(format!("{ESCAPE}; {rest}"), limit));
         let file = folders.root().join("escaped");
         let id = |_: &Gateway| std::fs::read_to_string(&file).ok()?.trim().parse().ok();
-        let pid = gateway.until("a process that has escaped", id).await;
+        let pid = gateway.until("an escaped process", id).await;
         if let Some(end) = end {
             end.of(&gateway, &sidecar, pid).await;
         } else {
@@ -175,7 +175,7 @@ async fn what_a_validation_lets_escape_ends() {
     }
 }
 
-/// Answers control requests, starts what escapes when it gets a message, and says nothing to it.
+/// Answers control requests, starts an escaping process on a message, and does not reply.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, subprocess, sys
 for line in sys.stdin:
@@ -183,14 +183,22 @@ for line in sys.stdin:
     if line["type"] == "control_request":
         response = {"subtype": "success", "request_id": line["request_id"], "response": {}}
         print(json.dumps({"type": "control_response", "response": response}), flush=True)
+        if line["request"]["subtype"] == "interrupt":
+            print(json.dumps({"type": "result", "subtype": "error_during_execution", "is_error": True, "session_id": "s"}), flush=True)
     if line["type"] == "user":
+        print(json.dumps({"type": "system", "subtype": "init", "session_id": "s", "model": "m", "tools": [], "uuid": "i"}), flush=True)
+        print(json.dumps({**line, "isReplay": True, "session_id": "s"}), flush=True)
+        asked = {"subtype": "hook_callback", "callback_id": "PreToolUse", "tool_use_id": "t", "input": {"tool_name": "Bash"}}
+        print(json.dumps({"type": "control_request", "request_id": "hook", "request": asked}), flush=True)
+    if line["type"] == "control_response" and line["response"]["request_id"] == "hook":
         subprocess.run(["sh", "-c", ESCAPE])
 "#;
 
-/// The binary is faked. That of the real one's tools nothing is left either is tested with it.
+/// The binary is a fake that reports the end of its turn on an interrupt and leaves its command running. Other tests
+/// cover the tools of the real one.
 #[tokio::test]
-async fn what_claude_code_lets_escape_ends() {
-    for end in [End::Stop, End::Killed] {
+async fn escaped_processes_of_claude_code_end() {
+    for end in [End::Interrupt, End::Stop, End::Killed] {
         let gateway = Gateway::start().await;
         let folders = Folders::of_adapter(&gateway, "claude");
         let binary = folders.root().join("claude");
@@ -205,16 +213,20 @@ async fn what_claude_code_lets_escape_ends() {
             resume_conversation: false,
             prompt: Some("go".into()),
             allowance_usd: None,
+            allow_unmetered: false,
         })));
         let pid = escaped(&gateway, &folders.work()).await;
         end.of(&gateway, &sidecar, pid).await;
     }
 }
 
-/// The agent is faked, as in the other tests of the adapter: by this test program.
+/// The agent is the same fake as in the adapter's other tests: this test program.
 #[tokio::test]
-async fn what_an_acp_agent_or_its_terminal_lets_escape_ends() {
+async fn escaped_processes_of_acp_agents_and_terminals_end() {
     for (direction, end) in [
+        // It answers `cancelled` and leaves its command running.
+        ("escape itself", End::Interrupt),
+        ("escape waiting", End::Interrupt),
         ("escape itself", End::Stop),
         ("escape itself", End::Killed),
         ("escape terminal", End::Interrupt),
@@ -224,5 +236,32 @@ async fn what_an_acp_agent_or_its_terminal_lets_escape_ends() {
         let stage = crate::acp::Stage::playing("", direction).await;
         let pid = escaped(&stage.gateway, &crate::acp::workspace(&stage.folders)).await;
         end.of(&stage.gateway, &stage.sidecar, pid).await;
+        let killed = stage.told().iter().any(|line| line.starts_with("notice agent_killed"));
+        assert!(!killed, "the agent lives, and its next turn needs no new process");
     }
+}
+
+/// A pause takes effect only when no process of a call can run. Processes outside the agent's group are stopped, too.
+#[tokio::test]
+async fn acp_pause_stops_commands_and_resume_continues_them() {
+    for direction in ["escape itself", "escape terminal"] {
+        let stage = crate::acp::Stage::playing("", direction).await;
+        let pid = escaped(&stage.gateway, &crate::acp::workspace(&stage.folders)).await;
+        let pause = stage.gateway.send(Command::Pause {});
+        stage.gateway.acknowledged(pause, "done").await;
+        assert_eq!(state(pid), Some('T'), "{direction}");
+        let resume = stage.gateway.send(Command::Resume {});
+        stage.gateway.acknowledged(resume, "done").await;
+        let continues = |_: &Gateway| state(pid).filter(|state| *state != 'T');
+        stage.gateway.until("the command continues", continues).await;
+        // A paused process ends without running any further.
+        let pause = stage.gateway.send(Command::Pause {});
+        stage.gateway.acknowledged(pause, "done").await;
+        End::Interrupt.of(&stage.gateway, &stage.sidecar, pid).await;
+    }
+}
+
+fn state(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

@@ -1,4 +1,4 @@
-//! Commands: acknowledged in two steps, done when they are done, and the same once more when they are repeated.
+//! Commands: acknowledged in two steps, and answered in the same way when they are repeated.
 
 use pilothouse_domain::value::{Answer, MessagePriority};
 use pilothouse_wire::Command;
@@ -8,7 +8,7 @@ use crate::gateway::Gateway;
 use crate::sidecar::{Folders, begin, begin_with, config, message, much, playing, playing_options, turn};
 
 #[tokio::test]
-async fn the_demo_tells_a_whole_story_without_a_script() {
+async fn demo_plays_a_whole_story_without_a_script() {
     let (gateway, _folders, _sidecar) = playing_options(json!({ "speed": 0 })).await;
     gateway.sees("turn_completed").await;
     let story = gateway.story();
@@ -54,7 +54,7 @@ async fn nothing_starts_before_begin_and_begin_starts_once() {
 }
 
 #[tokio::test]
-async fn a_repeated_command_is_answered_with_its_acknowledgement_and_not_done_again() {
+async fn repeated_command_is_acknowledged_but_not_executed_again() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;
     gateway.sees("turn_started").await;
     let id = Gateway::command_id();
@@ -67,7 +67,7 @@ async fn a_repeated_command_is_answered_with_its_acknowledgement_and_not_done_ag
         gateway.delivered().into_iter().filter(|e| e.short() == "reload_config_ack done").collect();
     assert_ne!(acks[0].message_id, acks[1].message_id, "a new envelope");
     assert_eq!(acks[0].body, acks[1].body);
-    // The same attempt once more is the queue's doing, and needs no answer.
+    // The queue may deliver the same attempt twice. It needs no answer.
     gateway.send_as(id, 2, reload());
     let last = gateway.send(Command::Pause {});
     gateway.acknowledged(last, "done").await;
@@ -76,9 +76,9 @@ async fn a_repeated_command_is_answered_with_its_acknowledgement_and_not_done_ag
     assert_eq!(story.iter().filter(|s| *s == "notice config_reloaded").count(), 1);
 }
 
-/// What the agent works with from then on is what it was reloaded with (S0 8.2 `reload_config`).
+/// An agent uses its new configuration from the reload on (S0 8.2 `reload_config`).
 #[tokio::test]
-async fn a_reloaded_agent_works_with_the_new_configuration() {
+async fn reloaded_agent_uses_the_new_configuration() {
     let tells = || turn(json!([{ "say": "{{configuration}}" }]));
     let (gateway, _folders, _sidecar) = playing(json!([tells(), { "waitForMessage": {} }, tells()])).await;
     gateway.sees("turn_completed").await;
@@ -100,7 +100,7 @@ async fn a_reloaded_agent_works_with_the_new_configuration() {
 }
 
 #[tokio::test]
-async fn a_command_that_stays_in_the_queue_is_carried_out_once() {
+async fn command_that_stays_in_the_queue_runs_once() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;
     gateway.sees("turn_started").await;
     gateway.until("an empty queue", |g| (g.undeleted() == 0).then_some(())).await;
@@ -116,12 +116,12 @@ async fn a_command_that_stays_in_the_queue_is_carried_out_once() {
 }
 
 #[tokio::test]
-async fn a_pause_suspends_and_a_resume_goes_on_where_it_was() {
+async fn pause_suspends_and_resume_continues() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(300), { "say": "end" }]))])).await;
     gateway.sees_nth("assistant_message", 10).await;
     let pause = gateway.send(Command::Pause {});
     let done = gateway.acknowledged(pause, "done").await;
-    // Heartbeats go on; nothing else does.
+    // Heartbeats continue; nothing else happens.
     let beats = gateway.heartbeats();
     gateway.until("more heartbeats", |g| (g.heartbeats() > beats + 2).then_some(())).await;
     assert_eq!(gateway.delivered().last().unwrap().sequence, done.sequence, "silence after `done`");
@@ -134,8 +134,8 @@ async fn a_pause_suspends_and_a_resume_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_turn_without_completion_and_the_next_message_begins_the_next() {
-    let steps = json!([turn(json!([much(100_000)])), turn(json!([{ "say": "second: {{message}}" }]))]);
+async fn interrupt_ends_the_turn_and_the_next_message_starts_another() {
+    let steps = json!([turn(json!([much(10_000)])), turn(json!([{ "say": "second: {{message}}" }]))]);
     let (gateway, _folders, _sidecar) = playing(steps).await;
     gateway.sees_nth("assistant_message", 10).await;
     let interrupt = gateway.send(Command::Interrupt {});
@@ -150,8 +150,8 @@ async fn an_interrupt_ends_the_turn_without_completion_and_the_next_message_begi
 }
 
 #[tokio::test]
-async fn a_stop_ends_agent_and_sidecar_after_everything_is_sent() {
-    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+async fn stop_ends_agent_and_sidecar_after_all_events_are_sent() {
+    let (gateway, folders, sidecar) = playing(json!([turn(json!([much(10_000)]))])).await;
     gateway.sees_nth("assistant_message", 10).await;
     gateway.send(Command::Stop {});
     assert_eq!(sidecar.ended().await.code(), Some(0));
@@ -160,11 +160,11 @@ async fn a_stop_ends_agent_and_sidecar_after_everything_is_sent() {
 }
 
 #[tokio::test]
-async fn after_its_end_there_is_no_agent_but_a_sidecar() {
+async fn sidecar_outlives_its_agent() {
     let steps = json!([turn(json!([{ "say": "hi" }])), { "end": { "error": true, "reason": "broken" } }]);
     let (gateway, _folders, sidecar) = playing(steps).await;
     gateway.sees("session_end broken").await;
-    // The agent may be a moment from its end when the first command reaches it; either way it is refused.
+    // The agent may be about to end when the first command reaches it. It is refused either way.
     let id = gateway.send(message("hello?", MessagePriority::Immediate));
     gateway.acknowledged(id, "no-agent").await;
     gateway.send(Command::Stop {});
@@ -208,7 +208,7 @@ async fn questions_and_plans_wait_for_the_owner() {
 }
 
 #[tokio::test]
-async fn a_later_run_takes_the_conversation_up_with_its_totals() {
+async fn later_run_continues_the_conversation_and_totals() {
     let usage = json!({ "usage": { "costUsd": "0.1", "tokens": { "inputTokens": 5 } } });
     let steps = json!([
         turn(json!([usage, { "say": "one" }])),
@@ -235,7 +235,7 @@ async fn a_later_run_takes_the_conversation_up_with_its_totals() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_and_leaves_the_queue() {
+async fn unreadable_command_is_refused_and_leaves_the_queue() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "waitForMessage": {} }]))])).await;
     gateway.sees("turn_started").await;
     gateway.send_text("not json".into());
@@ -246,7 +246,7 @@ async fn what_cannot_be_read_is_refused_and_leaves_the_queue() {
 }
 
 #[tokio::test]
-async fn a_script_that_cannot_be_played_is_refused_and_ends_the_agent() {
+async fn unplayable_script_is_refused_and_ends_the_agent() {
     let (gateway, _folders, _sidecar) = playing(json!([{ "fly": 1 }])).await;
     gateway.sees("session_end adapter_error").await;
     assert!(gateway.story().contains(&"command_refused invalid".to_owned()));

@@ -1,6 +1,6 @@
-//! The real program against a gateway on loopback.
+//! The real sidecar program against a fake gateway on loopback.
 
-// Clippy knows test functions, but not what they share.
+// Clippy's exception for tests does not cover their helper functions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acp;
@@ -13,6 +13,7 @@ mod faults;
 mod gateway;
 mod guards;
 mod lifecycle;
+mod liveness;
 mod memory;
 mod native;
 mod own_tools;

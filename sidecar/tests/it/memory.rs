@@ -1,4 +1,4 @@
-//! What a sidecar takes of the machine it shares with the agent. Prints; the limit is only against leaks.
+//! Prints the memory use of a sidecar, which shares its machine with the agent. The limit only detects leaks.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The sidecar's own tools as an agent reaches them: by MCP, through the program that it starts. The agent API is a fake at
-//! its HTTP boundary: it records what it is asked and answers as it is told.
+//! The sidecar's own tools over MCP, through the program that an agent starts. The agent API is a fake HTTP server
+//! that records requests and returns prepared responses.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -32,12 +32,12 @@ use crate::sidecar::Folders;
 
 const KEY: &str = "ph_the_key_of_the_session";
 
-/// Path, key, key of the repetition, body.
+/// Path, key, idempotency key, body.
 type Asked = (String, Option<String>, Option<String>, Value);
 /// Status, headers, body.
 type Reply = (u16, Vec<(&'static str, &'static str)>, Value);
 
-/// What the fake was asked, and what it answers.
+/// Recorded requests and prepared responses.
 #[derive(Default)]
 struct Fake {
     asked: Vec<Asked>,
@@ -76,13 +76,13 @@ impl Given {
         Self::of_agent(None).await
     }
 
-    /// A run whose agent is `user`, who may use its working directory.
+    /// A run whose agent runs as `user`, who may use its working directory.
     async fn of_agent(user: Option<AgentUser>) -> Self {
         let gateway = Gateway::start().await;
         let folders = Folders::new(&gateway);
         let fake = Shared::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut launch = folders.launch(&gateway, 60.0);
+        let mut launch = folders.launch(&gateway);
         launch.agent_api.url = format!("http://{}", listener.local_addr().unwrap());
         launch.agent_api.api_key = KEY.into();
         std::fs::create_dir_all(&launch.session_home).unwrap();
@@ -99,7 +99,8 @@ impl Given {
         let app = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let spool = Spool::open(&folders.root().join("spool.db"), Sealer::new(&launch)).unwrap();
-        let tools = OwnTools::new(&launch, EventSink::new(spool.clone()), user).unwrap();
+        let processes = Processes::guarded_by(program().into(), user);
+        let tools = OwnTools::new(&launch, EventSink::new(spool.clone()), &processes).unwrap();
         let server = tools.serve(&launch).unwrap();
         Self { launch, fake, spool, tools, server, folders, _gateway: gateway }
     }
@@ -112,7 +113,7 @@ impl Given {
         self.fake.lock().unwrap().asked.clone()
     }
 
-    /// Everything that was told, by type.
+    /// All events of this type.
     async fn told(&self, kind: &str) -> Vec<Value> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let body = |text: &str| {
@@ -123,7 +124,7 @@ impl Given {
         batch.entries.iter().map(|entry| body(&entry.body)).filter(|body| body["type"] == kind).collect()
     }
 
-    /// An agent: it knows the command that it was configured with, and nothing else.
+    /// An agent that knows only its MCP configuration.
     async fn agent(&self) -> Agent {
         let config = server::mcp_server_config(program(), self.server.socket());
         assert!(!format!("{config:?}").contains(KEY));
@@ -151,7 +152,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// Calls a tool: whether it failed, and what it said.
+    /// Calls a tool. Returns whether it failed, and its text.
     async fn call(&self, name: &'static str, arguments: Value) -> (bool, String) {
         let request = CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone());
         let result = timeout(DEADLINE, self.client.call_tool(request)).await.unwrap().unwrap();
@@ -168,7 +169,7 @@ fn two() -> Value {
 }
 
 #[tokio::test]
-async fn an_agent_sees_the_tools_with_schemas_that_every_provider_takes() {
+async fn agent_sees_tools_with_schemas_that_every_provider_accepts() {
     let given = Given::new().await;
     let agent = given.agent().await;
     let listed = timeout(DEADLINE, agent.client.list_all_tools()).await.unwrap().unwrap();
@@ -187,7 +188,7 @@ async fn an_agent_sees_the_tools_with_schemas_that_every_provider_takes() {
 }
 
 #[tokio::test]
-async fn deliverables_are_created_and_set_by_mcp_and_told() {
+async fn deliverables_are_created_and_updated_over_mcp() {
     let given = Given::new().await;
     let agent = given.agent().await;
     let (failed, text) = agent.call("deliverable", two()).await;
@@ -217,7 +218,7 @@ async fn deliverables_are_created_and_set_by_mcp_and_told() {
 }
 
 #[tokio::test]
-async fn a_handoff_counts_once_whoever_calls_it() {
+async fn handoff_counts_once_from_any_caller() {
     let given = Given::new().await;
     let (one, other) = (given.agent().await, given.agent().await);
     let document = json!({ "reason": "full", "summary": "did a", "remainingWork": "do b" });
@@ -232,7 +233,7 @@ async fn a_handoff_counts_once_whoever_calls_it() {
 }
 
 #[tokio::test]
-async fn calls_of_the_agent_api_are_made_with_the_key_that_the_agent_never_sees() {
+async fn agent_api_calls_use_a_key_hidden_from_the_agent() {
     let given = Given::new().await;
     let agent = given.agent().await;
     let skill = AgentSkillId::new(Uuid::now_v7());
@@ -265,7 +266,7 @@ async fn calls_of_the_agent_api_are_made_with_the_key_that_the_agent_never_sees(
 }
 
 #[tokio::test]
-async fn what_the_agent_api_refuses_is_told_in_words_that_help() {
+async fn agent_api_refusal_is_reported_with_its_reason() {
     let given = Given::new().await;
     let agent = given.agent().await;
     let call = || agent.call("log_decision", json!({ "content": "x" }));
@@ -287,7 +288,7 @@ async fn what_the_agent_api_refuses_is_told_in_words_that_help() {
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_is_lost_is_made_again_and_counts_once() {
+async fn call_with_a_lost_response_is_retried_and_counts_once() {
     let given = Given::new().await;
     let agent = given.agent().await;
     given.answers(503, &[], json!({}));
@@ -307,7 +308,7 @@ async fn an_unknown_tool_is_refused_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn when_the_server_ends_so_does_the_program_that_the_agent_started() {
+async fn tool_program_ends_with_its_server() {
     let given = Given::new().await;
     let mut agent = given.agent().await;
     let socket = given.server.socket().to_owned();
@@ -318,12 +319,12 @@ async fn when_the_server_ends_so_does_the_program_that_the_agent_started() {
     let late = Command::new(program()).arg("tools").arg(&socket).stdin(Stdio::null()).output().await.unwrap();
     assert!(!late.status.success());
     let said = String::from_utf8_lossy(&late.stderr);
-    assert!(said.contains("the tools of the session cannot be reached"), "{said}");
+    assert!(said.contains("failed to connect to the tools of the session"), "{said}");
     assert!(given.tools.shared().len() > 1);
 }
 
 #[tokio::test]
-async fn when_the_agent_ends_so_does_the_program_that_it_started() {
+async fn tool_program_ends_with_its_agent() {
     let given = Given::new().await;
     let Agent { client, mut child } = given.agent().await;
     client.cancel().await.unwrap();
@@ -331,7 +332,7 @@ async fn when_the_agent_ends_so_does_the_program_that_it_started() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_another_user_has_the_tools_and_owns_its_deliverables() {
+async fn agent_under_another_user_has_tools_and_owns_deliverables() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not tested: only root can start processes of another user");
         return;

@@ -1,4 +1,4 @@
-//! The processes of agents: apart from the sidecar, and gone with it.
+//! Agent processes are isolated from the sidecar and end with it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pilothouse_sidecar::process::in_process::AgentThread;
+use pilothouse_agent::process::confinement::{Support, support};
+use pilothouse_sidecar::process::in_process::{AgentThread, Rights};
 use pilothouse_sidecar::process::{AgentUser, Processes};
+use pilothouse_wire::launch::LaunchConfinement;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-use crate::gateway::DEADLINE;
+use crate::gateway::{DEADLINE, Gateway};
+use crate::sidecar::Folders;
 
 fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_pilothouse-sidecar").into()
@@ -20,7 +23,7 @@ fn processes(user: Option<AgentUser>) -> Processes {
     Processes::guarded_by(program(), user)
 }
 
-/// Somebody who is not root, when this test may become that one.
+/// A user other than root, if this test may switch users.
 fn somebody(home: &Path) -> Option<AgentUser> {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not tested: only root can start processes of another user");
@@ -29,7 +32,7 @@ fn somebody(home: &Path) -> Option<AgentUser> {
     Some(format!("10002:10002:{}", home.display()).parse().unwrap())
 }
 
-/// What a shell says under `processes`.
+/// The output of a shell script run with `processes`.
 async fn says(processes: &Processes, script: &str) -> String {
     let mut shell = processes.command("/bin/sh").unwrap();
     shell.command().args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).current_dir("/");
@@ -49,7 +52,7 @@ async fn gone(process: i32) {
 }
 
 #[tokio::test]
-async fn it_is_talked_to_through_its_guard_and_sees_a_chosen_environment() {
+async fn guarded_process_has_its_streams_and_a_chosen_environment() {
     let mut shell = processes(None).command("/bin/sh").unwrap();
     shell.command().args(["-c", "read line; echo \"got $line\"; env; exit 7"]).env("GIVEN", "yes");
     shell.command().stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -64,7 +67,7 @@ async fn it_is_talked_to_through_its_guard_and_sees_a_chosen_environment() {
 }
 
 #[tokio::test]
-async fn what_it_started_ends_with_it_and_it_ends_when_it_is_dropped() {
+async fn descendants_end_with_the_process_and_drop_ends_both() {
     let mut shell = processes(None).command("/bin/sh").unwrap();
     shell.command().args(["-c", "sleep 600 & echo $!; wait"]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut group = shell.spawn().unwrap();
@@ -75,7 +78,7 @@ async fn what_it_started_ends_with_it_and_it_ends_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_when_it_is_asked_is_killed() {
+async fn process_that_ignores_termination_is_killed() {
     let mut shell = processes(None).command("/bin/sh").unwrap();
     let script = "trap '' TERM; echo $$; while :; do sleep 1; done";
     shell.command().args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -86,9 +89,9 @@ async fn what_does_not_end_when_it_is_asked_is_killed() {
     gone(stubborn).await;
 }
 
-/// A shell stands for the sidecar: it holds the other end of the leash, and is killed.
+/// A shell plays the sidecar: it holds the other end of the leash and is killed.
 #[tokio::test]
-async fn it_ends_when_the_sidecar_is_killed() {
+async fn process_ends_when_the_sidecar_is_killed() {
     let script = format!(
         "exec 3<>/dev/null; {} guard --leash 9 -- /bin/sh -c 'echo $$; exec sleep 600' 9<\"$0\" & exec sleep 600 >\"$0\"",
         program().display()
@@ -106,9 +109,9 @@ async fn it_ends_when_the_sidecar_is_killed() {
     gone(agent).await;
 }
 
-/// As the image is tried: by hand, without a leash.
+/// Run by hand without a leash, as when testing the image.
 #[tokio::test]
-async fn the_verb_takes_on_a_user_and_tells_of_what_it_cannot_run() {
+async fn guard_command_switches_users_and_reports_missing_programs() {
     let run = async |arguments: &[&str]| {
         let output = tokio::process::Command::new(program()).arg("guard").args(arguments).output().await;
         let output = output.unwrap();
@@ -118,18 +121,18 @@ async fn the_verb_takes_on_a_user_and_tells_of_what_it_cannot_run() {
     assert_eq!(run(&["--", "/bin/sh", "-c", "echo done; exit 3"]).await, (Some(3), "done".into()));
     let (code, said) = run(&["--", "/no/such/program"]).await;
     assert!(code == Some(127) && said.starts_with("/no/such/program cannot be run"), "{said}");
-    assert_eq!(run(&["--user", "0:0:/root", "--", "id"]).await.0, Some(126), "nobody becomes root");
+    assert_eq!(run(&["--user", "0:0:/root", "--", "id"]).await.0, Some(126), "root is refused as the user");
     let (code, said) =
         run(&["--user", "10002:10002:/home/agent", "--", "/bin/sh", "-c", "id -u; id -G"]).await;
     if nix::unistd::geteuid().is_root() {
         assert_eq!((code, said.as_str()), (Some(0), "10002\n10002"));
     } else {
-        assert_eq!(code, Some(126), "only root can take on another user: {said}");
+        assert_eq!(code, Some(126), "only root can switch to another user: {said}");
     }
 }
 
 #[tokio::test]
-async fn the_agents_user_can_use_its_own_folders_and_read_nothing_of_the_sidecar() {
+async fn agent_user_has_its_folders_and_cannot_read_the_sidecar() {
     let dir = tempfile::tempdir().unwrap();
     let Some(user) = somebody(dir.path()) else { return };
     let open = std::os::unix::fs::PermissionsExt::from_mode;
@@ -156,8 +159,8 @@ async fn the_agents_user_can_use_its_own_folders_and_read_nothing_of_the_sidecar
     assert_eq!(says(&as_agent, &write).await, "x");
     assert_eq!(says(&as_agent, "grep NoNewPrivs /proc/self/status").await, "NoNewPrivs:\t1");
 
-    // The same holds for what the sidecar does for the agent in its own process.
-    let thread = AgentThread::start(&user).unwrap();
+    // The same applies to what the sidecar does for the agent in its own process.
+    let thread = AgentThread::start(Rights::OfUser(user)).unwrap();
     let (secret, file) = (run.join("launch.json"), own.join("made"));
     let (refused, also, made) = thread
         .run(async move {
@@ -172,4 +175,121 @@ async fn the_agents_user_can_use_its_own_folders_and_read_nothing_of_the_sidecar
     made.unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&own.join("made").metadata().unwrap()), 10002);
     assert!(std::fs::read(run.join("launch.json")).is_ok(), "this thread is who it was");
+}
+
+/// The processes of a run that is confined to `work` below `dir`. `None` if the kernel does not support it.
+async fn confined(dir: &Path) -> Option<Processes> {
+    if support() == Support::Nothing {
+        println!("not tested: this kernel has no Landlock");
+        return None;
+    }
+    let gateway = Gateway::start().await;
+    let mut launch = Folders::new(&gateway).launch(&gateway);
+    let (data, work) = (dir.join("data"), dir.join("work"));
+    std::fs::create_dir_all(data.join("sessions/one")).unwrap();
+    std::fs::create_dir_all(data.join("sessions/two/agent")).unwrap();
+    std::fs::create_dir(&work).unwrap();
+    for file in ["secret", "sessions/one/claude.json", "sessions/two/agent/conversation"] {
+        std::fs::write(data.join(file), "a secret").unwrap();
+    }
+    launch.session_home = data.join("sessions/one").to_str().unwrap().into();
+    launch.request.working_directory = work.to_str().unwrap().into();
+    launch.confinement = Some(LaunchConfinement { hidden: vec![data] });
+    let processes = processes(None).confined_for(&launch);
+    processes.check().unwrap();
+    Some(processes)
+}
+
+#[tokio::test]
+async fn confined_programs_stay_in_their_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(processes) = confined(dir.path()).await else { return };
+    let dir = dir.path().canonicalize().unwrap();
+    let script = format!(
+        "cd {dir}; for file in data/secret data/sessions/one/claude.json data/sessions/two/agent/conversation; do
+           cat $file 2>/dev/null && echo \" of $file\"; done
+         for folder in . data data/sessions data/sessions/one data/sessions/two/agent; do
+           ls $folder >/dev/null 2>&1 && echo listed $folder
+           touch $folder/made 2>/dev/null && echo made $folder/made; done
+         mv data moved 2>/dev/null && echo moved; rm data/secret 2>/dev/null && echo removed
+         true 2>/dev/null >data/secret && echo truncated
+         kill -0 {me} 2>/dev/null && echo signalled
+         [ $(id -u) = 0 ] || {{ cat /proc/{me}/environ >/dev/null 2>&1 && echo read its environment; }}
+         cd work && echo x >file && mkdir sub && mv file sub/ && ln -s ../../data/secret link; cat link 2>/dev/null
+         cat sub/file; cat /etc/passwd >/dev/null && echo y >\"$TMPDIR\"/file && cat \"$TMPDIR\"/file
+         f=$(mktemp) && echo z >$f && cat $f; echo >/dev/null && echo done; sh -c 'echo nested'",
+        dir = dir.display(),
+        me = std::process::id(),
+    );
+    let said = says(&processes, &script).await;
+    let signals = support() == Support::FilesAndSignals;
+    let expected = if signals { "x\ny\nz\ndone\nnested" } else { "signalled\nx\ny\nz\ndone\nnested" };
+    assert_eq!(said, expected);
+    assert_eq!(says(&processes, "grep NoNewPrivs /proc/self/status").await, "NoNewPrivs:\t1");
+    assert_eq!(
+        std::fs::read_to_string(dir.join("data/secret")).unwrap(),
+        "a secret",
+        "this process is not confined"
+    );
+}
+
+#[tokio::test]
+async fn sidecar_operations_for_a_confined_agent_are_confined() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(processes) = confined(dir.path()).await else { return };
+    let dir = dir.path().canonicalize().unwrap();
+    let thread = processes.file_thread().unwrap().unwrap();
+    let (secret, link, made) = (dir.join("data/secret"), dir.join("work/link"), dir.join("work/made"));
+    std::os::unix::fs::symlink(&secret, &link).unwrap();
+    let (read, linked, aside, wrote) = thread
+        .run(async move {
+            let read = std::fs::read(&secret).map_err(|e| e.kind());
+            let linked = tokio::fs::read(&link).await.map_err(|e| e.kind());
+            (
+                read,
+                linked,
+                tokio::fs::write(&secret, "x").await.map_err(|e| e.kind()),
+                tokio::fs::write(&made, "x").await,
+            )
+        })
+        .await
+        .unwrap();
+    let denied = std::io::ErrorKind::PermissionDenied;
+    assert_eq!((read, linked, aside), (Err(denied), Err(denied), Err(denied)));
+    wrote.unwrap();
+    assert!(std::fs::read(dir.join("data/secret")).is_ok(), "this thread is not confined");
+}
+
+#[tokio::test]
+async fn leftovers_of_confined_programs_end_with_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(processes) = confined(dir.path()).await else { return };
+    let mut shell = processes.command("/bin/sh").unwrap();
+    shell
+        .command()
+        .args(["-c", "setsid sleep 600 & echo $!; wait"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut group = shell.spawn().unwrap();
+    let mut lines = BufReader::new(group.stdout().unwrap()).lines();
+    let background: i32 = lines.next_line().await.unwrap().unwrap().parse().unwrap();
+    drop(group);
+    gone(background).await;
+}
+
+#[tokio::test]
+async fn working_directory_around_hidden_paths_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start().await;
+    let mut launch = Folders::new(&gateway).launch(&gateway);
+    let data = dir.path().join("data");
+    std::fs::create_dir_all(data.join("home")).unwrap();
+    launch.session_home = data.join("home").to_str().unwrap().into();
+    launch.confinement = Some(LaunchConfinement { hidden: vec![data.clone()] });
+    for folder in [dir.path(), &data, Path::new("/")] {
+        launch.request.working_directory = folder.to_str().unwrap().into();
+        let processes = processes(None).confined_for(&launch);
+        assert!(processes.check().is_err(), "{}", folder.display());
+        assert!(processes.command("/bin/true").is_err(), "nothing is started without its confinement");
+    }
 }

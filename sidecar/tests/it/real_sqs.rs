@@ -1,4 +1,4 @@
-//! The same against the SQS and S3 of a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p
+//! The same against SQS and S3 of a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo nextest run -p
 //! pilothouse-sidecar --run-ignored all -E 'test(real_sqs::)'`. The gateway of these tests only grants credentials.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::gateway::{DEADLINE, Gateway};
 use crate::sidecar::{Folders, begin, much, turn};
 
-/// Queues and a bucket of one test.
+/// Queues and a bucket for one test.
 struct Cloud {
     client: Client,
     granted: RunCredentials,
@@ -73,7 +73,7 @@ impl Cloud {
         sent.send().await.unwrap();
     }
 
-    /// The envelopes that have sequences, in their order, up to the first of this type.
+    /// The sequenced envelopes in order, up to the first of this type.
     async fn events_to(&self, gateway: &Gateway, last: &str) -> Vec<Value> {
         let key = gateway.secret.envelope_key(gateway.run);
         let mut events: Vec<Value> = Vec::new();
@@ -100,7 +100,7 @@ impl Cloud {
 
     async fn remove(&self) {
         for queue in [&self.granted.events_queue_url, &self.granted.commands_queue_url] {
-            // One may be gone already.
+            // One may be deleted already.
             let _ = self.client.delete_queue().queue_url(queue).send().await;
         }
     }
@@ -108,7 +108,7 @@ impl Cloud {
 
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
-async fn events_commands_and_blobs_go_over_it_and_the_run_ends_with_its_queue() {
+async fn real_sqs_carries_a_run_until_its_queue_is_deleted() {
     let gateway = Gateway::start().await;
     let cloud = Cloud::start(&gateway).await;
     let folders = Folders::in_the_cloud(&gateway);
@@ -144,7 +144,7 @@ async fn a_command_leaves_the_queue_once_it_is_spooled() {
     let cloud = Cloud::start(&gateway).await;
     let folders = Folders::in_the_cloud(&gateway);
     let sidecar = folders.start();
-    cloud.command(&gateway, begin(json!({ "script": { "steps": [turn(json!([much(100_000)]))] } }))).await;
+    cloud.command(&gateway, begin(json!({ "script": { "steps": [turn(json!([much(10_000)]))] } }))).await;
     cloud.events_to(&gateway, "turn_started").await;
     cloud.command(&gateway, Command::Stop {}).await;
     assert_eq!(sidecar.ended().await.code(), Some(0));

@@ -1,4 +1,4 @@
-//! A recorded run of Claude Code is played with the translation's own waiting for people.
+//! Plays a recorded run of Claude Code, with the translation's waits for people.
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::MessagePriority;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::gateway::Gateway;
 use crate::sidecar::{message, playing_options};
 
-/// A recording of two turns in the form that the runtime writes.
+/// A recording of two turns in the format of the runtime.
 fn recording() -> String {
     let assistant = |id: &str, text: &str| {
         json!({ "type": "assistant", "session_id": "s", "uuid": id, "parent_tool_use_id": null, "message": {
@@ -28,7 +28,7 @@ fn recording() -> String {
 }
 
 #[tokio::test]
-async fn a_recording_plays_its_turns_and_waits_for_a_message_between_them() {
+async fn recording_waits_for_a_message_between_its_turns() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.jsonl");
     std::fs::write(&path, recording()).unwrap();
@@ -53,7 +53,7 @@ async fn call(gateway: &Gateway, tool: &str) -> ToolCallId {
 }
 
 #[tokio::test]
-async fn the_recorded_tour_waits_for_its_owner_at_the_question_the_plan_and_the_message() {
+async fn recorded_tour_waits_at_question_plan_and_message() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../tests/fixtures/transcripts/claude-stdio-full-tour.stdout.jsonl"

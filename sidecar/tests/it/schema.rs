@@ -1,7 +1,7 @@
-//! The exported schema of scripts is the one of the code.
+//! The exported schema of scripts matches the code.
 
 #[test]
-fn the_exported_schema_of_scripts_is_up_to_date() {
+fn exported_script_schema_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire/script.schema.json");
     let schema = serde_json::to_string_pretty(&pilothouse_sidecar::script::schema()).unwrap() + "\n";
     if std::env::var_os("PILOTHOUSE_EXPORT").is_some() {

@@ -1,4 +1,4 @@
-//! The program as a process.
+//! The sidecar as a process.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -7,7 +7,7 @@ use pilothouse_domain::MessageId;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_wire::Command;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
-use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
+use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
 use serde_json::{Value, json};
 use tokio::process::Child;
 use uuid::Uuid;
@@ -22,42 +22,43 @@ pub(crate) struct Folders {
 
 impl Folders {
     pub(crate) fn new(gateway: &Gateway) -> Self {
-        Self::with_isolation(gateway, 60.0)
+        Self::with_lease(gateway, None)
     }
 
-    pub(crate) fn with_isolation(gateway: &Gateway, isolation_seconds: f64) -> Self {
+    pub(crate) fn with_lease(gateway: &Gateway, lease_ms: Option<u64>) -> Self {
         let folders = Self { root: tempfile::tempdir().unwrap(), adapter: "script".into() };
         std::fs::create_dir(folders.run()).unwrap();
-        folders.write_launch(&folders.launch(gateway, isolation_seconds));
+        let mut launch = folders.launch(gateway);
+        launch.request.lease_ms = lease_ms;
+        folders.write_launch(&launch);
         folders
     }
 
-    /// For another adapter than `script`, working in a folder of its own.
+    /// For an adapter other than `script`, with its own working directory.
     pub(crate) fn of_adapter(gateway: &Gateway, adapter: &str) -> Self {
         let folders = Self { root: tempfile::tempdir().unwrap(), adapter: adapter.into() };
         std::fs::create_dir(folders.run()).unwrap();
         std::fs::create_dir(folders.work()).unwrap();
-        folders.write_launch(&folders.launch(gateway, 60.0));
+        folders.write_launch(&folders.launch(gateway));
         folders
     }
 
-    /// Where its agent works.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// A sidecar that goes straight to the queues.
+    /// For a sidecar that uses SQS and S3 directly.
     pub(crate) fn in_the_cloud(gateway: &Gateway) -> Self {
         let folders = Self::new(gateway);
-        let mut launch = folders.launch(gateway, 60.0);
-        if let BrokerAccess::Gateway { url, token } = launch.broker {
+        let mut launch = folders.launch(gateway);
+        if let BrokerAccess::Gateway { url, token, .. } = launch.broker {
             launch.broker = BrokerAccess::Sqs { url, token };
         }
         folders.write_launch(&launch);
         folders
     }
 
-    fn write_launch(&self, launch: &SidecarLaunch) {
+    pub(crate) fn write_launch(&self, launch: &SidecarLaunch) {
         std::fs::write(self.run().join("launch.json"), serde_json::to_vec(launch).unwrap()).unwrap();
     }
 
@@ -65,7 +66,7 @@ impl Folders {
         self.root.path()
     }
 
-    pub(crate) fn launch(&self, gateway: &Gateway, isolation_seconds: f64) -> SidecarLaunch {
+    pub(crate) fn launch(&self, gateway: &Gateway) -> SidecarLaunch {
         SidecarLaunch {
             request: LaunchRequest {
                 session_id: gateway.session,
@@ -75,17 +76,20 @@ impl Folders {
                 adapter: self.adapter.clone(),
                 working_directory: self.working_directory(),
                 worker_labels: std::collections::BTreeMap::new(),
+                lease_ms: None,
             },
             envelope_key: gateway.secret.envelope_key(gateway.run),
             key_id: "k1".into(),
             broker: BrokerAccess::Gateway {
                 url: gateway.url.clone(),
                 token: gateway.secret.gateway_token(gateway.session, gateway.run),
+                http2: true,
             },
             session_home: self.root.path().join("home").to_str().unwrap().into(),
             agent_api: AgentApiAccess { url: "http://127.0.0.1:1".into(), api_key: "ph_x".into() },
             heartbeat_seconds: 0.2,
-            isolation_seconds,
+            offline: OfflineLimits::default(),
+            confinement: None,
         }
     }
 
@@ -94,11 +98,11 @@ impl Folders {
         folder.to_str().unwrap().into()
     }
 
-    /// A second run of the same session: the run's folder is new, the session's folder stays.
+    /// Prepares the next run of the session: a new run directory and the same session home.
     pub(crate) fn next_run(&self, gateway: &Gateway) {
         std::fs::remove_dir_all(self.run()).unwrap();
         std::fs::create_dir(self.run()).unwrap();
-        self.write_launch(&self.launch(gateway, 60.0));
+        self.write_launch(&self.launch(gateway));
     }
 
     pub(crate) fn run(&self) -> PathBuf {
@@ -109,18 +113,17 @@ impl Folders {
         program().arg(verb).arg(self.run()).spawn().unwrap()
     }
 
-    /// Starts `run`.
     pub(crate) fn start(&self) -> Sidecar {
         Sidecar { child: self.command("run") }
     }
 
-    /// Starts `run` with more variables.
+    /// Starts `run` with additional variables.
     pub(crate) fn start_with(&self, environment: &[(&str, String)]) -> Sidecar {
         let variables = environment.iter().map(|(name, value)| (name, value));
         Sidecar { child: program().arg("run").arg(self.run()).envs(variables).spawn().unwrap() }
     }
 
-    /// Runs `drain` to its end.
+    /// Runs `drain` to completion.
     pub(crate) async fn drain(&self) -> ExitStatus {
         Sidecar { child: self.command("drain") }.ended().await
     }
@@ -198,6 +201,7 @@ pub(crate) fn begin_with(options: Value, resume_conversation: bool, prompt: Opti
         resume_conversation,
         prompt: prompt.map(Into::into),
         allowance_usd: None,
+        allow_unmetered: false,
     }))
 }
 
@@ -211,12 +215,12 @@ pub(crate) fn message(text: &str, priority: MessagePriority) -> Command {
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // it is written inside json!
+#[allow(clippy::needless_pass_by_value)] // called inline
 pub(crate) fn turn(steps: Value) -> Value {
     json!({ "turn": { "steps": steps } })
 }
 
-/// As many things said as to be in the middle of for a while, each after a millisecond.
+/// Enough output to be in the middle of for a while, with a millisecond between messages.
 pub(crate) fn much(times: u32) -> Value {
     json!({ "repeat": { "times": times, "steps": [{ "say": "line" }, { "wait": 1 }] } })
 }

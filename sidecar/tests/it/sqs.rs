@@ -1,4 +1,4 @@
-//! A sidecar that goes straight to the queues keeps the same promises.
+//! A sidecar that uses the queues directly keeps the same promises.
 
 use pilothouse_wire::Command;
 use pilothouse_wire::keys::sha256_hex;
@@ -17,7 +17,7 @@ async fn playing(steps: Value) -> (Gateway, Folders, Sidecar) {
 }
 
 #[tokio::test]
-async fn everything_arrives_once_and_in_order_whatever_the_queue_does() {
+async fn events_arrive_once_in_order_over_a_faulty_queue() {
     let gateway = Gateway::start().await;
     gateway.plan([
         Plan::Refuse(503),
@@ -40,7 +40,7 @@ async fn everything_arrives_once_and_in_order_whatever_the_queue_does() {
 
 #[tokio::test]
 async fn commands_leave_the_queue_once_they_are_spooled() {
-    let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+    let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(10_000)]))])).await;
     gateway.sees_nth("assistant_message", 3).await;
     let stop = gateway.send(Command::Stop {});
     gateway.acknowledged(stop, "done").await;
@@ -50,7 +50,7 @@ async fn commands_leave_the_queue_once_they_are_spooled() {
 }
 
 #[tokio::test]
-async fn a_large_result_stands_under_its_hash_before_the_event_that_names_it() {
+async fn large_result_is_stored_by_hash_before_its_event() {
     let text = "0123456789abcdef".repeat(20_000);
     let tool = json!({ "tool": { "name": "Bash", "result": text } });
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([tool]))])).await;
@@ -63,7 +63,7 @@ async fn a_large_result_stands_under_its_hash_before_the_event_that_names_it() {
 }
 
 #[tokio::test]
-async fn spent_credentials_are_fetched_again_and_nothing_is_lost() {
+async fn expired_credentials_are_renewed_and_nothing_is_lost() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(300)]))])).await;
     gateway.sees_nth("assistant_message", 3).await;
     gateway.with(|inner| inner.cloud.spent = inner.cloud.granted);
@@ -75,14 +75,14 @@ async fn spent_credentials_are_fetched_again_and_nothing_is_lost() {
 
 #[tokio::test]
 async fn the_run_ends_with_its_queue() {
-    let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(100_000)]))])).await;
+    let (gateway, _folders, sidecar) = playing(json!([turn(json!([much(10_000)]))])).await;
     gateway.sees_nth("assistant_message", 3).await;
     gateway.with(|inner| inner.cloud.queue_gone = true);
     assert_eq!(sidecar.ended().await.code(), Some(5));
 }
 
 #[tokio::test]
-async fn a_refusal_of_credentials_is_final_and_a_failure_is_not() {
+async fn credential_refusal_is_final_and_a_failure_is_not() {
     for status in [401, 410] {
         let gateway = Gateway::start().await;
         gateway.status(Some(503));
@@ -95,7 +95,7 @@ async fn a_refusal_of_credentials_is_final_and_a_failure_is_not() {
 }
 
 #[tokio::test]
-async fn drain_goes_to_the_queue_too() {
+async fn drain_uses_the_queue_too() {
     let (gateway, folders, sidecar) = playing(json!([turn(json!([much(2000)]))])).await;
     gateway.sees_nth("assistant_message", 20).await;
     sidecar.signal(nix::sys::signal::Signal::SIGKILL);

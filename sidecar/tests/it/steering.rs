@@ -1,4 +1,4 @@
-//! Messages: into the running turn, after it, or refused.
+//! Messages: for the running turn, for after it, or refused.
 
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::sidecar::{message, much, playing, turn};
 
 #[tokio::test]
-async fn an_immediate_message_is_taken_into_the_running_turn() {
+async fn immediate_message_enters_the_running_turn() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(400)]))])).await;
     gateway.sees_nth("assistant_message", 5).await;
     let id = gateway.send(message("faster", MessagePriority::Immediate));
@@ -29,7 +29,7 @@ async fn an_immediate_message_is_taken_into_the_running_turn() {
 }
 
 #[tokio::test]
-async fn a_queued_message_waits_for_the_end_of_the_turn_and_blocks_no_other_command() {
+async fn queued_message_waits_and_blocks_no_other_command() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([much(400)]))])).await;
     gateway.sees_nth("assistant_message", 5).await;
     let queued = gateway.send(message("later", MessagePriority::Queued));
@@ -46,7 +46,7 @@ async fn a_queued_message_waits_for_the_end_of_the_turn_and_blocks_no_other_comm
 }
 
 #[tokio::test]
-async fn a_message_for_a_turn_that_is_over_is_refused() {
+async fn message_for_an_ended_turn_is_refused() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "say": "hi" }]))])).await;
     gateway.sees("turn_completed").await;
     let Command::SteeringMessage { message_id, content, priority, source, .. } =
@@ -73,7 +73,7 @@ async fn a_script_waits_for_a_message_within_a_turn() {
 }
 
 #[tokio::test]
-async fn a_message_that_came_by_another_command_is_not_given_twice() {
+async fn message_received_by_another_command_is_not_repeated() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "say": "hi" }]))])).await;
     gateway.sees("turn_completed").await;
     let command = message("once", MessagePriority::Queued);

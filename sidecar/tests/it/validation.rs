@@ -1,4 +1,4 @@
-//! Criteria of sessions that go on by themselves, checked with real commands (S0 8.5, ruling 36).
+//! Criteria of autonomous sessions, checked with real commands (S0 8.5, decision 36).
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ async fn resting() -> (Gateway, Folders, Sidecar) {
     (gateway, folders, sidecar)
 }
 
-/// The results of the validation that `id` ordered.
+/// The results of the validation with command `id`.
 async fn results(gateway: &Gateway, id: CommandId) -> Vec<Value> {
     let body = gateway
         .until("a result", |gateway| {
@@ -66,14 +66,14 @@ async fn until_gone(gateway: &Gateway, pid: Pid) {
     polled.until("the end of a process", gone).await;
 }
 
-/// Gone, or dead and not yet reaped by whoever inherited it.
+/// Whether the process has ended, possibly as a zombie that its new parent has not reaped.
 fn is_gone(pid: Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     kill(pid, None) == Err(Errno::ESRCH) || state.contains(") Z ")
 }
 
 #[tokio::test]
-async fn each_criterion_is_met_or_says_why_not() {
+async fn each_criterion_is_met_or_has_a_reason() {
     let (gateway, folders, _sidecar) = resting().await;
     let of = |kind: &str, command: &str| json!({ "type": kind, "customCommand": command });
     let results = checked(
@@ -103,7 +103,7 @@ async fn each_criterion_is_met_or_says_why_not() {
 }
 
 #[tokio::test]
-async fn coverage_is_read_from_what_a_command_prints() {
+async fn coverage_is_read_from_command_output() {
     let (gateway, _folders, _sidecar) = resting().await;
     let mut own = coverage("echo 'cov=91.5 of 120%'", "91.5");
     own["coveragePattern"] = json!(r"cov=(\d+\.\d+)");
@@ -129,7 +129,7 @@ async fn coverage_is_read_from_what_a_command_prints() {
 }
 
 #[tokio::test]
-async fn output_is_bounded_and_its_end_is_kept() {
+async fn validation_output_is_bounded_and_its_end_is_kept() {
     let (gateway, _folders, _sidecar) = resting().await;
     let results = checked(
         &gateway,
@@ -144,9 +144,9 @@ async fn output_is_bounded_and_its_end_is_kept() {
     assert!(output.starts_with("first") && output.ends_with("coverage: 88%") && output.len() < 4000);
 }
 
-/// What takes too long is ended with everything that it started; what comes after it has no time either.
+/// A command that exceeds the limit is ended with everything that it started. Later criteria have no time left.
 #[tokio::test]
-async fn a_limit_ends_all_that_a_command_started() {
+async fn timeout_ends_all_processes_of_a_command() {
     let (gateway, folders, _sidecar) = resting().await;
     let file = folders.root().join("pid");
     let command = format!("sh -c 'echo $$ > {}; exec sleep 600' & echo begun; wait", file.display());
@@ -163,9 +163,9 @@ async fn a_limit_ends_all_that_a_command_started() {
     until_gone(&gateway, pid).await;
 }
 
-/// What a command leaves behind ends with it, and holds nothing up.
+/// Background processes end with their command and do not delay the result.
 #[tokio::test]
-async fn what_a_command_leaves_behind_ends_with_it() {
+async fn leftovers_of_a_command_end_with_it() {
     let (gateway, folders, _sidecar) = resting().await;
     let file = folders.root().join("pid");
     let command = format!(
@@ -177,9 +177,9 @@ async fn what_a_command_leaves_behind_ends_with_it() {
     until_gone(&gateway, process(&gateway, &file).await).await;
 }
 
-/// The agent's next turn, a request and a stop break a validation off; it is told without results.
+/// The agent's next turn, a request or a stop cancels a validation. The result is published without details.
 #[tokio::test]
-async fn whoever_has_the_word_breaks_a_validation_off() {
+async fn new_commands_abort_a_running_validation() {
     let (gateway, folders, sidecar) = resting().await;
     let words = [
         message("go on", MessagePriority::Immediate),
@@ -200,9 +200,9 @@ async fn whoever_has_the_word_breaks_a_validation_off() {
     assert!(sidecar.ended().await.success());
 }
 
-/// A sidecar that is killed leaves nothing behind, whatever group that stood in (ruling 15).
+/// A killed sidecar leaves no process behind, whatever its process group (decision 15).
 #[tokio::test]
-async fn what_is_checked_dies_with_its_sidecar() {
+async fn validation_processes_die_with_the_sidecar() {
     let (gateway, folders, sidecar) = resting().await;
     let file = folders.root().join("pid");
     let command = format!("trap '' HUP TERM INT; echo $$ > {}; while :; do sleep 1; done", file.display());
@@ -212,9 +212,9 @@ async fn what_is_checked_dies_with_its_sidecar() {
     until_gone(&gateway, pid).await;
 }
 
-/// A sidecar that died under it does it again when it comes back; the agent need not be there.
+/// A validation that a sidecar's death interrupted is repeated by the next process, even without an agent.
 #[tokio::test]
-async fn a_validation_is_taken_up_by_the_next_process_of_the_run() {
+async fn validation_resumes_in_the_next_process_of_the_run() {
     let (gateway, folders, sidecar) = resting().await;
     let (file, marker) = (folders.root().join("pid"), folders.root().join("again"));
     let command = format!("echo $$ > {}; [ -e {} ] || sleep 600", file.display(), marker.display());

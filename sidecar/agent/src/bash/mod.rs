@@ -1,4 +1,4 @@
-//! Commands in a shell: the agent's `bash` tool, and the user's `!` and `!!` (S1 7, ruling 41).
+//! Shell commands: the agent's `bash` tool, and the user's `!` and `!!` (S1 7, decision 41).
 
 mod output;
 mod runner;
@@ -15,29 +15,29 @@ use crate::workspace::Environment;
 
 pub use self::runner::BashRunner;
 
-/// How commands run.
+/// Configuration of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BashConfig {
-    /// The shell; it takes `-c COMMAND`.
+    /// Path of a shell that accepts `-c COMMAND`.
     pub shell: PathBuf,
-    /// Who sees to it that nothing of a command runs on, and who it runs as.
+    /// Ends everything that a command started, and selects the user.
     pub guard: Guard,
-    /// Put before each command, as lines of their own: aliases, say (S1 7).
+    /// Lines to put before each command, for example aliases (S1 7).
     pub prefix: Option<String>,
-    /// Where commands run.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// All that they have in their environment.
+    /// The complete environment.
     pub environment: Environment,
-    /// How long a command may take that does not say; none for as long as it wants.
+    /// Default time limit. `None`: no limit.
     pub timeout: Option<Duration>,
-    /// Where the whole of an output is kept that is too long to show.
+    /// Folder for complete outputs that are too long to show.
     pub output_dir: PathBuf,
-    /// The most bytes of an output that are kept there.
+    /// Most bytes of an output to keep there.
     pub max_kept: u64,
 }
 
 impl BashConfig {
-    /// `/bin/bash`, or `/bin/sh` where there is none; ten minutes; 64 MiB of an output.
+    /// Defaults: `/bin/bash`, or `/bin/sh` if there is none; ten minutes; 64 MiB per output.
     pub fn new(cwd: impl Into<PathBuf>, environment: Environment, output_dir: impl Into<PathBuf>) -> Self {
         let bash = PathBuf::from("/bin/bash");
         Self {
@@ -53,36 +53,35 @@ impl BashConfig {
     }
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BashOutcome {
-    /// What it wrote, both streams as they came; the end of it when that is long.
+    /// Both streams in the order of writing. If the output is long, only its end.
     pub output: String,
-    /// Lines of all that it wrote.
+    /// Number of lines of the complete output.
     pub lines: u64,
-    /// How it ended.
     pub end: BashEnd,
-    /// Whether `output` is not the whole.
+    /// Whether `output` is incomplete.
     pub truncated: bool,
-    /// Where the whole is, when it is not.
+    /// File with the complete output, if `output` is incomplete.
     pub whole: Option<PathBuf>,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BashEnd {
-    /// By itself, with this code.
+    /// On its own, with this exit code.
     Exited(i32),
-    /// A signal ended it, and not one of ours.
+    /// By a signal that did not come from the agent.
     Signalled(i32),
-    /// It took too long and was killed.
+    /// It exceeded this time limit and was killed.
     TimedOut(Duration),
-    /// It was cut off and was killed.
+    /// It was cancelled and killed.
     Cancelled,
 }
 
 impl BashOutcome {
-    /// What a model gets to see.
+    /// The text for the model.
     pub fn text(&self) -> String {
         let mut text = if self.output.is_empty() { "(no output)".to_owned() } else { self.output.clone() };
         if self.truncated {
@@ -107,12 +106,12 @@ impl BashOutcome {
         format!("{text}\n\n{end}")
     }
 
-    /// Whether it failed.
+    /// Whether the command failed.
     pub fn is_error(&self) -> bool {
         self.end != BashEnd::Exited(0)
     }
 
-    /// As the session tree keeps a user's command (S1 7).
+    /// The form in which the session tree stores a user's command (S1 7).
     pub fn into_execution(
         self,
         command: UserCommand,
@@ -136,14 +135,14 @@ impl BashOutcome {
 /// A command that a user typed into the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserCommand {
-    /// The command, without its marks.
+    /// The command without its `!` or `!!`.
     pub command: String,
-    /// Whether the model does not get to see it.
+    /// Whether the command is hidden from the model (`!!`).
     pub exclude_from_context: bool,
 }
 
 impl UserCommand {
-    /// `!command` and `!!command` (ruling 41); none for anything else.
+    /// Parses `!command` and `!!command` (decision 41). `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let rest = text.strip_prefix('!')?;

@@ -1,4 +1,4 @@
-//! What a command writes: the end of it in memory, the whole in a file once it is long.
+//! Output of a command: the end in memory, and the complete output in a file once it is long.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use tokio::time::Instant;
 
 use crate::tool::text::{MAX_BYTES, MAX_LINES, clean, newlines, tail};
 
-/// How often progress is told.
-const TELL_EVERY: Duration = Duration::from_millis(50);
-/// The most that is told at once: somebody who watches does not read more.
-const TELL_AT_MOST: usize = 16 * 1024;
+/// Interval between progress events.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+/// Most bytes of a progress event. A person does not read more in that time.
+const MAX_PROGRESS_BYTES: usize = 16 * 1024;
 
 /// Collects an output.
 pub(super) struct Output<'a> {
     dir: &'a Path,
     max_kept: u64,
-    /// The end, at least as much as is shown.
+    /// The end of the output, at least as much as is shown.
     end: Vec<u8>,
     bytes: u64,
     newlines: u64,
-    /// Whether all of it is in `end`.
+    /// Whether `end` contains the complete output.
     complete: bool,
     kept: Option<(PathBuf, File)>,
     keeping_failed: bool,
 }
 
-/// What was collected.
+/// The collected output.
 pub(super) struct Collected {
     pub(super) text: String,
     pub(super) lines: u64,
@@ -71,7 +71,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Begins a file with all that there is; `end` still has it.
+    /// Starts a file with the output so far, which `end` still contains completely.
     async fn keep(&mut self) {
         let path = self.dir.join(format!("bash-{}.log", uuid::Uuid::now_v7().simple()));
         let opened = async {
@@ -83,7 +83,7 @@ impl<'a> Output<'a> {
         match opened.await {
             Ok(file) => self.kept = Some((path, file)),
             Err(error) => {
-                tracing::warn!(%error, "the whole output of a command cannot be kept");
+                tracing::warn!(%error, "failed to keep the complete output of a command");
                 self.keeping_failed = true;
             }
         }
@@ -105,46 +105,46 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Tells what is written while it is written, in pieces that are whole characters.
+/// Emits output while it is written, in pieces of whole characters.
 pub(super) struct Progress<'a> {
     to: &'a mpsc::UnboundedSender<String>,
     waiting: Vec<u8>,
-    told: Instant,
+    emitted_at: Instant,
 }
 
 impl<'a> Progress<'a> {
     pub(super) fn new(to: &'a mpsc::UnboundedSender<String>) -> Self {
-        Self { to, waiting: Vec::new(), told: Instant::now() }
+        Self { to, waiting: Vec::new(), emitted_at: Instant::now() }
     }
 
     pub(super) fn push(&mut self, chunk: &[u8]) {
         self.waiting.extend_from_slice(chunk);
-        if self.waiting.len() > 4 * TELL_AT_MOST {
-            self.waiting.drain(..self.waiting.len() - 2 * TELL_AT_MOST);
+        if self.waiting.len() > 4 * MAX_PROGRESS_BYTES {
+            self.waiting.drain(..self.waiting.len() - 2 * MAX_PROGRESS_BYTES);
         }
     }
 
-    /// When something is to be told next.
+    /// When the next piece is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.waiting.is_empty()).then(|| self.told + TELL_EVERY)
+        (!self.waiting.is_empty()).then(|| self.emitted_at + PROGRESS_INTERVAL)
     }
 
-    pub(super) fn tell(&mut self, last: bool) {
-        // A character that is not complete yet waits for the rest of it.
+    pub(super) fn emit(&mut self, last: bool) {
+        // An incomplete character waits for its remaining bytes.
         let whole = match std::str::from_utf8(&self.waiting) {
             Err(error) if !last && error.error_len().is_none() => error.valid_up_to(),
             _ => self.waiting.len(),
         };
         let rest = self.waiting.split_off(whole);
         let piece = std::mem::replace(&mut self.waiting, rest);
-        self.told = Instant::now();
+        self.emitted_at = Instant::now();
         if piece.is_empty() {
             return;
         }
-        let skipped = piece.len().saturating_sub(TELL_AT_MOST);
+        let skipped = piece.len().saturating_sub(MAX_PROGRESS_BYTES);
         let text = clean(&String::from_utf8_lossy(&piece[skipped..]));
         let text = if skipped > 0 { format!("[…]\n{text}") } else { text };
-        // Nobody listens: nobody is told.
+        // There may be no receiver.
         _ = self.to.send(text);
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a command, and ends it with all that it started.
+//! Runs a command, and ends it with everything that it started.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,30 +16,27 @@ use super::output::{Output, Progress};
 use super::{BashConfig, BashEnd, BashOutcome};
 use crate::process::{Ending, Program};
 
-/// How long a command that is stopped may take to clean up.
+/// How long a stopped command may take to clean up.
 const TERMINATION: Duration = Duration::from_millis(500);
-/// How long what a command left in the background may go on when the command itself has ended, and output is waited for.
+/// How long background processes of a command that has ended may write further output.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// Runs commands.
 #[derive(Debug, Clone)]
 pub struct BashRunner {
     config: BashConfig,
 }
 
 impl BashRunner {
-    /// A runner.
     pub fn new(config: BashConfig) -> Self {
         Self { config }
     }
 
-    /// How commands run.
     pub fn config(&self) -> &BashConfig {
         &self.config
     }
 
-    /// Runs a command to its end, or until it is cut off or takes too long. Nothing of it runs on afterwards; what it
-    /// writes is told as it comes.
+    /// Runs a command until it ends, is cancelled or exceeds its time limit. Nothing of it runs afterwards. Output is
+    /// emitted as it arrives.
     pub async fn run(
         &self,
         command: &str,
@@ -54,12 +51,12 @@ impl BashRunner {
         let program = Program::new(&self.config.shell, &self.config.cwd, self.config.environment.clone())
             .guarded_by(&self.config.guard)
             .args(["-c", &command]);
-        // One pipe for both streams keeps their order.
+        // One pipe for both streams preserves their order.
         let (reader, writer) = io::pipe()?;
         let ending = Ending { linger: DRAIN, ..Ending::default() };
         let streams = [Stdio::null(), writer.try_clone()?.into(), writer.into()];
         let mut group = program.start(ending, streams)?;
-        let reins = group.reins();
+        let handle = group.handle();
         let mut pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
 
         let timeout = timeout.or(self.config.timeout);
@@ -75,28 +72,28 @@ impl BashRunner {
             tokio::select! {
                 biased;
                 () = cancelled.cancelled(), if stopped.is_none() && exited.is_none() => {
-                    reins.terminate();
+                    handle.terminate();
                     stopped = Some((BashEnd::Cancelled, Instant::now() + TERMINATION));
                 }
                 () = at(deadline), if stopped.is_none() && exited.is_none() => {
-                    reins.terminate();
+                    handle.terminate();
                     let after = timeout.unwrap_or_default();
                     stopped = Some((BashEnd::TimedOut(after), Instant::now() + TERMINATION));
                 }
                 () = at(stopped.map(|(_, kill)| kill)), if !killed => {
-                    reins.kill();
+                    handle.kill();
                     killed = true;
                 }
                 status = group.wait(), if exited.is_none() => {
                     exited = Some((status?, Instant::now() + DRAIN));
                 }
                 () = at(exited.map(|(_, end)| end)) => break,
-                () = at(progress.due()) => progress.tell(false),
+                () = at(progress.due()) => progress.emit(false),
                 read = pipe.read(&mut buffer), if open => match read {
                     Ok(0) | Err(_) => {
                         open = false;
-                        // Whatever is left of it once it has ended has nothing to say.
-                        reins.hush();
+                        // After a stop, leftovers need not be waited for.
+                        handle.skip_linger();
                     }
                     Ok(count) => {
                         progress.push(&buffer[..count]);
@@ -105,9 +102,9 @@ impl BashRunner {
                 },
             }
         }
-        // Without a guard, whatever it left in the background ends here.
+        // Without a guard, this ends background processes.
         drop(group);
-        progress.tell(true);
+        progress.emit(true);
         let collected = output.finish().await;
         let end = match (stopped, exited) {
             (Some((end, _)), _) => end,
@@ -127,7 +124,7 @@ impl BashRunner {
     }
 }
 
-/// Waits until then; for ever, when there is no then.
+/// Waits until then, or forever if there is no deadline.
 async fn at(then: Option<Instant>) {
     match then {
         Some(then) => sleep_until(then).await,

@@ -19,7 +19,7 @@ async fn run(config: BashConfig, command: &str, timeout: Option<Duration>) -> Ba
     BashRunner::new(config).run(command, timeout, &CancellationToken::new(), &progress).await.unwrap()
 }
 
-/// Whether a process runs: one that is dead and that nobody asked for does not.
+/// Whether a process runs. A zombie does not.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -33,7 +33,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Reads the numbers that a command wrote, one a line, once there are so many.
+/// Reads the process ids that a command wrote, one per line, once there are `count` of them.
 async fn pids(file: &Path, count: usize) -> Vec<i32> {
     let read = || -> Vec<i32> {
         let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -46,7 +46,7 @@ async fn pids(file: &Path, count: usize) -> Vec<i32> {
     read()
 }
 
-/// A command whose children and grandchildren run for minutes, some of them deaf to being asked.
+/// A command with children and grandchildren that run for minutes, some of which ignore SIGTERM.
 const FAMILY: &str = r#"
 echo $$ >>pids
 sleep 600 & echo $! >>pids
@@ -57,7 +57,7 @@ wait
 "#;
 
 #[tokio::test]
-async fn a_command_gives_its_output_in_order_and_its_code() {
+async fn command_returns_its_output_in_order_and_its_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = run(config(dir.path()), "echo out; echo err >&2; echo more; pwd; exit 3", None).await;
     let here = dir.path().canonicalize().unwrap();
@@ -80,7 +80,7 @@ async fn the_prefix_comes_before_the_command() {
 }
 
 #[tokio::test]
-async fn commands_see_the_chosen_environment_alone() {
+async fn commands_see_only_the_chosen_environment() {
     let dir = tempfile::tempdir().unwrap();
     let all = [("PATH", "/usr/bin:/bin"), ("MODEL_API_KEY", "secret"), ("OTHER", "x")];
     let chosen = Environment::chosen(all.map(|(name, value)| (name.into(), value.into())), &["OTHER".into()]);
@@ -92,7 +92,7 @@ async fn commands_see_the_chosen_environment_alone() {
 }
 
 #[tokio::test]
-async fn of_a_long_output_the_end_is_shown_and_the_whole_is_kept() {
+async fn long_output_is_shown_from_its_end_and_kept_whole() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = run(config(dir.path()), "seq 1 50000", None).await;
     assert!(outcome.truncated && outcome.output.ends_with("\n50000"));
@@ -111,7 +111,7 @@ async fn of_a_long_output_the_end_is_shown_and_the_whole_is_kept() {
 }
 
 #[tokio::test]
-async fn output_is_told_as_it_comes() {
+async fn output_is_reported_while_it_arrives() {
     let dir = tempfile::tempdir().unwrap();
     let (progress, mut told) = mpsc::unbounded_channel();
     let runner = BashRunner::new(config(dir.path()));
@@ -134,7 +134,7 @@ async fn output_is_told_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_flood_does_not_fill_the_memory_of_who_listens() {
+async fn flood_of_output_does_not_fill_the_memory_of_the_reader() {
     let dir = tempfile::tempdir().unwrap();
     let (progress, mut told) = mpsc::unbounded_channel();
     let runner = BashRunner::new(config(dir.path()));
@@ -149,9 +149,9 @@ async fn a_flood_does_not_fill_the_memory_of_who_listens() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_ends_with_all_its_grandchildren() {
+async fn timed_out_command_ends_with_all_descendants() {
     let dir = tempfile::tempdir().unwrap();
-    // Long enough for it to have started all of them.
+    // Long enough to start all processes.
     let outcome = run(config(dir.path()), FAMILY, Some(Duration::from_secs(2))).await;
     assert_eq!(outcome.end, BashEnd::TimedOut(Duration::from_secs(2)));
     assert_eq!(outcome.output, "started");
@@ -161,7 +161,7 @@ async fn a_command_that_takes_too_long_ends_with_all_its_grandchildren() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_cut_off_ends_with_all_its_grandchildren() {
+async fn aborted_command_ends_with_all_descendants() {
     let dir = tempfile::tempdir().unwrap();
     let (progress, _) = mpsc::unbounded_channel();
     let runner = BashRunner::new(config(dir.path()));
@@ -181,7 +181,7 @@ async fn a_command_that_is_cut_off_ends_with_all_its_grandchildren() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_nothing() {
+async fn dropped_call_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let (progress, _) = mpsc::unbounded_channel();
     let runner = BashRunner::new(config(dir.path()));
@@ -199,7 +199,7 @@ async fn a_call_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_the_background_ends_with_it() {
+async fn background_processes_end_with_their_command() {
     let dir = tempfile::tempdir().unwrap();
     let started = Instant::now();
     let outcome = run(config(dir.path()), "sleep 600 & echo $! >pids; echo done", None).await;
@@ -211,7 +211,7 @@ async fn what_a_command_leaves_in_the_background_ends_with_it() {
 }
 
 #[test]
-fn marks_say_whether_the_model_sees_a_command() {
+fn prefixes_decide_whether_the_model_sees_a_command() {
     let parsed =
         |text| UserCommand::parse(text).map(|command| (command.command, command.exclude_from_context));
     assert_eq!(parsed("!ls -l"), Some(("ls -l".into(), false)));

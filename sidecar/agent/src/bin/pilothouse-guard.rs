@@ -1,4 +1,4 @@
-//! The guard as a program of its own, for hosts that have no verb for it: `pilothouse-guard guard … -- <program> …`.
+//! The guard as a separate program, for hosts without the subcommand: `pilothouse-guard guard … -- <program> …`.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

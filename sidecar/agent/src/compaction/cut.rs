@@ -1,20 +1,20 @@
-//! Where a conversation is cut: the recent messages stay, and no call is parted from its result.
+//! Selects where to cut a conversation: recent messages stay, and no call is separated from its result.
 
 use crate::conversation::estimate;
 use crate::message::AgentMessage;
 use crate::tree::{Entry, EntryId, EntryKind};
 
-/// Where it is cut.
+/// The position of the cut.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// The index in the path of the first entry that stays; its length, when none does.
+    /// Index in the path of the first entry that stays, or the path's length if none does.
     pub(super) at: usize,
-    /// That entry.
+    /// The id of that entry.
     pub(super) first_kept: Option<EntryId>,
 }
 
-/// The longest end of the path that takes at most `keep` tokens and begins with what is said by the user or the model.
-/// Nothing stays when that would be the whole conversation.
+/// Finds the longest suffix of the path that has at most `keep` tokens and begins with a message of the user or the
+/// model. If that is the whole conversation, nothing stays.
 pub(super) fn cut(path: &[&Entry], keep: u64) -> Cut {
     let begin = begin(path);
     let mut tokens = 0;
@@ -38,7 +38,7 @@ pub(super) fn cut(path: &[&Entry], keep: u64) -> Cut {
     }
 }
 
-/// The index of the first entry that the last compaction kept.
+/// Index of the first entry that the last compaction kept.
 fn begin(path: &[&Entry]) -> usize {
     let last = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
         EntryKind::Compaction { first_kept, .. } => Some((at, *first_kept)),

@@ -1,4 +1,4 @@
-//! A summary takes the place of the older part of a conversation (S1 6.1).
+//! Compaction: replaces the older part of a conversation with a summary (S1 6.1).
 
 mod cut;
 mod prompt;
@@ -12,68 +12,70 @@ use crate::governor::CallPurpose;
 use crate::message::{AgentMessage, AssistantMessage};
 use crate::model::ModelRequest;
 use crate::model::registry::ModelInfo;
-use crate::run_loop::{End, NoAnswer, RunLoop};
+use crate::run_loop::{AnswerError, End, RunLoop};
 use crate::session::{CompactionResult, user_message};
 use crate::tree::{EntryId, EntryKind};
 
-/// Tokens that a summary takes at most.
+/// Most tokens of a summary.
 const SUMMARY_TOKENS: u64 = 8_192;
 
-/// What is summarised, as it stood when that was decided.
+/// A planned compaction, with the conversation's state at that time.
 pub(crate) struct Plan {
-    /// Asks for the summary.
+    /// The request for the summary.
     pub(crate) request: ModelRequest,
-    /// The model that writes it.
+    /// The model that writes the summary.
     pub(crate) model: ModelInfo,
     /// Tokens in the context.
     pub(crate) tokens_before: u64,
-    /// The first entry that stays as it is; none: what comes after `leaf`.
+    /// The first entry that stays. `None`: only entries after `leaf` stay.
     first_kept: Option<EntryId>,
-    /// The last entry that there was.
+    /// The last entry at the time of the plan.
     leaf: Option<EntryId>,
 }
 
 impl RunLoop {
-    /// Summarises what is older than the recent messages, and tells of it. What fails leaves the conversation as it was.
+    /// Compacts the conversation and emits the events. If it fails, the conversation is unchanged.
     pub(crate) async fn compact(
         &self,
         reason: CompactionReason,
         instructions: Option<&str>,
-    ) -> Result<CompactionResult, NoAnswer> {
+    ) -> Result<CompactionResult, AnswerError> {
         let tokens_before = self.shared.state().context_tokens().value();
         self.shared.events.emit(SessionEvent::CompactionStart { reason });
         let result = self.summarise(instructions).await;
-        self.told_of_compaction(reason, tokens_before, &result);
+        self.emit_compaction_end(reason, tokens_before, &result);
         result
     }
 
-    /// Tells what came of a summary.
-    pub(crate) fn told_of_compaction(
+    /// Emits the end of a compaction.
+    pub(crate) fn emit_compaction_end(
         &self,
         reason: CompactionReason,
         tokens_before: u64,
-        result: &Result<CompactionResult, NoAnswer>,
+        result: &Result<CompactionResult, AnswerError>,
     ) {
-        let told = match result {
+        let reported = match result {
             Ok(result) => Ok(result.summary.clone()),
-            Err(NoAnswer::Overflow(message) | NoAnswer::End(End::Failed(message))) => Err(message.clone()),
-            Err(NoAnswer::End(end)) => Err(end.to_string()),
+            Err(AnswerError::Overflow(message) | AnswerError::End(End::Failed(message))) => {
+                Err(message.clone())
+            }
+            Err(AnswerError::End(end)) => Err(end.to_string()),
         };
-        self.shared.events.emit(SessionEvent::CompactionEnd { reason, tokens_before, result: told });
+        self.shared.events.emit(SessionEvent::CompactionEnd { reason, tokens_before, result: reported });
     }
 
-    async fn summarise(&self, instructions: Option<&str>) -> Result<CompactionResult, NoAnswer> {
+    async fn summarise(&self, instructions: Option<&str>) -> Result<CompactionResult, AnswerError> {
         let plan = self.plan(instructions)?;
         let answer = self.ask(plan.request.clone(), &plan.model, CallPurpose::Compaction).await?;
         let summary = self.paid(&answer, &plan.model)?;
         Ok(self.apply(&plan, summary)?)
     }
 
-    /// What is to be summarised now: each call of it has its result.
+    /// Plans a compaction. All calls in it have results.
     pub(crate) fn plan(&self, instructions: Option<&str>) -> Result<Plan, End> {
         let mut state = self.shared.state();
         let tokens_before = state.context_tokens().value();
-        // What is kept must leave room, or the next turn is compacted again.
+        // The kept part must leave room, or the next turn is compacted again.
         let keep = self.shared.config.context.keep_recent_tokens.min(state.model.context_window / 4);
         let path = state.tree.path();
         let Cut { at, first_kept } = cut::cut(&path, keep);
@@ -84,7 +86,7 @@ impl RunLoop {
             return Err(End::Failed("there is nothing to summarise yet".into()));
         }
         let max_output_tokens = SUMMARY_TOKENS.min(model.max_output_tokens);
-        // Bytes that fit beside the summary, at the fewest bytes that a token has.
+        // Bytes that fit next to the summary, assuming the fewest bytes per token.
         let room = model.context_window.saturating_sub(max_output_tokens).saturating_mul(2);
         let text = transcript(&for_model(old), usize::try_from(room).unwrap_or(usize::MAX));
         let request = ModelRequest {
@@ -99,8 +101,8 @@ impl RunLoop {
         Ok(Plan { request, model, tokens_before, first_kept, leaf })
     }
 
-    /// The summary of an answer, which is paid for whatever it says.
-    pub(crate) fn paid(&self, answer: &AssistantMessage, model: &ModelInfo) -> Result<String, NoAnswer> {
+    /// Extracts the summary from an answer. The answer is charged even if it has none.
+    pub(crate) fn paid(&self, answer: &AssistantMessage, model: &ModelInfo) -> Result<String, AnswerError> {
         let mut state = self.shared.state();
         state.append_usage(model, &answer.usage, false, &self.shared.events).map_err(End::from)?;
         let summary = answer.text().trim().to_owned();
@@ -110,13 +112,13 @@ impl RunLoop {
         Ok(summary)
     }
 
-    /// Puts a summary in the place of what was planned. What was said since then stays as it is.
+    /// Inserts a summary in place of the planned range. Messages since then are unchanged.
     pub(crate) fn apply(&self, plan: &Plan, summary: String) -> Result<CompactionResult, End> {
         let &Plan { tokens_before, first_kept, leaf, .. } = plan;
         let mut state = self.shared.state();
         let since = || {
             let mut newest = state.tree.up().take_while(|entry| Some(entry.id) != leaf);
-            // The price of the summary itself stands there, too.
+            // The usage of the summary itself is also recorded after that entry.
             let said = newest.by_ref().filter(|entry| matches!(entry.kind, EntryKind::Message { .. }));
             said.last().map(|entry| entry.id)
         };
@@ -128,8 +130,8 @@ impl RunLoop {
     }
 }
 
-/// The messages in the context that stand before the entry at `at` of the path. The summary of an earlier compaction
-/// is the first of them.
+/// The context's messages before the entry at index `at` of the path. The summary of an earlier compaction is the
+/// first of them.
 fn old_messages(
     context: &[Arc<AgentMessage>],
     path: &[&crate::tree::Entry],

@@ -1,4 +1,4 @@
-//! What the model is told when it summarises.
+//! The prompt for a summary.
 
 pub(super) const SYSTEM: &str = "You summarise the work of a software agent, so that it can go on from your summary \
 alone. You do not go on with the work yourself, and you answer with the summary only.";

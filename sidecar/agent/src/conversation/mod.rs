@@ -1,4 +1,4 @@
-//! What a model gets to see of a conversation.
+//! The conversation as a model sees it.
 
 mod pairing;
 mod tokens;
@@ -8,4 +8,4 @@ mod view;
 pub(crate) use self::pairing::{LOST, for_model, unanswered};
 pub(crate) use self::tokens::{estimate, estimate_bytes, estimate_text, estimate_tools};
 pub(crate) use self::transcript::transcript;
-pub(crate) use self::view::{ContextTokens, View};
+pub(crate) use self::view::{ContextTokens, ConversationView};

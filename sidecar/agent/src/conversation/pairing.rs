@@ -1,5 +1,5 @@
-//! Calls and results are always paired in what a model gets (ruling 40), whatever stands in the tree: providers refuse
-//! a conversation in which they are not.
+//! Pairs calls and results for the model (decision 40), whatever the tree contains. Providers reject conversations
+//! with unpaired calls.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,23 +12,24 @@ use crate::message::{
 };
 use crate::tree::{Entry, EntryKind};
 
-/// What the model is told about a call whose end nobody saw.
+/// The model's result for a call without a recorded end.
 pub(crate) const LOST: &str =
     "The call was cut off before its result was there. It may have run, or in part.";
 
-/// The messages as a model gets them, kept up with a conversation that grows:
+/// The messages as a model sees them, updated as the conversation grows:
 ///
-/// - answers that failed, and an unfinished one that nothing follows, are left out;
-/// - each call is followed by exactly one result, in the order of the calls; one that is missing says that it was cut off;
-/// - results without a call are left out;
-/// - commands that the user ran are what the user says, unless they are excluded.
+/// - Failed answers are left out, and so is an unfinished one at the end.
+/// - Each call is followed by exactly one result, in the order of the calls. A missing result is replaced by one
+///   which says that the call was cut off.
+/// - Results without a call are left out.
+/// - Commands of the user become user messages, unless they are excluded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Paired {
     messages: SharedMessages,
-    /// Where the result of each open call goes. Providers that count their calls anew with each answer use ids again:
-    /// the newest call counts.
+    /// Position of the result of each open call. Providers that number calls per answer reuse ids; the latest call
+    /// wins.
     open: HashMap<String, usize>,
-    /// An answer that was cut off, and that nothing follows yet.
+    /// An aborted answer at the end of the conversation.
     unfinished: Option<Arc<AgentMessage>>,
 }
 
@@ -49,7 +50,7 @@ impl Paired {
     }
 
     fn add(&mut self, message: &Arc<AgentMessage>) {
-        // Only while a request holds the messages are they copied, and then only what points to them.
+        // Copies only if a request holds the messages, and then only the pointers.
         let messages = Arc::make_mut(&mut self.messages);
         match &**message {
             AgentMessage::User(_) => messages.push(Arc::clone(message)),
@@ -74,20 +75,19 @@ impl Paired {
         }
     }
 
-    /// The messages so far.
     pub(crate) fn messages(&self) -> SharedMessages {
         Arc::clone(&self.messages)
     }
 }
 
-/// The messages as a model gets them, as [`Paired`] does it.
+/// The messages as a model sees them.
 pub(crate) fn for_model(messages: impl IntoIterator<Item = Arc<AgentMessage>>) -> SharedMessages {
     let mut paired = Paired::default();
     messages.into_iter().for_each(|message| paired.push(&message));
     paired.messages
 }
 
-/// The calls of the last answer above a leaf that have no result, in order. `up` are the entries from the leaf on.
+/// The calls of the last answer that have no result, in order. `up` are the entries from the leaf upwards.
 pub(crate) fn unanswered<'a>(up: impl Iterator<Item = &'a Entry>) -> Vec<ToolCall> {
     let mut answered = HashSet::new();
     for entry in up {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_result_says_that_the_call_was_cut_off_and_stands_at_its_place() {
+    fn missing_result_is_replaced_by_an_interruption_notice() {
         let calls = answer(StopReason::ToolUse, "", &["a", "b"]);
         let paired = seen(vec![user("go"), calls.clone(), result("b", "B"), user("more")]);
         let AgentMessage::ToolResult(lost) = &paired[2] else { panic!("no result: {paired:?}") };
@@ -200,21 +200,21 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_comes_late_moves_to_its_call() {
+    fn late_result_moves_to_its_call() {
         let calls = answer(StopReason::ToolUse, "", &["a"]);
         let paired = seen(vec![calls.clone(), user("in between"), result("a", "A")]);
         assert_eq!(paired, [calls, result("a", "A"), user("in between")]);
     }
 
     #[test]
-    fn an_id_that_is_used_again_gets_its_own_result() {
+    fn reused_id_gets_its_own_result() {
         let calls = answer(StopReason::ToolUse, "", &["call_0"]);
         let all = [calls.clone(), result("call_0", "first"), calls, result("call_0", "second")];
         assert_eq!(seen(all.to_vec()), all);
     }
 
     #[test]
-    fn failed_and_empty_answers_and_results_without_a_call_are_left_out() {
+    fn unpaired_results_and_failed_answers_are_omitted() {
         let messages = [
             result("x", "nobody asked"),
             user("go"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_answer_is_left_out_only_while_nothing_follows() {
+    fn unfinished_answer_is_omitted_only_at_the_end() {
         let half = answer(StopReason::Aborted, "half", &[]);
         assert_eq!(seen(vec![user("go"), half.clone()]), [user("go")]);
         let all = [user("go"), half, user("go on")];
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_without_a_result_are_those_of_the_last_answer() {
+    fn calls_without_results_are_those_of_the_last_answer() {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
         tree.append_message(user("go")).unwrap();

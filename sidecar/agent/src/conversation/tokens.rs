@@ -1,28 +1,28 @@
-//! How many tokens something takes, before a provider has said so.
+//! Estimates token counts before a provider reports them.
 
 use crate::message::{AgentMessage, AssistantContent, UserContent};
 use crate::model::ToolSpec;
 
-/// Bytes a token has at least, on average: text has about four, code and JSON about three.
+/// Lower bound for the average bytes per token: text has about four, code and JSON about three.
 const BYTES_A_TOKEN: u64 = 3;
-/// What providers take at most for an image of the size that they scale to.
+/// Upper bound for an image, at the size to which providers scale it.
 const IMAGE: u64 = 1_600;
-/// What goes around a message.
+/// Overhead of a message.
 const FRAME: u64 = 8;
-/// What is said around a command of the user and its output.
+/// Text around a user's command and its output.
 const COMMAND: u64 = 32;
 
-/// An upper estimate for a text.
+/// Upper estimate for a text.
 pub(crate) fn estimate_text(text: &str) -> u64 {
     estimate_bytes(text.len() as u64)
 }
 
-/// An upper estimate for so many bytes of text.
+/// Upper estimate for this many bytes of text.
 pub(crate) const fn estimate_bytes(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_A_TOKEN)
 }
 
-/// An upper estimate for a message.
+/// Upper estimate for a message.
 pub(crate) fn estimate(message: &AgentMessage) -> u64 {
     let content = |blocks: &[UserContent]| -> u64 {
         let tokens = blocks.iter().map(|block| match block {
@@ -54,7 +54,7 @@ pub(crate) fn estimate(message: &AgentMessage) -> u64 {
         }
 }
 
-/// An upper estimate for what tools take in a request.
+/// Upper estimate for the tools in a request.
 pub(crate) fn estimate_tools(tools: &[ToolSpec]) -> u64 {
     let tokens = tools.iter().map(|tool| {
         FRAME

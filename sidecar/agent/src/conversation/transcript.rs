@@ -1,14 +1,14 @@
-//! A conversation as text, for the model that summarises it.
+//! A conversation as text, as input for a summary.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::message::{AgentMessage, AssistantContent, UserContent};
 
-/// Bytes of a single block that count: what tools wrote is long and seldom needed again.
+/// Most bytes of a single block. Tool output is long and seldom needed again.
 const BLOCK: usize = 4_000;
 
-/// The messages as text of at most about `limit` bytes; where it is longer, its middle is left out.
+/// The messages as text of about `limit` bytes at most. The middle of a longer text is left out.
 pub(crate) fn transcript(messages: &[Arc<AgentMessage>], limit: usize) -> String {
     let mut text = String::new();
     for message in messages {
@@ -40,7 +40,7 @@ pub(crate) fn transcript(messages: &[Arc<AgentMessage>], limit: usize) -> String
 }
 
 fn block(text: &mut String, title: &str, content: &str) {
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(text, "[{title}]\n{}\n\n", shortened(content, BLOCK));
 }
 
@@ -52,7 +52,7 @@ fn joined(content: &[UserContent]) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-/// The beginning and the end of a text, when the whole is longer than `limit` bytes.
+/// The beginning and the end of a text that is longer than `limit` bytes.
 fn shortened(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

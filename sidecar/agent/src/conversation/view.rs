@@ -1,5 +1,5 @@
-//! A conversation as it stands at the leaf of its tree: kept up as the tree grows, so that a turn costs what it adds and
-//! not what was said before.
+//! The conversation at the leaf of its tree, updated incrementally, so that the cost of a turn does not depend on the
+//! length of the conversation.
 
 use std::sync::Arc;
 
@@ -8,24 +8,23 @@ use super::pairing::Paired;
 use crate::message::{AgentMessage, SharedMessages};
 use crate::tree::{Beginning, Entry, EntryId, EntryKind, SessionTree};
 
-/// What is known of a conversation.
+/// The current state of a conversation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct View {
-    /// The entry up to which it is known.
+pub(crate) struct ConversationView {
+    /// The last entry that is included.
     leaf: Option<EntryId>,
     paired: Paired,
     messages: usize,
-    /// What the provider of the last answer counted, up to and with that answer.
+    /// The provider's token count up to and including the last answer.
     counted: Option<u64>,
-    /// An estimate of what came after it.
+    /// Estimate for later messages.
     after: u64,
-    /// An estimate of everything.
+    /// Estimate for all messages.
     estimated: u64,
 }
 
-impl View {
-    /// Takes in what the tree has more; everything anew where it is not just more: after a compaction, or on another
-    /// branch.
+impl ConversationView {
+    /// Adds new entries of the tree. Rebuilds the view after a compaction or a change of branch.
     pub(crate) fn follow(&mut self, tree: &SessionTree) {
         let leaf = tree.leaf();
         if self.leaf == leaf {
@@ -46,7 +45,7 @@ impl View {
         *self = Self::of(tree);
     }
 
-    /// From the beginning.
+    /// Builds the view from scratch.
     fn of(tree: &SessionTree) -> Self {
         let path = tree.path();
         let beginning = Beginning::of(&path);
@@ -55,7 +54,7 @@ impl View {
             view.add(&Arc::new(summary));
         }
         for (at, entry) in path.iter().enumerate().skip(beginning.from) {
-            // What was counted before a compaction had more before it.
+            // Counts before a compaction included messages that are gone.
             view.take(entry, at >= beginning.compacted_at);
         }
         view
@@ -80,17 +79,16 @@ impl View {
         self.paired.push(message);
     }
 
-    /// The messages as a model gets them.
+    /// The messages as a model sees them.
     pub(crate) fn for_model(&self) -> SharedMessages {
         self.paired.messages()
     }
 
-    /// How many messages are in the context.
+    /// Number of messages in the context.
     pub(crate) const fn messages(&self) -> usize {
         self.messages
     }
 
-    /// Tokens in the context.
     pub(crate) const fn tokens(&self) -> ContextTokens {
         match self.counted {
             Some(tokens) => ContextTokens::Counted(tokens + self.after),
@@ -99,12 +97,12 @@ impl View {
     }
 }
 
-/// How full the context is.
+/// Fill level of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContextTokens {
-    /// A provider counted it, up to the last answer. System prompt and tools are in it.
+    /// Counted by a provider up to the last answer, including the system prompt and tools.
     Counted(u64),
-    /// Nobody did. System prompt and tools are not in it.
+    /// Estimated, without the system prompt and tools.
     Estimated(u64),
 }
 
@@ -125,7 +123,7 @@ mod tests {
     use crate::message::{AssistantContent, AssistantMessage, StopReason, ToolCall, Usage, UserContent};
     use crate::session::{result, user_message};
 
-    /// What the numbers of a sequence do to a tree; the same sequence does the same.
+    /// Applies a pseudo-random operation to a tree. The same numbers have the same effect.
     fn grow(tree: &mut SessionTree, step: u64) {
         let ids: Vec<EntryId> = tree.path().iter().map(|entry| entry.id).collect();
         let some = ids.get((step / 16) as usize % ids.len().max(1)).copied();
@@ -168,17 +166,17 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_same_whether_it_grew_with_the_tree_or_is_made_from_it() {
+    fn incremental_view_equals_a_rebuilt_one() {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
-        let (mut view, mut seed) = (View::default(), 41_u64);
+        let (mut view, mut seed) = (ConversationView::default(), 41_u64);
         for _ in 0..600 {
             for _ in 0..=seed % 3 {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 grow(&mut tree, seed >> 33);
             }
             view.follow(&tree);
-            let anew = View::of(&tree);
+            let anew = ConversationView::of(&tree);
             assert_eq!(view.for_model(), super::super::for_model(tree.context().messages));
             assert_eq!(view.for_model(), anew.for_model());
             assert_eq!((view.messages(), view.tokens()), (anew.messages(), anew.tokens()));
@@ -187,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_shared_with_the_tree_and_not_copied_for_each_call() {
+    fn messages_are_shared_with_the_tree_and_not_copied() {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
-        let mut view = View::default();
+        let mut view = ConversationView::default();
         let text = UserContent::Text { text: "a long text".repeat(100) };
         tree.append_message(user_message("first", vec![text])).unwrap();
         view.follow(&tree);

@@ -1,7 +1,8 @@
-//! What others add to an agent (S1 8): hooks around its turns and tools, skills, prompts, tools and slash commands.
+//! Extensions of an agent (S1 8): hooks around its turns and tools, and additional skills, prompts, tools and slash
+//! commands.
 //!
-//! An [`Extension`] is code that is linked in, or an [`external`] program that speaks JSON lines
-//! (`docs/agent-extensions.md`). The agent asks all of them, in their order, through [`Extensions`].
+//! An [`Extension`] is either linked in, or an [`external`] program that exchanges JSON lines
+//! (`docs/agent-extensions.md`). The agent calls all of them in order through [`Extensions`].
 
 pub mod external;
 #[cfg(test)]
@@ -16,57 +17,55 @@ use crate::message::ToolCall;
 use crate::resources::ResourceLoader;
 use crate::tool::{SharedTool, ToolOutput};
 
-/// Something that is added to an agent. Every method does nothing unless it is said otherwise.
+/// An extension. By default, every method does nothing.
 #[async_trait]
 pub trait Extension: Send + Sync {
-    /// What it is called in notices.
+    /// Name for notices.
     fn name(&self) -> &str;
 
-    /// Where its skills and prompt templates are.
+    /// Locations of its skills and prompt templates.
     fn resources(&self) -> ResourceLoader {
         ResourceLoader::default()
     }
 
-    /// Its tools.
     fn tools(&self) -> Vec<SharedTool> {
         Vec::new()
     }
 
-    /// Its slash commands.
     fn commands(&self) -> Vec<CommandSpec> {
         Vec::new()
     }
 
-    /// A prompt is about to go into the conversation; both it and the system prompt of its turns may be changed.
+    /// Called before a prompt enters the conversation. May change it and the system prompt of its turns.
     async fn before_agent_start(&self, start: AgentStart) -> AgentStart {
         start
     }
 
-    /// The context is about to go to the model; a system prompt for this turn alone, when it is to be another.
+    /// Called before the context is sent to the model. May return another system prompt for this turn.
     async fn turn_start(&self, turn: &TurnStart) -> Option<String> {
         let _ = turn;
         None
     }
 
-    /// The answer and the results of its tools are there; a message for the conversation, when there is one.
+    /// Called when the answer and the results of its tools are complete. May return a message for the conversation.
     async fn turn_end(&self, turn: &TurnEnd) -> Option<String> {
         let _ = turn;
         None
     }
 
-    /// A tool is about to run.
+    /// Called before a tool runs.
     async fn before_tool(&self, call: &ToolCall) -> BeforeTool {
         let _ = call;
         BeforeTool::Go
     }
 
-    /// A tool has run; its result may be changed.
+    /// Called after a tool has run. May change its result.
     async fn after_tool(&self, call: &ToolCall, output: ToolOutput) -> ToolOutput {
         let _ = call;
         output
     }
 
-    /// One of its slash commands was given.
+    /// Runs one of its slash commands.
     async fn command(&self, name: &str, arguments: &str) -> CommandOutcome {
         let _ = arguments;
         CommandOutcome::Done(format!("/{name} does nothing"))
@@ -76,77 +75,72 @@ pub trait Extension: Send + Sync {
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
-    /// Its name, without the slash.
+    /// Name without the slash.
     pub name: String,
-    /// What it does, for a person.
+    /// Description for people.
     pub description: String,
 }
 
-/// What became of a slash command.
+/// The result of a slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// It did what it does; a text for the person who gave it.
+    /// The command is done. The text is for the person who gave it.
     Done(String),
-    /// The agent gets this prompt in its place.
+    /// The agent gets this prompt instead of the command.
     Prompt(String),
 }
 
-/// A prompt that is about to go into the conversation.
+/// A prompt that is about to enter the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentStart {
-    /// Its text.
     pub prompt: String,
-    /// The system prompt.
     pub system: String,
 }
 
 /// A turn that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnStart {
-    /// Counts from 1 with each prompt.
+    /// Counts from 1 for each prompt.
     pub turn: u32,
-    /// The system prompt.
     pub system: String,
 }
 
-/// A turn that is over.
+/// A turn that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
     /// As in [`TurnStart`].
     pub turn: u32,
-    /// What the model said.
+    /// The text of the answer.
     pub text: String,
-    /// The tools that it called.
+    /// Names of the called tools.
     pub tools: Vec<String>,
 }
 
-/// What becomes of a tool call that is about to run.
+/// Decision on a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BeforeTool {
-    /// It runs.
+    /// Run it.
     Go,
-    /// It runs with other arguments. They have to fit its schema.
+    /// Run it with other arguments, which must match its schema.
     Change(Value),
-    /// It does not run; why, for the model.
+    /// Do not run it; the reason is for the model.
     Block(String),
 }
 
-/// The extensions of an agent, in the order in which they are asked.
+/// The extensions of an agent, in calling order.
 #[derive(Clone, Default)]
 pub struct Extensions(Vec<Arc<dyn Extension>>);
 
 impl Extensions {
-    /// These, in this order.
     pub fn new(extensions: Vec<Arc<dyn Extension>>) -> Self {
         Self(extensions)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Where the skills and prompt templates of all are.
+    /// The locations of all skills and prompt templates.
     pub fn resources(&self) -> ResourceLoader {
         let mut all = ResourceLoader::default();
         for extension in &self.0 {
@@ -155,12 +149,11 @@ impl Extensions {
         all
     }
 
-    /// The tools of all.
     pub fn tools(&self) -> Vec<SharedTool> {
         self.0.iter().flat_map(|extension| extension.tools()).collect()
     }
 
-    /// The slash commands of all; of two with one name the first counts.
+    /// The slash commands of all extensions. Of two with the same name, the first wins.
     pub fn commands(&self) -> Vec<CommandSpec> {
         let mut commands: Vec<CommandSpec> = Vec::new();
         for command in self.0.iter().flat_map(|extension| extension.commands()) {
@@ -171,7 +164,7 @@ impl Extensions {
         commands
     }
 
-    /// Runs a slash command; none when nobody has it.
+    /// Runs a slash command. `None` if no extension has it.
     pub async fn command(&self, name: &str, arguments: &str) -> Option<CommandOutcome> {
         let has =
             |extension: &&Arc<dyn Extension>| extension.commands().iter().any(|command| command.name == name);
@@ -179,7 +172,7 @@ impl Extensions {
         Some(extension.command(name, arguments).await)
     }
 
-    /// Asks all, each with what the one before made of it.
+    /// Calls all extensions, each with the result of the previous one.
     pub async fn before_agent_start(&self, mut start: AgentStart) -> AgentStart {
         for extension in &self.0 {
             start = extension.before_agent_start(start).await;
@@ -187,7 +180,7 @@ impl Extensions {
         start
     }
 
-    /// The system prompt of this turn, as all want it.
+    /// The system prompt of this turn after all extensions.
     pub async fn turn_start(&self, turn: u32, system: String) -> String {
         let mut turn = TurnStart { turn, system };
         for extension in &self.0 {
@@ -198,7 +191,7 @@ impl Extensions {
         turn.system
     }
 
-    /// Tells all; their messages for the conversation.
+    /// Notifies all extensions. Returns their messages for the conversation.
     pub async fn turn_end(&self, turn: &TurnEnd) -> Vec<String> {
         let mut messages = Vec::new();
         for extension in &self.0 {
@@ -207,7 +200,8 @@ impl Extensions {
         messages
     }
 
-    /// Asks all whether a tool may run; the call as all want it, or why it must not run, by the first who says so.
+    /// Asks all extensions whether a tool may run. Returns the changed call, or the reason of the first extension
+    /// that blocks it.
     pub async fn before_tool(&self, mut call: ToolCall) -> Result<ToolCall, String> {
         for extension in &self.0 {
             match extension.before_tool(&call).await {
@@ -219,7 +213,7 @@ impl Extensions {
         Ok(call)
     }
 
-    /// The result of a tool as all want it.
+    /// The result of a tool after all extensions.
     pub async fn after_tool(&self, call: &ToolCall, mut output: ToolOutput) -> ToolOutput {
         for extension in &self.0 {
             output = extension.after_tool(call, output).await;

@@ -13,8 +13,8 @@ use crate::process::Program;
 use crate::tool::ToolContext;
 use crate::workspace::Environment;
 
-/// Says what it is asked into a file, and answers by what `ANSWERS` maps a hook to. It stands for a program that somebody
-/// writes against the protocol.
+/// Stands for a program written against the protocol. It logs its requests to a file, and answers them as `ANSWERS`
+/// maps their hooks.
 const PROGRAM: &str = r#"
 import json, os, subprocess, sys
 answers = json.loads(os.environ.get("ANSWERS", "{}"))
@@ -96,7 +96,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn a_program_changes_prompts_calls_and_results() {
+async fn extension_changes_prompts_calls_and_results() {
     let answers = json!({
         "before_agent_start": {"prompt": "other prompt", "system": "other system"},
         "turn_start": {"system": "turn system"},
@@ -128,18 +128,18 @@ async fn a_program_changes_prompts_calls_and_results() {
 }
 
 #[tokio::test]
-async fn a_program_blocks_a_tool_and_says_why() {
+async fn extension_blocks_a_tool_with_a_reason() {
     let hello = json!({"type": "hello", "protocol": 1, "subscribe": ["before_tool"]});
     let fixture = Fixture::new(&hello, &json!({"before_tool": {"block": "not today"}}));
     let extensions = Extensions::new(vec![Arc::new(fixture.start().await)]);
     assert_eq!(extensions.before_tool(call()).await, Err("not today".to_owned()));
-    // What it did not subscribe to it is not asked about.
+    // Hooks without a subscription are not called.
     extensions.turn_start(1, String::new()).await;
     assert_eq!(fixture.heard().len(), 2);
 }
 
 #[tokio::test]
-async fn a_program_brings_tools_commands_skills_and_prompts() {
+async fn extension_provides_tools_commands_skills_and_prompts() {
     let schema = json!({"type": "object"});
     let hello = json!({
         "type": "hello", "protocol": 1,
@@ -175,7 +175,7 @@ async fn a_program_brings_tools_commands_skills_and_prompts() {
 }
 
 #[tokio::test]
-async fn a_slow_program_is_passed_over_and_then_gone() {
+async fn slow_extension_is_skipped_and_then_removed() {
     let hello = json!({"type": "hello", "protocol": 1, "subscribe": ["before_tool"]});
     let mut fixture = Fixture::new(&hello, &json!({"before_tool": "nothing"}));
     fixture.config.hook_timeout = Duration::from_millis(500);
@@ -187,15 +187,15 @@ async fn a_slow_program_is_passed_over_and_then_gone() {
     assert!(!external.is_alive());
     let asked = Instant::now();
     assert_eq!(extensions.before_tool(call()).await, Ok(call()));
-    assert!(asked.elapsed() < Duration::from_millis(400), "one that is gone is not waited for");
+    assert!(asked.elapsed() < Duration::from_millis(400), "the agent does not wait for a dead extension");
     let told = fixture.told();
     assert_eq!(told.lines().count(), 3, "{told}");
     assert!(told.ends_with("extension example: it does not answer; it is not asked any more"), "{told}");
 }
 
 #[tokio::test]
-async fn a_program_that_dies_or_writes_nonsense_is_gone() {
-    for (does, expected) in [("die", "it ended"), ("garbage", "it wrote what is no message")] {
+async fn crashed_or_invalid_extension_is_removed() {
+    for (does, expected) in [("die", "it ended"), ("garbage", "it wrote an invalid message")] {
         let hello = json!({"type": "hello", "protocol": 1, "subscribe": ["turn_start"], "tools": [
             {"name": "greet", "input_schema": {}}
         ]});
@@ -211,7 +211,7 @@ async fn a_program_that_dies_or_writes_nonsense_is_gone() {
 }
 
 #[tokio::test]
-async fn without_a_required_program_no_tool_runs() {
+async fn without_a_required_extension_no_tool_runs() {
     let hello = json!({"type": "hello", "protocol": 1, "subscribe": ["before_tool"]});
     let mut fixture = Fixture::new(&hello, &json!({"before_tool": "die"}));
     fixture.config.required = true;
@@ -223,7 +223,7 @@ async fn without_a_required_program_no_tool_runs() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_cut_off_is_cancelled_at_the_program() {
+async fn aborted_tool_is_cancelled_at_the_extension() {
     let hello = json!({"type": "hello", "protocol": 1, "tools": [{"name": "wait", "input_schema": {}}]});
     let fixture = Fixture::new(&hello, &json!({"tool": "nothing"}));
     let external = fixture.start().await;
@@ -241,11 +241,11 @@ async fn a_tool_that_is_cut_off_is_cancelled_at_the_program() {
 }
 
 #[tokio::test]
-async fn a_program_that_says_no_hello_is_no_extension() {
+async fn program_without_a_hello_is_no_extension() {
     let cases = [
         (json!({"type": "hello", "protocol": 2}), "it speaks protocol 2, this is 1"),
         (json!({"type": "notice", "text": "still starting"}), "it took longer than"),
-        (json!("hello"), "it ended, or wrote something else first"),
+        (json!("hello"), "it ended, or wrote another message first"),
     ];
     for (hello, expected) in cases {
         let mut fixture = Fixture::new(&hello, &json!({}));
@@ -259,10 +259,10 @@ async fn a_program_that_says_no_hello_is_no_extension() {
     let mut fixture = Fixture::new(&json!({}), &json!({}));
     fixture.config.program.program = "/no/such/program".into();
     let error = External::start(fixture.config.clone(), fixture.notify()).await.err().unwrap().to_string();
-    assert!(error.contains("cannot be started"), "{error}");
+    assert!(error.contains("failed to start the extension"), "{error}");
 }
 
-/// An extension that is linked in: it writes its name behind what it is asked about.
+/// A linked-in extension that appends its name to everything.
 struct Named(&'static str);
 
 #[async_trait]
@@ -296,7 +296,7 @@ impl Extension for Named {
 }
 
 #[tokio::test]
-async fn extensions_are_asked_in_their_order() {
+async fn extensions_are_called_in_their_order() {
     let extensions = Extensions::new(vec![Arc::new(Named("a")), Arc::new(Named("b"))]);
     let start = AgentStart { prompt: String::new(), system: String::new() };
     assert_eq!(extensions.before_agent_start(start).await.prompt, "ab");

@@ -1,4 +1,4 @@
-//! The calls that are under way at a server, and how long they waited for the user.
+//! The running calls of a server, and how long they have waited for the user.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,12 +13,12 @@ pub(super) struct Calls(Mutex<Open>);
 #[derive(Debug, Default)]
 struct Open {
     calls: usize,
-    /// Cancelled when the last call is over.
+    /// Cancelled when the last call has ended.
     over: CancellationToken,
-    /// Questions that wait for the user, and since when one does.
+    /// Number of questions that wait for the user, and since when at least one does.
     asking: usize,
     since: Option<Instant>,
-    /// How long some question waited, in all.
+    /// Total time in which at least one question was waiting.
     waited: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call begins; it is over when what this gives is dropped.
+    /// Begins a call. Dropping the result ends it.
     pub(super) fn begin(self: &Arc<Self>) -> Call {
         let mut open = self.open();
         if open.calls == 0 {
@@ -37,7 +37,7 @@ impl Calls {
         Call { calls: Arc::clone(self), begun: Instant::now(), waited_before: open.waited_until_now() }
     }
 
-    /// Waits for the user; none when no call is under way, or the last is over before there is an answer.
+    /// Waits for the user. `None` if no call is running, or if the last one ends before there is an answer.
     pub(super) async fn asking<T>(&self, question: impl Future<Output = T>) -> Option<T> {
         let (over, _asking) = {
             let mut open = self.open();
@@ -58,7 +58,7 @@ impl Open {
     }
 }
 
-/// A call that is under way.
+/// A running call.
 #[derive(Debug)]
 pub(super) struct Call {
     calls: Arc<Calls>,
@@ -67,12 +67,12 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Its deadline: so long after it began, and as much later as the user was waited for since.
+    /// Its deadline: `after` its start, extended by the time in which the user was asked.
     pub(super) fn deadline(&self, after: Duration) -> Instant {
         self.begun + after + self.calls.open().waited_until_now().saturating_sub(self.waited_before)
     }
 
-    /// Returns when its time is up.
+    /// Waits until the deadline has passed.
     pub(super) async fn timed_out(&self, after: Duration) {
         loop {
             let deadline = self.deadline(after);
@@ -80,7 +80,7 @@ impl Call {
             if !asking && deadline <= Instant::now() {
                 return;
             }
-            // While the user is asked, the deadline moves on as fast as the clock does: it is looked at again later.
+            // While a question is open, the deadline moves with the clock, so it is checked again later.
             let least = Instant::now() + Duration::from_millis(if asking { 1_000 } else { 0 });
             tokio::time::sleep_until(deadline.max(least)).await;
         }
@@ -119,7 +119,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_that_the_user_takes_is_none_of_the_calls() {
+    async fn user_response_time_does_not_count_for_a_call() {
         let calls = Arc::new(Calls::default());
         let call = calls.begin();
         let begun = Instant::now();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_asked_for_calls_that_are_over() {
+    async fn user_is_not_asked_for_ended_calls() {
         let calls = Arc::new(Calls::default());
         assert_eq!(calls.asking(async {}).await, None, "no call is under way");
         let (first, second) = (calls.begin(), calls.begin());

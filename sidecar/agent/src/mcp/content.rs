@@ -1,4 +1,4 @@
-//! Results of servers, as the agent has them.
+//! Converts results of servers.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
@@ -6,11 +6,11 @@ use crate::message::UserContent;
 use crate::tool::ToolOutput;
 use crate::tool::text::{MAX_BYTES, head};
 
-/// What a model gets to see of a result.
+/// The content for the model.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
     let mut content: Vec<UserContent> = result.content.into_iter().map(block).collect();
     if content.is_empty() {
-        // Servers say structured content as text too, unless they are careless.
+        // Well-behaved servers also send structured content as text.
         let text =
             result.structured_content.map_or_else(|| "(no output)".to_owned(), |value| value.to_string());
         content.push(text_block(text));

@@ -1,4 +1,4 @@
-//! What servers want of the user while a tool runs.
+//! Elicitation: requests of servers to the user while a tool runs.
 
 use std::sync::Arc;
 
@@ -13,50 +13,49 @@ use serde_json::Value;
 
 use super::calls::Calls;
 
-/// Asks the user for a server.
+/// Asks the user on behalf of a server.
 #[async_trait]
 pub trait Elicit: Send + Sync {
-    /// Waits for the answer; dropped when nobody waits for it any more. The time that it takes is none of the call's.
+    /// Waits for the answer. Dropped when the answer is no longer needed. The time does not count towards the call's
+    /// limit.
     async fn elicit(&self, request: ElicitRequest) -> ElicitAnswer;
 
-    /// Whether anybody can be asked. Servers are told.
+    /// Whether the user can be asked. Announced to servers as a capability.
     fn is_possible(&self) -> bool {
         true
     }
 }
 
-/// What a server wants.
+/// A request of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElicitRequest {
-    /// The server.
     pub server: String,
-    /// What it says.
+    /// Text for the user.
     pub message: String,
-    /// What it wants.
     pub kind: ElicitKind,
 }
 
-/// What a server wants.
+/// Type of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitKind {
-    /// Values that fit a JSON Schema.
+    /// Values that match this JSON Schema.
     Form(Value),
-    /// That the user goes there.
+    /// A visit to this URL.
     Url(String),
 }
 
-/// What the user says.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitAnswer {
-    /// Yes, with the values of the form.
+    /// Agreed, with the values of the form.
     Accept(Option<Value>),
-    /// No, and the server can go on without.
+    /// Declined. The server can continue without it.
     Decline,
-    /// No, and the server is to stop.
+    /// Declined, and the server must stop.
     Cancel,
 }
 
-/// Nobody is there to be asked.
+/// Declines all requests, because there is no user to ask.
 #[derive(Debug, Clone, Copy)]
 pub struct DeclineAll;
 
@@ -75,7 +74,7 @@ impl Elicit for DeclineAll {
 pub(super) struct Handler {
     pub(super) server: String,
     pub(super) elicit: Arc<dyn Elicit>,
-    /// The calls that are under way there: only for them may the user be asked.
+    /// The running calls. The user may be asked only during a call.
     pub(super) calls: Arc<Calls>,
 }
 
@@ -83,7 +82,7 @@ impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         if self.elicit.is_possible() {
-            // Forms only: where a URL leads, nobody but the user's own browser is to see.
+            // Only forms: a URL may only be opened by the user's own browser.
             let form = FormElicitationCapability::default();
             capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
         }
@@ -106,7 +105,7 @@ impl ClientHandler for Handler {
         };
         let request = ElicitRequest { server: self.server.clone(), message, kind };
         let asking = self.calls.asking(self.elicit.elicit(request));
-        // Nobody waits for the answer any more when the server took its question back, or its call is over.
+        // Cancelled when the server withdraws its request or its call ends.
         let answer = context.ct.run_until_cancelled(asking).await.flatten();
         Ok(match answer.unwrap_or(ElicitAnswer::Cancel) {
             ElicitAnswer::Accept(filled) => {

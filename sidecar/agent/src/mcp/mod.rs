@@ -1,9 +1,9 @@
 //! Tools of MCP servers, over standard input and output or streamable HTTP.
 //!
-//! A server is connected to when [`McpServers::connect`] is called, all of them at the same time and each for at most as long
-//! as it is configured. One that cannot be reached brings no tools, with a notice. One that is gone later is connected to
-//! again by the next call of one of its tools; a call that was under way gets an error result, since nobody knows how much
-//! of it was done.
+//! [`McpServers::connect`] connects to all servers concurrently, within their configured time limits. A server that
+//! cannot be reached contributes no tools, and a notice says so. If a connection is lost later, the next call of one
+//! of its tools connects again. A call that was running gets an error result, because it is unknown how much of it
+//! was done.
 
 mod calls;
 mod content;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 pub use self::elicitation::{DeclineAll, Elicit, ElicitAnswer, ElicitKind, ElicitRequest};
-use self::names::Names;
+use self::names::ToolNames;
 use self::server::Server;
 use self::tool::McpTool;
 pub use self::uri::Endpoint;
@@ -30,23 +30,22 @@ use crate::extension::external::Notify;
 use crate::process::Program;
 use crate::tool::SharedTool;
 
-/// A server.
+/// Configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServerConfig {
-    /// The middle of its tools' names: `mcp__NAME__tool`.
+    /// Middle part of its tools' names: `mcp__NAME__tool`.
     pub name: String,
-    /// How it is reached.
     pub transport: McpTransport,
-    /// The tools of it that are wanted; none: all.
+    /// The tools to use. `None`: all.
     pub only: Option<BTreeSet<String>>,
-    /// How long it may take until its tools are known.
+    /// Time limit for connecting and listing the tools.
     pub start_timeout: Duration,
-    /// How long a call may take, without the time that it waits for the user.
+    /// Time limit of a call, without the time in which the user is asked.
     pub call_timeout: Duration,
 }
 
 impl McpServerConfig {
-    /// Thirty seconds to start, ten minutes for a call.
+    /// Defaults: thirty seconds to start, ten minutes for a call.
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
         Self {
             name: name.into(),
@@ -58,22 +57,21 @@ impl McpServerConfig {
     }
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum McpTransport {
-    /// A program, spoken to over its standard input and output. It ends with the agent.
-    Stdio(Program),
+    /// A program with the protocol on its standard input and output. It ends with the agent.
+    Stdio(Box<Program>),
     /// Streamable HTTP.
     Http {
-        /// Where.
         url: String,
-        /// What goes with each request: authorization, say.
+        /// Additional headers of each request, for example for authorization.
         headers: BTreeMap<String, String>,
     },
 }
 
 impl std::fmt::Debug for McpTransport {
-    /// Headers may be secrets.
+    /// Omits header values, which may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stdio(program) => f.debug_tuple("Stdio").field(program).finish(),
@@ -87,34 +85,24 @@ impl std::fmt::Debug for McpTransport {
 /// Why a server cannot be used, or a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// It cannot be started or reached.
+    /// The server cannot be started or reached.
     #[error("the MCP server {server} cannot be reached: {reason}")]
-    Connect {
-        /// Its name.
-        server: String,
-        /// Why.
-        reason: String,
-    },
-    /// It took too long.
+    Connect { server: String, reason: String },
+    /// The server exceeded a time limit.
     #[error("the MCP server {server} took longer than {} seconds", after.as_secs())]
     Timeout {
-        /// Its name.
         server: String,
-        /// How long it was given.
+        /// The time limit.
         after: Duration,
     },
-    /// It was gone before it answered.
+    /// The connection was lost before the response.
     #[error("the MCP server {server} was gone before it answered; what it did of the call is not known")]
-    Gone {
-        /// Its name.
-        server: String,
-    },
-    /// It answered with an error.
+    Gone { server: String },
+    /// The server responded with an error.
     #[error("the MCP server {server} refused: {reason}")]
     Refused {
-        /// Its name.
         server: String,
-        /// What it said.
+        /// The server's message.
         reason: String,
     },
 }
@@ -126,14 +114,15 @@ pub struct McpServers {
 }
 
 impl McpServers {
-    /// Connects to all of them. `elicit` is asked when a server wants something of the user; `notify` takes what went wrong.
+    /// Connects to all servers. `elicit` handles their requests to the user; `notify` receives notices about
+    /// problems.
     pub async fn connect(configs: Vec<McpServerConfig>, elicit: &Arc<dyn Elicit>, notify: &Notify) -> Self {
         let connecting = configs.into_iter().map(|config| async {
             let server = Server::new(config, elicit.clone());
             let listed = server.list_tools().await;
             (Arc::new(server), listed)
         });
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         let (mut servers, mut tools) = (Vec::new(), Vec::<SharedTool>::new());
         for (server, listed) in join_all(connecting).await {
             match listed {
@@ -152,12 +141,11 @@ impl McpServers {
         Self { servers, tools }
     }
 
-    /// Their tools.
     pub fn tools(&self) -> Vec<SharedTool> {
         self.tools.clone()
     }
 
-    /// What servers say about how to use them, by name.
+    /// The servers' instructions for use, by server name.
     pub async fn instructions(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for server in &self.servers {
@@ -166,7 +154,7 @@ impl McpServers {
         all
     }
 
-    /// Ends all connections, and the programs. They end too when this and all tools are dropped.
+    /// Closes all connections and ends the programs. Dropping this and all tools has the same effect.
     pub async fn close(&self) {
         join_all(self.servers.iter().map(|server| server.close())).await;
     }

@@ -1,4 +1,4 @@
-//! A server, connected to when that is needed.
+//! A server, with a connection on demand.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -18,25 +18,25 @@ use tokio_util::task::AbortOnDropHandle;
 use super::calls::Calls;
 use super::elicitation::Handler;
 use super::{Elicit, McpError, McpServerConfig, McpTransport};
-use crate::process::{Ending, Program, log_complaints};
+use crate::process::{Ending, ProcessHandle, Program, ToolProcesses, log_complaints};
 
-/// The most pages of tools that are asked for.
+/// Most pages of tools to request.
 const MAX_PAGES: usize = 1000;
-/// How long a connection may take to end in order.
+/// How long closing a connection may take.
 const CLOSING: Duration = Duration::from_secs(1);
 
 pub(super) struct Server {
     config: McpServerConfig,
     elicit: Arc<dyn Elicit>,
     calls: Arc<Calls>,
-    /// Held while connecting, so that calls at the same time connect once.
+    /// Locked while connecting, so that concurrent calls connect once.
     client: Mutex<Option<Arc<Client>>>,
 }
 
-/// A connection; with it ends the program.
+/// A connection. The program ends with it.
 struct Client {
     service: RunningService<RoleClient, Handler>,
-    _program: Option<AbortOnDropHandle<()>>,
+    program: Option<(ProcessHandle, AbortOnDropHandle<()>)>,
 }
 
 impl Client {
@@ -54,7 +54,7 @@ impl Server {
         &self.config.name
     }
 
-    /// Its tools, all pages of them.
+    /// Lists the tools from all pages.
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, McpError> {
         let after = self.config.start_timeout;
         let listing = async {
@@ -80,7 +80,7 @@ impl Server {
         timeout(after, listing).await.unwrap_or_else(|_| Err(self.timed_out(after)))
     }
 
-    /// Calls a tool. Dropped, the server is told that nobody waits for the result.
+    /// Calls a tool. Dropping the future tells the server that the call is cancelled.
     pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResult, McpError> {
         let client = timeout(self.config.start_timeout, self.client())
             .await
@@ -93,6 +93,14 @@ impl Server {
         }
     }
 
+    /// Tracks the processes that the server's program starts from now on. `None` if there is no program, or if it is
+    /// just being started.
+    pub(super) fn observed(&self) -> Option<ToolProcesses> {
+        let client = self.client.try_lock().ok()?.clone()?;
+        let (handle, _) = client.program.as_ref()?;
+        Some(ToolProcesses::new(handle.clone(), Vec::new()))
+    }
+
     pub(super) async fn instructions(&self) -> Option<String> {
         let client = self.client.lock().await.clone()?;
         client.service.peer().peer_info()?.instructions.clone()
@@ -102,20 +110,20 @@ impl Server {
         let client = self.client.lock().await.take();
         if let Some(client) = client {
             client.service.cancellation_token().cancel();
-            // A call that is under way holds it a moment longer.
+            // A running call may still hold a reference for a moment.
             if let Some(mut client) = Arc::into_inner(client) {
                 _ = client.service.close_with_timeout(CLOSING).await;
             }
         }
     }
 
-    /// The connection; a new one when there is none, or it is gone.
+    /// The connection. Connects if there is none or if it was lost.
     async fn client(&self) -> Result<Arc<Client>, McpError> {
         let mut slot = self.client.lock().await;
         if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
-        // What is left of the old one ends first.
+        // Ends the previous program first.
         *slot = None;
         let client = Arc::new(self.connect().await?);
         *slot = Some(client.clone());
@@ -132,7 +140,7 @@ impl Server {
                 for (name, value) in headers {
                     let name: HeaderName =
                         name.parse().map_err(|_| self.unreachable(&"a header has no name"))?;
-                    // The value may be a secret: it is not told.
+                    // The error omits the value, which may be a secret.
                     let value = HeaderValue::from_str(value)
                         .map_err(|_| self.unreachable(&format!("the header {name} has no valid value")))?;
                     custom.insert(name, value);
@@ -141,7 +149,7 @@ impl Server {
                     StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(custom);
                 let transport = StreamableHttpClientTransport::from_config(config);
                 let service = handler.serve(transport).await.map_err(|error| self.unreachable(&error))?;
-                Ok(Client { service, _program: None })
+                Ok(Client { service, program: None })
             }
         }
     }
@@ -155,7 +163,7 @@ impl Server {
             tokio::spawn(log_complaints(self.config.name.clone(), complaints));
         }
         let service = handler.serve((output, input)).await.map_err(|error| self.unreachable(&error))?;
-        Ok(Client { service, _program: Some(group.attended()) })
+        Ok(Client { service, program: Some((group.handle(), group.wait_in_background())) })
     }
 
     fn unreachable(&self, reason: &dyn std::fmt::Display) -> McpError {

@@ -12,8 +12,8 @@ use crate::message::UserContent;
 use crate::tool::{ToolContext, ToolOutput};
 use crate::workspace::Environment;
 
-/// A server of the protocol's version of 2025-06-18, as small as one can be: it stands for those that people run. It writes
-/// what it hears into a file, pages its tools two a page, and does by a tool's name what the test wants.
+/// A minimal server with protocol version 2025-06-18. It logs its input to a file, lists two tools per page, and
+/// behaves according to the tool's name.
 const SERVER: &str = r#"
 import json, os, subprocess, sys
 log = open("log", "a", buffering=1)
@@ -45,7 +45,7 @@ def result(method, params, answer_of):
         return text(json.dumps(answer, sort_keys=True))
 "#;
 
-/// The same over standard input and output.
+/// The server over standard input and output.
 const STDIO: &str = r#"
 child = subprocess.Popen(["sleep", "600"])
 with open("pids", "a") as pids: pids.write(f"{os.getpid()}\n{child.pid}\n")
@@ -63,12 +63,16 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message or "method" not in message: continue
     name = (message.get("params") or {}).get("name")
-    if name == "wait": continue
+    if name == "wait":
+        command = subprocess.Popen(["sleep", "602"])
+        with open("command.new", "w") as pid: pid.write(str(command.pid))
+        os.rename("command.new", "command")
+        continue
     if name == "refuse": say({"id": message["id"], "error": {"code": -32602, "message": "never"}}); continue
     say({"id": message["id"], "result": result(message["method"], message.get("params"), answer_of)})
 "#;
 
-/// The same over HTTP: tools answer with an event stream, everything else with JSON.
+/// The server over HTTP: tools respond with an event stream, everything else with JSON.
 const HTTP: &str = r#"
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -114,7 +118,7 @@ impl Fixture {
     }
 
     fn stdio(&self) -> McpServerConfig {
-        let config = McpServerConfig::new("test", McpTransport::Stdio(self.program(STDIO)));
+        let config = McpServerConfig::new("test", McpTransport::Stdio(Box::new(self.program(STDIO))));
         McpServerConfig { call_timeout: Duration::from_secs(20), ..config }
     }
 
@@ -133,7 +137,7 @@ impl Fixture {
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Ids of the processes of a server over standard input and output, of all its lives.
+    /// Process ids of a stdio server, over all its starts.
     fn pids(&self) -> Vec<i32> {
         let pids = std::fs::read_to_string(self.dir.path().join("pids")).unwrap_or_default();
         pids.lines().map(|line| line.parse().unwrap()).collect()
@@ -184,7 +188,7 @@ fn text(output: &ToolOutput) -> &str {
 }
 
 #[tokio::test]
-async fn tools_of_a_server_are_tools_of_the_agent() {
+async fn server_tools_become_agent_tools() {
     let fixture = Fixture::new();
     let servers = fixture.connect(vec![fixture.stdio()], Arc::new(DeclineAll)).await;
     let tools = servers.tools();
@@ -193,7 +197,7 @@ async fn tools_of_a_server_are_tools_of_the_agent() {
     assert_eq!(names, expected.map(|name| format!("mcp__test__{name}")), "all pages of them");
     assert_eq!(tools[0].spec().description, "does echo");
     assert!(
-        fixture.told().contains("the tool `broken` of the MCP server test is left out"),
+        fixture.told().contains("the tool `broken` of the MCP server test is skipped"),
         "{}",
         fixture.told()
     );
@@ -217,7 +221,7 @@ async fn tools_of_a_server_are_tools_of_the_agent() {
 }
 
 #[tokio::test]
-async fn tools_that_nobody_wants_are_left_out() {
+async fn unselected_tools_are_left_out() {
     let fixture = Fixture::new();
     let only = Some(BTreeSet::from(["echo".to_owned(), "unheard_of".to_owned()]));
     let servers =
@@ -227,7 +231,7 @@ async fn tools_that_nobody_wants_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_fails_its_call_and_is_started_again_for_the_next() {
+async fn crashed_server_fails_its_call_and_restarts_for_the_next() {
     let fixture = Fixture::new();
     let servers = fixture.connect(vec![fixture.stdio()], Arc::new(DeclineAll)).await;
     let died = call(&servers, "die", json!({})).await;
@@ -236,7 +240,7 @@ async fn a_server_that_dies_fails_its_call_and_is_started_again_for_the_next() {
     let pids = fixture.pids();
     assert_eq!(pids.len(), 4, "it was started twice");
     until("the child of the first is dead", || !runs(pids[1])).await;
-    // Calls at the same time start it once.
+    // Concurrent calls start it once.
     call(&servers, "die", json!({})).await;
     tokio::join!(call(&servers, "echo", json!({})), call(&servers, "echo", json!({})));
     assert_eq!(fixture.pids().len(), 6);
@@ -245,24 +249,26 @@ async fn a_server_that_dies_fails_its_call_and_is_started_again_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cut_off_is_cancelled_at_the_server() {
+async fn aborted_call_is_cancelled_at_the_server() {
     let fixture = Fixture::new();
     let servers = fixture.connect(vec![fixture.stdio()], Arc::new(DeclineAll)).await;
     let cancelled = CancellationToken::new();
     let hears = |method: &str| fixture.heard().iter().any(|message| message["method"] == method);
     let cutting = async {
-        until("it was called", || hears("tools/call")).await;
+        until("it was called", || fixture.dir.path().join("command").exists()).await;
         cancelled.cancel();
     };
     let (output, ()) = tokio::join!(call_with(&servers, "wait", json!({}), cancelled.clone()), cutting);
     assert_eq!(output, ToolOutput::error("The call was stopped."));
+    let command = std::fs::read_to_string(fixture.dir.path().join("command")).unwrap();
+    assert!(!runs(command.parse().unwrap()), "the process that the server started for the call has ended");
     until("the server hears of it", || hears("notifications/cancelled")).await;
-    // The connection goes on.
+    // The connection remains usable.
     assert_eq!(call(&servers, "echo", json!({"text": "on"})).await, ToolOutput::text("on!"));
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_fails() {
+async fn slow_call_times_out() {
     let fixture = Fixture::new();
     let config = McpServerConfig { call_timeout: Duration::from_millis(200), ..fixture.stdio() };
     let servers = fixture.connect(vec![config], Arc::new(DeclineAll)).await;
@@ -270,7 +276,7 @@ async fn a_call_that_takes_too_long_fails() {
     assert!(late.is_error && text(&late).contains("took longer than"), "{late:?}");
 }
 
-/// A user who says who they are.
+/// A user who answers with a name.
 struct Somebody(Mutex<Vec<ElicitRequest>>);
 
 #[async_trait]
@@ -302,17 +308,17 @@ async fn a_server_asks_the_user() {
 }
 
 #[tokio::test]
-async fn servers_that_cannot_be_reached_are_left_out() {
+async fn unreachable_servers_are_left_out() {
     let fixture = Fixture::new();
     let mut missing = fixture.program("");
     missing.program = "/no/such/server".into();
     let mut silent = fixture.program(STDIO);
     silent.environment = silent.environment.with("SILENT", "1");
     let configs = vec![
-        McpServerConfig::new("missing", McpTransport::Stdio(missing)),
+        McpServerConfig::new("missing", McpTransport::Stdio(Box::new(missing))),
         McpServerConfig {
             start_timeout: Duration::from_secs(1),
-            ..McpServerConfig::new("silent", McpTransport::Stdio(silent))
+            ..McpServerConfig::new("silent", McpTransport::Stdio(Box::new(silent)))
         },
         McpServerConfig::new(
             "closed",
@@ -325,7 +331,7 @@ async fn servers_that_cannot_be_reached_are_left_out() {
     assert!(told.contains("the MCP server missing cannot be reached"), "{told}");
     assert!(told.contains("the MCP server silent took longer than 1 seconds"), "{told}");
     assert!(told.contains("the MCP server closed cannot be reached"), "{told}");
-    // As far as they had come: a busy machine takes longer than a second.
+    // All started processes are gone. On a busy machine, a second may not be enough to start them all.
     fixture.assert_dead(0).await;
 }
 
@@ -335,7 +341,7 @@ async fn port(dir: &Path) -> u16 {
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_one_like_any_other() {
+async fn http_server_works_like_any_other() {
     let fixture = Fixture::new();
     let null = std::process::Stdio::null;
     let program = fixture.program(HTTP);
@@ -343,7 +349,7 @@ async fn a_server_over_http_is_one_like_any_other() {
     let url = format!("http://127.0.0.1:{}/mcp", port(fixture.dir.path()).await);
     let headers = BTreeMap::from([("X-Key".to_owned(), "secret".to_owned())]);
     let config = McpServerConfig::new("test", McpTransport::Http { url, headers });
-    assert!(!format!("{config:?}").contains("secret"), "headers are not told");
+    assert!(!format!("{config:?}").contains("secret"), "headers are not printed");
     let servers = fixture.connect(vec![config], Arc::new(DeclineAll)).await;
     assert_eq!(servers.tools().len(), 8, "{}", fixture.told());
     assert_eq!(call(&servers, "echo", json!({"text": "hi"})).await, ToolOutput::text("hi!"));

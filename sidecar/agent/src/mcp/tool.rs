@@ -7,32 +7,34 @@ use rmcp::model::CallToolRequestParams;
 use serde_json::Value;
 
 use super::content::output;
-use super::names::Names;
+use super::names::ToolNames;
 use super::server::Server;
 use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct McpTool {
     server: Arc<Server>,
-    /// What the server calls it.
+    /// The server's name for the tool.
     name: String,
     spec: ToolSpec,
 }
 
 impl McpTool {
-    /// The tool as the agent has it, or why it has not.
+    /// Wraps a tool. The error says why it cannot be used.
     pub(super) fn new(
         server: Arc<Server>,
         tool: &rmcp::model::Tool,
-        names: &mut Names,
+        names: &mut ToolNames,
     ) -> Result<Self, String> {
         let left_out =
-            |why| format!("the tool `{}` of the MCP server {} is left out: {why}", tool.name, server.name());
+            |why| format!("the tool `{}` of the MCP server {} is skipped: {why}", tool.name, server.name());
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
         if !jsonschema::meta::is_valid(&input_schema) {
-            return Err(left_out("its schema is no JSON Schema"));
+            return Err(left_out("its schema is not a valid JSON Schema"));
         }
-        let name = names.give(server.name(), &tool.name).ok_or_else(|| left_out("another has its name"))?;
+        let name = names
+            .assign(server.name(), &tool.name)
+            .ok_or_else(|| left_out("another tool has the same name"))?;
         let description =
             tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().to_owned();
         let spec = ToolSpec { name, description, input_schema };
@@ -53,10 +55,20 @@ impl Tool for McpTool {
             Value::Null => {}
             _ => return ToolOutput::error("the arguments are no object"),
         }
+        let started = self.server.observed();
         match context.cancelled.run_until_cancelled(self.server.call(params)).await {
             Some(Ok(result)) => output(result),
             Some(Err(error)) => ToolOutput::error(error.to_string()),
-            None => ToolOutput::error("The call was stopped."),
+            None => {
+                // The server was notified. A command that it started for the call must end even if the server ignores
+                // this.
+                if let Some(started) = started
+                    && let Err(error) = started.end(false).await
+                {
+                    tracing::warn!(%error, server = self.server.name(), "a call was stopped");
+                }
+                ToolOutput::error("The call was stopped.")
+            }
         }
     }
 }

@@ -1,21 +1,16 @@
-//! Servers that an address names.
+//! URIs of servers.
 
-/// Where a server is, by its address.
+/// How to reach the server of a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A program with its arguments: `stdio:///usr/bin/lint?arg=--fast&arg=x`.
-    Program {
-        /// Its path.
-        path: String,
-        /// Its arguments.
-        args: Vec<String>,
-    },
+    Program { path: String, args: Vec<String> },
     /// `http` and `https`.
     Http(String),
 }
 
 impl Endpoint {
-    /// Reads an address; none when it is reached by no transport that there is here.
+    /// Parses a URI. `None` if its transport is not supported.
     pub fn parse(uri: &str) -> Option<Self> {
         let (scheme, rest) = uri.split_once(':')?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -32,7 +27,7 @@ impl Endpoint {
         }
     }
 
-    /// A short name for it: the program's, or the host's.
+    /// A short name: the program's or the host's.
     pub fn short_name(&self) -> String {
         let part = match self {
             Self::Program { path, .. } => path.rsplit('/').next(),
@@ -47,7 +42,7 @@ impl Endpoint {
     }
 }
 
-/// A text whose `%` sequences stand for bytes.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -65,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_name_programs_and_hosts() {
+    fn uris_name_programs_and_hosts() {
         let program = Endpoint::parse("stdio:///opt/a%20b?arg=-x&arg=1%262").unwrap();
         let args = vec!["-x".to_owned(), "1&2".to_owned()];
         assert_eq!(program, Endpoint::Program { path: "/opt/a b".into(), args });

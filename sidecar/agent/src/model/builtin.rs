@@ -1,13 +1,14 @@
-//! The models of the makers that everybody uses, with list prices. Configuration goes over it.
+//! Built-in models of the major vendors with their list prices. A configuration overrides them.
 //!
-//! Checked on 22 November 2026 against the makers' own pages for Claude Opus 4.5 and 5, Sonnet 4.5 and 5, Haiku 4.5, GPT-5.1
-//! and GPT-5 mini (`platform.claude.com/docs/en/models/{model}/overview`, `developers.openai.com/api/docs/models/{model}`; of
-//! Sonnet 4.5 and Haiku 4.5 without the prices of the cache, which follow the same rule). GPT-5 stands on pages of other
-//! models, GPT-4.1 on what its resellers name, which agree. What is retired is not here; Claude Opus 4.5 is promised until 24
-//! November 2026, Sonnet 4.5 until the 30th. Models whose price depends on the length of the prompt (Claude Haiku 5.5, GPT-5.4
-//! and later) have no row, since a row has one price.
+//! Checked on 22 November 2026 against the vendors' own pages for Claude Opus 4.5 and 5, Sonnet 4.5 and 5, Haiku 4.5,
+//! GPT-5.1 and GPT-5 mini (`platform.claude.com/docs/en/models/{model}/overview`,
+//! `developers.openai.com/api/docs/models/{model}`; for Sonnet 4.5 and Haiku 4.5 without the cache prices, which
+//! follow the same rule). The values of GPT-5 come from pages of other models, those of GPT-4.1 from resellers, which
+//! agree. Retired models are not listed; Claude Opus 4.5 is available until 24 November 2026, Sonnet 4.5 until the
+//! 30th. Models whose price depends on the length of the prompt (Claude Haiku 5.5, GPT-5.4 and later) are missing,
+//! because a row has only one price.
 //!
-//! The first of a provider is the one that answers where none is asked for.
+//! The first model of a provider is its default.
 
 use super::price::Price;
 use super::registry::ModelInfo;
@@ -33,7 +34,7 @@ const ANTHROPIC: &[Row] = &[
     row("claude-haiku-4-5", 200_000, 64_000, [1_000, 5_000, 100, 1_250], true),
 ];
 
-// OpenAI does not charge for writing to its cache beyond reading.
+// OpenAI charges no extra for writing to its cache.
 const OPENAI: &[Row] = &[
     row("gpt-5.1", 400_000, 128_000, [1_250, 10_000, 125, 1_250], true),
     row("gpt-5", 400_000, 128_000, [1_250, 10_000, 125, 1_250], true),
@@ -42,7 +43,7 @@ const OPENAI: &[Row] = &[
     row("gpt-4.1-mini", 1_047_576, 32_768, [400, 1_600, 100, 400], false),
 ];
 
-/// The models of the provider with this name; none, when it is not one of their makers.
+/// The models of a provider with this name. Empty if it is not one of the vendors.
 pub(super) fn models(provider: &str) -> Vec<ModelInfo> {
     let rows = match provider {
         "anthropic" => ANTHROPIC,
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_follow_the_rules_of_their_makers() {
+    fn prices_follow_the_rules_of_the_providers() {
         for row in ANTHROPIC {
             let [input, output, read, write] = row.mills;
             assert_eq!((output, read * 10, write * 4), (input * 5, input, input * 5), "{}", row.id);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_retired_is_not_offered() {
+    fn retired_models_are_not_offered() {
         let offered: Vec<String> = models("anthropic").into_iter().map(|model| model.id).collect();
         assert!(
             !offered.iter().any(|id| id == "claude-sonnet-4-0" || id == "claude-opus-4-1"),

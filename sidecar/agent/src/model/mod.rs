@@ -1,4 +1,4 @@
-//! The port to language models, and the registry of those that there are.
+//! The port to language models, and the registry of models.
 
 mod builtin;
 pub mod genai;
@@ -15,103 +15,96 @@ use serde_json::Value;
 
 use crate::message::{AssistantMessage, SharedMessages, Usage};
 
-/// Answers requests. One that is dropped, or whose stream is dropped, is cut off.
+/// Answers requests. Dropping the future or the stream cancels the request.
 #[async_trait]
 pub trait LanguageModel: Send + Sync {
-    /// Sends a request; the stream ends with [`Delta::Done`] or an error.
+    /// Sends a request. The stream ends with [`Delta::Done`] or an error.
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
 }
 
-/// An answer as it comes.
+/// A streamed answer.
 pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 
-/// What a model is asked. To clone it costs little, however long the conversation is.
+/// A request to a model. Cloning is cheap, however long the conversation is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// The provider's name in the registry.
     pub provider: String,
     /// The model's id at its provider.
     pub model: String,
-    /// The system prompt.
     pub system: String,
-    /// The conversation, calls and results paired.
+    /// The conversation, with every call paired with its result.
     pub messages: SharedMessages,
-    /// The tools that it may call.
     pub tools: Arc<[ToolSpec]>,
-    /// How deeply it thinks.
     pub thinking: ThinkingLevel,
-    /// The most tokens that it may write.
     pub max_output_tokens: u64,
 }
 
-/// A tool as a model gets to see it.
+/// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// Its name.
     pub name: String,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
-/// A piece of an answer.
+/// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
-    /// More text.
     Text(String),
-    /// More of its thoughts.
     Thinking(String),
-    /// The provider took the request and begins to answer.
+    /// The provider accepted the request and begins to answer.
     Begun,
-    /// A tool call is being written.
+    /// Progress of a tool call that is being written.
     ToolCall {
-        /// Its id, as far as it is known.
+        /// The call's id, if it is known already.
         id: String,
-        /// Its name, once it is known.
+        /// The tool's name; empty until it is known.
         name: String,
-        /// Bytes of its arguments so far.
+        /// Bytes of the arguments so far.
         bytes: u64,
     },
-    /// What it took so far, where the provider tells before the end: it is paid for even when the answer breaks off.
+    /// Usage so far, if the provider reports it before the end. It is charged even if the answer breaks off.
     Usage(Usage),
-    /// The whole answer. Nothing comes after it.
+    /// The complete answer. Always the last item.
     Done(AssistantMessage),
 }
 
-/// Why a model did not answer, by what can be done about it.
+/// Why a model did not answer, classified by how to react.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// 429, 5xx, 529, a broken stream or no connection: worth another try (S1 6.2).
+    /// 429, 5xx, 529, a broken stream or no connection: retryable (S1 6.2).
     #[error("{message}")]
     Transient {
-        /// A sentence for a person, without secrets.
+        /// A sentence for people, without secrets.
         message: String,
-        /// The status, when there was one.
+        /// HTTP status, if there was one.
         status: Option<u16>,
-        /// How long the provider asked to wait.
+        /// The wait that the provider asked for.
         retry_after: Option<Duration>,
     },
     /// The conversation does not fit into the context window (S1 6.1).
     #[error("the conversation does not fit into the context window: {message}")]
     ContextOverflow {
-        /// The provider's own words.
+        /// The provider's message.
         message: String,
     },
-    /// The plan that pays for it is used up, perhaps until a time (S4).
+    /// The quota of the account is exceeded, possibly until a certain time (S4).
     #[error("the quota is used up: {message}")]
     QuotaExceeded {
-        /// The provider's own words.
+        /// The provider's message.
         message: String,
-        /// When it can go on, where the provider said.
+        /// When the quota resets, if the provider reported it.
         reset_at: Option<pilothouse_domain::Timestamp>,
     },
-    /// Anything else: a wrong key, an unknown model, a request that is not understood.
+    /// Any other error: a wrong key, an unknown model, an invalid request.
     #[error("{message}")]
     Rejected {
-        /// A sentence for a person, without secrets.
+        /// A sentence for people, without secrets.
         message: String,
-        /// The status, when there was one.
+        /// HTTP status, if there was one.
         status: Option<u16>,
     },
 }

@@ -1,37 +1,37 @@
-//! What models cost.
+//! Prices of models.
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Usage;
 
-/// List prices in dollars per million tokens, exact (ruling 4).
+/// List prices in US dollars per million tokens, exact (decision 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Price {
-    /// Read, and not from a cache.
+    /// Input tokens, not read from a cache.
     #[serde(with = "rust_decimal::serde::str")]
     pub input: Decimal,
-    /// Written.
+    /// Output tokens.
     #[serde(with = "rust_decimal::serde::str")]
     pub output: Decimal,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     #[serde(with = "rust_decimal::serde::str")]
     pub cache_read: Decimal,
-    /// Written to a cache.
+    /// Input tokens written to a cache.
     #[serde(with = "rust_decimal::serde::str")]
     pub cache_write: Decimal,
 }
 
 impl Price {
-    /// Prices in thousandths of a dollar per million tokens.
+    /// Creates prices from thousandths of a dollar per million tokens.
     pub(crate) fn mills([input, output, cache_read, cache_write]: [i64; 4]) -> Self {
         let [input, output, cache_read, cache_write] =
             [input, output, cache_read, cache_write].map(|mills| Decimal::new(mills, 3));
         Self { input, output, cache_read, cache_write }
     }
 
-    /// What `usage` takes, in dollars.
+    /// The price of `usage` in US dollars.
     pub fn of(&self, usage: &Usage) -> Decimal {
         let sum = Decimal::from(usage.input) * self.input
             + Decimal::from(usage.output) * self.output
@@ -40,8 +40,8 @@ impl Price {
         (sum / Decimal::from(1_000_000)).normalize()
     }
 
-    /// The most dollars that a call can take that reads `input` tokens and writes at most `output` (ruling 32): all
-    /// of the input at its dearest price.
+    /// Upper bound in US dollars for a call with `input` input tokens and at most `output` output tokens (decision
+    /// 32). Assumes the highest price for the whole input.
     pub fn worst_case(&self, input: u64, output: u64) -> Decimal {
         let dearest = self.input.max(self.cache_write);
         let sum = Decimal::from(input) * dearest + Decimal::from(output) * self.output;
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_case_takes_the_dearest_way_to_read() {
+    fn worst_case_uses_the_highest_input_price() {
         let price = Price::mills([3_000, 15_000, 300, 3_750]);
         assert_eq!(price.worst_case(1_000_000, 1_000_000), Decimal::new(1875, 2));
     }

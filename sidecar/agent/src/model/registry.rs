@@ -1,4 +1,4 @@
-//! The models that there are: whose they are, what they take and what they cost (S1 4.1, `ModelRegistry`).
+//! The registry of models: their providers, limits and prices (S1 4.1, `ModelRegistry`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,18 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::builtin;
 use super::price::Price;
 
-/// A key that never shows itself.
+/// A key that is never printed.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a key.
     pub fn new(key: impl Into<String>) -> Self {
         Self(key.into())
     }
 
-    /// The key itself, for the provider alone.
+    /// The key itself, for requests to the provider only.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -32,20 +31,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How a provider is spoken to.
+/// Protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
-    /// Anthropic's Messages, and what speaks like it.
+    /// Anthropic's Messages API and compatible servers.
     AnthropicMessages,
-    /// `OpenAI`'s Chat Completions, and what speaks like it.
+    /// `OpenAI`'s Chat Completions API and compatible servers.
     OpenaiChat,
-    /// `OpenAI`'s Responses.
+    /// `OpenAI`'s Responses API.
     OpenaiResponses,
 }
 
 impl Api {
-    /// Where its maker answers.
+    /// Base URL of the protocol's vendor.
     pub const fn default_base_url(self) -> &'static str {
         match self {
             Self::AnthropicMessages => "https://api.anthropic.com/v1/",
@@ -54,76 +53,73 @@ impl Api {
     }
 }
 
-/// Who offers models.
+/// A provider of models.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderConfig {
-    /// Its name: the first half of `provider/model`.
+    /// First part of `provider/model`.
     pub name: String,
-    /// How it is spoken to.
     pub api: Api,
-    /// Where it answers, up to and with `v1/`; none: where the maker of the API does. One that ends in no slash gets it.
+    /// Base URL up to and including `v1/`. Default: the vendor's. A missing trailing slash is added.
     #[serde(default)]
     pub base_url: Option<String>,
-    /// Its key. Without one its models are not available.
+    /// Without a key, the provider's models are not available.
     #[serde(default)]
     pub api_key: Option<Secret>,
-    /// Models that are added to those that are known, or replace them.
+    /// Models that are added to the built-in ones, or replace them.
     #[serde(default)]
     pub models: Vec<ModelConfig>,
 }
 
-/// A model in a configuration. What is left out is as in the built-in table, else the default below.
+/// A model in a configuration. Missing values come from the built-in table, or else from the defaults below.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelConfig {
-    /// Its id at its provider.
+    /// The model's id at its provider.
     pub id: String,
-    /// Tokens that it takes in all; 128,000.
+    /// Limit for input and output tokens together. Default: 128,000.
     #[serde(default)]
     pub context_window: Option<u64>,
-    /// Tokens that it writes at most; 8,192.
+    /// Limit for output tokens. Default: 8,192.
     #[serde(default)]
     pub max_output_tokens: Option<u64>,
-    /// What it costs; unknown.
+    /// Default: unknown.
     #[serde(default)]
     pub price: Option<Price>,
-    /// Whether it can think before it answers; no.
+    /// Whether the model can think before it answers. Default: no.
     #[serde(default)]
     pub thinking: Option<bool>,
 }
 
-/// A model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
-    /// Its provider's name.
     pub provider: String,
-    /// Its id there.
+    /// The model's id at its provider.
     pub id: String,
-    /// Tokens that it takes, input and output together.
+    /// Limit for input and output tokens together.
     pub context_window: u64,
-    /// Tokens that it writes at most.
+    /// Limit for output tokens.
     pub max_output_tokens: u64,
-    /// What it costs. None: nobody knows.
+    /// `None` if the price is unknown.
     pub price: Option<Price>,
-    /// Whether it can think before it answers.
+    /// Whether the model can think before it answers.
     pub thinking: bool,
 }
 
 impl ModelInfo {
-    /// `provider/id`, which [`ModelRegistry::resolve`] takes.
+    /// `provider/id`, as [`ModelRegistry::resolve`] accepts it.
     pub fn name(&self) -> String {
         format!("{}/{}", self.provider, self.id)
     }
 }
 
-/// A model that cannot be used.
+/// Why a model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// No provider offers it.
+    /// No provider offers the model.
     #[error("no provider offers the model `{0}`")]
     Unknown(String),
-    /// Its provider has no key.
+    /// The model's provider has no key.
     #[error("the provider `{0}` has no key")]
     NoKey(String),
     /// No provider has a key.
@@ -131,7 +127,7 @@ pub enum RegistryError {
     Nothing,
 }
 
-/// The providers, each with its models, in the order in which they were added.
+/// The providers and their models, in the order in which they were added.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRegistry {
     providers: Vec<ProviderConfig>,
@@ -139,13 +135,13 @@ pub struct ModelRegistry {
 }
 
 impl ModelRegistry {
-    /// Without any provider.
+    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a provider, with the built-in models of its API when it is one of their makers (`anthropic`, `openai`).
-    /// One of the same name is replaced, with all its models.
+    /// Adds a provider. A vendor's own provider (`anthropic`, `openai`) includes the built-in models. Replaces a
+    /// provider with the same name, together with its models.
     #[must_use]
     pub fn with(mut self, provider: ProviderConfig) -> Self {
         self.models.retain(|model| model.provider != provider.name);
@@ -162,9 +158,9 @@ impl ModelRegistry {
         self
     }
 
-    /// The providers `anthropic` and `openai` with the keys `ANTHROPIC_API_KEY` and `OPENAI_API_KEY` and the base
-    /// URLs `ANTHROPIC_BASE_URL` (without `v1/`, as their own programs take it) and `OPENAI_BASE_URL`. With `OPENAI_API=chat`
-    /// the latter is spoken to as most compatible servers want it, by Chat Completions.
+    /// Creates the providers `anthropic` and `openai` from the keys `ANTHROPIC_API_KEY` and `OPENAI_API_KEY` and the
+    /// base URLs `ANTHROPIC_BASE_URL` (without `v1/`, as Anthropic's own programs expect it) and `OPENAI_BASE_URL`.
+    /// `OPENAI_API=chat` selects Chat Completions for the latter, which most compatible servers need.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Self {
         let provider = |name: &str, api, key: &str, base_url: Option<String>| ProviderConfig {
             name: name.into(),
@@ -183,17 +179,32 @@ impl ModelRegistry {
             .with(provider("openai", openai, "OPENAI_API_KEY", env("OPENAI_BASE_URL")))
     }
 
-    /// A provider by its name.
     pub fn provider(&self, name: &str) -> Option<&ProviderConfig> {
         self.providers.iter().find(|provider| provider.name == name)
     }
 
-    /// A model by its provider and id, whether available or not.
+    /// Finds a model, whether or not it is available.
     pub fn find(&self, provider: &str, id: &str) -> Option<&ModelInfo> {
         self.models.iter().find(|model| model.provider == provider && model.id == id)
     }
 
-    /// Every model, available or not.
+    /// Finds the price of a model by any of its names, whatever its provider and whether or not it is available:
+    /// `id`, `provider/id`, an id with a date, and names that agents derive from it (`id/effort`, `id[effort]`).
+    pub fn price(&self, name: &str) -> Option<Price> {
+        let name = name.rsplit_once('|').map_or(name, |(_, name)| name);
+        let name = name.split_once(['[', '(']).map_or(name, |(name, _)| name).trim();
+        let behind = name.split_once('/').map_or(name, |(_, id)| id);
+        let before = name.rsplit_once('/').map_or(name, |(id, _)| id);
+        let known = |id: &&str| self.models.iter().find(|model| model.id == *id || model.name() == *id);
+        let model = [name, behind, before].iter().find_map(known).cloned();
+        let dated = || {
+            let unlisted = self.providers.iter().map(|provider| self.unlisted(&provider.name, behind));
+            unlisted.into_iter().find(|model| model.price.is_some())
+        };
+        model.or_else(dated)?.price
+    }
+
+    /// All models, available or not.
     pub fn models(&self) -> &[ModelInfo] {
         &self.models
     }
@@ -203,8 +214,8 @@ impl ModelRegistry {
         self.models.iter().filter(|model| self.has_key(&model.provider))
     }
 
-    /// The available model that is meant by `provider/id` or by an id alone. A model that is in no table is taken as
-    /// it is from the provider that is named, or from the only one that has a key: providers offer new ones all the time.
+    /// Finds the available model for `provider/id` or for an id alone. An unlisted model is accepted from the named
+    /// provider, or from the only one with a key, because providers add models all the time.
     pub fn resolve(&self, name: &str) -> Result<ModelInfo, RegistryError> {
         if let Some((provider, id)) = name.split_once('/')
             && let Some(provider) = self.provider(provider)
@@ -224,7 +235,7 @@ impl ModelRegistry {
         }
     }
 
-    /// The available model after or before `current`; around at the ends.
+    /// The available model after or before `current`, wrapping around.
     pub fn cycle(&self, current: &ModelInfo, direction: CycleDirection) -> Result<ModelInfo, RegistryError> {
         let available: Vec<&ModelInfo> = self.available().collect();
         let count = available.len();
@@ -241,7 +252,7 @@ impl ModelRegistry {
         available.get(next).map(|model| (*model).clone()).ok_or(RegistryError::Nothing)
     }
 
-    /// A model that is in no table. One whose id is a known one with a date is like the known one.
+    /// Describes a model that is not listed. A known id with a date is treated like the known model.
     fn unlisted(&self, provider: &str, id: &str) -> ModelInfo {
         let dated = |model: &&ModelInfo| {
             let rest = id.strip_prefix(model.id.as_str()).and_then(|rest| rest.strip_prefix('-'));
@@ -312,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn cycling_goes_around_the_available_models_only() {
+    fn cycling_covers_only_the_available_models() {
         let registry = ModelRegistry::new()
             .with(provider("one", Some("k"), &["a", "b"]))
             .with(provider("none", None, &["c"]))
@@ -328,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_a_key_is_not_available_and_says_whose_key_is_missing() {
+    fn model_without_a_key_is_unavailable_and_names_the_key() {
         let registry = ModelRegistry::new().with(provider("none", None, &["c"]));
         assert_eq!(registry.resolve("none/c"), Err(RegistryError::NoKey("none".into())));
         assert_eq!(registry.resolve("c"), Err(RegistryError::NoKey("none".into())));
@@ -337,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_in_no_table_is_taken_from_the_only_provider_with_a_key() {
+    fn unlisted_model_uses_the_only_provider_with_a_key() {
         let registry =
             ModelRegistry::new().with(provider("one", Some("k"), &[])).with(provider("none", None, &[]));
         let model = registry.resolve("brand/new").unwrap();
@@ -345,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_goes_over_the_built_in_table() {
+    fn configuration_overrides_the_built_in_table() {
         let mut config = provider("anthropic", Some("k"), &[]);
         let known = ModelRegistry::new().with(config.clone()).models()[0].clone();
         config.models = vec![ModelConfig {
@@ -361,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_with_a_date_is_like_the_one_without() {
+    fn dated_model_inherits_from_the_undated_one() {
         let registry = ModelRegistry::new().with(provider("anthropic", Some("k"), &[]));
         let dated = registry.resolve("anthropic/claude-sonnet-4-5-20250929").unwrap();
         let known = registry.resolve("claude-sonnet-4-5").unwrap();
@@ -369,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_never_shows_itself() {
+    fn key_is_never_displayed() {
         let registry = ModelRegistry::new().with(provider("one", Some("sk-very-secret"), &["a"]));
         assert!(!format!("{registry:?}").contains("very-secret"));
     }

@@ -1,4 +1,4 @@
-//! A program that was started, with everything that it started.
+//! A running program together with everything that it started.
 
 use std::io::{self, PipeWriter, Write as _};
 use std::process::ExitStatus;
@@ -12,40 +12,41 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::tree::{ProcessId, ProcessInfo};
 use super::{Ending, guard, tree};
 
-/// How long dropping waits for the end of what it ends. A guard takes a few milliseconds.
+/// How long dropping waits for the end. A guard needs a few milliseconds.
 const DROP_LIMIT: Duration = Duration::from_secs(1);
 
-/// A program and whatever it starts. Dropped, all of it ends: at once, and is mostly gone when that returns, unless its
-/// [`Ending`](Ending) gives it time.
+/// A program and everything that it starts. Dropping it ends all of it immediately, unless its [`Ending`](Ending)
+/// grants time; usually nothing is left when the drop returns.
 ///
-/// With a guard that is everything, and it ends when this process dies, too. Without one ([`Guard::GroupAlone`](super::Guard)) it is
-/// the process group.
+/// With a guard this covers all descendants, and they also end when this process dies. Without one
+/// ([`Guard::GroupAlone`](super::Guard)) it covers the process group.
 #[derive(Debug)]
 pub struct Group {
     child: Child,
-    reins: Reins,
-    /// Whether it ends at once when it is let go of.
+    handle: ProcessHandle,
+    /// Whether dropping ends it immediately.
     at_once: bool,
 }
 
-/// What a [`Group`] can be told by others than the one who waits for it. Once it has ended, nothing of it does anything.
+/// Controls a [`Group`] from other tasks than the one that waits for it. Has no effect once the group has ended.
 #[derive(Debug, Clone)]
-pub struct Reins(Arc<Mutex<Held>>);
+pub struct ProcessHandle(Arc<Mutex<GroupState>>);
 
 #[derive(Debug)]
-struct Held {
-    /// The guard's, or that of the program, which leads a group.
+struct GroupState {
+    /// Process id of the guard, or of the program, which leads a process group.
     id: Pid,
-    by: By,
+    control_method: ControlMethod,
     ended: bool,
 }
 
-/// What it is ended by.
+/// The means to end the group.
 #[derive(Debug)]
-enum By {
-    /// None: it was let go of.
+enum ControlMethod {
+    /// The guard's leash. `None` once it was dropped.
     Guard(Option<PipeWriter>),
     Group,
 }
@@ -56,51 +57,51 @@ impl Group {
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .ok_or_else(|| io::Error::other("a process without an id"))?;
-        let by = leash.map_or(By::Group, |leash| By::Guard(Some(leash)));
-        let held = Held { id: Pid::from_raw(id), by, ended: false };
-        let reins = Reins(Arc::new(Mutex::new(held)));
-        Ok(Self { child, reins, at_once: ending.grace.is_zero() })
+        let control_method = leash.map_or(ControlMethod::Group, |leash| ControlMethod::Guard(Some(leash)));
+        let state = GroupState { id: Pid::from_raw(id), control_method, ended: false };
+        let handle = ProcessHandle(Arc::new(Mutex::new(state)));
+        Ok(Self { child, handle, at_once: ending.grace.is_zero() })
     }
 
-    /// For whoever else may end or stop it.
-    pub fn reins(&self) -> Reins {
-        self.reins.clone()
+    /// A handle for other tasks to end or stop the group.
+    pub fn handle(&self) -> ProcessHandle {
+        self.handle.clone()
     }
 
-    /// Its standard input, once, when that was asked for.
+    /// Takes the standard input, if it is piped.
     pub const fn stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Its standard output, once, when that was asked for.
+    /// Takes the standard output, if it is piped.
     pub const fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its standard error, once, when that was asked for.
+    /// Takes the standard error, if it is piped.
     pub const fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// Waits until the program has ended and, with a guard, nothing is left of what it started. May be cancelled.
+    /// Waits until the program has ended and, with a guard, nothing of what it started is left. Cancel-safe.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        self.reins.held().ended = true;
+        self.handle.state().ended = true;
         Ok(status)
     }
 
-    /// Asks it to end, and kills what has not after `grace`. Nothing of it is left when this returns.
+    /// Asks the group to end, and kills it after `grace`. Nothing of it is left when this returns.
     pub async fn end(mut self, grace: Duration) -> io::Result<ExitStatus> {
-        self.reins.terminate();
+        self.handle.terminate();
         if let Ok(status) = timeout(grace, self.wait()).await {
             return status;
         }
-        self.reins.kill();
+        self.handle.kill();
         self.wait().await
     }
 
-    /// Waits for its end; all of it ends when the handle is dropped.
-    pub(crate) fn attended(mut self) -> AbortOnDropHandle<()> {
+    /// Waits for the end in a task. Dropping the handle ends the group.
+    pub(crate) fn wait_in_background(mut self) -> AbortOnDropHandle<()> {
         AbortOnDropHandle::new(tokio::spawn(async move {
             _ = self.wait().await;
         }))
@@ -109,7 +110,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if self.reins.let_go() && self.at_once {
+        if self.handle.release() && self.at_once {
             let deadline = Instant::now() + DROP_LIMIT;
             while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 sleep(Duration::from_millis(1));
@@ -118,80 +119,105 @@ impl Drop for Group {
     }
 }
 
-impl Reins {
-    fn held(&self) -> MutexGuard<'_, Held> {
+impl ProcessHandle {
+    fn state(&self) -> MutexGuard<'_, GroupState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all of it is gone, and somebody has seen it.
+    /// Whether the whole group has ended and was reaped.
     pub fn has_ended(&self) -> bool {
-        self.held().ended
+        self.state().ended
     }
 
-    /// Asks the program and its group to end.
+    /// Asks the program and its process group to end.
     pub fn terminate(&self) {
-        self.held().say(guard::TERMINATE, Some(Signal::SIGTERM));
+        self.state().send_order(guard::TERMINATE, Some(Signal::SIGTERM));
     }
 
-    /// Ends all of it.
+    /// Kills the whole group.
     pub fn kill(&self) {
-        let mut held = self.held();
-        held.say(guard::KILL, Some(Signal::SIGKILL));
-        held.wake();
+        let mut state = self.state();
+        state.send_order(guard::KILL, Some(Signal::SIGKILL));
+        state.wake();
     }
 
-    /// Nobody listens to what is left once the program has ended: it need not [linger](Ending::linger).
-    pub fn hush(&self) {
-        self.held().say(guard::HUSH, None);
+    /// Ends leftovers as soon as the program has ended, without [lingering](Ending::linger), because their output is
+    /// not needed.
+    pub fn skip_linger(&self) {
+        self.state().send_order(guard::SKIP_LINGER, None);
     }
 
-    /// Stops all of it where it is; the guard goes on.
+    /// Stops all processes with a signal. The guard itself continues.
     pub fn pause(&self) {
-        let held = self.held();
-        if held.ended {
+        let state = self.state();
+        if state.ended {
             return;
         }
-        if matches!(held.by, By::Group) {
-            _ = kill(held.id, Signal::SIGSTOP);
+        if matches!(state.control_method, ControlMethod::Group) {
+            _ = kill(state.id, Signal::SIGSTOP);
         }
-        tree::stop_below(held.id);
+        tree::stop_below(state.id);
     }
 
-    /// Lets it go on.
+    /// Whether all processes are stopped, so that none can run before [`Self::resume`].
+    pub fn is_stopped(&self) -> bool {
+        self.processes().iter().all(ProcessInfo::is_stopped)
+    }
+
+    /// The current processes, parents before children. Empty on systems without `/proc`.
+    pub fn processes(&self) -> Vec<ProcessInfo> {
+        let state = self.state();
+        if state.ended { Vec::new() } else { tree::list_below(state.id) }
+    }
+
+    /// Kills some processes. All are stopped first, because a shell whose command is killed would start its next one.
+    pub fn kill_processes(&self, processes: &[ProcessId]) {
+        let state = self.state();
+        if state.ended {
+            return;
+        }
+        for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+            for process in processes {
+                process.signal(signal);
+            }
+        }
+    }
+
+    /// Continues all processes.
     pub fn resume(&self) {
-        let held = self.held();
-        if !held.ended {
-            tree::go_on_below(held.id);
-            held.wake();
+        let state = self.state();
+        if !state.ended {
+            tree::continue_below(state.id);
+            state.wake();
         }
     }
 
-    /// Its handle is dropped. Answers whether there is a guard whose end is near.
-    fn let_go(&self) -> bool {
-        let mut held = self.held();
-        let had_ended = held.ended;
-        match &mut held.by {
-            // What was left in the group when its program ended ends here.
-            By::Group => _ = killpg(held.id, Signal::SIGKILL),
-            By::Guard(leash) => drop(leash.take()),
+    /// Handles the drop of the group. Returns whether a guard is about to end.
+    fn release(&self) -> bool {
+        let mut state = self.state();
+        let had_ended = state.ended;
+        match &mut state.control_method {
+            // Ends processes that remained in the group after its program ended.
+            ControlMethod::Group => _ = killpg(state.id, Signal::SIGKILL),
+            ControlMethod::Guard(leash) => drop(leash.take()),
         }
-        held.wake();
-        held.ended = true;
-        matches!(held.by, By::Guard(_)) && !had_ended
+        state.wake();
+        state.ended = true;
+        matches!(state.control_method, ControlMethod::Guard(_)) && !had_ended
     }
 }
 
-impl Held {
-    /// `signal`: what stands for the order where there is no guard.
-    fn say(&mut self, order: u8, signal: Option<Signal>) {
+impl GroupState {
+    /// `signal` replaces the order if there is no guard.
+    fn send_order(&mut self, order: u8, signal: Option<Signal>) {
         if self.ended {
             return;
         }
-        match &mut self.by {
-            // A guard that is gone needs no order.
-            By::Guard(Some(leash)) => _ = leash.write_all(&[order]),
-            By::Guard(None) => {}
-            By::Group => {
+        match &mut self.control_method {
+            // Fails only if the guard has ended.
+            ControlMethod::Guard(Some(leash)) => _ = leash.write_all(&[order]),
+            ControlMethod::Guard(None) => {}
+            ControlMethod::Group => {
                 if let Some(signal) = signal {
                     _ = killpg(self.id, signal);
                 }
@@ -199,7 +225,7 @@ impl Held {
         }
     }
 
-    /// A guard that somebody has stopped does its work all the same.
+    /// Continues a guard that was stopped, so that it can do its work.
     fn wake(&self) {
         if !self.ended {
             _ = kill(self.id, Signal::SIGCONT);

@@ -1,4 +1,4 @@
-//! How programs are started.
+//! Starts programs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter};
@@ -12,47 +12,53 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use tokio::process::Command;
 
 use super::guard::VERB;
-use super::{AgentUser, Group};
+use super::{AgentUser, Confinement, Group};
 use crate::workspace::Environment;
 
-/// Who sees to it that a program ends with all that it started.
+/// Ends programs together with everything that they started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Guard {
-    /// Nobody: it is a process group, which is killed as a whole when its handle is dropped. What leaves the group, and what runs
-    /// when the agent itself is killed, runs on.
+    /// No guard. The program leads a process group, which is killed when its handle is dropped. Processes survive if
+    /// they leave the group, or if the agent itself is killed.
     #[default]
     GroupAlone,
-    /// A program that has [`guard::run`](super::guard::run) under the verb [`guard::VERB`](super::guard::VERB).
+    /// A program that runs [`guard::run`](super::guard::run) for the subcommand [`guard::VERB`](super::guard::VERB).
     Program {
-        /// Where it is.
+        /// Path of the guard program.
         program: PathBuf,
-        /// Who programs run as, when that is not who the agent runs as.
+        /// User that programs run as, if it differs from the agent's.
         user: Option<AgentUser>,
+        /// Lease file ([`LeaseFile`](super::lease::LeaseFile)). All programs end when the lease expires.
+        lease: Option<PathBuf>,
+        /// A file on which each guard and its programs hold a shared `flock` until their last process has ended.
+        lock: Option<PathBuf>,
+        /// File access of the programs. `None`: only the user's permissions apply.
+        confinement: Option<Confinement>,
     },
 }
 
-/// How a program comes to its end.
+/// How a program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ending {
-    /// How long it may take to end by itself, asked to, when the agent is gone.
+    /// How long the program may take to end on its own after the agent has ended.
     pub grace: Duration,
-    /// How long what it leaves behind may take when the program has ended.
+    /// How long leftover processes may run after the program has ended.
     pub linger: Duration,
 }
 
 impl Guard {
-    /// The program that runs, which has the verb; also when its file was replaced meanwhile.
+    /// Uses the running program, which must have the subcommand, even if its file was replaced meanwhile.
     pub fn this_program() -> io::Result<Self> {
         let running = PathBuf::from("/proc/self/exe");
         Ok(Self::at(if running.exists() { running } else { std::env::current_exe()? }))
     }
 
-    /// A program that has the verb.
+    /// Uses another program that has the subcommand.
     pub const fn at(program: PathBuf) -> Self {
-        Self::Program { program, user: None }
+        Self::Program { program, user: None, lease: None, lock: None, confinement: None }
     }
 
-    /// With who programs run as, where that is not who the agent runs as.
+    /// Sets the user that programs run as.
     #[must_use]
     pub fn for_user(mut self, named: Option<AgentUser>) -> Self {
         if let Self::Program { user, .. } = &mut self {
@@ -61,7 +67,42 @@ impl Guard {
         self
     }
 
-    /// Who programs run as, when that is not who the agent runs as.
+    /// Sets the lease file. All programs end when the lease expires.
+    #[must_use]
+    pub fn leased(mut self, file: Option<PathBuf>) -> Self {
+        if let Self::Program { lease, .. } = &mut self {
+            *lease = file;
+        }
+        self
+    }
+
+    /// Sets the file to lock while any program runs. A guard that cannot lock it starts nothing.
+    #[must_use]
+    pub fn locking(mut self, file: Option<PathBuf>) -> Self {
+        if let Self::Program { lock, .. } = &mut self {
+            *lock = file;
+        }
+        self
+    }
+
+    /// Sets the file access of the programs.
+    #[must_use]
+    pub fn confined_to(mut self, to: Option<Confinement>) -> Self {
+        if let Self::Program { confinement, .. } = &mut self {
+            *confinement = to;
+        }
+        self
+    }
+
+    /// File access of the programs. `None`: only the user's permissions apply.
+    pub const fn confinement(&self) -> Option<&Confinement> {
+        match self {
+            Self::Program { confinement, .. } => confinement.as_ref(),
+            Self::GroupAlone => None,
+        }
+    }
+
+    /// User that programs run as, if it differs from the agent's.
     pub const fn user(&self) -> Option<&AgentUser> {
         match self {
             Self::Program { user, .. } => user.as_ref(),
@@ -69,10 +110,10 @@ impl Guard {
         }
     }
 
-    /// A command that is guarded. Arguments, folder, environment and streams are set as on any other; but for the environment of
-    /// this process, which it does not have.
+    /// Creates a guarded command. The caller sets arguments, folder, environment and streams as usual. The
+    /// environment of this process is not inherited.
     pub fn command(&self, program: impl AsRef<OsStr>, ending: Ending) -> io::Result<Launch> {
-        let Self::Program { program: guard, user } = self else {
+        let Self::Program { program: guard, user, lease, lock, confinement } = self else {
             let mut command = Command::new(program);
             command.env_clear().process_group(0).kill_on_drop(true);
             return Ok(Launch { command, leash: None, ending });
@@ -82,6 +123,14 @@ impl Guard {
         command.env_clear().arg(VERB).arg("--leash").arg(hold.as_raw_fd().to_string());
         if let Some(user) = user {
             command.arg("--user").arg(user.to_string());
+        }
+        for (option, file) in [("--lease", lease), ("--lock", lock)] {
+            if let Some(file) = file {
+                command.arg(option).arg(file);
+            }
+        }
+        if let Some(confinement) = confinement {
+            command.arg("--confine").arg(serde_json::to_string(confinement)?);
         }
         for (option, time) in [("--grace", ending.grace), ("--linger", ending.linger)] {
             if !time.is_zero() {
@@ -93,25 +142,24 @@ impl Guard {
     }
 }
 
-/// A command that is about to be started.
+/// A command to be started.
 #[derive(Debug)]
 pub struct Launch {
     command: Command,
-    /// The end that the guard watches, and the one whose end it watches for.
+    /// The read end for the guard, which detects the end of this process, and the write end for this process.
     leash: Option<(PipeReader, PipeWriter)>,
     ending: Ending,
 }
 
-/// Held while a leash can be inherited: by its guard, and by none that is started at the same time.
+/// Held while a leash is inheritable, so that only its own guard inherits it.
 static STARTING: Mutex<()> = Mutex::new(());
 
 impl Launch {
-    /// What is started: arguments that are added go to the program itself.
+    /// The command to configure. Added arguments go to the program itself, not to the guard.
     pub const fn command(&mut self) -> &mut Command {
         &mut self.command
     }
 
-    /// Starts it.
     pub fn spawn(mut self) -> io::Result<Group> {
         let Some((hold, leash)) = self.leash.take() else {
             return Group::new(self.command.spawn()?, None, self.ending);
@@ -127,23 +175,20 @@ impl Launch {
     }
 }
 
-/// What to start.
+/// A program to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Who sees to its end.
     pub guard: Guard,
-    /// The file, or its name on the `PATH` of its environment.
+    /// Path of the program, or its name in the `PATH` of its environment.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Where it runs.
     pub cwd: PathBuf,
-    /// All that it has in its environment.
+    /// The complete environment.
     pub environment: Environment,
 }
 
 impl Program {
-    /// A program without arguments, guarded by nobody.
+    /// A program without arguments and without a guard.
     pub fn new(program: impl Into<OsString>, cwd: &Path, environment: Environment) -> Self {
         Self {
             guard: Guard::default(),
@@ -154,21 +199,21 @@ impl Program {
         }
     }
 
-    /// With a guard.
+    /// Sets the guard.
     #[must_use]
     pub fn guarded_by(mut self, guard: &Guard) -> Self {
         self.guard = guard.clone();
         self
     }
 
-    /// With more arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Starts it, with these as its input, output and error output.
+    /// Starts the program with these streams as standard input, output and error.
     pub fn start(&self, ending: Ending, streams: [Stdio; 3]) -> io::Result<Group> {
         let mut launch = self.guard.command(&self.program, ending)?;
         let [stdin, stdout, stderr] = streams;

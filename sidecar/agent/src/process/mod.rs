@@ -1,27 +1,36 @@
-//! Programs that an agent starts: none outlives the agent, however that ends.
+//! Programs that an agent starts. None of them outlives the agent, however the agent ends.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | [`guard`] | the program that stands between, and ends everything: a verb of the host's |
-//! | [`launch`] | how programs are started |
-//! | [`group`] | a program that was started, with everything that it started |
-//! | [`user`] | who they run as |
+//! | [`launch`] | starts programs |
+//! | [`group`] | a running program together with everything that it started |
+//! | [`guard`] | the process between the agent and a program, which ends everything; a subcommand of the host program |
+//! | [`lease`] | ends programs unless the host extends their lease |
+//! | [`confinement`] | which files programs may read and write |
+//! | [`user`] | the user that programs run as |
+//! | [`tool_processes`] | finds and ends the processes that a turn's tool calls have started |
 //!
-//! A host whose program has the verb says so ([`Guard::this_program`]); one without it has [`Guard::GroupAlone`].
+//! A host program with the guard's subcommand uses [`Guard::this_program`], one without it [`Guard::GroupAlone`].
 
+pub mod confinement;
 pub mod group;
 pub mod guard;
 pub mod launch;
+pub mod lease;
+pub mod tool_processes;
 mod tree;
 pub mod user;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-pub use self::group::{Group, Reins};
+pub use self::confinement::Confinement;
+pub use self::group::{Group, ProcessHandle};
 pub use self::launch::{Ending, Guard, Launch, Program};
+pub use self::tool_processes::ToolProcesses;
+pub use self::tree::{ProcessId, ProcessInfo, is_below_this};
 pub use self::user::AgentUser;
 
-/// What a program complains about goes to the log, not to the conversation.
+/// Logs a program's standard error, which does not belong into the conversation.
 pub(crate) async fn log_complaints(program: String, complaints: impl AsyncRead + Unpin) {
     let mut complaints = BufReader::new(complaints);
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Who the programs of an agent run as.
+//! The user that an agent's programs run as.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use nix::unistd::{Gid, Uid, chown, geteuid};
 
-/// A user of this machine who is not this process's own.
+/// A user of this machine other than this process's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentUser {
     uid: Uid,
@@ -18,33 +18,30 @@ pub struct AgentUser {
     home: PathBuf,
 }
 
-/// Not `uid:gid:home`, or root.
+/// The text is not `uid:gid:home`, or names root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the agent's user is to be given as `uid:gid:home`, and is not root")]
 pub struct InvalidUser;
 
 impl AgentUser {
-    /// The user that is named, when this process is one that can change to them.
+    /// Parses the name, if this process can change to another user.
     pub fn named(name: Option<String>) -> Result<Option<Self>, InvalidUser> {
         name.filter(|_| geteuid().is_root()).map(|name| name.parse()).transpose()
     }
 
-    /// Their id.
     pub const fn uid(&self) -> Uid {
         self.uid
     }
 
-    /// Their group.
     pub const fn gid(&self) -> Gid {
         self.gid
     }
 
-    /// Their home.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Gives them a file or folder, unless it is theirs. What stands in a folder is left as it is.
+    /// Makes the user the owner of a file or folder, not of the folder's content.
     pub fn own(&self, path: &Path) -> io::Result<()> {
         let metadata = path.symlink_metadata()?;
         if metadata.is_symlink() || metadata.uid() == self.uid.as_raw() {
@@ -53,15 +50,16 @@ impl AgentUser {
         Ok(chown(path, Some(self.uid), Some(self.gid))?)
     }
 
-    /// A command runs as them, and neither it nor anything else that this process starts can gain what it lacks.
-    pub(super) fn take_on(&self, command: &mut Command) -> io::Result<()> {
-        // Further groups of this process are dropped with its user.
+    /// Makes a command run as the user. This process and everything that it starts lose the ability to gain
+    /// privileges.
+    pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
+        // Changing the user also drops this process's supplementary groups.
         command.uid(self.uid.as_raw()).gid(self.gid.as_raw());
         no_new_privileges()
     }
 }
 
-/// Nothing can be gained by `sudo` or a file's own user.
+/// Prevents gaining privileges by `sudo` or set-user-ID files.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn no_new_privileges() -> io::Result<()> {
     Ok(nix::sys::prctl::set_no_new_privs()?)
@@ -95,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_three_parts_and_never_root() {
+    fn user_has_three_parts_and_is_never_root() {
         let user: AgentUser = "10002:10003:/home/agent".parse().unwrap();
         assert_eq!((user.uid().as_raw(), user.gid().as_raw()), (10002, 10003));
         assert_eq!(user.to_string(), "10002:10003:/home/agent");

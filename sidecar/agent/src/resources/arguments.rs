@@ -1,7 +1,7 @@
-//! Arguments of templates: how they are written, and where they go.
+//! Arguments of templates: their syntax and substitution.
 
-/// Splits arguments as a shell does: at blanks, except in quotes; a backslash takes the next character as it is, except in
-/// single quotes. A quote that does not end takes the rest.
+/// Splits arguments like a shell: at white space outside quotes. A backslash escapes the next character, except in
+/// single quotes. An unterminated quote extends to the end.
 pub fn split(text: &str) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut current: Option<String> = None;
@@ -25,8 +25,8 @@ pub fn split(text: &str) -> Vec<String> {
     arguments
 }
 
-/// Puts arguments where a text wants them: `$1`, `$2`, …; `$@` and `$ARGUMENTS` for all; `${@:2}` for the second and those
-/// after it, `${@:2:3}` for three of them. What is not there is empty. Arguments are not looked at again.
+/// Substitutes arguments: `$1`, `$2`, … for one, `$@` and `$ARGUMENTS` for all, `${@:2}` for the second and later
+/// ones, `${@:2:3}` for three of those. Missing ones are empty. Substituted text is not expanded again.
 pub fn substitute(text: &str, arguments: &[String]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -45,14 +45,14 @@ pub fn substitute(text: &str, arguments: &[String]) -> String {
     filled
 }
 
-/// Some of the arguments.
-struct Wanted {
+/// A range of arguments.
+struct ArgumentRange {
     /// From 1.
     first: usize,
     count: usize,
 }
 
-impl Wanted {
+impl ArgumentRange {
     fn of(self, arguments: &[String]) -> &[String] {
         let Some(from) = self.first.checked_sub(1) else { return &[] };
         let wanted = arguments.get(from..).unwrap_or_default();
@@ -60,15 +60,15 @@ impl Wanted {
     }
 }
 
-/// The placeholder that a text begins with, and its length.
-fn placeholder(text: &str) -> Option<(usize, Wanted)> {
+/// Parses the placeholder at the beginning of a text. Returns it with its length.
+fn placeholder(text: &str) -> Option<(usize, ArgumentRange)> {
     let name = text.strip_prefix('$')?;
     if name.starts_with('@') {
-        return Some((2, Wanted { first: 1, count: usize::MAX }));
+        return Some((2, ArgumentRange { first: 1, count: usize::MAX }));
     }
     if let Some(after) = name.strip_prefix("ARGUMENTS") {
         let ends = !after.starts_with(|next: char| next.is_alphanumeric() || next == '_');
-        return ends.then_some((1 + "ARGUMENTS".len(), Wanted { first: 1, count: usize::MAX }));
+        return ends.then_some((1 + "ARGUMENTS".len(), ArgumentRange { first: 1, count: usize::MAX }));
     }
     if let Some(range) = name.strip_prefix("{@:") {
         let (range, _) = range.split_once('}')?;
@@ -76,9 +76,12 @@ fn placeholder(text: &str) -> Option<(usize, Wanted)> {
             Some((first, count)) => (first, count.parse().ok()?),
             None => (range, usize::MAX),
         };
-        return Some((1 + "{@:".len() + range.len() + 1, Wanted { first: first.parse().ok()?, count }));
+        return Some((
+            1 + "{@:".len() + range.len() + 1,
+            ArgumentRange { first: first.parse().ok()?, count },
+        ));
     }
     let digits = name.find(|next: char| !next.is_ascii_digit()).unwrap_or(name.len());
     let first = name[..digits].parse().ok()?;
-    Some((1 + digits, Wanted { first, count: 1 }))
+    Some((1 + digits, ArgumentRange { first, count: 1 }))
 }

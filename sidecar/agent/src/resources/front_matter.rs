@@ -1,9 +1,9 @@
-//! The lines between `---` at the beginning of a file.
+//! Front matter: the lines between `---` at the beginning of a file.
 
 use std::collections::BTreeMap;
 
-/// What stands before the text of a file, and the text. Only what skills and templates need of YAML is understood: one
-/// `key: value` a line, quoted or not, or indented lines below the key.
+/// Splits a file into front matter and text. Supports only the YAML that skills and templates need: one `key: value`
+/// per line, quoted or not, or indented lines below the key.
 pub(super) fn split(content: &str) -> (BTreeMap<String, String>, &str) {
     let content = content.trim_start_matches('\u{feff}');
     let mut keys = BTreeMap::new();
@@ -17,7 +17,7 @@ pub(super) fn split(content: &str) -> (BTreeMap<String, String>, &str) {
             return (keys, later.trim_start_matches(['\r', '\n']));
         }
         if rest.is_empty() {
-            // It never ends: it is no front matter.
+            // Without an end it is not front matter.
             return (BTreeMap::new(), content);
         }
         rest = later;
@@ -38,7 +38,7 @@ pub(super) fn split(content: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-/// What comes after the end of a line that has nothing more on it.
+/// The text after a line that is blank from here on.
 fn after_line(text: &str) -> Option<&str> {
     let (line, rest) = text.split_once('\n')?;
     line.trim().is_empty().then_some(rest)

@@ -1,8 +1,9 @@
-//! What a prompt can call by name (S1 6.3): skills and prompt templates, from folders and from extensions.
+//! Resources that a prompt can refer to by name (S1 6.3): skills and prompt templates, from folders and from
+//! extensions.
 //!
-//! A skill is `name.md` or `name/SKILL.md` in a folder of skills; `/skill:name` in a prompt is replaced by it. A template is
-//! `name.md` in a folder of prompts; `/name` is replaced by it, with what follows in its placeholders. Of two with one name
-//! the first counts (ruling 38).
+//! A skill is `name.md` or `name/SKILL.md` in a folder of skills; it replaces `/skill:name` in a prompt. A template
+//! is `name.md` in a folder of prompts; it replaces `/name`, with the rest of the prompt as its arguments. Of two
+//! resources with the same name, the first wins (decision 38).
 
 mod arguments;
 mod front_matter;
@@ -17,27 +18,26 @@ pub use self::arguments::{split, substitute};
 pub use self::skill::Skill;
 pub use self::template::Template;
 
-/// The largest file that is taken for a skill or a template.
+/// Largest file of a skill or a template.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// Where skills and templates come from, in the order in which they count.
+/// Locations of skills and templates, by precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResourceLoader {
-    /// Folders of skills; a file is a skill of its own.
+    /// Folders of skills, or files with one skill.
     pub skills: Vec<PathBuf>,
-    /// Folders of prompt templates; a file is a template of its own.
+    /// Folders of prompt templates, or files with one template.
     pub prompts: Vec<PathBuf>,
 }
 
 impl ResourceLoader {
-    /// Adds what comes after what is there: what extensions bring.
+    /// Adds locations with lower precedence, for example those of extensions.
     pub fn extend(&mut self, other: Self) {
         self.skills.extend(other.skills);
         self.prompts.extend(other.prompts);
     }
 
-    /// Reads all of them. What cannot be read, and what has the name of another, is left out with a notice. Blocks for as
-    /// long as reading takes.
+    /// Reads all resources. Unreadable files and duplicate names are skipped with a notice. Blocks while reading.
     pub fn load(&self) -> Resources {
         let mut resources = Resources::default();
         for place in &self.skills {
@@ -54,7 +54,7 @@ impl ResourceLoader {
     }
 }
 
-/// Skills and templates that were read.
+/// The loaded skills and templates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resources {
     skills: Vec<Skill>,
@@ -62,33 +62,31 @@ pub struct Resources {
     notices: Vec<String>,
 }
 
-/// What became of a prompt.
+/// The expansion of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expansion {
-    /// It names neither a skill nor a template, and stays as it is.
+    /// The prompt refers to no skill or template.
     Unchanged,
-    /// A skill stands in its place.
+    /// A skill replaced the prompt.
     Skill {
-        /// Which.
         name: String,
-        /// The text that the agent gets.
+        /// The text for the agent.
         text: String,
     },
-    /// A template stands in its place.
+    /// A template replaced the prompt.
     Template {
-        /// Which.
         name: String,
-        /// The text that the agent gets.
+        /// The text for the agent.
         text: String,
     },
 }
 
 impl Resources {
-    /// Adds a skill, unless there is one with its name.
+    /// Adds a skill, unless its name is already in use.
     pub fn add_skill(&mut self, skill: Skill) {
         match self.skills.iter().find(|other| other.name == skill.name) {
             Some(other) => self.notices.push(format!(
-                "the skill `{}` of {} is left out: that of {} comes first",
+                "the skill `{}` of {} is skipped: that of {} takes precedence",
                 skill.name,
                 skill.location.display(),
                 other.location.display()
@@ -97,11 +95,11 @@ impl Resources {
         }
     }
 
-    /// Adds a template, unless there is one with its name.
+    /// Adds a template, unless its name is already in use.
     pub fn add_template(&mut self, template: Template) {
         match self.templates.iter().find(|other| other.name == template.name) {
             Some(other) => self.notices.push(format!(
-                "the prompt template `{}` of {} is left out: that of {} comes first",
+                "the prompt template `{}` of {} is skipped: that of {} takes precedence",
                 template.name,
                 template.location.display(),
                 other.location.display()
@@ -110,22 +108,20 @@ impl Resources {
         }
     }
 
-    /// The skills.
     pub fn skills(&self) -> &[Skill] {
         &self.skills
     }
 
-    /// The templates.
     pub fn templates(&self) -> &[Template] {
         &self.templates
     }
 
-    /// What was left out, and why.
+    /// Sentences about skipped resources.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Replaces `/skill:name arguments` and `/template arguments` (S1 6.3).
+    /// Expands `/skill:name arguments` and `/template arguments` (S1 6.3).
     pub fn expand(&self, prompt: &str) -> Expansion {
         let Some((name, arguments)) = command(prompt) else { return Expansion::Unchanged };
         if let Some(skill) = name.strip_prefix("skill:") {
@@ -142,8 +138,8 @@ impl Resources {
         }
     }
 
-    /// For the system prompt: which skills there are and where, so that the agent can read one when it fits. Empty when
-    /// there are none.
+    /// The section of the system prompt that lists the skills and their files, so that the agent can read one when it
+    /// applies. Empty if there are none.
     pub fn skills_section(&self) -> String {
         if self.skills.is_empty() {
             return String::new();
@@ -155,15 +151,15 @@ impl Resources {
     }
 }
 
-/// A slash command: its name, and what follows it. None when a prompt is none.
+/// Splits a slash command into its name and the rest. `None` if the prompt is not a command.
 pub fn command(prompt: &str) -> Option<(&str, &str)> {
     let rest = prompt.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    // A path is no command.
+    // A path is not a command.
     (!name.is_empty() && !name.contains('/')).then(|| (name, arguments.trim()))
 }
 
-/// Reads a file that is not too large for what it is taken for.
+/// Reads a file, unless it is too large.
 fn read(path: &std::path::Path, notices: &mut Vec<String>) -> Option<String> {
     let result = std::fs::metadata(path).and_then(|metadata| {
         if metadata.len() > MAX_FILE {
@@ -171,16 +167,16 @@ fn read(path: &std::path::Path, notices: &mut Vec<String>) -> Option<String> {
         }
         std::fs::read_to_string(path)
     });
-    result.inspect_err(|error| notices.push(format!("{} is left out: {error}", path.display()))).ok()
+    result.inspect_err(|error| notices.push(format!("{} is skipped: {error}", path.display()))).ok()
 }
 
-/// What a folder holds, by name; a folder that is not there holds nothing.
+/// Paths in a folder, sorted by name. Empty if the folder does not exist.
 fn listed(folder: &std::path::Path, notices: &mut Vec<String>) -> Vec<PathBuf> {
     let mut paths: Vec<_> = match std::fs::read_dir(folder) {
         Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
         Err(error) => {
             if error.kind() != std::io::ErrorKind::NotFound {
-                notices.push(format!("{} is left out: {error}", folder.display()));
+                notices.push(format!("{} is skipped: {error}", folder.display()));
             }
             Vec::new()
         }

@@ -1,24 +1,22 @@
-//! Skills: what an agent can be told about how to do something.
+//! Skills: instructions for a kind of work.
 
 use std::path::{Path, PathBuf};
 
 use super::{front_matter, is_markdown, listed, read};
 
-/// A skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// What it is called by.
     pub name: String,
-    /// When it is of use.
+    /// When the skill applies.
     pub description: String,
-    /// Its file; what it names is relative to its folder.
+    /// Path of its file. Paths in its text are relative to the file's folder.
     pub location: PathBuf,
-    /// Its text, without front matter.
+    /// Text without front matter.
     pub body: String,
 }
 
 impl Skill {
-    /// The prompt that calls it, with what was said besides.
+    /// The prompt for the skill, followed by the arguments.
     pub(super) fn prompt(&self, arguments: &str) -> String {
         let folder = self.location.parent().unwrap_or(Path::new("."));
         let block = format!(
@@ -36,7 +34,7 @@ impl Skill {
     }
 }
 
-/// The skills of a folder, or the one that is this file.
+/// Loads the skills of a folder, or the one in this file.
 pub(super) fn load(place: &Path, notices: &mut Vec<String>) -> Vec<Skill> {
     if place.is_file() {
         return load_one(place.to_owned(), notices).into_iter().collect();
@@ -63,7 +61,7 @@ fn load_one(location: PathBuf, notices: &mut Vec<String>) -> Option<Skill> {
     let named = named.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = keys.get("name").filter(|name| !name.is_empty()).cloned().unwrap_or(named);
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains('/') {
-        notices.push(format!("{} is left out: `{name}` is no name for a skill", location.display()));
+        notices.push(format!("{} is skipped: `{name}` is not a valid skill name", location.display()));
         return None;
     }
     let description = keys.get("description").cloned().unwrap_or_default();

@@ -4,27 +4,24 @@ use std::path::{Path, PathBuf};
 
 use super::{front_matter, is_markdown, listed, read, split, substitute};
 
-/// A prompt template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The slash command that calls it.
+    /// The slash command that expands the template.
     pub name: String,
-    /// What it is for.
     pub description: String,
-    /// Its file.
     pub location: PathBuf,
-    /// Its text with placeholders, without front matter.
+    /// Text with placeholders, without front matter.
     pub body: String,
 }
 
 impl Template {
-    /// The prompt that it makes of arguments as they were typed.
+    /// The prompt with the arguments substituted.
     pub(super) fn prompt(&self, arguments: &str) -> String {
         substitute(&self.body, &split(arguments)).trim().to_owned()
     }
 }
 
-/// The templates of a folder, or the one that is this file.
+/// Loads the templates of a folder, or the one in this file.
 pub(super) fn load(place: &Path, notices: &mut Vec<String>) -> Vec<Template> {
     let files = if place.is_file() { vec![place.to_owned()] } else { listed(place, notices) };
     let files = files.into_iter().filter(|path| is_markdown(path) && path.is_file());
@@ -36,7 +33,7 @@ fn load_one(location: PathBuf, notices: &mut Vec<String>) -> Option<Template> {
     let (keys, body) = front_matter::split(&content);
     let name = location.file_stem()?.to_string_lossy().into_owned();
     if name.contains(char::is_whitespace) {
-        notices.push(format!("{} is left out: `{name}` is no name for a command", location.display()));
+        notices.push(format!("{} is skipped: `{name}` is not a valid command name", location.display()));
         return None;
     }
     let first_line =

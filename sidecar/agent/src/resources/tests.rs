@@ -19,7 +19,7 @@ fn text(expansion: Expansion) -> String {
 }
 
 #[test]
-fn a_skill_is_put_in_the_place_of_its_name() {
+fn skill_replaces_its_name_in_the_prompt() {
     let dir = tempfile::tempdir().unwrap();
     file(
         dir.path(),
@@ -59,7 +59,7 @@ fn a_skill_is_put_in_the_place_of_its_name() {
 }
 
 #[test]
-fn a_template_takes_what_follows_its_name() {
+fn template_receives_the_text_after_its_name() {
     let dir = tempfile::tempdir().unwrap();
     file(
         dir.path(),
@@ -77,7 +77,7 @@ fn a_template_takes_what_follows_its_name() {
 }
 
 #[test]
-fn of_two_with_one_name_the_first_counts_and_the_other_is_told() {
+fn first_of_two_duplicate_resources_wins_with_a_notice() {
     let dir = tempfile::tempdir().unwrap();
     file(dir.path(), "one/a.md", "first");
     file(dir.path(), "two/a.md", "second");
@@ -92,11 +92,11 @@ fn of_two_with_one_name_the_first_counts_and_the_other_is_told() {
     assert_eq!(text(resources.expand("/a")), "first");
     let told = resources.notices().join("\n");
     assert_eq!(resources.notices().len(), 6, "{told}");
-    assert!(told.contains("the skill `a` of") && told.contains("d.md is left out"), "{told}");
+    assert!(told.contains("the skill `a` of") && told.contains("d.md is skipped"), "{told}");
 }
 
 #[test]
-fn arguments_are_split_as_a_shell_does() {
+fn arguments_are_split_like_in_a_shell() {
     let cases: [(&str, &[&str]); 8] = [
         ("", &[]),
         ("  a  b ", &["a", "b"]),
@@ -113,7 +113,7 @@ fn arguments_are_split_as_a_shell_does() {
 }
 
 #[test]
-fn placeholders_take_what_they_name() {
+fn placeholders_expand_to_their_arguments() {
     let arguments: Vec<String> = (1..=11).map(|number| format!("a{number}")).collect();
     let cases = [
         ("$1$2", "a1a2"),
@@ -129,7 +129,7 @@ fn placeholders_take_what_they_name() {
 }
 
 proptest! {
-    /// Quoted, any text is one argument; and an argument is never expanded again.
+    /// When quoted, any text is a single argument, and arguments are never expanded again.
     #[test]
     fn any_text_can_be_an_argument(text in any::<String>(), other in any::<String>()) {
         let quoted = format!("\"{}\" {}", text.replace('\\', "\\\\").replace('"', "\\\""), "x");

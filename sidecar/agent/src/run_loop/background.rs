@@ -1,5 +1,5 @@
-//! A summary that is written while the agent goes on (S1 6.1). What it covers is fixed when it begins; it takes its place
-//! between two turns, where no call waits for its result, and what was said meanwhile stays as it is.
+//! Compaction that runs concurrently with the conversation (S1 6.1). The summary covers a fixed range. It is inserted
+//! between two turns, when no call waits for its result, and later messages stay unchanged.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use rust_decimal::Decimal;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{End, Failed, NoAnswer, RunLoop};
+use super::{AnswerError, End, Failed, RunLoop};
 use crate::compaction::Plan;
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, Verdict};
 use crate::session::Shared;
 
-/// A summary on its way.
+/// A summary that is being written.
 pub(super) struct Background {
     plan: Plan,
     cancel: CancellationToken,
-    task: AbortOnDropHandle<Result<String, NoAnswer>>,
+    task: AbortOnDropHandle<Result<String, AnswerError>>,
 }
 
-/// Part of the budget that is set aside for a call that is under way.
+/// A part of the budget that is reserved for a running call.
 struct Reserved {
     shared: Arc<Shared>,
     usd: Decimal,
@@ -40,7 +40,8 @@ impl Drop for Reserved {
 }
 
 impl RunLoop {
-    /// Begins a summary, unless one is on its way or whoever governs says no: then it is tried again after the next turn.
+    /// Starts a summary, unless one is in progress or the governor refuses. A refused one is tried again after the
+    /// next turn.
     pub(super) async fn begin_background(&mut self) -> Result<(), End> {
         if self.background.is_some() {
             return Ok(());
@@ -50,13 +51,13 @@ impl RunLoop {
         let input = self.fit(&mut plan.request, &plan.model, purpose);
         let mut call = self.priced(&plan.request, &plan.model, purpose, input);
         let own = call.worst_case_usd.unwrap_or_default();
-        // Both are under way at the same time.
+        // The summary and the next turn run at the same time.
         let turn = plan.model.price.map(|price| {
             price.worst_case(plan.tokens_before, plan.model.max_output_tokens.min(plan.model.context_window))
         });
         call.worst_case_usd = call.worst_case_usd.map(|own| own + turn.unwrap_or_default());
         match self.permitted(&call).await? {
-            Verdict::Go => self.go_on()?,
+            Verdict::Go => self.check_cancelled()?,
             Verdict::Stop(_) => return Ok(()),
         }
         self.shared.events.emit(SessionEvent::CompactionStart { reason: CompactionReason::Threshold });
@@ -65,7 +66,7 @@ impl RunLoop {
         let reserved = Reserved::new(&self.shared, own);
         let (request, model) = (plan.request.clone(), plan.model.clone());
         let task = tokio::spawn(async move {
-            // One try: the next turn tries again, and a pause would only keep the budget.
+            // A single attempt: the next turn tries again, and a delay would keep the budget reserved.
             let answer = writer.stream(request, &model, purpose, input).await;
             let summary = answer.map_err(Failed::for_good).and_then(|answer| writer.paid(&answer, &model));
             drop(reserved);
@@ -75,7 +76,7 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Between two turns: takes a summary that is ready, and waits for it where the window gets narrow.
+    /// Between two turns: inserts a finished summary, and waits for one if the window is nearly full.
     pub(super) async fn take_background(&mut self) -> Result<(), End> {
         let ready = self.background.as_ref().is_some_and(|background| background.task.is_finished());
         if ready || (self.background.is_some() && self.is_pressing()) {
@@ -84,16 +85,16 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Waits for the summary that is on its way, if there is one; whether it has taken its place. One that fails leaves the
-    /// conversation as it was.
+    /// Waits for the current summary, if there is one. Returns whether it was inserted. If it fails, the conversation
+    /// is unchanged.
     pub(super) async fn finish_background(&mut self) -> Result<bool, End> {
         let Some(background) = self.background.take() else { return Ok(false) };
         let applied = self.place(background).await;
-        self.go_on()?;
+        self.check_cancelled()?;
         Ok(applied)
     }
 
-    /// The run ends: so does the summary. One that is ready is not lost.
+    /// Ends the summary together with the run. A finished summary is still inserted.
     pub(super) async fn stop_background(&mut self) {
         let Some(background) = self.background.take() else { return };
         background.cancel.cancel();
@@ -105,7 +106,7 @@ impl RunLoop {
         let tokens_before = plan.tokens_before;
         let written = task.await.unwrap_or_else(|error| Err(End::Failed(error.to_string()).into()));
         let result = written.and_then(|summary| Ok(self.apply(&plan, summary)?));
-        self.told_of_compaction(CompactionReason::Threshold, tokens_before, &result);
+        self.emit_compaction_end(CompactionReason::Threshold, tokens_before, &result);
         result.is_ok()
     }
 }

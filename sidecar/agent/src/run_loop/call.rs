@@ -1,4 +1,4 @@
-//! One answer of the model: priced before it is asked (ruling 32), streamed, and asked again when that fails (S1 6.2).
+//! One answer of the model: priced before the call (decision 32), streamed, and retried on failure (S1 6.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,31 +15,30 @@ use crate::model::registry::ModelInfo;
 use crate::model::{Delta, ModelError, ModelRequest};
 use crate::session::now;
 
-/// Why an answer is not there.
-pub(crate) enum NoAnswer {
-    /// The run ends.
+/// Why there is no answer.
+pub(crate) enum AnswerError {
     End(End),
-    /// The conversation does not fit.
+    /// The conversation does not fit into the context window.
     Overflow(String),
 }
 
-impl std::convert::From<End> for NoAnswer {
+impl std::convert::From<End> for AnswerError {
     fn from(end: End) -> Self {
         Self::End(end)
     }
 }
 
 impl RunLoop {
-    /// The next answer in the conversation. When it does not fit, the conversation is compacted, and it is asked once
-    /// more (S1 6.1).
+    /// Adds the next answer to the conversation. If the conversation does not fit, it is compacted and the model is
+    /// asked once more (S1 6.1).
     pub(super) async fn answer(&mut self) -> Result<(AssistantMessage, ModelInfo), End> {
         let mut compacted = false;
         loop {
             let (request, model) = self.request();
             let failed = match self.ask(request, &model, CallPurpose::Turn).await {
                 Ok(answer) => return Ok((answer, model)),
-                Err(NoAnswer::End(end)) => return Err(self.ended(&model, end)),
-                Err(NoAnswer::Overflow(message)) => message,
+                Err(AnswerError::End(end)) => return Err(self.ended(&model, end)),
+                Err(AnswerError::Overflow(message)) => message,
             };
             if !self.compacts() {
                 return Err(End::Exhausted);
@@ -52,15 +51,15 @@ impl RunLoop {
             }
             compacted = true;
             self.compact(CompactionReason::Overflow, None).await.map_err(|error| match error {
-                NoAnswer::End(end) => end,
-                NoAnswer::Overflow(message) => {
+                AnswerError::End(end) => end,
+                AnswerError::Overflow(message) => {
                     End::Failed(format!("{failed}; its summary failed: {message}"))
                 }
             })?;
         }
     }
 
-    /// A call that failed for good is kept in the tree, and no model gets to see it.
+    /// Records a permanent failure in the tree, where no model sees it.
     fn ended(&self, model: &ModelInfo, end: End) -> End {
         let error = match &end {
             End::Failed(error) => error,
@@ -82,7 +81,7 @@ impl RunLoop {
         }
     }
 
-    /// The conversation as a request.
+    /// Builds a request from the conversation.
     fn request(&self) -> (ModelRequest, ModelInfo) {
         let mut state = self.shared.state();
         let model = state.model.clone();
@@ -98,13 +97,13 @@ impl RunLoop {
         (request, model)
     }
 
-    /// Asks until there is an answer or it makes no sense to ask again. Failed answers leave nothing behind.
+    /// Retries until there is an answer or a retry cannot succeed. Failed answers leave nothing in the conversation.
     pub(crate) async fn ask(
         &self,
         mut request: ModelRequest,
         model: &ModelInfo,
         purpose: CallPurpose,
-    ) -> Result<AssistantMessage, NoAnswer> {
+    ) -> Result<AssistantMessage, AnswerError> {
         let input = self.fit(&mut request, model, purpose);
         let policy = self.shared.config.retry;
         let mut attempts = 0;
@@ -155,11 +154,11 @@ impl RunLoop {
         }
     }
 
-    /// Lets the answer be as long as the window still allows; the estimate of what the request reads.
+    /// Sets the output limit to what the window still allows. Returns the estimated input tokens.
     pub(crate) fn fit(&self, request: &mut ModelRequest, model: &ModelInfo, purpose: CallPurpose) -> u64 {
         let input = match purpose {
             CallPurpose::Turn => match self.shared.state().context_tokens() {
-                // What a provider counted is nearer to the truth than an estimate of the same.
+                // A provider's count is more accurate than an estimate.
                 ContextTokens::Counted(tokens) => tokens,
                 ContextTokens::Estimated(tokens) => {
                     tokens + estimate_text(&request.system) + self.shared.tools_tokens
@@ -176,7 +175,7 @@ impl RunLoop {
         input
     }
 
-    /// Asks whoever governs; an abort ends the wait.
+    /// Asks the governor. An abort ends the wait.
     async fn may_call(
         &self,
         request: &ModelRequest,
@@ -184,14 +183,14 @@ impl RunLoop {
         purpose: CallPurpose,
         input_tokens: u64,
     ) -> Result<(), End> {
-        self.go_on()?;
+        self.check_cancelled()?;
         match self.permitted(&self.priced(request, model, purpose, input_tokens)).await? {
             Verdict::Stop(reason) => Err(End::Held(reason)),
-            Verdict::Go => self.go_on(),
+            Verdict::Go => self.check_cancelled(),
         }
     }
 
-    /// A call with its price (ruling 32).
+    /// Describes a call with its price bound (decision 32).
     pub(crate) fn priced(
         &self,
         request: &ModelRequest,
@@ -212,13 +211,13 @@ impl RunLoop {
         }
     }
 
-    /// What whoever governs says; an abort ends the wait.
+    /// The governor's decision. An abort ends the wait.
     pub(crate) async fn permitted(&self, call: &ModelCall) -> Result<Verdict, End> {
         let asked = self.shared.config.governor.before_model(call);
         self.cancel.run_until_cancelled(asked).await.ok_or(End::Aborted)
     }
 
-    /// One try. What it took is counted, however it ends (ruling 32).
+    /// One attempt. Its usage is recorded, however it ends (decision 32).
     pub(crate) async fn stream(
         &self,
         request: ModelRequest,
@@ -236,7 +235,8 @@ impl RunLoop {
         };
         let taken = partial.taken(input, matches!(failed, Failed::Aborted));
         let mut state = self.shared.state();
-        // What it said until an abort was shown already: it is kept as it is. What failed is asked again from the beginning.
+        // The part of an answer that was shown before an abort is kept. A failed attempt is repeated from the
+        // beginning.
         let kept = match failed {
             Failed::Aborted => partial.cut_off(info, taken),
             Failed::End(_) | Failed::Model(_) => None,
@@ -252,7 +252,7 @@ impl RunLoop {
             _ => Ok(()),
         });
         match (failed, written) {
-            // The run ends anyway, and a file that cannot be written is found by the next append.
+            // The run ends anyway, and the next append finds out whether the file is not writable.
             (Failed::Aborted, _) => Err(Failed::Aborted),
             (_, Err(error)) => Err(Failed::End(error.into())),
             (failed, Ok(())) => Err(failed),
@@ -267,13 +267,13 @@ impl RunLoop {
                 delta => delta,
             };
             partial.take(&delta);
-            let told = match delta {
+            let session_event = match delta {
                 Delta::Text(text) => SessionEvent::TextDelta(text),
                 Delta::Thinking(text) => SessionEvent::ThinkingDelta(text),
                 _ => continue,
             };
-            if partial.tell {
-                self.shared.events.emit(told);
+            if partial.streamed {
+                self.shared.events.emit(session_event);
             }
         }
         let message = "the model's answer ended before it was complete".into();
@@ -281,7 +281,7 @@ impl RunLoop {
     }
 }
 
-/// The least that an answer may take, however full the window is: with less, nothing useful can be said.
+/// Lower bound for the output limit, however full the window is. A shorter answer would be useless.
 const MIN_OUTPUT: u64 = 1_024;
 
 pub(crate) enum Failed {
@@ -291,8 +291,8 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// When it is not tried again.
-    pub(crate) fn for_good(self) -> NoAnswer {
+    /// The outcome if there is no further retry.
+    pub(crate) fn for_good(self) -> AnswerError {
         match self {
             Self::Aborted => End::Aborted.into(),
             Self::End(end) => end.into(),
@@ -307,9 +307,9 @@ impl std::convert::From<ModelError> for Failed {
     }
 }
 
-fn for_good(error: ModelError) -> NoAnswer {
+fn for_good(error: ModelError) -> AnswerError {
     match error {
-        ModelError::ContextOverflow { message } => NoAnswer::Overflow(message),
+        ModelError::ContextOverflow { message } => AnswerError::Overflow(message),
         ModelError::QuotaExceeded { message, reset_at } => End::Quota { message, reset_at }.into(),
         error @ (ModelError::Rejected { .. } | ModelError::Transient { .. }) => {
             End::Failed(error.to_string()).into()

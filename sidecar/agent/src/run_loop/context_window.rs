@@ -1,29 +1,30 @@
-//! What is done when the context window fills up (S1 6.1, ruling 35).
+//! Reacts to a context window that fills up (S1 6.1, decision 35).
 
 use pilothouse_domain::value::ContextPolicy;
 
-use super::call::NoAnswer;
+use super::call::AnswerError;
 use super::{End, RunLoop};
 use crate::event::CompactionReason;
 use crate::session::{SessionError, user_message};
 
-/// Under the policy of handing off: how far that is.
+/// Progress under the handoff policy.
 #[derive(Debug, Default)]
 pub(super) enum Window {
-    /// There is room.
+    /// Below the threshold.
     #[default]
     Open,
-    /// The agent was told, and may take this many turns yet.
+    /// The agent was asked for its handoff, and has this many turns left.
     HandingOff(u32),
 }
 
 impl RunLoop {
-    /// Whether the agent summarises its own conversation.
+    /// Whether the policy is compaction.
     pub(super) fn compacts(&self) -> bool {
         self.shared.config.context.policy == ContextPolicy::Compact
     }
 
-    /// What was asked for by hand; it runs between turns, after what is under way, and an error is the asker's.
+    /// Runs requested compactions between turns, after a background compaction. Errors go to the caller of the
+    /// compaction.
     pub(super) async fn requested_compactions(&mut self) -> Result<(), End> {
         loop {
             let next = {
@@ -35,11 +36,11 @@ impl RunLoop {
             let compacted = self.compact(CompactionReason::Manual, request.instructions.as_deref()).await;
             let (reply, end) = match compacted {
                 Ok(result) => (Ok(result), None),
-                Err(NoAnswer::Overflow(message)) => (Err(SessionError::Compaction(message)), None),
-                Err(NoAnswer::End(End::Failed(error))) => (Err(SessionError::Compaction(error)), None),
-                Err(NoAnswer::End(end)) => (Err(SessionError::Compaction(end.to_string())), Some(end)),
+                Err(AnswerError::Overflow(message)) => (Err(SessionError::Compaction(message)), None),
+                Err(AnswerError::End(End::Failed(error))) => (Err(SessionError::Compaction(error)), None),
+                Err(AnswerError::End(end)) => (Err(SessionError::Compaction(end.to_string())), Some(end)),
             };
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = request.reply.send(reply);
             if let Some(end) = end {
                 return Err(end);
@@ -47,9 +48,9 @@ impl RunLoop {
         }
     }
 
-    /// Looks at the context window after a turn; whether the model has said everything still.
+    /// Checks the context window after a turn. Returns whether the model is still finished.
     pub(super) async fn after_turn(&mut self, ended: bool) -> Result<bool, End> {
-        self.go_on()?;
+        self.check_cancelled()?;
         if let Window::HandingOff(left) = &mut self.window {
             *left = left.saturating_sub(1);
             return if ended || *left == 0 { Err(End::Exhausted) } else { Ok(false) };
@@ -58,7 +59,7 @@ impl RunLoop {
             return Ok(ended);
         }
         if self.compacts() && !ended {
-            // The agent goes on meanwhile (S1 6.1).
+            // The agent continues meanwhile (S1 6.1).
             self.begin_background().await?;
             return Ok(false);
         }
@@ -67,10 +68,10 @@ impl RunLoop {
             if !self.passes_threshold() {
                 return Ok(ended);
             }
-            // A summary that fails is tried again after the next turn; the conversation still fits.
+            // A failed summary is tried again after the next turn, because the conversation still fits.
             return match self.compact(CompactionReason::Threshold, None).await {
-                Ok(_) | Err(NoAnswer::Overflow(_) | NoAnswer::End(End::Failed(_))) => Ok(ended),
-                Err(NoAnswer::End(end)) => Err(end),
+                Ok(_) | Err(AnswerError::Overflow(_) | AnswerError::End(End::Failed(_))) => Ok(ended),
+                Err(AnswerError::End(end)) => Err(end),
             };
         }
         let settings = &self.shared.config.context;
@@ -86,7 +87,7 @@ impl RunLoop {
         self.is_fuller_than(u64::from(self.shared.config.context.threshold_percent))
     }
 
-    /// Whether half of what was left at the threshold is used: then the next turn waits for the summary.
+    /// Whether half of the space above the threshold is used. The next turn then waits for the summary.
     pub(super) fn is_pressing(&self) -> bool {
         let threshold = u64::from(self.shared.config.context.threshold_percent).min(100);
         self.is_fuller_than(threshold + (100 - threshold) / 2)

@@ -1,4 +1,4 @@
-//! Where extensions come in (S1 8). An abort ends the wait for them; what they would have changed stays as it was.
+//! Calls the hooks of extensions (S1 8). An abort ends the wait for a hook, and its changes are skipped.
 
 use super::RunLoop;
 use crate::extension::{AgentStart, TurnEnd};
@@ -7,7 +7,7 @@ use crate::session::{Prompt, SessionError, user_message, with_text};
 use crate::tool::ToolOutput;
 
 impl RunLoop {
-    /// Before a prompt goes into the conversation: it and the system prompt of its turns may be changed.
+    /// Before a prompt enters the conversation: hooks may change it and the system prompt of its turns.
     pub(super) async fn before_start(&mut self, prompt: Prompt) -> Prompt {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {
@@ -25,7 +25,7 @@ impl RunLoop {
         Prompt { message: with_text(prompt.message, &start.prompt), ..prompt }
     }
 
-    /// Before a turn: its system prompt.
+    /// Before a turn: hooks may change its system prompt.
     pub(super) async fn turn_start(&mut self) {
         let extensions = &self.shared.config.extensions;
         let system = self.system.clone();
@@ -37,7 +37,7 @@ impl RunLoop {
         };
     }
 
-    /// After a turn: whether somebody had something to say, which is another turn.
+    /// After a turn: returns whether a hook added a message, which requires another turn.
     pub(super) async fn turn_end(&self, answer: &AssistantMessage) -> Result<bool, SessionError> {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {
@@ -52,18 +52,18 @@ impl RunLoop {
         Ok(!said.is_empty())
     }
 
-    /// Before a tool: other arguments, or why it must not run.
+    /// Before a tool: returns the arguments, which hooks may change, or why the tool must not run.
     pub(super) async fn before_tool(&self, call: ToolCall) -> Result<ToolCall, String> {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {
             return Ok(call);
         }
-        // What is aborted does not run anyway.
+        // After an abort, the tool does not run anyway.
         let asked = extensions.before_tool(call.clone());
         self.cancel.run_until_cancelled(asked).await.unwrap_or(Ok(call))
     }
 
-    /// After a tool: another result.
+    /// After a tool: hooks may change the result.
     pub(super) async fn after_tool(&self, call: &ToolCall, output: ToolOutput) -> ToolOutput {
         let extensions = &self.shared.config.extensions;
         if extensions.is_empty() {

@@ -1,5 +1,5 @@
-//! The loop (S1 3): as long as there are follow-ups; in it, as long as the model calls tools or is steered; in it, one
-//! call of the model and its tools.
+//! The loop (S1 3) has three levels. The outer loop repeats while there are follow-ups, the middle loop while the
+//! model calls tools or is steered, and the inner level is one model call with its tools.
 
 mod background;
 mod call;
@@ -14,27 +14,27 @@ use pilothouse_domain::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use self::background::Background;
-pub(crate) use self::call::{Failed, NoAnswer};
+pub(crate) use self::call::{AnswerError, Failed};
 use self::context_window::Window;
 use self::tools::AfterTools;
 use crate::event::{AgentOutcome, SessionEvent};
 use crate::message::StopReason;
-use crate::session::{FollowUpMode, From, Prompt, SessionError, Shared};
+use crate::session::{FollowUpMode, Prompt, QueueSelection, SessionError, Shared};
 
-/// Why a run ends before it has nothing to do any more.
+/// Why a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum End {
     #[error("it was aborted")]
     Aborted,
-    /// Whoever governs it said so.
+    /// The governor stopped the run.
     #[error("{0}")]
     Held(String),
     #[error("it reached the most turns")]
     MaxTurns,
-    /// A call failed for good, or the file cannot be written.
+    /// A call failed permanently, or the session file is not writable.
     #[error("{0}")]
     Failed(String),
-    /// The plan that pays is used up.
+    /// The quota is exceeded.
     #[error("the quota is used up: {message}")]
     Quota { message: String, reset_at: Option<Timestamp> },
     #[error("the context window is full")]
@@ -60,17 +60,17 @@ impl std::convert::From<End> for AgentOutcome {
     }
 }
 
-/// One run: from a prompt until there is nothing to do any more.
+/// One run: from a prompt until there is nothing more to do.
 pub(crate) struct RunLoop {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cancel: CancellationToken,
     turns: u32,
     window: Window,
-    /// A summary that is being written while the conversation goes on.
+    /// A concurrent compaction.
     background: Option<Background>,
-    /// The system prompt of this run's turns.
+    /// The system prompt of this run.
     system: String,
-    /// That of this turn.
+    /// The system prompt of this turn.
     turn_system: String,
 }
 
@@ -81,8 +81,8 @@ impl RunLoop {
         Self { shared, cancel, turns: 0, window: Window::default(), background: None, turn_system, system }
     }
 
-    /// Works until there is nothing to do any more, and tells of it. Without a prompt, the model is asked at once when
-    /// `due`.
+    /// Works until there is nothing more to do, and emits the outcome. Without a prompt, `due` decides whether to
+    /// call the model first.
     pub(crate) async fn run(mut self, prompt: Option<Prompt>, mut due: bool) -> AgentOutcome {
         self.shared.events.emit(SessionEvent::AgentStart);
         let mut begun = match prompt {
@@ -104,34 +104,34 @@ impl RunLoop {
             if let Some(outcome) = self.shared.end_run(outcome) {
                 return outcome;
             }
-            // Something came at the last moment.
+            // New work arrived at the last moment.
             (begun, due) = (Ok(()), false);
         }
     }
 
-    /// Puts the prompt into the conversation, after what waited.
+    /// Adds the prompt to the conversation, after queued messages.
     async fn begin(&mut self, prompt: Prompt) -> Result<(), End> {
         let prompt = self.before_start(prompt).await;
         let mut state = self.shared.state();
-        state.inject(From::Steering, &self.shared.events)?;
+        state.inject(QueueSelection::Steering, &self.shared.events)?;
         state.append_tagged(prompt.message, prompt.tag, &self.shared.events)?;
         Ok(())
     }
 
-    /// The outer loop: as long as there are follow-ups.
+    /// The outer loop: repeats while there are follow-ups.
     async fn follow_ups(&mut self, mut due: bool) -> Result<(), End> {
         loop {
             if due || self.shared.state().is_steered() {
                 self.turns().await?;
             }
             self.requested_compactions().await?;
-            self.go_on()?;
+            self.check_cancelled()?;
             let from = match self.shared.config.follow_up_mode {
-                FollowUpMode::OneATurn => From::OneFollowUp,
-                FollowUpMode::All => From::FollowUps,
+                FollowUpMode::OneATurn => QueueSelection::OneFollowUp,
+                FollowUpMode::All => QueueSelection::FollowUps,
             };
             if self.shared.state().inject(from, &self.shared.events)? == 0 {
-                // What comes while it is waited for is found at the end of the run.
+                // The end of the run picks up messages that arrive during this wait.
                 self.finish_background().await?;
                 return Ok(());
             }
@@ -139,12 +139,12 @@ impl RunLoop {
         }
     }
 
-    /// The middle loop: as long as the model calls tools or is steered.
+    /// The middle loop: repeats while the model calls tools or is steered.
     async fn turns(&mut self) -> Result<(), End> {
         loop {
-            self.go_on()?;
+            self.check_cancelled()?;
             self.take_background().await?;
-            self.shared.state().inject(From::Steering, &self.shared.events)?;
+            self.shared.state().inject(QueueSelection::Steering, &self.shared.events)?;
             self.requested_compactions().await?;
             if self.shared.config.max_turns.is_some_and(|most| self.turns >= most) {
                 return Err(End::MaxTurns);
@@ -158,7 +158,7 @@ impl RunLoop {
         }
     }
 
-    /// One turn; whether the model has said everything.
+    /// One turn. Returns whether the model is finished.
     async fn turn(&mut self) -> Result<bool, End> {
         self.shared.events.emit(SessionEvent::TurnStart);
         self.turn_start().await;
@@ -176,8 +176,8 @@ impl RunLoop {
         Ok(!said && (calls.is_empty() || after == AfterTools::EndTurn))
     }
 
-    /// An error, when the run is to end.
-    pub(crate) fn go_on(&self) -> Result<(), End> {
+    /// Fails if the run must end.
+    pub(crate) fn check_cancelled(&self) -> Result<(), End> {
         if self.cancel.is_cancelled() { Err(End::Aborted) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! An answer that is not complete yet: what came of it, and what it took as far as that is known.
+//! An incomplete answer: its content, and its usage as far as it is known.
 
 use std::collections::HashMap;
 
@@ -8,41 +8,41 @@ use crate::model::Delta;
 use crate::model::registry::ModelInfo;
 use crate::session::now;
 
-/// What came of an answer so far.
+/// The content of an answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
-    /// Whether it is shown while it comes.
-    pub(super) tell: bool,
+    /// Whether pieces are emitted as they arrive.
+    pub(super) streamed: bool,
     text: String,
     /// Bytes of text and thoughts.
     written: u64,
     /// Bytes of the arguments of each call.
     calls: HashMap<String, u64>,
-    /// What the provider told.
-    told: Usage,
+    /// Usage that the provider reported.
+    reported: Usage,
     begun: bool,
 }
 
-/// What an answer took that is not complete.
+/// Usage of an incomplete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) usage: Usage,
-    /// Whether some of it was reckoned, since the provider did not tell.
+    /// Whether a part was estimated because the provider did not report it.
     pub(super) estimated: bool,
 }
 
 impl Partial {
-    pub(super) fn new(tell: bool) -> Self {
-        Self { tell, ..Self::default() }
+    pub(super) fn new(streamed: bool) -> Self {
+        Self { streamed, ..Self::default() }
     }
 
-    /// A piece came.
+    /// Adds a piece.
     pub(super) fn take(&mut self, delta: &Delta) {
         match delta {
             Delta::Begun => self.begun = true,
             Delta::Text(text) => {
                 self.written += text.len() as u64;
-                if self.tell {
+                if self.streamed {
                     self.text.push_str(text);
                 }
             }
@@ -52,32 +52,32 @@ impl Partial {
                 let call = self.calls.entry(id.clone()).or_default();
                 *call = bytes.max(*call);
             }
-            Delta::Usage(usage) => self.told = *usage,
+            Delta::Usage(usage) => self.reported = *usage,
             Delta::Done(_) => {}
         }
     }
 
-    /// What it took: what the provider told, and for what it did not tell, which most do only at the end, the input as it was
-    /// sent and the output as it came. None, when nothing says that it took anything: what a provider refuses is not paid
-    /// for. `aborted`: we ended it, so that a provider that had begun has read the input and is paid for it.
+    /// The usage so far. Most providers report it only at the end; the missing part is estimated from the request's
+    /// input and the received output. `None` if there is no sign of usage, because a rejected request is not charged.
+    /// `aborted`: this side ended the call, so a provider that had begun to answer charges the input.
     pub(super) fn taken(&self, input: u64, aborted: bool) -> Option<Taken> {
         let bytes = self.written + self.calls.values().sum::<u64>();
         let output = estimate_bytes(bytes);
-        let told = self.told;
-        if told != Usage::default() {
-            let usage = Usage { output: told.output.max(output), ..told };
-            return Some(Taken { usage, estimated: usage != told });
+        let reported = self.reported;
+        if reported != Usage::default() {
+            let usage = Usage { output: reported.output.max(output), ..reported };
+            return Some(Taken { usage, estimated: usage != reported });
         }
         let came = bytes > 0 || !self.calls.is_empty();
         (came || (aborted && self.begun))
             .then(|| Taken { usage: Usage { input, output, ..Usage::default() }, estimated: true })
     }
 
-    /// What is kept of an answer that was cut off; none, when it said nothing and the provider did not tell what it took.
-    /// It carries what it took only where the provider told: the next estimate of the context builds on that.
+    /// The message to keep of an aborted answer. `None` if it has no text and the provider reported no usage. The
+    /// message contains only reported usage, because the next estimate of the context builds on it.
     pub(super) fn cut_off(self, model: &ModelInfo, taken: Option<Taken>) -> Option<AssistantMessage> {
         let usage = taken.filter(|taken| !taken.estimated).map_or_else(Usage::default, |taken| taken.usage);
-        if !self.tell || (self.text.trim().is_empty() && usage == Usage::default()) {
+        if !self.streamed || (self.text.trim().is_empty() && usage == Usage::default()) {
             return None;
         }
         let text = (!self.text.is_empty()).then_some(AssistantContent::Text { text: self.text });
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_reckoned_where_the_provider_did_not_tell() {
+    fn received_text_is_estimated_when_usage_is_unreported() {
         let call = |bytes| Delta::ToolCall { id: "a".into(), name: "t".into(), bytes };
         let partial = of(&[
             Delta::Begun,
@@ -120,16 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_told_counts_and_what_came_since_is_added() {
-        let told = Usage { input: 50, output: 1, cache_read: 20, cache_write: 0 };
-        let taken = of(&[Delta::Usage(told)]).taken(700, false);
-        assert_eq!(taken, Some(Taken { usage: told, estimated: false }));
-        let taken = of(&[Delta::Usage(told), Delta::Text("y".repeat(30))]).taken(700, false);
-        assert_eq!(taken, Some(Taken { usage: Usage { output: 10, ..told }, estimated: true }));
+    fn reported_usage_counts_plus_an_estimate_of_the_rest() {
+        let reported = Usage { input: 50, output: 1, cache_read: 20, cache_write: 0 };
+        let taken = of(&[Delta::Usage(reported)]).taken(700, false);
+        assert_eq!(taken, Some(Taken { usage: reported, estimated: false }));
+        let taken = of(&[Delta::Usage(reported), Delta::Text("y".repeat(30))]).taken(700, false);
+        assert_eq!(taken, Some(Taken { usage: Usage { output: 10, ..reported }, estimated: true }));
     }
 
     #[test]
-    fn what_was_refused_is_not_paid_for_and_what_we_cut_off_is() {
+    fn refused_call_is_free_and_an_aborted_one_is_charged() {
         assert_eq!(of(&[]).taken(700, true), None);
         assert_eq!(of(&[Delta::Begun]).taken(700, false), None);
         let usage = Usage { input: 700, ..Usage::default() };

@@ -1,4 +1,4 @@
-//! The tools of one answer, one after the other (S1 3.3), with steering in the gaps between them (S1 3.4).
+//! Runs the tools of one answer in sequence (S1 3.3), with steering between them (S1 3.4).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::message::{AgentMessage, ToolCall, ToolResultMessage};
 use crate::session::{SteeringMode, now, result};
 use crate::tool::{SharedTool, ToolContext, ToolOutput};
 
-/// How long a tool may take to end after it was told to.
+/// How long a tool may take to end after an abort.
 const GRACE: Duration = Duration::from_secs(5);
 
 const STEERED: &str =
@@ -24,21 +24,21 @@ const STEERED: &str =
 const TURN_ENDED: &str = "Skipped: an earlier call of the same answer ended the turn.";
 const ABORTED: &str = "Cut off: the user interrupted before it ran.";
 
-/// What comes after the tools.
+/// The next step after the tools of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterTools {
-    /// The model sees the results.
-    GoOn,
+    /// The model gets the results.
+    Continue,
     /// A tool ended the agent's turn.
     EndTurn,
 }
 
 impl RunLoop {
-    /// Runs the calls. Each has a result when this returns, whatever happened.
+    /// Runs the calls. Each has a result when this returns, even after an error.
     pub(super) async fn tools(&mut self, calls: &[ToolCall]) -> Result<AfterTools, End> {
         let mut left = calls.iter();
         while let Some(call) = left.next() {
-            let ran = match self.go_on() {
+            let ran = match self.check_cancelled() {
                 Ok(()) => self.tool(call).await,
                 Err(end) => {
                     self.skip(call, ABORTED)?;
@@ -47,8 +47,8 @@ impl RunLoop {
             };
             let why = match ran {
                 Ok(AfterTools::EndTurn) => TURN_ENDED.to_owned(),
-                Ok(AfterTools::GoOn) if self.is_interrupted() => STEERED.to_owned(),
-                Ok(AfterTools::GoOn) => continue,
+                Ok(AfterTools::Continue) if self.is_interrupted() => STEERED.to_owned(),
+                Ok(AfterTools::Continue) => continue,
                 Err(End::Held(ref reason)) => held(reason),
                 Err(_) => ABORTED.to_owned(),
             };
@@ -57,7 +57,7 @@ impl RunLoop {
             }
             return ran;
         }
-        Ok(AfterTools::GoOn)
+        Ok(AfterTools::Continue)
     }
 
     fn is_interrupted(&self) -> bool {
@@ -73,14 +73,14 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Runs one call, and keeps its result.
+    /// Runs one call and records its result.
     async fn tool(&self, call: &ToolCall) -> Result<AfterTools, End> {
         let (call, tool) = match self.prepared(call).await {
             Ok(ready) => ready,
             Err(why) => {
                 self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
                 self.finish(call, ToolOutput::error(why))?;
-                return Ok(AfterTools::GoOn);
+                return Ok(AfterTools::Continue);
             }
         };
         match self.cancel.run_until_cancelled(self.shared.config.governor.before_tool(&call)).await {
@@ -97,9 +97,9 @@ impl RunLoop {
         self.shared.events.emit(SessionEvent::ToolExecutionStart(call.clone()));
         let output = self.execute(&call, &tool).await;
         let output = self.after_tool(&call, output).await;
-        let after = if output.ends_turn { AfterTools::EndTurn } else { AfterTools::GoOn };
+        let after = if output.ends_turn { AfterTools::EndTurn } else { AfterTools::Continue };
         self.finish(&call, output)?;
-        self.go_on()?;
+        self.check_cancelled()?;
         Ok(after)
     }
 
@@ -115,7 +115,7 @@ impl RunLoop {
         self.keep_result(result)
     }
 
-    /// The tool and the arguments that it gets, or what is wrong with the call.
+    /// The tool and its arguments, or what is wrong with the call.
     async fn prepared(&self, call: &ToolCall) -> Result<(ToolCall, SharedTool), String> {
         let tool = self.shared.tool(&call.name).ok_or_else(|| {
             let known: Vec<&str> = self.shared.specs.iter().map(|spec| spec.name.as_str()).collect();
@@ -129,7 +129,7 @@ impl RunLoop {
         Ok((changed, tool))
     }
 
-    /// Names every way in which the arguments do not fit.
+    /// Checks the arguments and reports all violations.
     fn validate(&self, call: &ToolCall, tool: &SharedTool) -> Result<(), String> {
         if let Value::String(text) = &call.arguments {
             let why = serde_json::from_str::<Value>(text)
@@ -159,17 +159,17 @@ impl RunLoop {
         ))
     }
 
-    /// Runs it. One that does not end soon after an abort is dropped.
+    /// Runs the tool. It is dropped if it does not end soon after an abort.
     async fn execute(&self, call: &ToolCall, tool: &SharedTool) -> ToolOutput {
         let (progress, mut chunks) = mpsc::unbounded_channel();
         let cancelled = CancellationToken::new();
         let context = ToolContext { tool_call_id: call.id.clone(), cancelled: cancelled.clone(), progress };
         let tool = Arc::clone(tool);
-        // A defect of a tool is the tool's.
+        // A panic of a tool must not end the agent.
         let running = AssertUnwindSafe(tool.run(call.arguments.clone(), context)).catch_unwind();
         tokio::pin!(running);
         let mut deadline = None;
-        let tell = |chunk| {
+        let emit_chunk = |chunk| {
             self.shared
                 .events
                 .emit(SessionEvent::ToolExecutionUpdate { tool_call_id: call.id.clone(), chunk });
@@ -180,7 +180,7 @@ impl RunLoop {
                 output = &mut running => {
                     break output.unwrap_or_else(|_| ToolOutput::error("The tool failed: it has a defect."));
                 }
-                Some(chunk) = chunks.recv() => tell(chunk),
+                Some(chunk) = chunks.recv() => emit_chunk(chunk),
                 () = self.cancel.cancelled(), if deadline.is_none() => {
                     cancelled.cancel();
                     deadline = Some(tokio::time::Instant::now() + GRACE);
@@ -191,7 +191,7 @@ impl RunLoop {
             }
         };
         while let Ok(chunk) = chunks.try_recv() {
-            tell(chunk);
+            emit_chunk(chunk);
         }
         output
     }

@@ -1,4 +1,4 @@
-//! Commands of the user (S1 7, ruling 41).
+//! Commands of the user (S1 7, decision 41).
 
 use tokio::sync::mpsc;
 
@@ -9,9 +9,9 @@ use crate::event::SessionEvent;
 use crate::message::{AgentMessage, BashExecution};
 
 impl AgentSession {
-    /// Runs a command of the user, `!command` or `!!command`, whether the agent works or not. Its output goes into the
-    /// conversation after the turn that runs; that of `!!` is recorded, and no model gets to see it. Dropping the future
-    /// kills the command, and nothing is recorded.
+    /// Runs a command of the user, `!command` or `!!command`, whether or not the agent is working. Its output enters
+    /// the conversation after the current turn; output of `!!` is recorded but hidden from the model. Dropping the
+    /// future kills the command, and nothing is recorded.
     pub async fn execute_bash(&self, input: &str) -> Result<BashExecution, SessionError> {
         let command = UserCommand::parse(input);
         let command =

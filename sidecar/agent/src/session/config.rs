@@ -1,4 +1,4 @@
-//! What a session is made of (S1 4.1).
+//! Configuration of a session (S1 4.1).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,50 +15,49 @@ use crate::model::registry::ModelRegistry;
 use crate::resources::Resources;
 use crate::tool::SharedTool;
 
-/// What a session is made of.
+/// Configuration of a session.
 #[derive(Clone)]
 pub struct SessionConfig {
-    /// Where it works.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// The folder of session files.
+    /// Folder of the session files.
     pub sessions: PathBuf,
-    /// What answers: [`GenaiModel`](crate::model::genai::GenaiModel), or a scripted one in tests.
+    /// Performs model calls: [`GenaiModel`](crate::model::genai::GenaiModel), or a scripted model in tests.
     pub language_model: Arc<dyn LanguageModel>,
-    /// The models that can be chosen.
+    /// The models that can be selected.
     pub registry: Arc<ModelRegistry>,
-    /// The model that a new conversation begins with, as [`ModelRegistry::resolve`] takes it; none: the first that is
-    /// available. A conversation that goes on keeps its own.
+    /// Model of a new conversation, as [`ModelRegistry::resolve`] accepts it. Default: the first available model. A
+    /// continued conversation keeps its own.
     pub model: Option<String>,
-    /// How deeply a new conversation thinks.
+    /// Thinking level of a new conversation.
     pub thinking: ThinkingLevel,
-    /// Who the agent is and what it may do.
     pub system_prompt: String,
-    /// What it can do. Of two with the same name the first counts (ruling 38).
+    /// The agent's tools. Of two with the same name, the first wins (decision 38).
     pub tools: Vec<SharedTool>,
-    /// Who is asked before anything is called.
+    /// Called before every model call and tool.
     pub governor: Arc<dyn Governor>,
-    /// What steering does to the tool calls that are left (ruling 40).
+    /// What steering does to the remaining tool calls (decision 40).
     pub steering_mode: SteeringMode,
-    /// How many follow-ups a turn takes (ruling 40).
+    /// How many follow-ups a turn takes (decision 40).
     pub follow_up_mode: FollowUpMode,
-    /// The most model turns of one prompt; none: as many as it takes.
+    /// Most model turns of one prompt. `None`: no limit.
     pub max_turns: Option<u32>,
-    /// What is done when the context window fills up.
+    /// How to react to a full context window.
     pub context: ContextSettings,
-    /// What is done when a call fails.
+    /// How to react to failed calls.
     pub retry: RetryPolicy,
-    /// Skills and templates that prompts can name (S1 6.3). The system prompt gets the list of the skills.
+    /// Skills and templates that prompts can refer to (S1 6.3). The system prompt lists the skills.
     pub resources: Arc<Resources>,
-    /// What others add: hooks, tools, commands, more resources (S1 8). Their tools come after [`Self::tools`].
+    /// Extensions: hooks, tools, commands, more resources (S1 8). Their tools come after [`Self::tools`].
     pub extensions: Extensions,
-    /// Runs the user's commands (S1 7); none: there are none.
+    /// Runs the user's commands (S1 7). `None` disables them.
     pub bash: Option<BashRunner>,
-    /// Goes before every command of [`AgentSession::execute_bash`](super::AgentSession::execute_bash), on a line of its own (S1 7.1).
+    /// A line before every command of [`AgentSession::execute_bash`](super::AgentSession::execute_bash) (S1 7.1).
     pub shell_prefix: Option<String>,
 }
 
 impl SessionConfig {
-    /// With defaults: no tools, nobody who governs, steering skips, one follow-up a turn, compaction by itself.
+    /// Defaults: no tools, no governor, steering skips calls, one follow-up per turn, automatic compaction.
     pub fn new(
         cwd: impl Into<PathBuf>,
         sessions: impl Into<PathBuf>,
@@ -88,39 +87,39 @@ impl SessionConfig {
     }
 }
 
-/// What steering does to the tool calls that are left (ruling 40).
+/// What steering does to the remaining tool calls (decision 40).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SteeringMode {
-    /// They are skipped, with a result that says so.
+    /// Skip them, with a result that explains it.
     #[default]
     Skip,
-    /// They run first.
+    /// Run them first.
     Finish,
 }
 
-/// How many follow-ups a turn takes (ruling 40).
+/// How many follow-ups a turn takes (decision 40).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FollowUpMode {
-    /// One; the next when its work is done.
+    /// One at a time; the next one after its work is done.
     #[default]
     OneATurn,
-    /// All that wait.
+    /// All waiting ones.
     All,
 }
 
-/// What is done when the context window fills up (S1 6.1, ruling 35).
+/// How to react to a full context window (S1 6.1, decision 35).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextSettings {
     /// Compact, or stop with [`AgentOutcome::ContextExhausted`](crate::event::AgentOutcome::ContextExhausted).
     pub policy: ContextPolicy,
-    /// How full the window may get before that, in percent.
+    /// Fill level in percent at which the policy applies.
     pub threshold_percent: u8,
-    /// Tokens of the newest messages that a summary does not replace.
+    /// Tokens of the latest messages that a summary does not replace.
     pub keep_recent_tokens: u64,
-    /// Under [`ContextPolicy::Handoff`]: said to the agent once at the threshold, so that it can write its handoff
-    /// document. None: it stops at once.
+    /// Under [`ContextPolicy::Handoff`]: sent to the agent once at the threshold, so that it can write its handoff
+    /// document. `None`: the agent stops immediately.
     pub handoff_prompt: Option<String>,
-    /// The most turns that it has for the document.
+    /// Most turns for writing the document.
     pub handoff_turns: u32,
 }
 
@@ -136,14 +135,14 @@ impl Default for ContextSettings {
     }
 }
 
-/// What is done when a call fails (S1 6.2).
+/// How to react to failed calls (S1 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The first pause; each next is twice as long.
+    /// Delay before the first retry. It doubles with each further retry.
     pub base_delay: Duration,
-    /// The longest pause, whatever the provider asks for.
+    /// Longest delay, even if the provider asks for more.
     pub max_delay: Duration,
-    /// Tries after the first.
+    /// Retries after the first attempt.
     pub max_retries: u32,
 }
 
@@ -153,16 +152,18 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How a prompt is taken (S1 4.1).
+/// Options of a prompt (S1 4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptOptions {
-    /// Whether `/skill:name`, templates and commands in it are expanded.
+    /// Whether to expand `/skill:name`, templates and commands.
     pub expand: bool,
-    /// Images that go with it: [`UserContent::Image`].
+    /// Images to attach: [`UserContent::Image`].
     pub images: Vec<UserContent>,
-    /// What becomes of it while the agent works. None: [`SessionError::Busy`](super::SessionError::Busy).
+    /// The queue to use while the agent is working. `None`: fail with
+    /// [`SessionError::Busy`](super::SessionError::Busy).
     pub while_running: Option<Queue>,
-    /// Named by [`SessionEvent::Injected`](crate::event::SessionEvent::Injected) when the message is in the conversation.
+    /// Repeated by [`SessionEvent::Injected`](crate::event::SessionEvent::Injected) once the message is in the
+    /// conversation.
     pub tag: Option<String>,
 }
 
@@ -172,24 +173,24 @@ impl Default for PromptOptions {
     }
 }
 
-/// The queue that a message waits in (S1 3.4).
+/// The queue in which a message waits (S1 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// Before the next call of the model.
+    /// For before the next model call.
     Steering,
-    /// When the agent has nothing else to do.
+    /// For when the agent has no other work.
     FollowUp,
 }
 
-/// Which conversation a session takes up.
+/// Selects the conversation of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// A new one.
+    /// A new conversation.
     New {
-        /// The session that it comes from, if any.
+        /// The session from which it originates, if any.
         parent: Option<String>,
     },
-    /// The newest of its folder of work; a new one, when there is none (S1 10, `ContinueRecent`).
+    /// The latest one with the same working directory, or a new one (S1 10, `ContinueRecent`).
     ContinueRecent,
     /// The one in this file.
     File(PathBuf),

@@ -1,23 +1,23 @@
-//! What a session takes, and how full its context is: all of it can be made again from the tree (ruling 31).
+//! Usage of a session and the fill level of its context. Both can be recomputed from the tree (decision 31).
 
 use serde_json::Value;
 
 use super::SessionError;
 use super::state::{Events, State};
-use crate::conversation::{ContextTokens, View};
+use crate::conversation::{ContextTokens, ConversationView};
 use crate::event::SessionEvent;
 use crate::message::{AgentMessage, AssistantMessage, Usage};
 use crate::meter::Meters;
 use crate::model::registry::{ModelInfo, ModelRegistry};
 use crate::tree::{EntryKind, SessionTree};
 
-/// The kind of the entries that hold the meters as they were.
+/// Kind of the entries that store the totals.
 const METERS: &str = "meters";
-/// The kind of the entries that hold what calls took that are no messages.
+/// Kind of the entries that store the usage of calls that are not messages.
 const USAGE: &str = "usage";
 
 impl State {
-    /// Adds an answer, with what it took.
+    /// Adds an answer and its usage.
     pub(crate) fn append_answer(
         &mut self,
         answer: AssistantMessage,
@@ -30,7 +30,7 @@ impl State {
         Ok(())
     }
 
-    /// A call that is no message was paid for; `estimated` when nobody told how much.
+    /// Records a paid call that is not a message. `estimated`: the provider did not report the usage.
     pub(crate) fn append_usage(
         &mut self,
         model: &ModelInfo,
@@ -59,8 +59,8 @@ impl State {
         });
     }
 
-    /// Writes down what it took so far, with the prices as they are now.
-    pub(crate) fn keep_meters(&mut self) -> Result<(), SessionError> {
+    /// Stores the totals at current prices.
+    pub(crate) fn store_meters(&mut self) -> Result<(), SessionError> {
         let data = serde_json::to_value(&self.meters).unwrap_or_default();
         if self.tree.latest_custom(METERS) != Some(&data) {
             self.tree.append_custom(METERS, data)?;
@@ -68,13 +68,13 @@ impl State {
         Ok(())
     }
 
-    /// The conversation as it stands now.
-    pub(crate) fn view(&mut self) -> &View {
+    /// The current conversation.
+    pub(crate) fn view(&mut self) -> &ConversationView {
         self.view.follow(&self.tree);
         &self.view
     }
 
-    /// Tokens in the context: what the last answer's provider counted, and an estimate of what came after it.
+    /// Tokens in the context: the provider's count for the last answer, plus an estimate of later messages.
     pub(crate) fn context_tokens(&mut self) -> ContextTokens {
         self.view().tokens()
     }
@@ -85,12 +85,12 @@ struct Call {
     provider: String,
     model: String,
     usage: Usage,
-    /// Whether it was reckoned, since nobody told.
+    /// Whether the usage was estimated because the provider did not report it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     estimated: bool,
 }
 
-/// What a session took: as it was written down last, and what came after that on any branch.
+/// The totals of a session: the last stored ones, plus later entries on any branch.
 pub(super) fn meters(tree: &SessionTree, registry: &ModelRegistry) -> Meters {
     let mut meters = Meters::default();
     let add = |provider: &str, model: &str, usage: &Usage, meters: &mut Meters| {

@@ -1,8 +1,8 @@
-//! The agent (S1 5): a conversation on disk, and what is done with it.
+//! The agent (S1 5): a conversation on disk, and the operations on it.
 //!
-//! [`AgentSession`] is a handle: clones of it drive the same session, so that one task prompts while others steer,
-//! pause (through the [`Governor`](crate::governor::Governor)) or abort. Everything that happens is told through the
-//! channel that [`AgentSession::open`] gives, in order.
+//! [`AgentSession`] is a handle. Its clones drive the same session, so that one task can prompt while others steer,
+//! pause (through the [`Governor`](crate::governor::Governor)) or abort. [`AgentSession::open`] returns the channel
+//! of ordered events.
 
 mod bash;
 mod config;
@@ -13,6 +13,7 @@ mod state;
 mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
 use tokio::sync::{mpsc, oneshot};
@@ -20,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
-pub(crate) use self::queues::From;
+pub(crate) use self::queues::QueueSelection;
 pub(crate) use self::shared::{Shared, user_message, with_text};
 use self::state::{CompactionRequest, Events, Run, State};
 pub(crate) use self::state::{Prompt, now, result};
@@ -33,21 +34,24 @@ use crate::resources::command;
 use crate::run_loop::RunLoop;
 use crate::tree::TreeError;
 
+/// Interval between retries while the disk is full.
+const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
+
 /// An agent with its conversation.
 #[derive(Clone)]
 pub struct AgentSession {
     shared: Arc<Shared>,
 }
 
-/// What a prompt turns out to be.
-enum Given {
+/// How a prompt was interpreted.
+enum ParsedPrompt {
     Prompt(String),
     Done(String),
 }
 
 impl AgentSession {
-    /// Takes up a conversation. A call that was cut off by a crash gets its result here, so that calls and results
-    /// are paired. Blocks for as long as reading the file takes.
+    /// Opens a conversation. A call that a crash interrupted gets its result here, so that calls and results are
+    /// paired. Blocks while the file is read.
     pub fn open(
         config: SessionConfig,
         start: Start,
@@ -60,12 +64,12 @@ impl AgentSession {
         Ok((Self { shared: Arc::new(shared) }, receiver))
     }
 
-    /// Gives the agent a message and lets it work until it has nothing to do any more (S1 3). Messages that waited
-    /// go before it. Dropping the future aborts as [`Self::abort`] does.
+    /// Gives the agent a message and lets it work until it has nothing more to do (S1 3). Queued messages take
+    /// precedence. Dropping the future aborts like [`Self::abort`].
     pub async fn prompt(&self, text: &str, options: PromptOptions) -> Result<Prompted, SessionError> {
         let text = match self.command(text, &options).await? {
-            Given::Prompt(text) => text,
-            Given::Done(text) => return Ok(Prompted::Command(text)),
+            ParsedPrompt::Prompt(text) => text,
+            ParsedPrompt::Done(text) => return Ok(Prompted::Command(text)),
         };
         let message = user_message(&text, options.images);
         let run = {
@@ -83,24 +87,24 @@ impl AgentSession {
         Ok(Prompted::Ended(self.work(run, Some(prompt), false).await))
     }
 
-    /// Skills, templates and commands of extensions stand in the place of what names them (S1 6.3, 8).
-    async fn command(&self, text: &str, options: &PromptOptions) -> Result<Given, SessionError> {
+    /// Expands skills and templates, and runs commands of extensions (S1 6.3, 8).
+    async fn command(&self, text: &str, options: &PromptOptions) -> Result<ParsedPrompt, SessionError> {
         if self.shared.state().closed {
             return Err(SessionError::Closed);
         }
         if !options.expand {
-            return Ok(Given::Prompt(text.to_owned()));
+            return Ok(ParsedPrompt::Prompt(text.to_owned()));
         }
-        let Some((name, arguments)) = command(text) else { return Ok(Given::Prompt(text.to_owned())) };
+        let Some((name, arguments)) = command(text) else { return Ok(ParsedPrompt::Prompt(text.to_owned())) };
         Ok(match self.shared.config.extensions.command(name, arguments).await {
-            Some(CommandOutcome::Done(text)) => Given::Done(text),
-            Some(CommandOutcome::Prompt(text)) => Given::Prompt(text),
-            None => Given::Prompt(self.shared.expanded(text)),
+            Some(CommandOutcome::Done(text)) => ParsedPrompt::Done(text),
+            Some(CommandOutcome::Prompt(text)) => ParsedPrompt::Prompt(text),
+            None => ParsedPrompt::Prompt(self.shared.expanded(text)),
         })
     }
 
-    /// Lets the agent go on without a new message: after a crash, a failure or when it was held, and when messages wait.
-    /// [`SessionError::NothingToDo`] when the model has answered the last message.
+    /// Continues without a new message: after a crash, after a failure, after a stop by the governor, or with queued
+    /// messages. Fails with [`SessionError::NothingToDo`] if the model has answered the last message.
     pub async fn resume(&self) -> Result<AgentOutcome, SessionError> {
         let (run, due) = {
             let mut state = self.shared.state();
@@ -115,7 +119,7 @@ impl AgentSession {
         Ok(self.work(run, None, due).await)
     }
 
-    /// Runs the loop on a task of its own, so that it ends in order even when nobody waits for it any more.
+    /// Runs the loop on a separate task, so that it ends in order even if the caller goes away.
     async fn work(&self, run: Run, prompt: Option<Prompt>, due: bool) -> AgentOutcome {
         let unless_done = run.cancel.clone().drop_guard();
         let run_loop = RunLoop::new(Arc::clone(&self.shared), run.cancel);
@@ -124,19 +128,19 @@ impl AgentSession {
         worked.unwrap_or_else(|error| self.crashed(&error))
     }
 
-    /// The loop panicked, or its runtime ends: nobody must wait for it.
+    /// Ends the run after a panic of the loop or the end of the runtime, so that no caller waits for it.
     fn crashed(&self, error: &tokio::task::JoinError) -> AgentOutcome {
         let outcome = AgentOutcome::Failed(format!("the agent stopped unexpectedly: {error}"));
         self.shared.end_run(outcome.clone()).unwrap_or(outcome)
     }
 
-    /// A message for before the next call of the model; what is left of the batch is skipped (S1 3.4, ruling 40). It
-    /// waits for the next prompt when the agent does nothing. `while_running` does not count.
+    /// Adds a message for before the next model call. The remaining tool calls are skipped (S1 3.4, decision 40).
+    /// While the agent is idle, the message waits for the next prompt. `while_running` is ignored.
     pub fn steer(&self, text: &str, options: PromptOptions) -> Result<(), SessionError> {
         self.enqueue(Queue::Steering, text, options)
     }
 
-    /// A message for when the agent has nothing else to do (S1 3.4).
+    /// Adds a message for when the agent has no other work (S1 3.4).
     pub fn follow_up(&self, text: &str, options: PromptOptions) -> Result<(), SessionError> {
         self.enqueue(Queue::FollowUp, text, options)
     }
@@ -152,13 +156,13 @@ impl AgentSession {
         Ok(())
     }
 
-    /// Takes back everything that waits.
+    /// Removes and returns all queued messages.
     pub fn take_queued(&self) -> Vec<Queued> {
         self.shared.state().take_queued(&self.shared.events)
     }
 
-    /// Ends what the agent does, and returns when it does nothing any more: every call has its result then, and
-    /// `AgentEnd` was told. What waits goes on waiting.
+    /// Ends the agent's work. When this returns, every call has a result, `AgentEnd` was emitted and nothing runs.
+    /// Queued messages stay queued.
     pub async fn abort(&self) {
         let run = self.shared.state().run.clone();
         if let Some(run) = run {
@@ -167,25 +171,27 @@ impl AgentSession {
         }
     }
 
-    /// Another model, from the next call on; as [`ModelRegistry::resolve`](crate::model::registry::ModelRegistry::resolve) takes it.
+    /// Changes the model from the next call on. Accepts the names of
+    /// [`ModelRegistry::resolve`](crate::model::registry::ModelRegistry::resolve).
     pub fn set_model(&self, name: &str) -> Result<ModelInfo, SessionError> {
         let model = self.shared.config.registry.resolve(name)?;
         self.shared.state().choose(model, &self.shared.events)
     }
 
-    /// The next or previous available model, from the next call on.
+    /// Changes to the next or previous available model from the next call on.
     pub fn cycle_model(&self, direction: CycleDirection) -> Result<ModelInfo, SessionError> {
         let mut state = self.shared.state();
         let model = self.shared.config.registry.cycle(&state.model, direction)?;
         state.choose(model, &self.shared.events)
     }
 
-    /// How deeply it thinks, from the next call on. A model that cannot think does not get it.
+    /// Changes the thinking level from the next call on. It has no effect on models that cannot think.
     pub fn set_thinking_level(&self, level: ThinkingLevel) -> Result<(), SessionError> {
         self.shared.state().think(level, &self.shared.events)
     }
 
-    /// Summarises the conversation. While the agent works, that happens before its next model call, and this returns then.
+    /// Compacts the conversation. While the agent is working, this happens before its next model call. Returns
+    /// afterwards.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<CompactionResult, SessionError> {
         let (reply, result) = oneshot::channel();
         let run = {
@@ -207,12 +213,12 @@ impl AgentSession {
             .unwrap_or_else(|_| Err(SessionError::Compaction("the agent was stopped before it".into())))
     }
 
-    /// A fresh conversation; its id.
+    /// Starts a new conversation. Returns its id.
     pub fn new_session(&self, parent: Option<&str>) -> Result<String, SessionError> {
         self.switch(Start::New { parent: parent.map(str::to_owned) })
     }
 
-    /// Another conversation of the same folder, with its model and its thinking level; its id.
+    /// Switches to another conversation in the same folder, with its model and thinking level. Returns its id.
     pub fn switch_session(&self, session_id: &str) -> Result<String, SessionError> {
         if self.shared.state().tree.id() == session_id {
             return Ok(session_id.to_owned());
@@ -230,7 +236,8 @@ impl AgentSession {
         Ok(state.tree.id().to_owned())
     }
 
-    /// A session of its own with the conversation up to and with this entry; its id. The meters go on (ruling 31).
+    /// Creates a session with the conversation up to and including this entry. Returns its id. The totals continue
+    /// (decision 31).
     pub fn fork(&self, entry_id: &str) -> Result<String, SessionError> {
         let config = &self.shared.config;
         let mut state = self.shared.state();
@@ -240,11 +247,11 @@ impl AgentSession {
         let meters = state.meters.clone();
         state.switch(forked, &config.registry, &self.shared.events)?;
         state.meters = meters;
-        state.keep_meters()?;
+        state.store_meters()?;
         Ok(state.tree.id().to_owned())
     }
 
-    /// Goes back to this entry, on a branch of its own in the same session; what came after it stays in the tree. None: to
+    /// Moves back to this entry, on a new branch of the same session. Later entries stay in the tree. `None`: to
     /// before the first message.
     pub fn branch(&self, entry_id: Option<&str>) -> Result<(), SessionError> {
         let mut state = self.shared.state();
@@ -259,7 +266,7 @@ impl AgentSession {
         state.restore(&self.shared.config.registry, &self.shared.events)
     }
 
-    /// Bookmarks an entry; none takes the bookmark away (S1 9).
+    /// Labels an entry. `None` removes the label (S1 9).
     pub fn label(&self, entry_id: &str, label: Option<&str>) -> Result<(), SessionError> {
         let mut state = self.shared.state();
         let entry = state::entry(entry_id)?;
@@ -267,7 +274,7 @@ impl AgentSession {
         Ok(())
     }
 
-    /// Where it stands.
+    /// The current state.
     pub fn state(&self) -> AgentState {
         let mut state = self.shared.state();
         let (messages, context_tokens) = (state.view().messages(), state.context_tokens().value());
@@ -286,14 +293,25 @@ impl AgentSession {
         }
     }
 
-    /// What its context consists of now.
+    /// The messages in the context.
     pub fn messages(&self) -> Vec<Arc<AgentMessage>> {
         self.shared.state().tree.context().messages
     }
 
-    /// Waits until the disk has the conversation as it is now: what was said so far outlives a power loss then. It keeps
-    /// neither the loop nor the runtime from working.
+    /// Waits until the conversation is durable on disk, so that it survives a power loss. Does not block the loop or
+    /// the runtime. While the disk is full, it waits for space.
     pub async fn sync(&self) -> Result<(), SessionError> {
+        loop {
+            match self.sync_now().await {
+                Err(SessionError::Tree(error)) if error.is_disk_full() => {
+                    tokio::time::sleep(FULL_DISK_RETRY).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn sync_now(&self) -> Result<(), SessionError> {
         let unsynced = self.shared.state().tree.unsynced()?;
         let Some(unsynced) = unsynced else { return Ok(()) };
         let file = self.state().file;
@@ -303,7 +321,7 @@ impl AgentSession {
         Ok(())
     }
 
-    /// Aborts, and lets nothing begin any more.
+    /// Aborts, and prevents further work.
     pub async fn close(&self) {
         self.shared.state().closed = true;
         self.shared.closing.cancel();

@@ -1,4 +1,4 @@
-//! Messages that wait (S1 3.4): each is in its queue or in the conversation, at any time.
+//! Queued messages (S1 3.4). At any time, a message is either in its queue or in the conversation.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::event::SessionEvent;
 use crate::message::AgentMessage;
 
 impl State {
-    /// Whether something waits that the agent goes on with by itself.
+    /// Whether anything is queued that continues the agent's work.
     pub(crate) fn waits(&self) -> bool {
         self.is_steered() || !self.follow_up.is_empty() || !self.compactions.is_empty()
     }
@@ -17,23 +17,23 @@ impl State {
         !self.steering.is_empty()
     }
 
-    /// Moves messages from their queue into the conversation; each is in one or the other at any time.
-    pub(crate) fn inject(&mut self, from: From, events: &Events) -> Result<usize, SessionError> {
+    /// Moves messages from their queue into the conversation.
+    pub(crate) fn inject(&mut self, from: QueueSelection, events: &Events) -> Result<usize, SessionError> {
         self.flush_bash(events)?;
         let mut count = 0;
         while let Some(next) = self.queue(from).front().cloned() {
             self.append_tagged(stamped(next.message), next.tag, events)?;
             self.queue(from).pop_front();
-            self.tell_queues(events);
+            self.emit_queue_update(events);
             count += 1;
-            if from == From::OneFollowUp {
+            if from == QueueSelection::OneFollowUp {
                 break;
             }
         }
         Ok(count)
     }
 
-    /// Adds what the user ran meanwhile.
+    /// Adds the commands that the user ran meanwhile.
     pub(crate) fn flush_bash(&mut self, events: &Events) -> Result<(), SessionError> {
         while let Some(bash) = self.bash.front().cloned() {
             self.append(bash, events)?;
@@ -55,10 +55,10 @@ impl State {
         Ok(())
     }
 
-    fn queue(&mut self, from: From) -> &mut VecDeque<Queued> {
+    fn queue(&mut self, from: QueueSelection) -> &mut VecDeque<Queued> {
         match from {
-            From::Steering => &mut self.steering,
-            From::OneFollowUp | From::FollowUps => &mut self.follow_up,
+            QueueSelection::Steering => &mut self.steering,
+            QueueSelection::OneFollowUp | QueueSelection::FollowUps => &mut self.follow_up,
         }
     }
 
@@ -67,18 +67,18 @@ impl State {
             Queue::Steering => self.steering.push_back(queued),
             Queue::FollowUp => self.follow_up.push_back(queued),
         }
-        self.tell_queues(events);
+        self.emit_queue_update(events);
     }
 
     pub(crate) fn take_queued(&mut self, events: &Events) -> Vec<Queued> {
         let all: Vec<Queued> = self.steering.drain(..).chain(self.follow_up.drain(..)).collect();
         if !all.is_empty() {
-            self.tell_queues(events);
+            self.emit_queue_update(events);
         }
         all
     }
 
-    fn tell_queues(&self, events: &Events) {
+    fn emit_queue_update(&self, events: &Events) {
         events.emit(SessionEvent::QueueUpdate {
             steering: self.steering.len(),
             follow_up: self.follow_up.len(),
@@ -86,9 +86,9 @@ impl State {
     }
 }
 
-/// Which messages go into the conversation.
+/// Selects the messages to move into the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum QueueSelection {
     /// All steering messages.
     Steering,
     /// One follow-up.
@@ -97,7 +97,7 @@ pub(crate) enum From {
     FollowUps,
 }
 
-/// A message is said when the agent gets it, not when it was queued.
+/// Sets the time of a message to when the agent receives it, instead of when it was queued.
 fn stamped(message: AgentMessage) -> AgentMessage {
     match message {
         AgentMessage::User(mut user) => {

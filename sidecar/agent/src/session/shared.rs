@@ -1,4 +1,4 @@
-//! What all handles of a session and its run have in common.
+//! State that a session's handles and its run share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,21 +16,21 @@ use crate::tool::SharedTool;
 pub(crate) struct Shared {
     pub(crate) config: SessionConfig,
     pub(crate) events: Events,
-    /// The system prompt, with the skills that there are.
+    /// The system prompt, including the list of skills.
     pub(crate) system: String,
     resources: Arc<Resources>,
     tools: Vec<SharedTool>,
-    /// The tools as models get to see them.
+    /// The tools as models see them.
     pub(crate) specs: Arc<[ToolSpec]>,
-    /// An estimate of what they take in a request.
+    /// Estimated tokens of the tools in a request.
     pub(crate) tools_tokens: u64,
     pub(super) state: Mutex<State>,
-    /// Told when the session is closed: commands of the user end then.
+    /// Cancelled when the session is closed. Ends the user's commands.
     pub(super) closing: CancellationToken,
 }
 
 impl Shared {
-    /// Reads what extensions bring along.
+    /// Adds the tools and resources of the extensions.
     pub(super) fn new(config: SessionConfig, events: Events, state: State) -> Self {
         let extensions = &config.extensions;
         let resources = with_more(&config.resources, &extensions.resources());
@@ -44,7 +44,7 @@ impl Shared {
         Self { config, events, system, resources, tools, specs, tools_tokens, state, closing }
     }
 
-    /// The text that the agent gets when it is told this (S1 6.3).
+    /// Expands skills and templates in a text for the agent (S1 6.3).
     pub(super) fn expanded(&self, text: &str) -> String {
         match self.resources.expand(text) {
             Expansion::Unchanged => text.to_owned(),
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Held only for moments, and never over an await.
+    /// Locked only briefly, and never across an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,21 +61,21 @@ impl Shared {
         self.tools.iter().find(|tool| tool.spec().name == name).map(Arc::clone)
     }
 
-    /// Ends a run and tells of it, unless something came that it goes on with: then there is no outcome yet. Both is
-    /// decided under one lock, so that nothing that comes is left waiting for nobody.
+    /// Ends a run and emits its outcome, unless new work has arrived: then it returns `None` and the run continues.
+    /// Both are decided under one lock, so that no new work is left behind.
     pub(crate) fn end_run(&self, outcome: AgentOutcome) -> Option<AgentOutcome> {
         let mut state = self.state();
         let kept = state
             .repair(&self.events)
             .and_then(|()| state.flush_bash(&self.events))
-            .and_then(|()| state.keep_meters());
+            .and_then(|()| state.store_meters());
         let outcome = match (kept, outcome) {
             (Err(error), AgentOutcome::Completed) => AgentOutcome::Failed(error.to_string()),
             (Ok(()), AgentOutcome::Completed) if state.waits() && !state.closed => return None,
             (_, outcome) => outcome,
         };
         for request in state.compactions.drain(..) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ =
                 request.reply.send(Err(SessionError::Compaction("the agent was stopped before it".into())));
         }
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-/// What the loader finds comes after what is there.
+/// Adds the resources of the loader after the existing ones.
 fn with_more(resources: &Arc<Resources>, loader: &ResourceLoader) -> Arc<Resources> {
     if *loader == ResourceLoader::default() {
         return Arc::clone(resources);
@@ -108,7 +108,7 @@ fn with_more(resources: &Arc<Resources>, loader: &ResourceLoader) -> Arc<Resourc
     Arc::new(all)
 }
 
-/// Of two tools with the same name the first counts (ruling 38).
+/// Removes tools whose name occurred before (decision 38).
 fn distinct(tools: impl Iterator<Item = SharedTool>) -> Vec<SharedTool> {
     let mut kept: Vec<SharedTool> = Vec::new();
     for tool in tools {
@@ -119,14 +119,13 @@ fn distinct(tools: impl Iterator<Item = SharedTool>) -> Vec<SharedTool> {
     kept
 }
 
-/// Another text in a message of the user; its images stay.
+/// Replaces the text of a user's message. Its images stay.
 pub(crate) fn with_text(message: AgentMessage, text: &str) -> AgentMessage {
     let AgentMessage::User(user) = message else { return message };
     let images = user.content.into_iter().filter(|block| matches!(block, UserContent::Image { .. }));
     user_message(text, images.collect())
 }
 
-/// What the agent is told.
 pub(crate) fn user_message(text: &str, images: Vec<UserContent>) -> AgentMessage {
     let text = UserContent::Text { text: text.to_owned() };
     AgentMessage::User(UserMessage {

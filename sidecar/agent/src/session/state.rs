@@ -1,4 +1,4 @@
-//! What a session holds between its steps: the tree, what waits, and what it took.
+//! State of a session between its steps: the tree, the queues, and the totals.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::metering::meters;
 use super::{CompactionResult, Queued, SessionError, Start};
-use crate::conversation::{LOST, View, unanswered};
+use crate::conversation::{ConversationView, LOST, unanswered};
 use crate::event::SessionEvent;
 use crate::message::{AgentMessage, ToolCall, ToolResultMessage, UserContent};
 use crate::meter::Meters;
@@ -22,7 +22,7 @@ use crate::model::registry::{ModelInfo, ModelRegistry, RegistryError};
 use crate::tool::SharedTool;
 use crate::tree::{EntryId, SessionTree};
 
-/// Tells what happens. Nobody needs to listen.
+/// Emits events. It does not matter whether anybody receives them.
 #[derive(Clone)]
 pub(crate) struct Events(pub(crate) mpsc::UnboundedSender<SessionEvent>);
 
@@ -32,38 +32,38 @@ impl Events {
     }
 }
 
-/// What works at the moment.
+/// A run that is in progress.
 #[derive(Clone, Default)]
 pub(crate) struct Run {
-    /// Told that it is to end.
+    /// Cancelled to end the run.
     pub(crate) cancel: CancellationToken,
-    /// Tells that it has ended.
+    /// Cancelled once the run has ended.
     pub(crate) done: CancellationToken,
 }
 
-/// A summary that somebody waits for while the agent works.
+/// A compaction that a caller waits for while the agent is working.
 pub(crate) struct CompactionRequest {
     pub(crate) instructions: Option<String>,
     pub(crate) reply: oneshot::Sender<Result<CompactionResult, SessionError>>,
 }
 
-/// A compiled schema; none when it is no schema.
+/// A compiled schema. `None` if the schema is not valid.
 pub(crate) type Schema = Option<Arc<jsonschema::Validator>>;
 
 pub(crate) struct State {
     pub(crate) tree: SessionTree,
-    /// The conversation at its leaf.
-    pub(super) view: View,
+    /// The conversation up to the leaf.
+    pub(super) view: ConversationView,
     pub(crate) model: ModelInfo,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) steering: VecDeque<Queued>,
     pub(crate) follow_up: VecDeque<Queued>,
     pub(crate) meters: Meters,
-    /// The worst case of calls that are under way beside the conversation.
+    /// Upper bound for the price of calls that run concurrently with the conversation.
     pub(crate) reserved: Decimal,
     pub(crate) run: Option<Run>,
     pub(crate) compactions: Vec<CompactionRequest>,
-    /// Commands that ended while the agent worked: they go into the conversation between its turns.
+    /// Commands that ended while the agent was working. They enter the conversation between its turns.
     pub(crate) bash: VecDeque<AgentMessage>,
     pub(crate) schemas: HashMap<String, Schema>,
     pub(crate) closed: bool,
@@ -90,7 +90,7 @@ impl State {
         let mut state = Self {
             meters: meters(&tree, registry),
             tree,
-            view: View::default(),
+            view: ConversationView::default(),
             model: chosen,
             thinking: context.thinking.unwrap_or(thinking),
             steering: VecDeque::new(),
@@ -112,7 +112,7 @@ impl State {
         Ok(state)
     }
 
-    /// Takes up another conversation; what waits, waits for that one.
+    /// Switches to another conversation. Queued messages stay queued.
     pub(crate) fn switch(
         &mut self,
         tree: SessionTree,
@@ -128,7 +128,7 @@ impl State {
         Ok(())
     }
 
-    /// Begins a run, when none is there.
+    /// Begins a run if none is in progress.
     pub(crate) fn claim(&mut self) -> Result<Run, SessionError> {
         self.idle()?;
         let run = Run::default();
@@ -136,7 +136,7 @@ impl State {
         Ok(run)
     }
 
-    /// An error, when the agent works or the session is closed.
+    /// Fails if the agent is working or the session is closed.
     pub(crate) fn idle(&self) -> Result<(), SessionError> {
         match (&self.run, self.closed) {
             (_, true) => Err(SessionError::Closed),
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// Another model answers from here on.
+    /// Changes the model for later calls.
     pub(crate) fn choose(&mut self, model: ModelInfo, events: &Events) -> Result<ModelInfo, SessionError> {
         if model != self.model {
             self.tree.append_model_change(&model.provider, &model.id)?;
@@ -158,7 +158,7 @@ impl State {
         Ok(model)
     }
 
-    /// It thinks more or less deeply from here on.
+    /// Changes the thinking level for later calls.
     pub(crate) fn think(&mut self, level: ThinkingLevel, events: &Events) -> Result<(), SessionError> {
         if level != self.thinking {
             self.tree.append_thinking_level(level)?;
@@ -168,7 +168,7 @@ impl State {
         Ok(())
     }
 
-    /// Model and thinking level as they were at the leaf, and a result for each call before it.
+    /// Restores the model and the thinking level at the leaf, and adds a result for each call without one.
     pub(crate) fn restore(&mut self, registry: &ModelRegistry, events: &Events) -> Result<(), SessionError> {
         let context = self.tree.context();
         let kept =
@@ -195,7 +195,7 @@ impl State {
         self.repair(events)
     }
 
-    /// Gives every call of the last answer a result, so that they are paired in the tree, too (ruling 40).
+    /// Gives every call of the last answer a result, so that they are paired in the tree, too (decision 40).
     pub(crate) fn repair(&mut self, events: &Events) -> Result<(), SessionError> {
         for call in unanswered(self.tree.up()) {
             self.append(AgentMessage::ToolResult(result(&call, LOST, true)), events)?;
@@ -203,14 +203,14 @@ impl State {
         Ok(())
     }
 
-    /// Adds a message, and tells of it.
+    /// Adds a message and emits the event.
     pub(crate) fn append(&mut self, message: AgentMessage, events: &Events) -> Result<EntryId, SessionError> {
         let id = self.tree.append_message(message.clone())?;
         events.emit(SessionEvent::MessageEnd { entry_id: id.to_string(), message });
         Ok(id)
     }
 
-    /// The compiled schema of a tool's arguments. One that is no schema checks nothing: its tool does.
+    /// The compiled schema of a tool's arguments. Without a valid schema, only the tool itself checks them.
     pub(crate) fn schema(&mut self, tool: &SharedTool) -> Schema {
         let spec = tool.spec();
         if let Some(known) = self.schemas.get(&spec.name) {
@@ -231,12 +231,13 @@ pub(crate) struct Prompt {
     pub(crate) tag: Option<String>,
 }
 
-/// An entry's id.
+/// Parses the id of an entry.
 pub(super) fn entry(id: &str) -> Result<EntryId, SessionError> {
     EntryId::from_str(id).map_err(|_| SessionError::Entry(id.to_owned()))
 }
 
-/// The file of a session in a folder of sessions. What is no id names none, wherever it would lead.
+/// The file of a session in a folder of sessions. A string that is not an id is rejected, because it could be a path
+/// to anywhere.
 pub(super) fn file_of(dir: &Path, session_id: &str) -> Result<PathBuf, SessionError> {
     let unknown = || SessionError::Session(session_id.to_owned());
     let id = Uuid::parse_str(session_id).map_err(|_| unknown())?;
@@ -257,7 +258,7 @@ pub(crate) fn open_tree(dir: &Path, cwd: &Path, start: Start) -> Result<SessionT
     })
 }
 
-/// A result that no tool gave.
+/// A result that does not come from the tool itself.
 pub(crate) fn result(call: &ToolCall, text: &str, is_error: bool) -> ToolResultMessage {
     ToolResultMessage {
         tool_call_id: call.id.clone(),
@@ -268,7 +269,7 @@ pub(crate) fn result(call: &ToolCall, text: &str, is_error: bool) -> ToolResultM
     }
 }
 
-/// The time now, for people: nothing is decided by it.
+/// The current time, for display only.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }

@@ -1,4 +1,4 @@
-//! What a session answers to whoever drives it.
+//! Results and state of a session.
 
 use std::path::PathBuf;
 
@@ -11,94 +11,86 @@ use crate::meter::Meters;
 use crate::model::registry::{ModelInfo, RegistryError};
 use crate::tree::TreeError;
 
-/// Why something cannot be done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// It needs an agent that does nothing at the moment.
+    /// The operation requires an idle agent.
     #[error("the agent is working")]
     Busy,
-    /// The session was closed.
     #[error("the session is closed")]
     Closed,
-    /// There is nothing to go on with.
-    #[error("the conversation has nothing to go on with")]
+    /// There is no work to continue.
+    #[error("the conversation has no work to continue")]
     NothingToDo,
-    /// The model cannot be used.
     #[error(transparent)]
     Model(#[from] RegistryError),
-    /// The conversation could not be summarised.
+    /// The compaction failed.
     #[error("the conversation could not be summarised: {0}")]
     Compaction(String),
-    /// It is no command, or there is no shell.
+    /// The input is not a command, or there is no shell.
     #[error("{0}")]
     Bash(String),
     /// The session's file could not be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// It names no session of the folder.
+    /// The folder has no such session.
     #[error("there is no session `{0}`")]
     Session(String),
-    /// It names no entry.
-    #[error("`{0}` is no entry")]
+    /// The session has no such entry.
+    #[error("`{0}` is not an entry of this session")]
     Entry(String),
 }
 
-/// What became of a prompt.
+/// What happened to a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompted {
-    /// The agent worked on it until it had nothing to do any more.
+    /// The agent worked on it until it had nothing more to do.
     Ended(AgentOutcome),
-    /// It waits in a queue.
+    /// The prompt waits in a queue.
     Queued,
-    /// It was a command of an extension (S1 8), which did this.
+    /// The prompt was a command of an extension (S1 8), with this result.
     Command(String),
 }
 
-/// A summary that takes the place of what it summarises (S1 5, `Compact`).
+/// A summary that replaces earlier messages (S1 5, `Compact`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactionResult {
-    /// The summary.
     pub summary: String,
-    /// The first entry that it does not replace.
+    /// The first entry that the summary does not replace.
     pub first_kept: String,
-    /// Tokens before it.
+    /// Tokens in the context before the compaction.
     pub tokens_before: u64,
 }
 
-/// A message that waits.
+/// A queued message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queued {
-    /// In which queue.
     pub queue: Queue,
-    /// The message.
     pub message: AgentMessage,
-    /// As in [`PromptOptions::tag`](super::PromptOptions::tag).
+    /// The tag from [`PromptOptions::tag`](super::PromptOptions::tag).
     pub tag: Option<String>,
 }
 
-/// Where an agent stands (S1 5, `State`).
+/// The state of an agent (S1 5, `State`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentState {
-    /// The session's id.
     pub session_id: String,
-    /// Its file.
+    /// Path of the session file.
     pub file: PathBuf,
-    /// The entry that the next one follows.
+    /// The entry after which the next one is added.
     pub leaf: Option<String>,
-    /// Whether it works.
+    /// Whether the agent is working.
     pub running: bool,
-    /// The model that answers.
     pub model: ModelInfo,
-    /// How deeply it thinks.
     pub thinking: ThinkingLevel,
-    /// Messages in its context.
+    /// Number of messages in the context.
     pub messages: usize,
-    /// Tokens in its context, as far as known.
+    /// Tokens in the context, counted or estimated.
     pub context_tokens: u64,
-    /// Steering messages that wait.
+    /// Waiting steering messages.
     pub steering: usize,
-    /// Follow-ups that wait.
+    /// Waiting follow-ups.
     pub follow_up: usize,
-    /// What it took so far.
+    /// Usage and cost so far.
     pub meters: Meters,
 }

@@ -1,11 +1,11 @@
-//! How much text a tool shows, and what of it.
+//! Limits and cleans the text that a tool returns.
 
-/// The most lines that a tool shows at once.
+/// Most lines that a tool returns at once.
 pub const MAX_LINES: usize = 2000;
-/// The most bytes that a tool shows at once.
+/// Most bytes that a tool returns at once.
 pub const MAX_BYTES: usize = 50 * 1024;
 
-/// The end of a text that fits: whole lines, or the end of the last one when that alone is too long.
+/// The longest end of a text within the limits: complete lines, or the end of the last one if it alone is too long.
 pub fn tail(text: &str) -> &str {
     let mut from = text.len().saturating_sub(MAX_BYTES);
     while !text.is_char_boundary(from) {
@@ -21,18 +21,18 @@ pub fn tail(text: &str) -> &str {
     &text[lines.map_or(from, |(at, _)| from + at + 1)..]
 }
 
-/// The beginning of a text of at most so many bytes.
+/// The beginning of a text, at most `bytes` bytes.
 pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// How many lines end in these bytes.
+/// Number of line breaks.
 pub(crate) fn newlines(bytes: &[u8]) -> u64 {
     bytes.split(|byte| *byte == b'\n').skip(1).fold(0, |count, _| count + 1)
 }
 
-/// What a terminal would show as text: without escape sequences and control characters, and of a line that writes over
-/// itself only what it ends with.
+/// The text that a terminal would display: without escape sequences and control characters, and with only the last
+/// state of lines that overwrite themselves.
 pub fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     let mut line = 0;
@@ -48,9 +48,9 @@ pub fn clean(text: &str) -> String {
                 cleaned.truncate(line);
             }
             '\u{1b}' => match characters.next() {
-                // Up to the final character of the sequence.
+                // Skip to the final character of the sequence.
                 Some('[') => _ = characters.find(|next| ('\u{40}'..='\u{7e}').contains(next)),
-                // Up to the bell, or to the escape of the string terminator.
+                // Skip to the bell, or to the escape of the string terminator.
                 Some(']' | 'P' | '^' | '_')
                     if characters.find(|next| matches!(next, '\u{7}' | '\u{1b}')) == Some('\u{1b}') =>
                 {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_interprets_is_left_out() {
+    fn terminal_control_sequences_are_removed() {
         assert_eq!(
             clean("\u{1b}[1;31mred\u{1b}[0m\r\n10%\r100%\r\n\u{1b}]0;title\u{7}x\u{0}\ty"),
             "red\n100%\nx\ty"
@@ -90,7 +90,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_can_be_cleaned(text in any::<String>()) {
+        fn any_text_can_be_cleaned(text in any::<String>()) {
             let cleaned = clean(&text);
             prop_assert!(cleaned.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
             prop_assert_eq!(clean(&cleaned), cleaned);

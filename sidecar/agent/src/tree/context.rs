@@ -1,4 +1,4 @@
-//! What a model gets to see of a branch.
+//! The context of a branch: what a model sees.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use pilothouse_domain::value::ThinkingLevel;
 use super::entry::{Entry, EntryKind};
 use crate::message::{AgentMessage, UserContent, UserMessage};
 
-/// Before a summary that stands for what was said before.
+/// Text before a summary.
 pub const SUMMARY_BEGIN: &str =
     "The conversation before this point was compacted into the following summary:\n\n<summary>\n";
-/// After it.
+/// Text after a summary.
 pub const SUMMARY_END: &str = "\n</summary>";
 
 /// The state of a conversation at its leaf (S1 9, `GetContext`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Context {
-    /// What was said since the last compaction, after its summary. Commands that the user kept out (`!!`) are in it:
-    /// whoever sends it to a model leaves them out.
+    /// The messages since the last compaction, preceded by its summary. Includes commands that are hidden from the
+    /// model (`!!`), which the caller must remove.
     pub messages: Vec<Arc<AgentMessage>>,
-    /// Provider and id of the model that answers; none when none was ever chosen.
+    /// Provider and id of the current model. `None` if none was ever selected.
     pub model: Option<(String, String)>,
-    /// How deeply it thinks; none when that was never said.
+    /// The current thinking level. `None` if none was ever selected.
     pub thinking: Option<ThinkingLevel>,
 }
 
@@ -58,16 +58,16 @@ impl Context {
 
 /// Where the context of a path begins.
 pub(crate) struct Beginning {
-    /// The summary of what came before, if there is one.
+    /// The summary of earlier messages, if there is one.
     pub(crate) summary: Option<AgentMessage>,
-    /// The index in the path of the first entry that is in the context as it is.
+    /// Index in the path of the first entry that is in the context unchanged.
     pub(crate) from: usize,
-    /// The index of the compaction; nothing before it was counted as the context is now.
+    /// Index of the compaction. Token counts before it do not apply to the current context.
     pub(crate) compacted_at: usize,
 }
 
 impl Beginning {
-    /// That of a path from a root.
+    /// Computes it for a path from a root.
     pub(crate) fn of(path: &[&Entry]) -> Self {
         let last_compaction = path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.kind {
             EntryKind::Compaction { summary, first_kept, .. } => Some((at, *entry, summary, *first_kept)),
@@ -81,7 +81,7 @@ impl Beginning {
     }
 }
 
-/// A summary as the model gets to see it.
+/// A summary as the model sees it.
 fn summary_message(entry: &Entry, summary: &str) -> AgentMessage {
     AgentMessage::User(UserMessage {
         content: vec![UserContent::Text { text: format!("{SUMMARY_BEGIN}{summary}{SUMMARY_END}") }],

@@ -1,4 +1,4 @@
-//! What a session file consists of: a header line, then one line an entry.
+//! Format of a session file: a header line, then one line per entry.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,16 +12,16 @@ use uuid::Uuid;
 
 use crate::message::AgentMessage;
 
-/// The version of the format that this code writes, and the highest that it reads.
+/// The format version that this code writes, and the highest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Names an entry; unique in its session and in all forks of it.
+/// Id of an entry; unique in its session and all forks of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntryId(Uuid);
 
 impl EntryId {
-    /// A new one; later ones sort after earlier ones.
+    /// Creates an id. Ids sort by creation time.
     pub(super) fn mint() -> Self {
         Self(Uuid::now_v7())
     }
@@ -44,88 +44,78 @@ impl FromStr for EntryId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "session", rename_all = "camelCase")]
 pub struct Header {
-    /// The version of the format.
+    /// Format version.
     pub version: u32,
-    /// The session.
     pub id: String,
-    /// When it was created.
     pub timestamp: Timestamp,
-    /// The working directory; empty when the line that said so was lost.
+    /// The working directory. Empty if the header line was lost.
     pub cwd: String,
-    /// The session that it was forked from, or that it follows.
+    /// The session from which this one was forked, or which it follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
 
-/// One line of a session file. Entries are never changed and never removed.
+/// One line of a session file. Entries are never changed or removed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Its name.
     pub id: EntryId,
-    /// What it comes after; none at a root.
+    /// The preceding entry. `None` at a root.
     pub parent_id: Option<EntryId>,
-    /// When it was written.
     pub timestamp: Timestamp,
-    /// What it says.
     #[serde(flatten)]
     pub kind: EntryKind,
 }
 
-/// What an entry says.
+/// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum EntryKind {
-    /// A message is complete (S1 9).
+    /// A complete message (S1 9).
     Message {
-        /// The message; contexts and requests share it.
+        /// Shared with contexts and requests.
         #[serde(with = "shared")]
         message: Arc<AgentMessage>,
     },
-    /// Another model answers from here on.
+    /// Later answers come from another model.
     ModelChange {
         /// The provider's name in the registry.
         provider: String,
         /// The model's id at its provider.
         model_id: String,
     },
-    /// The model thinks more or less deeply from here on.
-    ThinkingLevelChange {
-        /// How deeply.
-        thinking_level: ThinkingLevel,
-    },
-    /// What comes before here is summarised (S1 6.1).
+    /// Later answers use another thinking level.
+    ThinkingLevelChange { thinking_level: ThinkingLevel },
+    /// A summary of the earlier conversation (S1 6.1).
     Compaction {
-        /// The summary.
         summary: String,
-        /// The first entry that stays in the context as it is; none when nothing before this one does.
+        /// The first entry that stays in the context. `None` if no earlier entry does.
         first_kept: Option<EntryId>,
-        /// Tokens in the context before it.
+        /// Tokens in the context before the compaction.
         tokens_before: u64,
     },
-    /// A bookmark at an entry (S1 9). It is beside the conversation: the leaf stays where it is.
+    /// A label of an entry (S1 9). It is not part of the conversation and does not move the leaf.
     Label {
-        /// The entry.
+        /// The labelled entry.
         target: EntryId,
-        /// What it is called; none takes the label away.
+        /// The label. `None` removes it.
         label: Option<String>,
     },
-    /// The leaf moves to an earlier entry; what is appended next comes after that one.
+    /// Moves the leaf to an earlier entry. The next entry follows that one.
     Branch {
-        /// The new leaf; none before everything.
+        /// The new leaf. `None`: before the first entry.
         target: Option<EntryId>,
     },
-    /// Something of whoever uses the tree. It stands in the conversation and is no part of the context.
+    /// Data of the program that uses the tree. Part of the conversation, but not of the context.
     Custom {
-        /// Whose, and what.
+        /// Identifies the owner and the type of the data.
         kind: String,
-        /// What it says.
         data: Value,
     },
 }
 
 impl EntryKind {
-    /// The leaf after an entry of this kind, when it was `leaf` before.
+    /// The leaf after an entry of this kind, given the leaf before it.
     pub(super) fn leaf_after(&self, id: EntryId, leaf: Option<EntryId>) -> Option<EntryId> {
         match self {
             Self::Label { .. } => leaf,
@@ -138,7 +128,7 @@ impl EntryKind {
         }
     }
 
-    /// The entry besides its parent that it names.
+    /// The entry that this one refers to, besides its parent.
     pub(super) fn refers_to(&self) -> Option<EntryId> {
         match self {
             Self::Compaction { first_kept, .. } => *first_kept,
@@ -152,7 +142,7 @@ impl EntryKind {
     }
 }
 
-/// A message that is shared is written and read as it is.
+/// Serialises a shared message like the message itself.
 mod shared {
     use std::sync::Arc;
 
@@ -174,7 +164,6 @@ mod shared {
     }
 }
 
-/// The time now.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }

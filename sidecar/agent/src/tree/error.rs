@@ -1,5 +1,3 @@
-//! Why a session file cannot be used.
-
 use std::path::PathBuf;
 
 use super::EntryId;
@@ -7,48 +5,37 @@ use super::EntryId;
 /// Why a session file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// The file system said no.
+    /// A file system operation failed.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Where.
-        path: PathBuf,
-        /// What it said.
-        source: std::io::Error,
-    },
-    /// A line that is not the last is not what it should be. Nothing is changed.
+    Io { path: PathBuf, source: std::io::Error },
+    /// A line other than the last is not valid. The file is unchanged.
     #[error("{}, line {line}: {reason}", path.display())]
     Corrupt {
-        /// Where.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
         reason: String,
     },
-    /// A later version wrote it.
+    /// A later version wrote the file.
     #[error("{}: format {version} is not known here", path.display())]
-    UnknownVersion {
-        /// Where.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
-    /// Somebody else is writing it.
+    UnknownVersion { path: PathBuf, version: u32 },
+    /// Another process has the session open.
     #[error("{}: another process has this session open", path.display())]
-    Locked {
-        /// Where.
-        path: PathBuf,
-    },
-    /// There is no such entry.
+    Locked { path: PathBuf },
     #[error("there is no entry {0} in this session")]
     UnknownEntry(EntryId),
     /// The entry is not on the path to the leaf.
     #[error("the entry {0} is not on the current branch")]
     NotOnPath(EntryId),
-    /// An append failed half-way and could not be taken back. Open the file again.
+    /// An append failed half-way and could not be undone. The session must be opened again.
     #[error("{}: an earlier write failed; open the session again", path.display())]
-    Broken {
-        /// Where.
-        path: PathBuf,
-    },
+    Broken { path: PathBuf },
+}
+
+impl TreeError {
+    /// Whether the disk is full. The operation can be repeated when there is space.
+    pub fn is_disk_full(&self) -> bool {
+        use std::io::ErrorKind as K;
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), K::StorageFull | K::QuotaExceeded | K::FileTooLarge))
+    }
 }

@@ -1,4 +1,4 @@
-//! The file of a session: one writer, one write a line, and a torn end that is cut off.
+//! The file of a session: a single writer, one write per line, and recovery from a torn last line.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -12,30 +12,33 @@ use serde::Serialize;
 use super::TreeError;
 use super::entry::{Entry, FORMAT_VERSION, Header, now};
 
-/// An open session file. The lock on it ends with the process, however that ends.
+/// An open session file. Its lock ends with the process, however the process ends.
 #[derive(Debug)]
 pub(super) struct SessionFile {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines.
+    /// Bytes of complete lines.
     length: u64,
-    /// Bytes that a power loss does not take away any more; nothing is known of what was there when it was opened.
+    /// Bytes known to survive a power loss. 0 after opening, because it is unknown what an earlier process has
+    /// synced.
     synced: Arc<AtomicU64>,
-    /// An append failed half-way and could not be taken back.
+    /// Lines that did not fit on the full disk. They are written before any other, and are durable only then.
+    pending: Vec<u8>,
+    /// An append failed half-way and could not be undone.
     broken: bool,
 }
 
-/// What a file held.
+/// The content of a file.
 pub(super) struct Loaded {
     pub(super) file: SessionFile,
     pub(super) header: Header,
     pub(super) entries: Vec<Entry>,
-    /// Bytes at the end that were no whole line, and were cut off.
+    /// Bytes of an incomplete line that were removed from the end.
     pub(super) torn: usize,
 }
 
 impl SessionFile {
-    /// Writes a new file with these lines: it is there as a whole, or not at all.
+    /// Creates a file with these lines, atomically.
     pub(super) fn create(path: PathBuf, header: &Header, entries: &[Entry]) -> Result<Self, TreeError> {
         let failed = |source| TreeError::Io { path: path.clone(), source };
         if let Some(folder) = path.parent() {
@@ -59,10 +62,17 @@ impl SessionFile {
                 fs::rename(&unfinished, &path).map_err(failed).map(|()| file)
             });
         let file = written.inspect_err(|_| _ = fs::remove_file(&unfinished))?;
-        Ok(Self { length: lines.len() as u64, path, file, synced: Arc::default(), broken: false })
+        Ok(Self {
+            length: lines.len() as u64,
+            path,
+            file,
+            synced: Arc::default(),
+            pending: Vec::new(),
+            broken: false,
+        })
     }
 
-    /// Opens a file, and cuts off what is no whole line at its end.
+    /// Opens a file and removes an incomplete line from its end.
     pub(super) fn open(path: &Path) -> Result<Loaded, TreeError> {
         let failed = |source| TreeError::Io { path: path.to_owned(), source };
         let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
@@ -74,7 +84,7 @@ impl SessionFile {
         if end == 0 && !could_be_header(&torn) {
             return Err(TreeError::Corrupt { path: path.to_owned(), line: 1, reason: "no header".into() });
         }
-        // Only the end of its line is missing: it counts.
+        // Only the line break is missing, so the line is complete.
         if !torn.is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(&torn).is_ok() {
             bytes.append(&mut torn);
             bytes.push(b'\n');
@@ -84,7 +94,14 @@ impl SessionFile {
         }
         let (header, entries) = parse(path, &bytes)?;
         let length = bytes.len() as u64;
-        let mut file = Self { path: path.to_owned(), file, length, synced: Arc::default(), broken: false };
+        let mut file = Self {
+            path: path.to_owned(),
+            file,
+            length,
+            synced: Arc::default(),
+            pending: Vec::new(),
+            broken: false,
+        };
         let header = match header {
             Some(header) => header,
             None => file.replace_header()?,
@@ -92,7 +109,8 @@ impl SessionFile {
         Ok(Loaded { file, header, entries, torn: torn.len() })
     }
 
-    /// A header for a file that has none: nothing was said yet, and its name is all that is left of it.
+    /// Writes a header for a file that has none. Nothing else was written yet, so the session's id comes from the
+    /// file name.
     fn replace_header(&mut self) -> Result<Header, TreeError> {
         let id = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let header =
@@ -108,8 +126,9 @@ impl SessionFile {
         self.write(&line)
     }
 
-    /// What a power loss could still take away; none, when there is nothing.
-    pub(super) fn unsynced(&self) -> Result<Option<Unsynced>, TreeError> {
+    /// What a power loss could still destroy. `None` if there is nothing.
+    pub(super) fn unsynced(&mut self) -> Result<Option<Unsynced>, TreeError> {
+        self.write_pending()?;
         if self.synced.load(Ordering::Acquire) >= self.length {
             return Ok(None);
         }
@@ -119,26 +138,42 @@ impl SessionFile {
         Ok(Some(Unsynced { path: self.path.clone(), file, length: self.length, synced }))
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a whole line, or nothing: what came of a failed write is taken back.
+    /// Writes a complete line or nothing: a failed write is undone. A line that does not fit on the full disk is kept
+    /// and written later.
     fn write(&mut self, line: &[u8]) -> Result<(), TreeError> {
+        self.pending.extend_from_slice(line);
+        match self.write_pending() {
+            Err(error) if error.is_disk_full() => Ok(()),
+            Err(error) => {
+                self.pending.truncate(self.pending.len() - line.len());
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn write_pending(&mut self) -> Result<(), TreeError> {
         if self.broken {
             return Err(TreeError::Broken { path: self.path.clone() });
         }
-        if let Err(source) = self.file.write_all(line) {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        if let Err(source) = self.file.write_all(&self.pending) {
             self.broken = self.file.set_len(self.length).is_err();
             return Err(TreeError::Io { path: self.path.clone(), source });
         }
-        self.length += line.len() as u64;
+        self.length += self.pending.len() as u64;
+        self.pending.clear();
         Ok(())
     }
 }
 
-/// Lines that are written, and that a power loss could still take away.
+/// Written lines that a power loss could still destroy.
 #[derive(Debug)]
 pub struct Unsynced {
     path: PathBuf,
@@ -148,12 +183,12 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// Waits for the disk: when this returns, they outlive a power loss. It blocks for as long as that takes.
+    /// Blocks until the lines are durable.
     pub fn sync(self) -> Result<(), TreeError> {
         let Self { path, file, length, synced } = self;
         let failed = |source| TreeError::Io { path: path.clone(), source };
         file.sync_data().map_err(failed)?;
-        // The first time the name of the file, too: it may be new.
+        // The first time, the folder is synced as well, because the file may be new.
         if synced.load(Ordering::Acquire) == 0
             && let Some(folder) = path.parent()
         {
@@ -187,7 +222,7 @@ fn lock(file: &File, path: &Path) -> Result<(), TreeError> {
     })
 }
 
-/// Whether this is the beginning of a header: nothing else is ever cut off or written over.
+/// Whether these bytes are the beginning of a header. Nothing else is ever removed or overwritten.
 fn could_be_header(begun: &[u8]) -> bool {
     let header = br#"{"type":"session","#;
     let length = begun.len().min(header.len());
@@ -200,7 +235,7 @@ fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Reads whole lines; no header when there are none.
+/// Parses complete lines. The header is `None` if there are none.
 fn parse(path: &Path, bytes: &[u8]) -> Result<(Option<Header>, Vec<Entry>), TreeError> {
     let mut header = None;
     let mut entries = Vec::new();
@@ -220,7 +255,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<(Option<Header>, Vec<Entry>), Tree
 }
 
 fn read_header(path: &Path, line: &[u8]) -> Result<Header, TreeError> {
-    /// What every version has.
+    /// The part that all versions have in common.
     #[derive(serde::Deserialize)]
     struct Versioned {
         version: u32,

@@ -1,4 +1,4 @@
-//! The sessions of a folder.
+//! Lists the sessions of a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,16 @@ use std::time::SystemTime;
 use super::entry::Header;
 use super::{TreeError, file};
 
-/// A session file, by its first line.
+/// A session file with its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its first line.
     pub header: Header,
-    /// When it was written to last.
+    /// When the file was last written.
     pub modified: SystemTime,
 }
 
-/// The sessions of a folder, the one that was written to last first. Files that are no sessions are left out; a
-/// folder that does not exist has none.
+/// The sessions of a folder, latest first. Files that are not sessions are skipped. A missing folder has none.
 pub fn sessions(dir: &Path) -> Result<Vec<SessionSummary>, TreeError> {
     let failed = |source| TreeError::Io { path: dir.to_owned(), source };
     let listed = match fs::read_dir(dir) {
@@ -39,7 +36,7 @@ pub fn sessions(dir: &Path) -> Result<Vec<SessionSummary>, TreeError> {
             found.push(SessionSummary { path, header, modified });
         }
     }
-    // Names grow with time, and decide where the file system's clock is too coarse.
+    // File names sort by creation time, which decides if the file system's clock is too coarse.
     found.sort_by(|a, b| (b.modified, &b.path).cmp(&(a.modified, &a.path)));
     Ok(found)
 }

@@ -1,12 +1,14 @@
-//! The session tree: everything of a conversation, in a file that only grows (S1 9).
+//! The session tree: a whole conversation in an append-only file (S1 9).
 //!
-//! A file is a header line and one line an entry. Each entry names the one that it comes after, so that a conversation
-//! can go on from any point of it without losing what came after that point. The *leaf* is where it goes on; it is the
-//! last entry of the file, unless that is a branch, which says where the leaf is, or a label, which stands beside the
-//! conversation. Everything is in the file when an `append_…` returns, with one write a line, so a process that dies
-//! at any moment loses at most the line that it was writing. A power loss is another matter: it may take away what the
-//! disk does not have yet. To wait for the disk with each line would cost a turn several times its own time, so whoever
-//! promises somebody that something is kept waits for it then ([`SessionTree::unsynced`]).
+//! A file has a header line and one line per entry. Each entry refers to its predecessor, so a conversation can
+//! continue from any point without losing what came after that point. The *leaf* is the entry after which the
+//! conversation continues. It is the last entry of the file, unless that is a branch, which moves the leaf, or a
+//! label, which is not part of the conversation.
+//!
+//! An entry is in the file when its `append_…` call returns. Each line is one write, so a process that dies at any
+//! moment loses at most the line that it was writing. A power loss may destroy what has not reached the disk. Syncing
+//! every line would take several times as long as the turn itself, so a caller that promises durability syncs at that
+//! point ([`SessionTree::unsynced`]).
 
 mod context;
 mod entry;
@@ -33,7 +35,7 @@ use self::file::{Loaded, SessionFile};
 pub use self::list::{SessionSummary, sessions};
 use crate::message::AgentMessage;
 
-/// A session, open for writing. Nobody else can open it meanwhile.
+/// A session, open for writing. No other process can open it meanwhile.
 #[derive(Debug)]
 pub struct SessionTree {
     file: SessionFile,
@@ -45,8 +47,8 @@ pub struct SessionTree {
 }
 
 impl SessionTree {
-    /// A new session for a working directory, in a folder that is created when it is missing. `parent` is the session
-    /// that it follows.
+    /// Creates a session for a working directory in a folder, which is created if it is missing. `parent` is the
+    /// session that it follows.
     pub fn create(dir: &Path, cwd: &str, parent: Option<&str>) -> Result<Self, TreeError> {
         Self::create_with(dir, cwd, parent, Vec::new())
     }
@@ -70,20 +72,19 @@ impl SessionTree {
         Self::assemble(Loaded { file, header, entries, torn: 0 })
     }
 
-    /// Opens a session. A last line that was not written to its end is cut off, however much of it is there; a line
-    /// before it that makes no sense is an error.
+    /// Opens a session. An incomplete last line is removed; any other invalid line is an error.
     pub fn open(path: &Path) -> Result<Self, TreeError> {
         Self::assemble(SessionFile::open(path)?)
     }
 
-    /// Opens the session of this folder and working directory that was written to last; none when there is none (S1
-    /// 10, `ContinueRecent`).
+    /// Opens the latest session with this working directory in this folder, if there is one (S1 10,
+    /// `ContinueRecent`).
     pub fn continue_recent(dir: &Path, cwd: &str) -> Result<Option<Self>, TreeError> {
         let recent = sessions(dir)?.into_iter().find(|session| session.header.cwd == cwd);
         recent.map(|session| Self::open(&session.path)).transpose()
     }
 
-    /// Checks that every entry names only what comes before it.
+    /// Checks that entries refer only to earlier ones.
     fn assemble(loaded: Loaded) -> Result<Self, TreeError> {
         let Loaded { file, header, entries, torn } = loaded;
         let mut index = HashMap::with_capacity(entries.len());
@@ -104,47 +105,45 @@ impl SessionTree {
         Ok(Self { file, header, entries, index, leaf, torn })
     }
 
-    /// The session's id.
     pub fn id(&self) -> &str {
         &self.header.id
     }
 
-    /// The first line.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The file.
     pub fn file(&self) -> &Path {
         self.file.path()
     }
 
-    /// What was written and a power loss could still take away; none, when there is nothing.
-    pub fn unsynced(&self) -> Result<Option<Unsynced>, TreeError> {
+    /// The written part that a power loss could still destroy, if any. Fails with [`TreeError::is_disk_full`] while
+    /// lines wait for space on the disk.
+    pub fn unsynced(&mut self) -> Result<Option<Unsynced>, TreeError> {
         self.file.unsynced()
     }
 
-    /// How many bytes were cut off at the end when it was opened.
+    /// Bytes that were removed from the end when the session was opened.
     pub fn torn(&self) -> usize {
         self.torn
     }
 
-    /// A message is complete.
+    /// Appends a complete message.
     pub fn append_message(&mut self, message: AgentMessage) -> Result<EntryId, TreeError> {
         self.append(EntryKind::Message { message: Arc::new(message) })
     }
 
-    /// Another model answers from here on.
+    /// Appends a change of the model.
     pub fn append_model_change(&mut self, provider: &str, model: &str) -> Result<EntryId, TreeError> {
         self.append(EntryKind::ModelChange { provider: provider.to_owned(), model_id: model.to_owned() })
     }
 
-    /// The model thinks more or less deeply from here on.
+    /// Appends a change of the thinking level.
     pub fn append_thinking_level(&mut self, level: ThinkingLevel) -> Result<EntryId, TreeError> {
         self.append(EntryKind::ThinkingLevelChange { thinking_level: level })
     }
 
-    /// What comes before `first_kept`, an entry on the path, is summarised; everything, when it is none.
+    /// Appends a summary of everything before `first_kept`, an entry on the path. `None`: of everything.
     pub fn append_compaction(
         &mut self,
         summary: &str,
@@ -161,24 +160,24 @@ impl SessionTree {
         self.append(EntryKind::Compaction { summary: summary.to_owned(), first_kept, tokens_before })
     }
 
-    /// Bookmarks an entry; no label takes the bookmark away (S1 9).
+    /// Labels an entry. `None` removes the label (S1 9).
     pub fn append_label(&mut self, target: EntryId, label: Option<&str>) -> Result<EntryId, TreeError> {
         self.known(target)?;
         self.append(EntryKind::Label { target, label: label.map(str::to_owned) })
     }
 
-    /// Keeps something that is no part of the context.
+    /// Appends data that is not part of the context.
     pub fn append_custom(&mut self, kind: &str, data: Value) -> Result<EntryId, TreeError> {
         self.append(EntryKind::Custom { kind: kind.to_owned(), data })
     }
 
-    /// The conversation goes on after this entry. What came after it stays in the file.
+    /// Moves the leaf to this entry. Later entries stay in the file.
     pub fn branch(&mut self, target: EntryId) -> Result<(), TreeError> {
         self.known(target)?;
         self.move_leaf(Some(target))
     }
 
-    /// The conversation starts over; what was said stays in the file.
+    /// Moves the leaf to before the first entry. All entries stay in the file.
     pub fn reset_leaf(&mut self) -> Result<(), TreeError> {
         self.move_leaf(None)
     }
@@ -190,8 +189,8 @@ impl SessionTree {
         self.append(EntryKind::Branch { target }).map(|_| ())
     }
 
-    /// A new session in a folder, with what was said up to this entry and the entry itself, and with the labels of
-    /// both. This one does not change.
+    /// Creates a session with the conversation up to and including this entry, and its labels. This session is
+    /// unchanged.
     pub fn fork(&self, dir: &Path, at: EntryId) -> Result<Self, TreeError> {
         self.known(at)?;
         let mut entries: Vec<Entry> = self.path_to(Some(at)).into_iter().cloned().collect();
@@ -211,17 +210,16 @@ impl SessionTree {
         Self::create_with(dir, &self.header.cwd, Some(&self.header.id), entries)
     }
 
-    /// Where the conversation goes on.
+    /// The entry after which the conversation continues.
     pub fn leaf(&self) -> Option<EntryId> {
         self.leaf
     }
 
-    /// All entries, as they were written.
+    /// All entries in file order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// An entry.
     pub fn entry(&self, id: EntryId) -> Option<&Entry> {
         self.index.get(&id).map(|at| &self.entries[*at])
     }
@@ -243,18 +241,18 @@ impl SessionTree {
     }
 
     fn up_from(&self, end: Option<EntryId>) -> impl Iterator<Item = &Entry> {
-        // Parents come before their children in the file, so this ends.
+        // Terminates, because parents precede their children in the file.
         std::iter::successors(end.and_then(|id| self.entry(id)), |entry| {
             entry.parent_id.and_then(|id| self.entry(id))
         })
     }
 
-    /// What a model gets to see, and which model and how deeply it thinks.
+    /// The model's context, and the current model and thinking level.
     pub fn context(&self) -> Context {
         Context::of(&self.path())
     }
 
-    /// The bookmarks, in the order of what they are at.
+    /// The labels, in the order of the labelled entries.
     pub fn labels(&self) -> Vec<(EntryId, &str)> {
         let mut labels = HashMap::new();
         for entry in &self.entries {
@@ -268,7 +266,7 @@ impl SessionTree {
         labels
     }
 
-    /// What was kept last under this kind on the way to the leaf.
+    /// The latest data of this kind on the path to the leaf.
     pub fn latest_custom(&self, kind: &str) -> Option<&Value> {
         self.up().find_map(|entry| match &entry.kind {
             EntryKind::Custom { kind: of, data } if of == kind => Some(data),

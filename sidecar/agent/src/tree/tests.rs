@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use pilothouse_domain::Timestamp;
 use proptest::prelude::*;
@@ -77,13 +78,13 @@ fn texts(context: &Context) -> Vec<String> {
     texts.collect()
 }
 
-/// What a session is, however it got there.
+/// The state of a session.
 fn state(tree: &SessionTree) -> (Vec<Entry>, Option<EntryId>, Context) {
     (tree.entries().to_vec(), tree.leaf(), tree.context())
 }
 
 #[test]
-fn a_session_is_the_same_after_it_is_opened_again() {
+fn session_is_unchanged_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     tree.append_model_change("anthropic", "large").unwrap();
@@ -110,7 +111,7 @@ fn a_session_is_the_same_after_it_is_opened_again() {
 }
 
 #[test]
-fn the_model_that_answered_counts_when_none_was_chosen() {
+fn answering_model_applies_when_none_was_chosen() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     tree.append_message(assistant("answer", "large")).unwrap();
@@ -119,7 +120,7 @@ fn the_model_that_answered_counts_when_none_was_chosen() {
 }
 
 #[test]
-fn a_branch_goes_on_at_an_earlier_entry_and_loses_nothing() {
+fn branch_continues_at_an_earlier_entry_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     let one = tree.append_message(user("one")).unwrap();
@@ -129,7 +130,7 @@ fn a_branch_goes_on_at_an_earlier_entry_and_loses_nothing() {
     assert_eq!(tree.leaf(), Some(one));
     assert_eq!((texts(&tree.context()), tree.context().thinking), (vec!["one".to_owned()], None));
 
-    // Where the leaf is survives, though nothing was appended after it.
+    // The position of the leaf survives, although nothing was appended after the move.
     let file = tree.file().to_owned();
     drop(tree);
     let mut tree = SessionTree::open(&file).unwrap();
@@ -145,7 +146,7 @@ fn a_branch_goes_on_at_an_earlier_entry_and_loses_nothing() {
 }
 
 #[test]
-fn a_compaction_stands_for_what_comes_before_what_is_kept() {
+fn compaction_replaces_everything_before_the_kept_part() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     tree.append_model_change("anthropic", "large").unwrap();
@@ -162,13 +163,13 @@ fn a_compaction_stands_for_what_comes_before_what_is_kept() {
     tree.append_message(user("five")).unwrap();
     assert_eq!(texts(&tree.context()), [&summary("everything"), "five"]);
 
-    // Before the compactions, they have not happened.
+    // Before the compactions, they have no effect.
     tree.branch(two).unwrap();
     assert_eq!(texts(&tree.context()), ["one", "two"]);
 }
 
 #[test]
-fn a_fork_has_what_was_said_until_then_and_its_labels() {
+fn fork_contains_the_conversation_so_far_and_its_labels() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     tree.append_model_change("anthropic", "large").unwrap();
@@ -192,7 +193,7 @@ fn a_fork_has_what_was_said_until_then_and_its_labels() {
 }
 
 #[test]
-fn only_one_writer_at_a_time() {
+fn session_has_one_writer_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let tree = new_tree(dir.path());
     let file = tree.file().to_owned();
@@ -202,7 +203,7 @@ fn only_one_writer_at_a_time() {
 }
 
 #[test]
-fn what_it_does_not_have_is_refused_and_writes_nothing() {
+fn invalid_entry_is_refused_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     let one = tree.append_message(user("one")).unwrap();
@@ -219,7 +220,7 @@ fn what_it_does_not_have_is_refused_and_writes_nothing() {
 }
 
 #[test]
-fn the_most_recent_session_of_a_working_directory_goes_on() {
+fn latest_session_of_a_working_directory_is_continued() {
     let dir = tempfile::tempdir().unwrap();
     assert!(SessionTree::continue_recent(&dir.path().join("none"), "/a").unwrap().is_none());
     let older = SessionTree::create(dir.path(), "/a", None).unwrap().id().to_owned();
@@ -233,7 +234,7 @@ fn the_most_recent_session_of_a_working_directory_goes_on() {
 }
 
 #[test]
-fn a_line_in_the_middle_that_makes_no_sense_is_named() {
+fn corrupt_line_in_the_middle_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = new_tree(dir.path());
     tree.append_message(user("one")).unwrap();
@@ -262,7 +263,7 @@ fn a_line_in_the_middle_that_makes_no_sense_is_named() {
 }
 
 #[test]
-fn a_later_format_is_left_alone() {
+fn newer_format_is_left_untouched() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("later.jsonl");
     for end in ["", "\n"] {
@@ -274,7 +275,7 @@ fn a_later_format_is_left_alone() {
 }
 
 #[test]
-fn others_cannot_read_a_session() {
+fn session_file_is_private() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let tree = new_tree(&dir.path().join("sessions"));
@@ -282,7 +283,7 @@ fn others_cannot_read_a_session() {
     assert_eq!((mode(tree.file()), mode(tree.file().parent().unwrap())), (0o600, 0o700));
 }
 
-/// Something that happens to a session. Numbers choose among the entries that there are.
+/// An operation on a session. Numbers select among the existing entries.
 #[derive(Debug, Clone)]
 enum Operation {
     Say(String),
@@ -360,10 +361,10 @@ fn apply(mut tree: SessionTree, operation: Operation) -> SessionTree {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3))]
 
-    /// Whatever was written, and wherever it was cut: it opens, with every whole line and nothing else, it is exactly
-    /// what it was when those lines were written, and it goes on.
+    /// Whatever was written and wherever it was cut: the file opens with exactly its complete lines, in the state
+    /// after those lines, and can be continued.
     #[test]
-    fn a_session_that_is_cut_anywhere_is_what_it_was(
+    fn truncated_session_recovers_its_complete_entries(
         operations in proptest::collection::vec(operation(), 1..10)
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -379,13 +380,13 @@ proptest! {
         for cut in 0..=bytes.len() {
             fs::write(&cut_file, &bytes[..cut]).unwrap();
             let mut tree = SessionTree::open(&cut_file).unwrap();
-            // A line whose end alone is missing counts.
+            // A line without only its line break counts as complete.
             let lines = bytes[..cut].iter().chain(b"\n").zip(&bytes).filter(|(cut, whole)| {
                 **cut == b'\n' && **whole == b'\n'
             }).count();
             prop_assert_eq!(tree.entries().len(), lines.saturating_sub(1));
             prop_assert_eq!(&state(&tree), &states[&tree.entries().len()]);
-            // Whether it goes on need not be asked everywhere: on both sides of each line's end, and here and there.
+            // Continuing is tested on both sides of each line's end and at some other positions.
             if cut % 23 != 0 && !bytes[cut.saturating_sub(1)..bytes.len().min(cut + 2)].contains(&b'\n') {
                 continue;
             }
@@ -398,18 +399,60 @@ proptest! {
 }
 
 #[test]
-fn what_a_power_loss_could_take_is_what_was_written_since_the_disk_was_waited_for() {
+fn power_loss_takes_at_most_the_unsynced_entries() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
     tree.append_message(user("one")).unwrap();
     let first = tree.unsynced().unwrap().unwrap();
     tree.append_message(user("two")).unwrap();
     first.sync().unwrap();
-    let second = tree.unsynced().unwrap().expect("what came while the disk worked is not there yet");
+    let second = tree.unsynced().unwrap().expect("the entry written during the sync is not durable yet");
     second.sync().unwrap();
-    assert!(tree.unsynced().unwrap().is_none(), "nothing is waited for twice");
+    assert!(tree.unsynced().unwrap().is_none(), "nothing is synced twice");
+    let file = tree.file().to_owned();
+    drop(tree);
+    let mut tree = SessionTree::open(&file).unwrap();
+    assert!(tree.unsynced().unwrap().is_some(), "it is unknown whether the earlier process synced");
+}
+
+/// A small file system for this test. Not available where it may not be mounted; only root may mount it.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(at).stderr(std::process::Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn entries_refused_by_a_full_disk_are_written_later_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path()) else {
+        eprintln!("skipped: only root can mount the small disk of this test");
+        return;
+    };
+    let mut tree = SessionTree::create(dir.path(), "/work", None).unwrap();
+    tree.append_message(user("before")).unwrap();
+    let ballast = dir.path().join("ballast");
+    assert!(std::fs::write(&ballast, vec![0; 1 << 20]).is_err());
+    let long = "x".repeat(20_000);
+    tree.append_message(user(&long)).unwrap();
+    tree.append_message(user("after")).unwrap();
+    assert!(tree.unsynced().unwrap_err().is_disk_full(), "nothing counts as durable");
+    std::fs::remove_file(&ballast).unwrap();
+    tree.unsynced().unwrap().unwrap().sync().unwrap();
+    let expected = state(&tree);
     let file = tree.file().to_owned();
     drop(tree);
     let tree = SessionTree::open(&file).unwrap();
-    assert!(tree.unsynced().unwrap().is_some(), "nobody knows whether the process before waited");
+    assert_eq!((tree.torn(), tree.entries().len()), (0, 3));
+    assert_eq!(state(&tree), expected);
 }

@@ -1,11 +1,11 @@
-//! Where an agent's file tools may go, and what its programs may know.
+//! Limits of an agent's file tools, and the environment of its programs.
 //!
-//! A [`Workspace`] hands out files, never paths: a path is walked one name after the other from an open folder, symbolic
-//! links are followed by hand, and nothing that would leave the folder is opened. What is exchanged for a link meanwhile
-//! is refused, so that there is no moment between a check and its use.
+//! A [`Workspace`] returns open files rather than paths. It walks a path name by name from an open folder, resolves
+//! symbolic links itself, and opens nothing outside the folder. If an entry is replaced by a link meanwhile, the
+//! access fails, so there is no gap between check and use.
 
+mod dir_entry;
 mod environment;
-mod spot;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -16,54 +16,48 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+pub use self::dir_entry::{DirEntryHandle, DirEntryInfo, DirEntryKind};
 pub use self::environment::Environment;
-pub use self::spot::{Listed, ListedKind, Spot};
 
-/// The working directory, and folders beside it that may be read.
+/// The working directory, and further folders that may be read.
 #[derive(Debug)]
 pub struct Workspace {
     root: Place,
     readable: Vec<Place>,
 }
 
-/// A folder that is open.
+/// An open folder.
 #[derive(Debug)]
 struct Place {
-    /// Without links.
+    /// Path without links.
     path: PathBuf,
-    /// As it was given.
+    /// Path as configured.
     given: PathBuf,
     dir: OwnedFd,
 }
 
-/// Why a path is not opened.
+/// Why a path was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    /// It leads out.
+    /// The path leads outside the working directory.
     #[error("{0} is outside the working directory")]
     Outside(String),
-    /// It may be read, but not changed.
+    /// The path may be read but not changed.
     #[error("{0} may only be read")]
     ReadOnly(String),
-    /// It is neither a file nor a folder, or not the one that was asked for.
+    /// The path has the wrong file type.
     #[error("{path} is {what}")]
     Kind {
-        /// Where.
         path: String,
-        /// What it is.
+        /// The actual type, as in "a folder".
         what: &'static str,
     },
-    /// Its links lead in circles.
+    /// The path has too many symbolic links, perhaps in a cycle.
     #[error("{0} has too many symbolic links")]
     Links(String),
-    /// The file system said no.
+    /// A file system operation failed.
     #[error("{path}: {source}")]
-    Io {
-        /// Where.
-        path: String,
-        /// What it said.
-        source: std::io::Error,
-    },
+    Io { path: String, source: std::io::Error },
 }
 
 impl WorkspaceError {
@@ -71,7 +65,7 @@ impl WorkspaceError {
         Self::Io { path: path.display().to_string(), source: source.into() }
     }
 
-    /// Whether nothing is there.
+    /// Whether the path does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
@@ -80,7 +74,7 @@ impl WorkspaceError {
 impl From<(&Path, Errno)> for WorkspaceError {
     fn from((path, errno): (&Path, Errno)) -> Self {
         match errno {
-            // What was a file or a folder a moment ago is a link now.
+            // The entry was replaced by a link since it was checked.
             Errno::ELOOP => Self::Links(path.display().to_string()),
             _ => Self::io(path, errno),
         }
@@ -88,25 +82,25 @@ impl From<(&Path, Errno)> for WorkspaceError {
 }
 
 impl Workspace {
-    /// A working directory, and folders beside it that may be read. Folders that do not exist are left out.
+    /// Opens a working directory, and further folders that may be read. Missing ones are skipped.
     pub fn new(root: &Path, readable: &[PathBuf]) -> Result<Self, WorkspaceError> {
         let readable = readable.iter().filter_map(|path| Place::open(path).ok()).collect();
         Ok(Self { root: Place::open(root)?, readable })
     }
 
-    /// The working directory, without links.
+    /// The working directory without links.
     pub fn root(&self) -> &Path {
         &self.root.path
     }
 
-    /// Where a path leads that is to be read.
-    pub fn find(&self, path: &str) -> Result<Spot, WorkspaceError> {
+    /// Resolves a path for reading.
+    pub fn find(&self, path: &str) -> Result<DirEntryHandle, WorkspaceError> {
         let (place, relative) = self.place(path)?;
         walk::walk(place, &relative, walk::Missing::Fails)
     }
 
-    /// Where a path leads that is to be written; folders on the way are created.
-    pub fn find_to_write(&self, path: &str) -> Result<Spot, WorkspaceError> {
+    /// Resolves a path for writing. Creates missing folders.
+    pub fn find_to_write(&self, path: &str) -> Result<DirEntryHandle, WorkspaceError> {
         let (place, relative) = self.place(path)?;
         if !std::ptr::eq(place, &raw const self.root) {
             return Err(WorkspaceError::ReadOnly(path.to_owned()));
@@ -114,12 +108,12 @@ impl Workspace {
         walk::walk(place, &relative, walk::Missing::IsCreated)
     }
 
-    /// Opens a file to read it.
+    /// Opens a file for reading.
     pub fn open(&self, path: &str) -> Result<File, WorkspaceError> {
         self.find(path)?.open()
     }
 
-    /// The folder that a path is in, and the path from there.
+    /// The folder that contains a path, and the path relative to it.
     fn place(&self, path: &str) -> Result<(&Place, PathBuf), WorkspaceError> {
         let path = Path::new(path);
         if path.is_relative() {
@@ -143,7 +137,7 @@ impl Place {
         Ok(Self { path, given: given.to_owned(), dir: dir.into() })
     }
 
-    /// The path from here to an absolute path, when that begins here.
+    /// The path relative to this folder, if it is inside.
     fn relative<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given)).ok()
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A folder with a secret, and a working directory in it.
+/// A folder with a secret that contains a working directory.
 struct Fixture {
     dir: tempfile::TempDir,
     workspace: Workspace,
@@ -44,7 +44,7 @@ impl Fixture {
         self.workspace.find_to_write(path)?.replace(b"written")
     }
 
-    /// Nothing outside is other than it was.
+    /// Nothing outside has changed.
     fn assert_untouched(&self) {
         let mut names: Vec<_> =
             fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -58,7 +58,7 @@ impl Fixture {
 }
 
 #[test]
-fn paths_inside_lead_where_they_say() {
+fn paths_inside_the_workspace_are_resolved() {
     let fixture = Fixture::new();
     let root = fixture.workspace.root().to_owned();
     fixture.link("a/b", "inner");
@@ -79,13 +79,13 @@ fn paths_inside_lead_where_they_say() {
     ] {
         assert_eq!(fixture.read(path).unwrap(), "inside", "{path}");
     }
-    // `..` goes back to the folder that was walked to.
+    // `..` returns to the folder that was walked through.
     assert_eq!(fixture.read("inner/../../file").unwrap(), "inside");
     assert_eq!(fixture.workspace.find("twice/file").unwrap().relative(), Path::new("a/b/file"));
 }
 
 #[test]
-fn paths_that_lead_out_are_refused_for_reading_and_writing() {
+fn paths_outside_are_refused_for_reading_and_writing() {
     let fixture = Fixture::new();
     let outside = fixture.dir.path().to_owned();
     fixture.link("../secret", "to-secret");
@@ -136,7 +136,7 @@ fn paths_that_lead_out_are_refused_for_reading_and_writing() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_without_waiting() {
+fn special_files_are_refused_without_blocking() {
     let fixture = Fixture::new();
     fixture.link("circle", "circle");
     fixture.link("round-b", "round-a");
@@ -160,7 +160,7 @@ fn what_is_no_file_is_refused_without_waiting() {
 }
 
 #[test]
-fn a_written_file_is_there_as_a_whole_and_keeps_its_permissions() {
+fn file_is_written_atomically_and_keeps_its_permissions() {
     let fixture = Fixture::new();
     let root = fixture.workspace.root().to_owned();
     assert!(!fixture.write("new/deep/file").unwrap());
@@ -173,7 +173,7 @@ fn a_written_file_is_there_as_a_whole_and_keeps_its_permissions() {
     assert!(fs::symlink_metadata(root.join("linked")).unwrap().is_symlink());
     fs::set_permissions(root.join("file"), fs::Permissions::from_mode(0o444)).unwrap();
     assert!(fixture.write("file").is_err(), "it is read-only");
-    // A link to a file that is not there yet, inside.
+    // A link to a missing file inside.
     fixture.link("later/file", "forward");
     assert!(!fixture.write("forward").unwrap());
     assert_eq!(fs::read_to_string(root.join("later/file")).unwrap(), "written");
@@ -182,7 +182,7 @@ fn a_written_file_is_there_as_a_whole_and_keeps_its_permissions() {
 }
 
 #[test]
-fn folders_beside_it_are_read_and_not_written() {
+fn additional_folders_are_readable_but_not_writable() {
     let fixture = Fixture::new();
     let skill = fixture.dir.path().join("skills/one.md").display().to_string();
     let above = fixture.dir.path().join("skills/../secret").display().to_string();
@@ -193,10 +193,11 @@ fn folders_beside_it_are_read_and_not_written() {
 }
 
 #[test]
-fn a_link_that_is_exchanged_meanwhile_leads_nowhere() {
+fn link_swapped_during_access_leads_nowhere() {
     let fixture = Fixture::new();
     let root = fixture.workspace.root().to_owned();
-    // `a/swap` is a folder or a link to the outside, and `a/leaf` is a file or a link to the secret, in turn.
+    // `a/swap` alternates between a folder and a link to the outside, and `a/leaf` between a file and a link to the
+    // secret.
     fs::create_dir(root.join("a/swap")).unwrap();
     fs::write(root.join("a/swap/secret"), "inside").unwrap();
     fs::write(root.join("a/leaf"), "inside").unwrap();
@@ -234,7 +235,7 @@ fn a_link_that_is_exchanged_meanwhile_leads_nowhere() {
 }
 
 #[test]
-fn a_working_directory_that_is_given_through_a_link_is_the_same() {
+fn working_directory_given_through_a_link_is_resolved() {
     let fixture = Fixture::new();
     let alias = fixture.dir.path().join("skills/alias");
     symlink(fixture.workspace.root(), &alias).unwrap();
@@ -244,7 +245,7 @@ fn a_working_directory_that_is_given_through_a_link_is_the_same() {
 }
 
 #[test]
-fn programs_know_a_chosen_list_and_no_keys() {
+fn programs_get_a_chosen_environment_without_keys() {
     let all = [
         ("PATH", "/bin"),
         ("LC_ALL", "C"),
@@ -266,13 +267,13 @@ fn programs_know_a_chosen_list_and_no_keys() {
     assert_eq!(names, ["CARGO_HOME", "GIVEN", "LC_ALL", "PATH"]);
     let of_its_own = Environment::default().with_own("ITS_API_KEY", "its").with_own("PILOTHOUSE_KEY", "s");
     assert_eq!(of_its_own.vars().collect::<Vec<_>>(), [("ITS_API_KEY".as_ref(), "its".as_ref())]);
-    assert!(!format!("{of_its_own:?}").contains("its\""), "values are not told");
+    assert!(!format!("{of_its_own:?}").contains("its\""), "values are not printed");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However links, `..` and names are put together: what is read is inside, and nothing outside is written.
+    /// However links, `..` and names are combined, reads stay inside and nothing outside is written.
     #[test]
     fn no_path_leads_out(
         links in proptest::collection::vec((0..6_usize, path_strategy()), 0..6),
@@ -310,7 +311,7 @@ fn path_strategy() -> impl Strategy<Value = String> {
     ];
     let start = prop_oneof![4 => Just(""), 1 => Just("ROOT/"), 1 => Just("ROOT/../"), 1 => Just("/")];
     (start, proptest::collection::vec(step, 1..6)).prop_map(|(start, steps)| {
-        // The real root of the machine is not the test's to write to.
+        // The test must not write to the machine's root folder.
         let start = if start == "/" { "/proc/self/cwd/" } else { start };
         format!("{start}{}", steps.join("/"))
     })

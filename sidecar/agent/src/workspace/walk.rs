@@ -1,4 +1,4 @@
-//! From an open folder to a path in it, one name after the other.
+//! Walks from an open folder to a path inside it, name by name.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,28 +8,28 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, readlinkat};
 use nix::sys::stat::{Mode, mkdirat};
 
-use super::{Place, Spot, WorkspaceError};
+use super::{DirEntryHandle, Place, WorkspaceError};
 
-/// The most links that are followed on one path, as in Linux.
+/// Most links to follow on one path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// What to do about a folder that is not there.
+/// What to do if a folder is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Fails,
     IsCreated,
 }
 
-/// A name on the way.
+/// One step of the walk.
 enum Step {
     Up,
     Into(OsString),
 }
 
-/// Walks a relative path. `..` goes back to the folder that was walked through, never to what is above the place.
-pub(super) fn walk(place: &Place, path: &Path, missing: Missing) -> Result<Spot, WorkspaceError> {
+/// Walks a relative path. `..` returns to the previous folder of the walk, and never goes above `place`.
+pub(super) fn walk(place: &Place, path: &Path, missing: Missing) -> Result<DirEntryHandle, WorkspaceError> {
     let outside = || WorkspaceError::Outside(path.display().to_string());
-    // The folders that were walked through; the steps that are left, the next one last.
+    // The folders of the walk so far, and the remaining steps in reverse order.
     let mut through: Vec<(OsString, OwnedFd)> = Vec::new();
     let mut left = Vec::new();
     push_steps(&mut left, path);
@@ -59,7 +59,7 @@ pub(super) fn walk(place: &Place, path: &Path, missing: Missing) -> Result<Spot,
                     push_steps(&mut left, target);
                 }
             }
-            // No link, or nothing at all.
+            // Not a link, or missing.
             Err(Errno::EINVAL | Errno::ENOENT) if left.is_empty() => last = Some(name),
             Err(Errno::EINVAL | Errno::ENOENT) => {
                 let dir = enter(here, &name, missing).map_err(|errno| (path, errno))?;
@@ -74,7 +74,7 @@ pub(super) fn walk(place: &Place, path: &Path, missing: Missing) -> Result<Spot,
         Some((_, dir)) => dir,
         None => place.dir.try_clone().map_err(|error| WorkspaceError::io(path, error))?,
     };
-    Ok(Spot::new(place.path.clone(), relative, dir, last))
+    Ok(DirEntryHandle::new(place.path.clone(), relative, dir, last))
 }
 
 fn push_steps(left: &mut Vec<Step>, path: &Path) {
@@ -85,7 +85,7 @@ fn push_steps(left: &mut Vec<Step>, path: &Path) {
     }));
 }
 
-/// Opens a folder that is no link.
+/// Opens a folder that is not a link.
 fn enter(here: BorrowedFd<'_>, name: &OsString, missing: Missing) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let open = || openat(here, name.as_os_str(), flags, Mode::empty());

@@ -1,4 +1,4 @@
-//! The session's API (S1 4.1, 5): what each call changes, and what it refuses.
+//! The session's API (S1 4.1, 5): the effects of each call, and its errors.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn image() -> UserContent {
 }
 
 #[tokio::test]
-async fn the_state_says_where_the_agent_stands() {
+async fn state_reports_what_the_agent_is_doing() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))])]);
     let mut stage = Stage::new(model, vec![gated.clone()]);
@@ -54,7 +54,7 @@ async fn the_state_says_where_the_agent_stands() {
 }
 
 #[tokio::test]
-async fn a_prompt_while_the_agent_works_goes_into_the_queue_that_it_names() {
+async fn prompt_during_a_run_enters_the_named_queue() {
     let gated = Gated::new("wait");
     let model = Scripted::new([
         call(&[("a", "wait", json!({})), ("b", "wait", json!({}))]),
@@ -77,7 +77,7 @@ async fn a_prompt_while_the_agent_works_goes_into_the_queue_that_it_names() {
     gated.open.notify_one();
     assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
     let texts = open.texts();
-    assert!(texts[4].starts_with("error b: Skipped"), "steering skips what is left: {texts:?}");
+    assert!(texts[4].starts_with("error b: Skipped"), "steering skips the remaining calls: {texts:?}");
     assert_eq!(
         texts[5..],
         ["user: now (image/png)", "assistant: I look", "user: later (image/png)", "assistant: and then"]
@@ -93,7 +93,7 @@ async fn a_prompt_while_the_agent_works_goes_into_the_queue_that_it_names() {
     assert_eq!(tags, ["now", "later"], "each sender hears when its message is in the conversation");
 }
 
-/// Lets each model call wait until it is let go.
+/// Blocks each model call until it is released.
 #[derive(Default)]
 struct Gate {
     asked: Notify,
@@ -110,7 +110,7 @@ impl Governor for Gate {
 }
 
 #[tokio::test]
-async fn steering_that_comes_with_the_last_words_goes_before_follow_ups() {
+async fn steering_during_the_last_answer_precedes_follow_ups() {
     let gate = Arc::new(Gate::default());
     let model = Scripted::new([say("one"), say("two"), say("three")]);
     let mut stage = Stage::new(model, Vec::new());
@@ -137,11 +137,11 @@ async fn steering_that_comes_with_the_last_words_goes_before_follow_ups() {
             _ => None,
         })
         .collect();
-    assert_eq!(waiting, [(0, 1), (1, 1), (0, 1), (0, 0)], "what waits is told whenever it changes");
+    assert_eq!(waiting, [(0, 1), (1, 1), (0, 1), (0, 0)], "each change of the queue is emitted");
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_not_to_be_expanded_stays_as_it_is() {
+async fn unexpanded_prompt_is_sent_unchanged() {
     let mut stage = Stage::new(Scripted::then_always([], say("done")), Vec::new());
     let mut resources = Resources::default();
     resources.add_template(Template {
@@ -160,7 +160,7 @@ async fn a_prompt_that_is_not_to_be_expanded_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_prompt_begins_the_next_run_when_the_last_one_is_over() {
+async fn prompt_after_a_run_starts_the_next_one() {
     let model = Scripted::new([say("one"), say("two")]);
     let stage = Stage::new(model.clone(), Vec::new());
     let mut open = stage.open();
@@ -173,7 +173,7 @@ async fn a_prompt_begins_the_next_run_when_the_last_one_is_over() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_key_is_not_set_and_the_one_before_it_stays() {
+async fn model_without_a_key_is_not_selected() {
     let keyless = ProviderConfig {
         name: "other".into(),
         api: Api::OpenaiChat,
@@ -192,7 +192,7 @@ async fn a_model_without_a_key_is_not_set_and_the_one_before_it_stays() {
     );
     for _ in 0..4 {
         let next = open.session.cycle_model(CycleDirection::Forward).unwrap();
-        assert_eq!(next.provider, "test", "what has no key is not in the cycle");
+        assert_eq!(next.provider, "test", "models without a key are not in the cycle");
     }
     let changes = open.told().into_iter().filter_map(|event| match event {
         SessionEvent::ModelChange { provider, model } => Some(format!("{provider}/{model}")),
@@ -206,7 +206,7 @@ async fn a_model_without_a_key_is_not_set_and_the_one_before_it_stays() {
 }
 
 #[tokio::test]
-async fn a_new_session_names_its_parent_and_another_one_comes_with_its_model() {
+async fn new_session_names_its_parent_and_switch_restores_the_model() {
     let model = Scripted::then_always([], say("done"));
     let stage = Stage::new(model.clone(), Vec::new());
     let open = stage.open();
@@ -229,7 +229,7 @@ async fn a_new_session_names_its_parent_and_another_one_comes_with_its_model() {
 }
 
 #[tokio::test]
-async fn a_session_that_there_is_not_is_not_switched_to() {
+async fn unknown_session_is_not_opened() {
     let stage = Stage::new(Scripted::then_always([], say("done")), Vec::new());
     let open = stage.open();
     open.prompt("one").await;
@@ -247,7 +247,7 @@ async fn a_session_that_there_is_not_is_not_switched_to() {
 }
 
 #[tokio::test]
-async fn a_summary_says_from_where_on_the_conversation_is_kept() {
+async fn summary_names_the_first_kept_entry() {
     let model = Scripted::new([say(&"old ".repeat(100)), say("new"), say("the summary")]);
     let mut stage = Stage::new(model, Vec::new());
     stage.config.context.keep_recent_tokens = 30;
@@ -268,7 +268,7 @@ async fn a_summary_says_from_where_on_the_conversation_is_kept() {
 }
 
 #[tokio::test]
-async fn a_closed_session_begins_nothing_and_another_can_take_it_up() {
+async fn closed_session_starts_nothing_and_can_be_reopened() {
     let model = Scripted::then_always([], say("done"));
     let stage = Stage::new(model.clone(), Vec::new());
     let open = stage.open();
@@ -289,7 +289,7 @@ async fn a_closed_session_begins_nothing_and_another_can_take_it_up() {
     ];
     for (at, refused) in refused.into_iter().enumerate() {
         let expected = match at {
-            // It has nothing to go on with, closed or not.
+            // It has no work to continue, whether or not it is closed.
             3 => matches!(refused, Err(SessionError::Closed | SessionError::NothingToDo)),
             _ => matches!(refused, Err(SessionError::Closed)),
         };

@@ -1,4 +1,4 @@
-//! Summaries, and handing off instead (S1 6.1, ruling 35).
+//! Compaction, and handoff as the alternative (S1 6.1, decision 35).
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::*;
 
-/// Nothing recent is kept unless a test says so, so that short conversations can be compacted.
+/// No recent messages are kept by default, so that short conversations can be compacted.
 fn stage(model: Arc<Scripted>) -> Stage {
     let mut stage = Stage::new(model, vec![TestTool::echo()]);
     stage.config.context.keep_recent_tokens = 30;
@@ -23,7 +23,7 @@ fn stage(model: Arc<Scripted>) -> Stage {
 }
 
 #[tokio::test]
-async fn a_turn_that_passes_the_threshold_is_followed_by_a_summary() {
+async fn turn_beyond_the_threshold_is_followed_by_a_summary() {
     let model = Scripted::new([
         say_taking("a long answer", usage(8_001, 0)),
         say_taking("the summary", usage(500, 50)),
@@ -48,7 +48,7 @@ async fn a_turn_that_passes_the_threshold_is_followed_by_a_summary() {
 }
 
 #[tokio::test]
-async fn an_overflow_is_compacted_and_asked_once_more() {
+async fn overflow_is_compacted_and_retried_once() {
     let model = Scripted::new([
         call(&[("a", "echo", json!({ "text": "x".repeat(300) }))]),
         overflow(),
@@ -73,7 +73,7 @@ async fn a_conversation_that_still_does_not_fit_fails() {
 }
 
 #[tokio::test]
-async fn a_summary_that_fails_leaves_everything_as_it_was() {
+async fn failed_summary_changes_nothing() {
     let model = Scripted::new([
         say("one"),
         Reply::Fail(ModelError::Rejected { message: "no".into(), status: Some(400) }),
@@ -88,7 +88,7 @@ async fn a_summary_that_fails_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn asked_for_by_hand_it_takes_instructions_and_keeps_what_is_recent() {
+async fn manual_compaction_takes_instructions_and_keeps_the_tail() {
     let model = Scripted::new([say(&"old ".repeat(100)), say("new"), say("the summary"), say("on")]);
     let open = stage(model.clone()).open();
     open.prompt("first").await;
@@ -107,7 +107,7 @@ async fn asked_for_by_hand_it_takes_instructions_and_keeps_what_is_recent() {
 }
 
 #[tokio::test]
-async fn while_the_agent_works_it_waits_for_the_turn_to_end() {
+async fn manual_compaction_waits_for_the_end_of_the_turn() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("the summary"), say("done")]);
     let mut stage = stage(model.clone());
@@ -124,7 +124,7 @@ async fn while_the_agent_works_it_waits_for_the_turn_to_end() {
 }
 
 #[tokio::test]
-async fn no_call_is_parted_from_its_result_whatever_is_kept() {
+async fn compaction_never_separates_a_call_from_its_result() {
     for keep in [0, 5, 20, 40, 80, 160, 1_000] {
         let calls =
             [("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "y".repeat(60) }))];
@@ -135,13 +135,13 @@ async fn no_call_is_parted_from_its_result_whatever_is_kept() {
         let open = stage.open();
         open.prompt("go").await;
         within(open.session.compact(None)).await.unwrap();
-        // The script checks the pairing of what it gets.
+        // The script checks the pairing of its requests.
         assert_eq!(open.prompt("on").await, AgentOutcome::Completed, "keeping {keep}");
     }
 }
 
 #[tokio::test]
-async fn a_summary_survives_a_restart_and_a_second_one_takes_it_in() {
+async fn summary_survives_a_restart_and_the_next_one_includes_it() {
     let model = Scripted::new([
         say(&"old ".repeat(100)),
         say("first summary"),
@@ -165,7 +165,7 @@ async fn a_summary_survives_a_restart_and_a_second_one_takes_it_in() {
 }
 
 #[tokio::test]
-async fn under_handoff_the_agent_is_told_once_and_then_the_context_is_exhausted() {
+async fn handoff_notifies_the_agent_once_before_exhaustion() {
     let model = Scripted::new([
         call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_000, 0)),
         call_taking(&[("b", "echo", json!({ "text": "document" }))], usage(9_100, 0)),
@@ -182,7 +182,7 @@ async fn under_handoff_the_agent_is_told_once_and_then_the_context_is_exhausted(
 }
 
 #[tokio::test]
-async fn under_handoff_an_agent_that_goes_on_is_stopped_and_an_overflow_ends_it_at_once() {
+async fn handoff_stops_a_continuing_agent_and_overflow_ends_it() {
     let busy = || call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_000, 0));
     let model = Scripted::then_always([], busy());
     let mut stage = stage(model.clone());
@@ -197,8 +197,8 @@ async fn under_handoff_an_agent_that_goes_on_is_stopped_and_an_overflow_ends_it_
     stage.config.context.policy = ContextPolicy::Handoff;
     assert_eq!(stage.open().prompt("go").await, AgentOutcome::ContextExhausted);
 }
-/// A fake of the port to models for two calls at a time: the conversation is answered from a list, a summary when the test
-/// lets it.
+/// A fake model for two concurrent calls: it answers the conversation from a list, and a summary when the test
+/// permits it.
 struct Both {
     turns: Arc<Scripted>,
     summaries: Arc<Scripted>,
@@ -235,7 +235,7 @@ fn stage_of_both(model: &Arc<Both>) -> Stage {
 }
 
 #[tokio::test]
-async fn an_agent_goes_on_while_its_conversation_is_summarised_and_what_it_did_meanwhile_stays() {
+async fn agent_continues_while_its_conversation_is_summarised() {
     let model = both(
         vec![
             echo("a", usage(8_001, 0)),
@@ -248,14 +248,14 @@ async fn an_agent_goes_on_while_its_conversation_is_summarised_and_what_it_did_m
     let stage = stage_of_both(&model);
     let mut open = stage.open();
     let run = open.begin("go");
-    // Two more turns of the conversation, while the summary is not there.
+    // Two more turns of the conversation before the summary is complete.
     model.summaries.wait_for(1).await;
     model.turns.wait_for(3).await;
     model.open.add_permits(1);
     assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
     let told = open.told();
     let begun = |event: &&SessionEvent| matches!(event, SessionEvent::CompactionStart { .. });
-    assert_eq!(told.iter().filter(begun).count(), 1, "it is not begun twice");
+    assert_eq!(told.iter().filter(begun).count(), 1, "it does not start twice");
     assert!(told.contains(&SessionEvent::CompactionEnd {
         reason: CompactionReason::Threshold,
         tokens_before: told_tokens(&told),
@@ -264,8 +264,8 @@ async fn an_agent_goes_on_while_its_conversation_is_summarised_and_what_it_did_m
     let texts = open.texts();
     assert!(texts[0].contains("the summary"), "{texts:#?}");
     let calls: Vec<_> = texts.iter().filter(|text| text.starts_with("call")).collect();
-    assert_eq!(calls, ["call b", "call c"], "what was said after it began is not in the summary: {texts:#?}");
-    // The same from the file.
+    assert_eq!(calls, ["call b", "call c"], "later messages are not in the summary: {texts:#?}");
+    // The same after reopening the file.
     let file = file(&open.session);
     drop(open);
     let tree = SessionTree::open(&file).unwrap();
@@ -281,7 +281,7 @@ fn told_tokens(told: &[SessionEvent]) -> u64 {
 }
 
 #[tokio::test]
-async fn an_abort_ends_a_summary_that_is_on_its_way_and_changes_nothing() {
+async fn abort_cancels_a_summary_and_changes_nothing() {
     let model = both(vec![echo("a", usage(8_001, 0)), Reply::Hang("…")], vec![say("never")]);
     let mut open = stage_of_both(&model).open();
     let run = open.begin("go");
@@ -293,12 +293,12 @@ async fn an_abort_ends_a_summary_that_is_on_its_way_and_changes_nothing() {
     let ended =
         told.iter().position(|event| matches!(event, SessionEvent::CompactionEnd { result: Err(_), .. }));
     let over = told.iter().position(|event| matches!(event, SessionEvent::AgentEnd { .. }));
-    assert!(ended.unwrap() < over.unwrap(), "nothing comes after the end: {told:#?}");
+    assert!(ended.unwrap() < over.unwrap(), "no event follows the end: {told:#?}");
     assert!(open.texts()[0].starts_with("user: go"), "{:?}", open.texts());
 }
 
 #[tokio::test]
-async fn where_the_window_gets_narrow_the_next_turn_waits_for_the_summary() {
+async fn turn_waits_for_the_summary_when_the_window_is_nearly_full() {
     let model = both(
         vec![echo("a", usage(8_001, 0)), echo("b", usage(9_500, 0)), say("done")],
         vec![say("the summary")],
@@ -313,7 +313,7 @@ async fn where_the_window_gets_narrow_the_next_turn_waits_for_the_summary() {
     assert!(texts(&last.messages)[0].contains("the summary"), "{:?}", texts(&last.messages));
 }
 
-/// Does not let a summary begin beside the conversation.
+/// Refuses background compactions.
 struct NotBeside(Mutex<Vec<ModelCall>>);
 
 #[async_trait]
@@ -328,7 +328,7 @@ impl Governor for NotBeside {
 }
 
 #[tokio::test]
-async fn a_summary_that_may_not_begin_beside_the_turn_is_written_after_it() {
+async fn summary_that_cannot_run_concurrently_follows_the_turn() {
     let model =
         both(vec![echo("a", usage(8_001, 0)), say_taking("done", usage(8_100, 0))], vec![say("the summary")]);
     model.open.add_permits(1);

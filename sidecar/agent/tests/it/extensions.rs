@@ -123,7 +123,7 @@ async fn extensions_see_and_change_prompts_turns_and_tools() {
 }
 
 #[tokio::test]
-async fn commands_of_extensions_answer_or_become_a_prompt() {
+async fn extension_commands_answer_or_become_a_prompt() {
     let model = Scripted::new([say("fine")]);
     let open = stage(model.clone(), Arc::new(Meddler::default())).open();
     let status = open.session.prompt("/status", PromptOptions::default()).await.unwrap();
@@ -134,7 +134,7 @@ async fn commands_of_extensions_answer_or_become_a_prompt() {
 }
 
 #[tokio::test]
-async fn skills_and_templates_stand_in_the_place_of_what_names_them() {
+async fn skills_and_templates_replace_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let (skills, prompts) = (folder.path().join("skills"), folder.path().join("prompts"));
     std::fs::create_dir_all(&skills).unwrap();
@@ -166,7 +166,7 @@ fn with_bash(model: Arc<Scripted>) -> Stage {
 }
 
 #[tokio::test]
-async fn a_users_command_goes_into_the_conversation_and_one_that_is_kept_out_does_not() {
+async fn user_command_joins_the_conversation_unless_excluded() {
     let model = Scripted::then_always([], say("ok"));
     let mut stage = with_bash(model.clone());
     stage.config.shell_prefix = Some("word=prefixed".into());
@@ -197,7 +197,7 @@ async fn a_users_command_goes_into_the_conversation_and_one_that_is_kept_out_doe
 }
 
 #[tokio::test]
-async fn a_users_command_while_the_agent_works_parts_no_call_from_its_result() {
+async fn user_command_during_a_run_keeps_calls_and_results_together() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
     let mut stage = with_bash(model.clone());
@@ -212,7 +212,7 @@ async fn a_users_command_while_the_agent_works_parts_no_call_from_its_result() {
 }
 
 #[tokio::test]
-async fn closing_ends_a_users_command() {
+async fn closing_ends_a_user_command() {
     let stage = with_bash(Scripted::new([]));
     let open = stage.open();
     let session = open.session.clone();

@@ -1,4 +1,5 @@
-//! Whatever an agent's programs start ends with them and with the agent, also what left their process group and session.
+//! Everything that an agent's programs start ends with them and with the agent, even if it left their process group
+//! and session.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,14 +9,15 @@ use std::time::{Duration, Instant};
 use pilothouse_agent::bash::{BashConfig, BashEnd, BashOutcome, BashRunner};
 use pilothouse_agent::extension::external::{External, ExternalConfig, Notify};
 use pilothouse_agent::mcp::{DeclineAll, Elicit, McpServerConfig, McpServers, McpTransport};
+use pilothouse_agent::process::lease::{LeaseFile, boot_time};
 use pilothouse_agent::process::{Ending, Guard, Program};
 use pilothouse_agent::workspace::Environment;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Starts two processes that are deaf to being asked and write their ids to `pids`: one in a session of its own, and one that has
-/// lost its parent besides.
+/// Starts two processes that ignore SIGTERM and write their ids to `pids`: one in a new session, and one that has
+/// also lost its parent.
 const ESCAPES: &str = r#"
 escaped='echo $$ >>pids; trap "" TERM HUP INT; while :; do sleep 600; done'
 setsid sh -c "$escaped" </dev/null >/dev/null 2>&1 &
@@ -42,7 +44,7 @@ fn program(dir: &Path, program: &str, script: &str) -> Program {
     program.args(["-c", script]).guarded_by(&guard())
 }
 
-/// Whether a process runs: one that is dead and that nobody asked for does not.
+/// Whether a process runs. A zombie does not.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -61,7 +63,7 @@ fn written(dir: &Path) -> Vec<i32> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.parse().ok()).collect()
 }
 
-/// Those that escaped, once there are two that run.
+/// The escaped processes, once both are running.
 async fn escaped(dir: &Path) -> Vec<i32> {
     until("both have escaped", || written(dir).len() >= 2).await;
     written(dir)
@@ -75,7 +77,7 @@ async fn gone(pids: Vec<i32>) {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_another_session_is_gone_when_the_command_is_over() {
+async fn escaped_processes_end_when_their_command_ends() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = run(dir.path(), &format!("{ESCAPES} echo done; exit 3"), None).await;
     assert_eq!((outcome.output.as_str(), outcome.end), ("done", BashEnd::Exited(3)));
@@ -84,9 +86,9 @@ async fn what_a_command_leaves_in_another_session_is_gone_when_the_command_is_ov
 }
 
 #[tokio::test]
-async fn what_left_its_group_ends_with_a_command_that_takes_too_long() {
+async fn escaped_processes_end_with_a_timed_out_command() {
     let dir = tempfile::tempdir().unwrap();
-    // Long enough for it to have started all of them.
+    // Long enough to start all processes.
     let limit = Duration::from_secs(3);
     let outcome = run(dir.path(), &format!("{ESCAPES} echo on; sleep 600"), Some(limit)).await;
     assert_eq!((outcome.output.as_str(), outcome.end), ("on", BashEnd::TimedOut(limit)));
@@ -95,7 +97,7 @@ async fn what_left_its_group_ends_with_a_command_that_takes_too_long() {
 }
 
 #[tokio::test]
-async fn what_left_its_group_ends_with_a_command_that_is_cut_off_or_dropped() {
+async fn escaped_processes_end_with_an_aborted_or_dropped_command() {
     for dropped in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let (progress, _) = mpsc::unbounded_channel();
@@ -116,18 +118,18 @@ async fn what_left_its_group_ends_with_a_command_that_is_cut_off_or_dropped() {
             };
             let (outcome, pids) = tokio::join!(running, cutting);
             assert_eq!(outcome.unwrap().end, BashEnd::Cancelled);
-            assert!(!pids.iter().any(|pid| runs(*pid)), "something runs on after the call");
+            assert!(!pids.iter().any(|pid| runs(*pid)), "a process continues after the call");
             pids
         };
         gone(pids).await;
     }
 }
 
-/// Each of its lives starts the next, in a session of its own, and ends: what was seen is gone when it is killed.
+/// Each process starts the next one in a new session and exits, so that a listed process is gone when it is killed.
 #[tokio::test]
-async fn what_never_stays_the_same_process_ends_too() {
+async fn self_respawning_process_is_ended_too() {
     let dir = tempfile::tempdir().unwrap();
-    // It would end by itself with its folder.
+    // It also ends when its folder is deleted.
     let relay = "[ -e relay.sh ] || exit; echo $$ >>lives; setsid sh relay.sh </dev/null >/dev/null 2>&1 &";
     std::fs::write(dir.path().join("relay.sh"), relay).unwrap();
     let lives = || std::fs::read_to_string(dir.path().join("lives")).unwrap_or_default().lines().count();
@@ -135,7 +137,7 @@ async fn what_never_stays_the_same_process_ends_too() {
     let outcome = run(dir.path(), command, None).await;
     assert_eq!(outcome.end, BashEnd::Exited(0));
     let before = lives();
-    // Twenty commands later it has had no further life.
+    // No further process appears during twenty commands.
     for _ in 0..20 {
         run(dir.path(), "true", None).await;
     }
@@ -143,7 +145,7 @@ async fn what_never_stays_the_same_process_ends_too() {
 }
 
 #[tokio::test]
-async fn a_command_that_ends_its_own_guard_ends_itself() {
+async fn command_that_kills_its_guard_ends_itself() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = run(dir.path(), &format!("{ESCAPES} kill $PPID; sleep 600"), None).await;
     assert_eq!(outcome.end, BashEnd::Signalled(9));
@@ -151,7 +153,7 @@ async fn a_command_that_ends_its_own_guard_ends_itself() {
 }
 
 #[tokio::test]
-async fn a_signal_to_a_commands_own_group_does_not_reach_its_guard() {
+async fn signal_to_the_command_group_does_not_reach_its_guard() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = run(dir.path(), &format!("{ESCAPES} kill -KILL 0"), None).await;
     assert_eq!(outcome.end, BashEnd::Signalled(9));
@@ -159,7 +161,7 @@ async fn a_signal_to_a_commands_own_group_does_not_reach_its_guard() {
 }
 
 #[tokio::test]
-async fn a_guard_that_was_stopped_does_its_work() {
+async fn stopped_guard_still_works() {
     let dir = tempfile::tempdir().unwrap();
     let command = format!("{ESCAPES} kill -STOP $PPID; touch stopped; sleep 600");
     let (progress, _) = mpsc::unbounded_channel();
@@ -174,7 +176,7 @@ async fn a_guard_that_was_stopped_does_its_work() {
 }
 
 #[tokio::test]
-async fn a_command_ends_as_it_did_and_what_follows_it_closely_is_heard() {
+async fn command_exit_and_subsequent_output_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     for (command, end) in [
         ("exit 7", BashEnd::Exited(7)),
@@ -186,16 +188,16 @@ async fn a_command_ends_as_it_did_and_what_follows_it_closely_is_heard() {
         assert_eq!(run(dir.path(), command, None).await.end, end, "{command}");
     }
     let closely = run(dir.path(), "echo heard > >(sleep 0.05; cat)", None).await;
-    assert_eq!(closely.output, "heard", "the shell does not wait for what it writes to");
+    assert_eq!(closely.output, "heard", "the shell does not wait for its reader");
     let piped = run(dir.path(), "yes | head -n 1", None).await;
-    assert_eq!(piped.output, "y", "a pipe that is not read any more ends who writes to it");
+    assert_eq!(piped.output, "y", "a closed pipe ends its writer");
     let silent = run(dir.path(), "read -r line; test -z \"$line\"", None).await;
     assert_eq!(silent.text(), "(no output)", "there is no input, and it waits for none");
 }
 
-/// Signals and input are as any program finds them, whatever the guard does with its own.
+/// A program gets default signal handling and its own input, whatever the guard does with its own.
 #[tokio::test]
-async fn a_program_finds_its_signals_and_streams_as_without_a_guard() {
+async fn guarded_program_has_normal_signals_and_streams() {
     let dir = tempfile::tempdir().unwrap();
     let look = "grep -E 'Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd";
     let guarded = run(dir.path(), look, None).await;
@@ -213,13 +215,13 @@ async fn a_program_finds_its_signals_and_streams_as_without_a_guard() {
     tokio::io::AsyncWriteExt::write_all(&mut input, b"a word\n").await.unwrap();
     let mut lines = BufReader::new(output).lines();
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("got a word"));
-    assert_eq!(lines.next_line().await.unwrap(), None, "it closed its output, and nobody else holds it");
+    assert_eq!(lines.next_line().await.unwrap(), None, "it closed its output, and no other process holds it");
     drop(input);
     assert_eq!(group.wait().await.unwrap().code(), Some(1));
 }
 
 #[tokio::test]
-async fn a_program_that_has_grace_may_end_by_itself_when_it_is_let_go_of() {
+async fn program_with_grace_may_exit_on_its_own_when_released() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("trap 'echo bye >bye; exit' TERM; {ESCAPES} echo on; while :; do sleep 0.01; done");
     let ending = Ending { grace: Duration::from_secs(30), ..Ending::default() };
@@ -233,7 +235,7 @@ async fn a_program_that_has_grace_may_end_by_itself_when_it_is_let_go_of() {
 }
 
 #[tokio::test]
-async fn what_is_paused_with_its_tools_goes_on_and_ends_while_it_is_paused() {
+async fn paused_tool_processes_continue_and_can_end_while_paused() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("{ESCAPES} echo on; while :; do sleep 600; done");
     let streams = [Stdio::null(), Stdio::piped(), Stdio::inherit()];
@@ -245,25 +247,25 @@ async fn what_is_paused_with_its_tools_goes_on_and_ends_while_it_is_paused() {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit(") ").next().unwrap().chars().next().unwrap()
     };
-    let reins = group.reins();
-    reins.pause();
+    let handle = group.handle();
+    handle.pause();
     for pid in &pids {
         until("it is stopped", || state(*pid) == 'T').await;
     }
-    reins.resume();
+    handle.resume();
     for pid in &pids {
         until("it goes on", || state(*pid) != 'T').await;
     }
-    reins.pause();
-    reins.kill();
+    handle.pause();
+    handle.kill();
     group.wait().await.unwrap();
-    assert!(reins.has_ended() && !pids.iter().any(|pid| runs(*pid)), "nothing is left");
+    assert!(handle.has_ended() && !pids.iter().any(|pid| runs(*pid)), "nothing is left");
 }
 
 const FOLDER: &str = "PILOTHOUSE_TEST_GUARD_FOLDER";
 const USER: &str = "PILOTHOUSE_TEST_GUARD_USER";
 
-/// An MCP server and an extension, as small as they can be, that start what escapes: they stand for those that people run.
+/// A minimal MCP server and extension that start escaping processes.
 const SERVER: &str = r#"
 import json, subprocess, sys
 subprocess.run(["sh", "-c", sys.argv[1]])
@@ -283,7 +285,7 @@ fn server(dir: &Path) -> Program {
 }
 
 async fn connect(dir: &Path) -> McpServers {
-    let config = McpServerConfig::new("test", McpTransport::Stdio(server(dir)));
+    let config = McpServerConfig::new("test", McpTransport::Stdio(Box::new(server(dir))));
     let elicit: Arc<dyn Elicit> = Arc::new(DeclineAll);
     let notify: Notify = Arc::new(|told| eprintln!("{told}"));
     McpServers::connect(vec![config], &elicit, &notify).await
@@ -293,7 +295,7 @@ async fn extend(dir: &Path) -> External {
     External::start(ExternalConfig::new("test", server(dir)), Arc::new(|_| {})).await.unwrap()
 }
 
-/// The agent that the next test kills: this test itself, started again by the other one.
+/// The agent that the next test kills: this test program, started again by that test.
 #[tokio::test]
 async fn host() {
     let (Some(folder), Ok(user)) = (std::env::var_os(FOLDER).map(PathBuf::from), std::env::var(USER)) else {
@@ -312,7 +314,7 @@ async fn host() {
 }
 
 #[tokio::test]
-async fn whatever_an_agent_started_ends_when_the_agent_is_killed() {
+async fn agent_processes_end_when_the_agent_is_killed() {
     for user in ["bash", "mcp", "extension"] {
         let dir = tempfile::tempdir().unwrap();
         let mut host = Command::new(std::env::current_exe().unwrap())
@@ -332,7 +334,7 @@ async fn whatever_an_agent_started_ends_when_the_agent_is_killed() {
 }
 
 #[tokio::test]
-async fn what_a_server_or_an_extension_started_ends_with_it() {
+async fn server_and_extension_processes_end_with_their_parent() {
     let dir = tempfile::tempdir().unwrap();
     let servers = connect(dir.path()).await;
     let pids = escaped(dir.path()).await;
@@ -345,4 +347,113 @@ async fn what_a_server_or_an_extension_started_ends_with_it() {
     let pids = escaped(dir.path()).await;
     drop(extension);
     gone(pids).await;
+}
+
+/// A guard whose host has a lease of this length, and the lease file.
+fn leased(dir: &Path, length: Duration) -> (Guard, LeaseFile) {
+    let path = dir.join("lease");
+    let lease = LeaseFile::create(&path, boot_time() + length).unwrap();
+    (guard().leased(Some(path)), lease)
+}
+
+/// The host does nothing at all, as if it were stopped.
+#[tokio::test]
+async fn expired_lease_ends_everything_whatever_the_host_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let (guard, _lease) = leased(dir.path(), Duration::from_secs(1));
+    let script = format!("{ESCAPES} sleep 600");
+    let program = Program::new("sh", dir.path(), Environment::of_this_process(&[]));
+    let program = program.args(["-c", &script]).guarded_by(&guard);
+    let _running = program.start(Ending::default(), [Stdio::null(), Stdio::null(), Stdio::null()]).unwrap();
+    gone(escaped(dir.path()).await).await;
+}
+
+#[tokio::test]
+async fn renewed_lease_keeps_a_program_and_an_expired_one_starts_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (guard, lease) = leased(dir.path(), Duration::from_millis(1500));
+    lease.set(boot_time() + Duration::from_mins(10)).unwrap();
+    let program = |script: &str| {
+        let program = Program::new("sh", dir.path(), Environment::of_this_process(&[]));
+        program.args(["-c", script]).guarded_by(&guard)
+    };
+    let streams = || [Stdio::null(), Stdio::null(), Stdio::null()];
+    let mut longer = program("sleep 3; exit 7").start(Ending::default(), streams()).unwrap();
+    assert_eq!(longer.wait().await.unwrap().code(), Some(7));
+    lease.set(boot_time()).unwrap();
+    let mut refused = program("touch started").start(Ending::default(), streams()).unwrap();
+    assert_eq!(refused.wait().await.unwrap().code(), Some(126));
+    assert!(!dir.path().join("started").exists());
+}
+
+/// A killed guard cannot end anything, but the processes that it leaves hold the lock themselves.
+#[tokio::test]
+async fn lock_is_held_until_the_last_process_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    let is_free = || lock.try_lock().is_ok_and(|()| lock.unlock().is_ok());
+    let guard = guard().locking(Some(path.clone()));
+    let program = |script: &str| {
+        let program = Program::new("sh", dir.path(), Environment::of_this_process(&[]));
+        program.args(["-c", script]).guarded_by(&guard)
+    };
+    let streams = || [Stdio::null(), Stdio::null(), Stdio::null()];
+    let running = program(&format!("{ESCAPES} sleep 600")).start(Ending::default(), streams()).unwrap();
+    let left = escaped(dir.path()).await;
+    assert!(!is_free());
+    running.handle().kill();
+    until("everything has ended", is_free).await;
+    gone(left).await;
+
+    std::fs::remove_file(dir.path().join("pids")).unwrap();
+    let mut killed = program(&format!("{ESCAPES} echo $PPID >guard; sleep 600"))
+        .start(Ending::default(), streams())
+        .unwrap();
+    let left = escaped(dir.path()).await;
+    until("the guard is known", || {
+        std::fs::read_to_string(dir.path().join("guard")).is_ok_and(|id| id.ends_with('\n'))
+    })
+    .await;
+    let pid: i32 = std::fs::read_to_string(dir.path().join("guard")).unwrap().trim().parse().unwrap();
+    let kill =
+        |pid| nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+    kill(pid).unwrap();
+    killed.wait().await.unwrap();
+    assert!(left.iter().all(|pid| runs(*pid)) && !is_free(), "the leftover processes run and hold the lock");
+    // The shell and its `sleep` have their own process group.
+    let mut all = left.clone();
+    all.extend(holders(&path));
+    for pid in all {
+        _ = kill(pid);
+    }
+    until("the lock is free", is_free).await;
+}
+
+/// A guard refuses to start anything while another process waits for the end of all processes.
+#[tokio::test]
+async fn nothing_starts_below_an_exclusively_held_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    lock.lock().unwrap();
+    let program = Program::new("touch", dir.path(), Environment::of_this_process(&[]));
+    let program = program.args(["started"]).guarded_by(&guard().locking(Some(path)));
+    let mut refused =
+        program.start(Ending::default(), [Stdio::null(), Stdio::null(), Stdio::null()]).unwrap();
+    assert_eq!(refused.wait().await.unwrap().code(), Some(126));
+    assert!(!dir.path().join("started").exists());
+}
+
+/// The processes other than this one that have a file open.
+fn holders(path: &Path) -> Vec<i32> {
+    let file = path.canonicalize().unwrap();
+    let ids = std::fs::read_dir("/proc").unwrap().flatten();
+    ids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| u32::try_from(*pid) != Ok(std::process::id()))
+        .filter(|pid| {
+            let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            open.into_iter().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file))
+        })
+        .collect()
 }

@@ -19,7 +19,7 @@ const STEPS: usize = 15;
 const FOLDER: &str = "PILOTHOUSE_TEST_KILLED_FOLDER";
 const URL: &str = "PILOTHOUSE_TEST_KILLED_URL";
 
-/// The process that is killed: this test itself, started again by the other one.
+/// The process that is killed: this test program, started again by the other test.
 #[tokio::test]
 async fn child() {
     let (Ok(folder), Ok(url)) = (std::env::var(FOLDER), std::env::var(URL)) else { return };
@@ -41,7 +41,7 @@ async fn child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_again_and_again_it_resumes_with_the_same_conversation() {
+async fn repeatedly_killed_agent_resumes_the_same_conversation() {
     let call = |at: usize| Step {
         text: Some(format!("step {at}")),
         ..Step::tool("echo", json!({ "text": format!("a{at}") }))
@@ -63,10 +63,10 @@ async fn killed_again_and_again_it_resumes_with_the_same_conversation() {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        // The first half of the lives is short, so that the end comes, too.
+        // Early lives are shorter, so that the end is reached as well.
         let life = Duration::from_micros(rand::rng().random_range(15_000..80_000 + kills * 6_000));
         if let Ok(status) = tokio::time::timeout(life, child.wait()).await {
-            assert!(status.unwrap().success(), "it ends by itself, and well");
+            assert!(status.unwrap().success(), "it ends on its own without an error");
             break;
         }
         child.kill().await.unwrap();

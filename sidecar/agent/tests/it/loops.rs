@@ -1,4 +1,4 @@
-//! Turns, steering, follow-ups, retries and aborts (S1 3, 6.2, ruling 40).
+//! Turns, steering, follow-ups, retries and aborts (S1 3, 6.2, decision 40).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_loop_goes_on_until_the_model_calls_no_tool_any_more() {
+async fn loop_continues_until_the_model_calls_no_tool() {
     let model = Scripted::new([
         call(&[("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "two" }))]),
         call(&[("c", "echo", json!({ "text": "three" }))]),
@@ -44,7 +44,7 @@ async fn the_loop_goes_on_until_the_model_calls_no_tool_any_more() {
 }
 
 #[tokio::test]
-async fn steering_skips_the_rest_of_the_batch_with_results_that_say_so() {
+async fn steering_skips_the_rest_of_the_batch_with_results() {
     let gated = Gated::new("wait");
     let model = Scripted::new([
         call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "never" }))]),
@@ -68,11 +68,11 @@ async fn steering_skips_the_rest_of_the_batch_with_results_that_say_so() {
         SessionEvent::Injected { tag, entry_id } if tag == "m1" => Some(entry_id.clone()),
         _ => None,
     });
-    assert!(entry.is_some(), "whoever gave the message hears that it is in the conversation");
+    assert!(entry.is_some(), "the sender learns that the message is in the conversation");
 }
 
 #[tokio::test]
-async fn steering_that_finishes_lets_the_batch_end() {
+async fn finish_steering_mode_lets_the_batch_complete() {
     let gated = Gated::new("wait");
     let model = Scripted::new([
         call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "ran" }))]),
@@ -90,7 +90,7 @@ async fn steering_that_finishes_lets_the_batch_end() {
 }
 
 #[tokio::test]
-async fn steering_after_the_last_tool_makes_another_turn() {
+async fn steering_after_the_last_tool_adds_a_turn() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
     let open = Stage::new(model.clone(), vec![gated.clone()]).open();
@@ -104,7 +104,7 @@ async fn steering_after_the_last_tool_makes_another_turn() {
 }
 
 #[tokio::test]
-async fn follow_ups_come_when_nothing_else_is_left_one_a_turn_or_all() {
+async fn follow_ups_run_last_one_per_turn_or_all_at_once() {
     for (mode, turns) in [(FollowUpMode::OneATurn, 3), (FollowUpMode::All, 2)] {
         let gated = Gated::new("wait");
         let model = Scripted::then_always([call(&[("a", "wait", json!({}))])], say("done"));
@@ -130,7 +130,7 @@ async fn follow_ups_come_when_nothing_else_is_left_one_a_turn_or_all() {
 }
 
 #[tokio::test]
-async fn a_prompt_while_the_agent_works_says_that_it_is_busy() {
+async fn prompt_during_a_run_is_refused_as_busy() {
     let model = Scripted::new([Reply::Hang("…")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
@@ -142,7 +142,7 @@ async fn a_prompt_while_the_agent_works_says_that_it_is_busy() {
 }
 
 #[tokio::test]
-async fn an_abort_in_an_answer_keeps_what_was_shown_and_the_next_prompt_goes_on() {
+async fn aborted_answer_is_kept_and_the_next_prompt_continues() {
     let model = Scripted::new([Reply::Hang("half a sentence"), say("yes?")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
@@ -151,13 +151,13 @@ async fn an_abort_in_an_answer_keeps_what_was_shown_and_the_next_prompt_goes_on(
     assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
     assert_eq!(open.prompt("hello").await, AgentOutcome::Completed);
     let texts = open.texts();
-    // Whether the piece was read before the abort is a matter of chance.
+    // It depends on timing whether the piece was read before the abort.
     assert_eq!(texts.first().map(String::as_str), Some("user: go"));
     assert_eq!(texts[texts.len() - 2..], ["user: hello", "assistant: yes?"]);
 }
 
 #[tokio::test]
-async fn an_abort_in_a_tool_cuts_it_off_and_gives_every_call_a_result() {
+async fn aborted_tool_is_ended_and_every_call_gets_a_result() {
     let gated = Gated::new("wait");
     let model = Scripted::new([
         call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "never" }))]),
@@ -192,7 +192,7 @@ async fn dropping_a_prompt_aborts_it() {
 }
 
 #[tokio::test]
-async fn what_waits_at_an_abort_waits_for_the_next_prompt_or_is_taken_back() {
+async fn queued_messages_survive_an_abort_or_are_withdrawn() {
     let model = Scripted::new([Reply::Hang("…"), Reply::Hang("…"), say("done")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
@@ -214,7 +214,7 @@ async fn what_waits_at_an_abort_waits_for_the_next_prompt_or_is_taken_back() {
 }
 
 #[tokio::test]
-async fn transient_failures_are_tried_again_and_leave_nothing_in_the_context() {
+async fn transient_failures_are_retried_and_leave_no_trace() {
     let model = Scripted::new([transient("overloaded", None), Reply::Break("half"), say("done")]);
     let mut open = Stage::new(model.clone(), Vec::new()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
@@ -232,7 +232,7 @@ async fn transient_failures_are_tried_again_and_leave_nothing_in_the_context() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_asks_to_wait_is_waited_for_and_an_abort_ends_the_wait() {
+async fn provider_delay_is_respected_and_can_be_aborted() {
     let wait = Duration::from_secs(30);
     let model = Scripted::new([transient("slow down", Some(wait)), say("done"), transient("", Some(wait))]);
     let mut stage = Stage::new(model.clone(), Vec::new());
@@ -251,7 +251,7 @@ async fn a_provider_that_asks_to_wait_is_waited_for_and_an_abort_ends_the_wait()
 }
 
 #[tokio::test]
-async fn after_the_most_tries_it_fails_and_the_failure_is_kept_but_no_model_sees_it() {
+async fn last_failed_try_is_recorded_and_hidden_from_models() {
     let failure = || transient("overloaded", None);
     let model = Scripted::new([failure(), failure(), failure(), failure(), say("back again")]);
     let mut open = Stage::new(model.clone(), Vec::new()).open();
@@ -260,13 +260,13 @@ async fn after_the_most_tries_it_fails_and_the_failure_is_kept_but_no_model_sees
     let last = open.session.messages().pop().unwrap();
     let AgentMessage::Assistant(last) = &*last else { panic!("no failure") };
     assert_eq!((last.stop_reason, last.error.as_deref()), (StopReason::Error, Some("overloaded")));
-    // It goes on from there without being told anything.
+    // It continues from there without a new message.
     assert_eq!(within(open.session.resume()).await.unwrap(), AgentOutcome::Completed);
     assert_eq!(texts(&model.requests()[4].messages), ["user: go"]);
 }
 
 #[tokio::test]
-async fn what_is_no_use_to_try_again_ends_at_once() {
+async fn permanent_failure_ends_the_run_at_once() {
     let reset_at = Some(pilothouse_domain::Timestamp::from_millis(5_000));
     let rejected = ModelError::Rejected { message: "wrong key".into(), status: Some(401) };
     let quota = ModelError::QuotaExceeded { message: "used up".into(), reset_at };
@@ -279,7 +279,7 @@ async fn what_is_no_use_to_try_again_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_run_ends_at_the_most_turns_and_goes_on_when_it_is_told_to() {
+async fn run_ends_at_the_turn_limit_and_can_be_continued() {
     let again = call(&[("a", "echo", json!({ "text": "x" }))]);
     let model = Scripted::new([again.clone(), again, say("done")]);
     let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
@@ -291,7 +291,7 @@ async fn a_run_ends_at_the_most_turns_and_goes_on_when_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn model_and_thinking_level_change_for_the_next_call_and_are_kept() {
+async fn model_and_thinking_level_change_from_the_next_call() {
     let model = Scripted::then_always([], say("done"));
     let stage = Stage::new(model.clone(), Vec::new());
     let mut open = stage.open();
@@ -314,7 +314,7 @@ async fn model_and_thinking_level_change_for_the_next_call_and_are_kept() {
 }
 
 #[tokio::test]
-async fn images_go_with_a_prompt() {
+async fn images_are_sent_with_a_prompt() {
     let model = Scripted::new([say("a cat")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let image =
@@ -325,7 +325,7 @@ async fn images_go_with_a_prompt() {
 }
 
 #[tokio::test]
-async fn nothing_begins_after_close() {
+async fn nothing_starts_after_close() {
     let model = Scripted::new([Reply::Hang("…")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
@@ -337,7 +337,7 @@ async fn nothing_begins_after_close() {
 }
 
 #[tokio::test]
-async fn follow_ups_that_come_at_the_last_moment_are_not_forgotten() {
+async fn last_moment_follow_ups_are_not_lost() {
     for _ in 0..50 {
         let model = Scripted::then_always([], say("done"));
         let open = Stage::new(model.clone(), Vec::new()).open();

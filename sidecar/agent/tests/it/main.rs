@@ -1,6 +1,6 @@
-//! The agent loop from outside: what S1 promises, clause by clause.
+//! The agent from outside: the promises of S1, clause by clause.
 
-// Clippy knows test functions, but not what they share.
+// Clippy's exception for tests does not cover their helper functions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod api;

@@ -1,4 +1,4 @@
-//! The port over real HTTP against a scripted server, in all three protocols: what providers say, and how they fail.
+//! The model port over real HTTP with a scripted server, in all three protocols: answers and errors of providers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::support::*;
 
 const APIS: [Api; 3] = [Api::AnthropicMessages, Api::OpenaiChat, Api::OpenaiResponses];
 
-/// A server, and the port to it.
+/// A server, and the model port connected to it.
 struct Line {
     server: ModelServer,
     model: GenaiModel,
@@ -89,7 +89,7 @@ fn result(call: &str, content: Vec<UserContent>, is_error: bool) -> AgentMessage
 }
 
 #[tokio::test]
-async fn text_calls_and_usage_come_as_they_were_said() {
+async fn text_calls_and_usage_match_the_response() {
     for api in APIS {
         let tokens = Tokens { input: 70, output: 9, cache_read: 30, cache_write: 0 };
         let step = Step::text("I look at both.")
@@ -117,7 +117,7 @@ async fn text_calls_and_usage_come_as_they_were_said() {
 }
 
 #[tokio::test]
-async fn what_is_said_between_two_calls_keeps_its_place_on_the_way_in_and_back() {
+async fn text_between_two_calls_keeps_its_position_both_ways() {
     for api in APIS {
         let step = Step::text("I look at a.").and_tool("read", json!({ "path": "a" })).and_says_before(
             "Now at b.",
@@ -156,14 +156,14 @@ async fn what_is_said_between_two_calls_keeps_its_place_on_the_way_in_and_back()
                 let at = items.iter().position(|kind| kind == "function_call").unwrap();
                 assert_eq!(items[at - 1..at + 3], ["message", "function_call", "message", "function_call"]);
             }
-            // It has one place for text and one for calls.
+            // Chat Completions has one field for text and one for calls.
             Api::OpenaiChat => {}
         }
     }
 }
 
 #[tokio::test]
-async fn what_anthropic_writes_to_its_cache_is_counted_and_the_conversation_is_marked_for_it() {
+async fn anthropic_cache_writes_are_counted_and_marked() {
     let tokens = Tokens { input: 5, output: 2, cache_read: 100, cache_write: 50 };
     let line = Line::new(Api::AnthropicMessages, [Step::text("hi").taking(tokens)]).await;
     let (_, answer) = line.ask(request("small", vec![user("go")])).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_anthropic_writes_to_its_cache_is_counted_and_the_conversation_is_m
 }
 
 #[tokio::test]
-async fn results_and_images_go_back_so_that_the_provider_takes_them() {
+async fn results_and_images_are_sent_as_each_provider_requires() {
     for api in APIS {
         let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
         let line = Line::new(api, [step, Step::text("done")]).await;
@@ -199,7 +199,7 @@ async fn results_and_images_go_back_so_that_the_provider_takes_them() {
 }
 
 #[tokio::test]
-async fn all_results_of_an_answer_go_back_as_one_message_where_the_protocol_has_one() {
+async fn results_of_an_answer_are_sent_as_one_message_where_required() {
     let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
     let line = Line::new(Api::AnthropicMessages, [step, Step::text("done")]).await;
     let mut messages = vec![user("go")];
@@ -219,7 +219,7 @@ async fn all_results_of_an_answer_go_back_as_one_message_where_the_protocol_has_
 }
 
 #[tokio::test]
-async fn thoughts_go_back_with_their_signature_to_the_model_that_had_them_only() {
+async fn signed_thoughts_are_returned_only_to_their_model() {
     let steps = || {
         let thought = Step { signature: Some("c2lnbmF0dXJl".into()), ..Step::tool("read", json!({})) };
         [thought.thinking("Let me see."), Step::text("done"), Step::text("done")]
@@ -246,7 +246,7 @@ async fn thoughts_go_back_with_their_signature_to_the_model_that_had_them_only()
 }
 
 #[tokio::test]
-async fn thinking_levels_become_the_providers_own_words() {
+async fn thinking_levels_map_to_provider_terms() {
     let levels = [ThinkingLevel::Off, ThinkingLevel::Low, ThinkingLevel::High, ThinkingLevel::Max];
     for (api, field) in [
         (Api::AnthropicMessages, "/thinking/budget_tokens"),
@@ -275,7 +275,7 @@ async fn thinking_levels_become_the_providers_own_words() {
 }
 
 #[tokio::test]
-async fn a_models_name_that_ends_like_an_effort_stays_what_it_is() {
+async fn model_name_with_an_effort_suffix_stays_unchanged() {
     for api in APIS {
         let line = Line::new(api, [Step::text("ok")]).await;
         line.ask(request("mistral-medium", vec![user("go")])).await.unwrap();
@@ -286,7 +286,7 @@ async fn a_models_name_that_ends_like_an_effort_stays_what_it_is() {
 }
 
 #[tokio::test]
-async fn broken_arguments_are_kept_as_they_are_and_the_conversation_goes_on() {
+async fn malformed_arguments_are_kept_and_the_conversation_continues() {
     for api in APIS {
         let mut step = Step::tool("echo", json!({}));
         step.tools[0].raw_input = Some("{\"text\": \"half".into());
@@ -302,7 +302,7 @@ async fn broken_arguments_are_kept_as_they_are_and_the_conversation_goes_on() {
 }
 
 #[tokio::test]
-async fn refusals_and_the_limit_of_the_output_are_told_apart() {
+async fn refusals_and_output_limits_are_distinguished() {
     for api in APIS {
         let refused = Step { stop: Some(Stop::Refusal), ..Step::text("I will not.") };
         let cut = Step { stop: Some(Stop::Length), ..Step::text("and then") };
@@ -318,7 +318,7 @@ async fn refusals_and_the_limit_of_the_output_are_told_apart() {
     }
 }
 
-/// What becomes of a failure.
+/// The error for a failure.
 async fn failed(api: Api, failure: Failure) -> ModelError {
     let line = Line::new(api, [Step::text("a longer answer in several pieces").failing([failure])]).await;
     line.ask(request("small", vec![user("go")])).await.expect_err("it fails")
@@ -329,7 +329,7 @@ fn rate_limited(retry_after: Option<u64>, retry_after_date: Option<u64>) -> Fail
 }
 
 #[tokio::test]
-async fn what_is_worth_another_try_is_transient_and_says_how_long_to_wait() {
+async fn retryable_errors_are_transient_and_give_the_delay() {
     for api in APIS {
         for failure in [
             rate_limited(None, None),
@@ -369,7 +369,7 @@ async fn a_conversation_that_does_not_fit_is_an_overflow() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_used_up_says_until_when_where_the_provider_does() {
+async fn exhausted_plan_reports_its_reset_time() {
     for api in APIS {
         let error = failed(api, Failure::QuotaExceeded { resets_in: None }).await;
         assert!(matches!(error, ModelError::QuotaExceeded { reset_at: None, .. }), "{api:?}: {error:?}");
@@ -384,7 +384,7 @@ async fn a_plan_that_is_used_up_says_until_when_where_the_provider_does() {
 }
 
 #[tokio::test]
-async fn the_rest_is_rejected_and_never_shows_the_key() {
+async fn other_errors_are_rejected_without_showing_the_key() {
     for api in APIS {
         let error = failed(api, Failure::Unauthorized).await;
         assert!(matches!(error, ModelError::Rejected { status: Some(401), .. }), "{api:?}: {error:?}");
@@ -397,7 +397,7 @@ async fn the_rest_is_rejected_and_never_shows_the_key() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_transient() {
+async fn unreachable_server_is_transient() {
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
@@ -405,13 +405,13 @@ async fn a_server_that_is_not_there_is_transient() {
     for api in APIS {
         let model = GenaiModel::new(registry_of(api, Some(format!("http://127.0.0.1:{port}/v1")), 1_000));
         let mut stream = model.stream(request("small", vec![user("go")])).await.unwrap();
-        let error = within(stream.next()).await.unwrap().expect_err("nobody is there");
+        let error = within(stream.next()).await.unwrap().expect_err("no server listens there");
         assert!(matches!(error, ModelError::Transient { status: None, .. }), "{api:?}: {error:?}");
     }
 }
 
 #[tokio::test]
-async fn a_session_gets_over_failures_of_every_provider() {
+async fn session_survives_failures_of_every_provider() {
     for api in APIS {
         let failures =
             [rate_limited(Some(0), None), Failure::Overloaded, Failure::Cut { pieces: 2, mid_event: true }];
@@ -427,7 +427,7 @@ async fn a_session_gets_over_failures_of_every_provider() {
 }
 
 #[tokio::test]
-async fn what_a_provider_counted_before_its_answer_broke_off_is_paid_for() {
+async fn usage_reported_before_a_broken_answer_is_charged() {
     let tokens = Tokens { input: 1_000, output: 5, cache_read: 100, cache_write: 10 };
     let step = |text: &str| Step::text(text).taking(tokens);
     let cut = Failure::Cut { pieces: 1, mid_event: false };
@@ -451,12 +451,12 @@ async fn what_a_provider_counted_before_its_answer_broke_off_is_paid_for() {
 }
 
 #[tokio::test]
-async fn what_nobody_told_of_an_answer_that_broke_off_is_reckoned_and_said_to_be() {
+async fn unreported_usage_of_a_broken_answer_is_estimated() {
     for api in [Api::OpenaiChat, Api::OpenaiResponses] {
         let tokens = Tokens { input: 1_000, output: 5, ..Tokens::default() };
         let cut = Failure::Cut { pieces: 3, mid_event: false };
         let steps = [
-            // What is refused is not paid for.
+            // A rejected request is not charged.
             Step::text("a longer answer in several pieces")
                 .taking(tokens)
                 .failing([Failure::Overloaded, cut]),
@@ -477,7 +477,7 @@ async fn what_nobody_told_of_an_answer_that_broke_off_is_reckoned_and_said_to_be
             told.into_iter().filter_map(usage).collect()
         };
         let [broken] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
-        // Eight hundred bytes of prompt, and the 33 characters of the answer, at three bytes a token.
+        // Eight hundred bytes of prompt, and the 33 characters of the answer, at three bytes per token.
         assert!(broken.input >= 800 / 3 && broken.output == 11, "{api:?}: {broken:?}");
         assert_eq!(open.session.state().meters.total().usage.input, 1_000 + broken.input, "{api:?}");
 

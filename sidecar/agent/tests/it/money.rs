@@ -1,4 +1,4 @@
-//! What calls take, before and after (rulings 31, 32).
+//! Price bounds before a call and cost after it (decisions 31, 32).
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Lets calls pass whose worst case is within what is left.
+/// Permits calls whose price bound is within the rest of the budget.
 struct Budget {
     cap: Decimal,
     asked: Mutex<Vec<ModelCall>>,
@@ -30,8 +30,8 @@ impl Governor for Budget {
 }
 
 #[tokio::test]
-async fn a_call_whose_worst_case_passes_what_is_left_is_not_sent() {
-    // 4,000 tokens of output at 15 dollars a million are 6 cents; the input is some tokens more.
+async fn call_whose_worst_case_exceeds_the_budget_is_not_sent() {
+    // 4,000 output tokens at 15 dollars per million are 6 cents; the input adds some tokens.
     let budget = Arc::new(Budget { cap: Decimal::new(9, 2), asked: Mutex::default() });
     let taking = Usage { input: 1_000, output: 2_000, cache_read: 1_000, cache_write: 100 };
     let model = Scripted::new([call_taking(&[("a", "echo", json!({ "text": "x" }))], taking)]);
@@ -42,15 +42,15 @@ async fn a_call_whose_worst_case_passes_what_is_left_is_not_sent() {
     assert_eq!(model.requests().len(), 1);
     let asked = budget.asked.lock().unwrap().clone();
     assert_eq!((asked.len(), asked[0].purpose, asked[0].spent_usd), (2, CallPurpose::Turn, Decimal::ZERO));
-    // 1,000 · 3 + 2,000 · 15 + 1,000 · 0.3 + 100 · 3.75, for a million.
+    // 1,000 · 3 + 2,000 · 15 + 1,000 · 0.3 + 100 · 3.75, per million.
     assert_eq!(asked[1].spent_usd.to_string(), "0.033675");
-    assert!(asked[1].input_tokens >= 4_100, "what the last call read and wrote is read again: {asked:?}");
+    assert!(asked[1].input_tokens >= 4_100, "input and output of the last call are input again: {asked:?}");
     let worst = Decimal::from(asked[1].input_tokens) * Decimal::new(375, 2) + Decimal::from(4_000 * 15);
     assert_eq!(asked[1].worst_case_usd, Some((worst / Decimal::from(1_000_000)).normalize()));
 }
 
 #[tokio::test]
-async fn meters_go_on_over_resume_branch_and_fork_to_the_last_token() {
+async fn meters_continue_exactly_over_resume_branch_and_fork() {
     let taking = |input, output| Usage { input, output, ..Usage::default() };
     let model = Scripted::new([
         say_taking("one", taking(1_000, 100)),
@@ -74,7 +74,7 @@ async fn meters_go_on_over_resume_branch_and_fork_to_the_last_token() {
             ..
         }
     )));
-    // Back to before the answer: what it took stays.
+    // Back to before the answer: its cost stays.
     open.session.branch(first.as_deref()).unwrap();
     within(open.session.resume()).await.unwrap();
     let meters = open.session.state().meters;

@@ -1,4 +1,4 @@
-//! Taking up what an earlier process left, forks and branches (S1 5, 9).
+//! Resuming the work of an earlier process, forks and branches (S1 5, 9).
 
 use pilothouse_agent::event::{AgentOutcome, SessionEvent};
 use pilothouse_agent::session::{SessionError, Start};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Cuts a session's file after so many lines, and some bytes of the next.
+/// Truncates a session's file after this many lines and some bytes of the next one.
 fn cut(file: &std::path::Path, lines: usize, bytes: usize) {
     let text = std::fs::read_to_string(file).unwrap();
     let mut all = text.split_inclusive('\n');
@@ -16,7 +16,7 @@ fn cut(file: &std::path::Path, lines: usize, bytes: usize) {
 }
 
 #[tokio::test]
-async fn killed_after_a_line_or_within_it_it_resumes_with_the_same_conversation() {
+async fn agent_killed_at_any_write_resumes_the_same_conversation() {
     let calls = || call(&[("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "two" }))]);
     let model = Scripted::new([calls(), say("done")]);
     let stage = Stage::new(model, vec![TestTool::echo()]);
@@ -37,7 +37,7 @@ async fn killed_after_a_line_or_within_it_it_resumes_with_the_same_conversation(
             let open = Open::start(config, Start::File(file.clone()));
             let before = open.texts();
             let same = before.iter().zip(&whole).take_while(|(left, right)| left == right).count();
-            // What is not the same is only a call that was cut off.
+            // The only difference is a call that was cut off.
             assert!(before[same..].iter().all(|text| text.contains("cut off")), "{before:?}");
             match within(open.session.resume()).await {
                 Ok(outcome) => assert_eq!(outcome, AgentOutcome::Completed),
@@ -51,7 +51,7 @@ async fn killed_after_a_line_or_within_it_it_resumes_with_the_same_conversation(
 }
 
 #[tokio::test]
-async fn a_call_that_a_crash_cut_off_gets_a_result_in_the_file() {
+async fn interrupted_call_gets_a_result_in_the_file() {
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "one" }))]), say("done")]);
     let stage = Stage::new(model, vec![TestTool::echo()]);
     let open = stage.open();
@@ -68,7 +68,7 @@ async fn a_call_that_a_crash_cut_off_gets_a_result_in_the_file() {
 }
 
 #[tokio::test]
-async fn the_newest_conversation_goes_on_and_another_begins_or_is_switched_to() {
+async fn newest_conversation_continues_and_others_can_be_opened() {
     let model = Scripted::then_always([], say("done"));
     let stage = Stage::new(model, Vec::new());
     let open = Open::start(stage.config.clone(), Start::ContinueRecent);
@@ -81,7 +81,7 @@ async fn the_newest_conversation_goes_on_and_another_begins_or_is_switched_to() 
     assert_eq!(open.session.switch_session(&first.session_id).unwrap(), first.session_id);
     assert_eq!(open.texts(), ["user: one", "assistant: done"]);
     open.prompt("three").await;
-    // The clock of a file system is coarse: the other one is older for sure.
+    // The file system's clock is coarse, so the other file is set to be clearly older.
     let other = first.file.with_file_name(format!("{second}.jsonl"));
     let hour = std::time::Duration::from_hours(1);
     std::fs::File::options()
@@ -96,7 +96,7 @@ async fn the_newest_conversation_goes_on_and_another_begins_or_is_switched_to() 
 }
 
 #[tokio::test]
-async fn a_branch_leaves_what_came_after_in_the_tree_and_a_fork_leaves_the_session_alone() {
+async fn branch_keeps_later_entries_and_fork_keeps_the_session() {
     let model = Scripted::then_always([], say("done"));
     let stage = Stage::new(model, Vec::new());
     let mut open = stage.open();
@@ -109,7 +109,7 @@ async fn a_branch_leaves_what_came_after_in_the_tree_and_a_fork_leaves_the_sessi
     open.prompt("instead").await;
     assert_eq!(open.texts(), ["user: one", "assistant: done", "user: instead", "assistant: done"]);
     let all = lines(&original.file);
-    assert!(all.iter().any(|line| line["message"]["content"][0]["text"] == "two"), "what was said stays");
+    assert!(all.iter().any(|line| line["message"]["content"][0]["text"] == "two"), "earlier messages stay");
 
     let size = std::fs::metadata(&original.file).unwrap().len();
     let forked = open.session.fork(&after_one).unwrap();
@@ -124,7 +124,7 @@ async fn a_branch_leaves_what_came_after_in_the_tree_and_a_fork_leaves_the_sessi
 }
 
 #[tokio::test]
-async fn what_changes_the_conversation_waits_until_the_agent_does_nothing() {
+async fn conversation_changes_wait_until_the_agent_is_idle() {
     let model = Scripted::new([Reply::Hang("…")]);
     let open = Stage::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");

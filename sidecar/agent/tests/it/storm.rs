@@ -1,5 +1,5 @@
-//! Any interleaving of steering, follow-ups, aborts, failures and compactions keeps calls and results paired and loses no
-//! message (ruling 40).
+//! Any interleaving of steering, follow-ups, aborts, failures and compactions keeps calls and results paired, and
+//! loses no message (decision 40).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// What somebody does to the session, while or before the agent works.
+/// An operation on the session before or while the agent works.
 #[derive(Debug, Clone)]
 enum Act {
     Prompt,
@@ -30,7 +30,7 @@ enum Act {
     Settle,
 }
 
-/// What the model does next.
+/// The model's next behaviour.
 #[derive(Debug, Clone)]
 enum Does {
     Say,
@@ -93,7 +93,7 @@ fn replies(script: &[Does]) -> Vec<Reply> {
     script.iter().map(reply).collect()
 }
 
-/// The numbered messages of the users in the whole tree, each as often as it is there.
+/// The numbered user messages in the whole tree, with repetitions.
 fn said(open: &Open) -> Vec<usize> {
     let lines = lines(&file(&open.session));
     let text = |line: &Value| line["message"]["content"][0]["text"].as_str().map(str::to_owned);
@@ -149,7 +149,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
                 }
             }
             Act::Restart => {
-                // What waits is the sidecar's to keep; here it goes on in the new process.
+                // The sidecar keeps queued messages; here they continue in the new process.
                 settle(&mut tasks, &open).await;
                 let waiting = open.session.take_queued();
                 let file = file(&open.session);
@@ -172,7 +172,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
         }
     }
     settle(&mut tasks, &open).await;
-    // Now everything that waits is said, whatever failed before.
+    // All queued messages are delivered now, whatever failed before.
     for _ in 0..100 {
         let waiting = open.session.state();
         if waiting.steering + waiting.follow_up == 0 {
@@ -183,7 +183,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
     let said = said(&open);
     let distinct: BTreeSet<usize> = said.iter().copied().collect();
     assert_eq!(distinct, (1..=sent).collect(), "a message is lost");
-    assert_eq!(said.len(), sent, "a message is said twice: {said:?}");
+    assert_eq!(said.len(), sent, "a message is delivered twice: {said:?}");
     // In the tree, too, each call has one result.
     let all = lines(&file(&open.session));
     let calls =
@@ -197,7 +197,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
     assert_eq!(ran, runs.load(Ordering::Relaxed), "a result is lost or was made up");
 }
 
-/// Waits until nothing works any more.
+/// Waits until nothing is running.
 async fn settle(tasks: &mut Vec<tokio::task::JoinHandle<()>>, open: &Open) {
     for task in tasks.drain(..) {
         within(task).await.unwrap();
@@ -205,8 +205,13 @@ async fn settle(tasks: &mut Vec<tokio::task::JoinHandle<()>>, open: &Open) {
     assert!(!open.session.state().running);
 }
 
+/// Number of storms: all with `PILOTHOUSE_PROPERTIES=full`, a fifth otherwise.
+fn storms() -> u32 {
+    if std::env::var("PILOTHOUSE_PROPERTIES").is_ok_and(|how| how == "full") { 150 } else { 30 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: storms(), ..ProptestConfig::default() })]
 
     #[test]
     fn any_interleaving_keeps_pairs_and_loses_nothing(

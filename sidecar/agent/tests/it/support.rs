@@ -1,4 +1,4 @@
-//! A model that says what a test wants, a tool that does what it wants, and a session between them.
+//! A scripted model, scriptable tools, and a session with them.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,18 @@ use pilothouse_domain::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
-/// What the scripted model does with a request.
+/// The scripted model's reaction to a request.
 #[derive(Clone)]
 pub(crate) enum Reply {
-    /// Says this.
     Say(AssistantMessage),
-    /// Fails.
     Fail(ModelError),
-    /// Says a piece, and then nothing until it is cut off.
+    /// Sends a piece, and then nothing until it is cancelled.
     Hang(&'static str),
-    /// Says a piece, and then the stream ends.
+    /// Sends a piece, and then ends the stream.
     Break(&'static str),
 }
 
-/// A fake of the port to models: it says what a test wants, and checks each request as providers do.
+/// A fake model that gives prepared answers and checks each request like a provider.
 #[derive(Default)]
 pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Reply>>,
@@ -55,7 +53,7 @@ impl Scripted {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Waits until that many requests came.
+    /// Waits for this many requests.
     pub(crate) async fn wait_for(&self, count: usize) {
         within(async {
             loop {
@@ -98,7 +96,7 @@ fn thought(block: &AssistantContent) -> Option<Delta> {
     }
 }
 
-/// What every provider demands: each call has exactly one result, directly after it.
+/// The rule of all providers: each call has exactly one result, directly after it.
 pub(crate) fn check_pairing(messages: &[Arc<AgentMessage>]) {
     let mut at = 0;
     while at < messages.len() {
@@ -116,7 +114,7 @@ pub(crate) fn check_pairing(messages: &[Arc<AgentMessage>]) {
             AgentMessage::ToolResult(result) => {
                 panic!("{} has no call in {messages:#?}", result.tool_call_id)
             }
-            AgentMessage::BashExecution(_) => panic!("a model got a command as it is"),
+            AgentMessage::BashExecution(_) => panic!("a model got an unconverted command"),
             AgentMessage::User(_) => at += 1,
         }
     }
@@ -149,7 +147,7 @@ pub(crate) fn say(text: &str) -> Reply {
     Reply::Say(answer(vec![AssistantContent::Text { text: text.into() }], StopReason::Stop))
 }
 
-/// Thinks, and then says something.
+/// An answer with a thought.
 pub(crate) fn thinking(thought: &str, text: &str) -> Reply {
     let thought = AssistantContent::Thinking { thinking: thought.into(), signature: None };
     Reply::Say(answer(vec![thought, AssistantContent::Text { text: text.into() }], StopReason::Stop))
@@ -183,10 +181,10 @@ pub(crate) fn overflow() -> Reply {
     Reply::Fail(ModelError::ContextOverflow { message: "too long".into() })
 }
 
-/// What a tool does.
+/// The behaviour of a tool.
 type Does = dyn Fn(Value, ToolContext) -> ToolOutput + Send + Sync;
 
-/// A tool that does what a test wants; `echo` takes a text and perhaps a number.
+/// A tool with the given behaviour. `echo` takes a text and an optional number.
 pub(crate) struct TestTool {
     spec: ToolSpec,
     does: Box<Does>,
@@ -227,7 +225,7 @@ impl Tool for TestTool {
     }
 }
 
-/// A tool that runs until it is let go or cut off.
+/// A tool that runs until it is released or cancelled.
 pub(crate) struct Gated {
     spec: ToolSpec,
     pub(crate) started: Notify,
@@ -281,7 +279,7 @@ pub(crate) fn registry_of(api: Api, base_url: Option<String>, context_window: u6
     }))
 }
 
-/// A session in a folder of its own.
+/// A session in a temporary folder.
 pub(crate) struct Stage {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) config: SessionConfig,
@@ -313,7 +311,7 @@ impl Stage {
     }
 }
 
-/// An open session with what it told.
+/// An open session with its events.
 pub(crate) struct Open {
     pub(crate) session: AgentSession,
     pub(crate) events: mpsc::UnboundedReceiver<SessionEvent>,
@@ -343,7 +341,7 @@ impl Open {
         })
     }
 
-    /// What was told so far.
+    /// The events so far.
     pub(crate) fn told(&mut self) -> Vec<SessionEvent> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
@@ -353,7 +351,7 @@ impl Open {
     }
 }
 
-/// Each message in a few words: `user: …`, `assistant: …`, `call id`, `result id: …`.
+/// Each message in short form: `user: …`, `assistant: …`, `call id`, `result id: …`.
 pub(crate) fn texts(messages: &[Arc<AgentMessage>]) -> Vec<String> {
     let joined = |content: &[UserContent]| {
         let parts = content.iter().map(|block| match block {

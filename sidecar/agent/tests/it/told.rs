@@ -1,4 +1,4 @@
-//! What a session tells, in which order and with what, and that it is in the file by then (S1 3.3, 4.2, 9).
+//! The events of a session: their order, their content, and that the file is written first (S1 3.3, 4.2, 9).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// An event in a word or two.
+/// An event in short form.
 fn short(event: &SessionEvent) -> String {
     let of = |result: &ToolResultMessage| {
         format!("{} {}", result.tool_call_id, if result.is_error { "error" } else { "ok" })
@@ -40,7 +40,7 @@ fn story(open: &mut Open) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_is_told_from_its_start_to_its_end() {
+async fn run_events_are_published_from_start_to_end() {
     let model = Scripted::new([thinking("hm", "hello")]);
     let stage = Stage::new(model, Vec::new());
     let mut open = stage.open();
@@ -60,7 +60,7 @@ async fn a_run_is_told_from_its_start_to_its_end() {
 }
 
 #[tokio::test]
-async fn each_tool_is_told_from_its_start_to_its_end_however_it_ends() {
+async fn each_tool_publishes_its_start_and_end() {
     let failing = TestTool::named("fail", |_, _| ToolOutput::error("no"));
     let model = Scripted::new([
         call(&[
@@ -105,7 +105,7 @@ async fn each_tool_is_told_from_its_start_to_its_end_however_it_ends() {
 }
 
 #[tokio::test]
-async fn an_answer_is_told_while_it_comes() {
+async fn answer_is_published_while_it_streams() {
     let model = Scripted::new([Reply::Hang("half a sentence")]);
     let stage = Stage::new(model, Vec::new());
     let mut open = stage.open();
@@ -121,11 +121,11 @@ async fn an_answer_is_told_while_it_comes() {
     assert_eq!(heard, "half a sentence");
     within(open.session.abort()).await;
     assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
-    assert_eq!(open.texts(), ["user: go", "assistant: half a sentence"], "what was shown is kept");
+    assert_eq!(open.texts(), ["user: go", "assistant: half a sentence"], "the shown text is kept");
 }
 
 #[tokio::test]
-async fn what_is_told_to_be_complete_is_in_the_file() {
+async fn completed_messages_are_already_in_the_file() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
     let stage = Stage::new(model, vec![gated.clone()]);
@@ -153,11 +153,11 @@ async fn what_is_told_to_be_complete_is_in_the_file() {
         .collect();
     let messages = all.iter().filter(|line| line["type"] == "message");
     let written: Vec<&str> = messages.map(|line| line["id"].as_str().unwrap()).collect();
-    assert_eq!(told, written, "each message is told once, in the order of the file");
+    assert_eq!(told, written, "each message is emitted once, in the order of the file");
 }
 
 #[tokio::test]
-async fn a_bookmark_is_in_the_file_at_once_and_can_be_taken_away() {
+async fn bookmark_is_written_at_once_and_can_be_removed() {
     let model = Scripted::then_always([], say("done"));
     let given = Stage::new(model, Vec::new());
     let open = given.open();
@@ -170,7 +170,7 @@ async fn a_bookmark_is_in_the_file_at_once_and_can_be_taken_away() {
         (&last["type"], &last["label"], &last["target"]),
         (&json!("label"), &json!("here"), &json!(leaf))
     );
-    assert_eq!(open.session.state().leaf, Some(leaf.clone()), "the conversation goes on where it was");
+    assert_eq!(open.session.state().leaf, Some(leaf.clone()), "the conversation continues at the same leaf");
     open.session.label(&leaf, None).unwrap();
     assert_eq!(lines(&state.file).pop().unwrap()["label"], json!(null));
     assert!(open.session.label("nonsense", Some("x")).is_err());
@@ -178,7 +178,7 @@ async fn a_bookmark_is_in_the_file_at_once_and_can_be_taken_away() {
 }
 
 #[tokio::test]
-async fn a_retry_is_told_with_its_pause_and_leaves_nothing_in_what_is_asked() {
+async fn retry_publishes_its_delay_and_leaves_no_trace_in_requests() {
     let model = Scripted::new([transient("overloaded", None), Reply::Break("half"), say("done")]);
     let stage = Stage::new(model.clone(), Vec::new());
     let mut open = stage.open();
@@ -204,7 +204,7 @@ async fn a_retry_is_told_with_its_pause_and_leaves_nothing_in_what_is_asked() {
 }
 
 #[tokio::test]
-async fn a_summary_is_told_from_its_start_to_its_end_between_two_turns() {
+async fn summary_publishes_its_start_and_end_between_turns() {
     // So full that the next turn waits for it.
     let turn = call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_500, 0));
     let model = Scripted::new([turn, say("the summary"), say("done")]);
@@ -222,7 +222,7 @@ async fn a_summary_is_told_from_its_start_to_its_end_between_two_turns() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_just_at_the_threshold_is_left_as_it_is() {
+async fn conversation_at_the_threshold_is_not_compacted() {
     let model = Scripted::new([say_taking("done", usage(8_000, 0))]);
     let stage = Stage::new(model, Vec::new());
     let mut open = stage.open();

@@ -1,4 +1,4 @@
-//! Looking tools up, validating arguments and ending turns (S1 3.3).
+//! Finding tools, validating arguments and ending turns (S1 3.3).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::support::*;
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_answered_with_every_violation_and_nothing_runs() {
+async fn invalid_arguments_list_every_violation_and_run_nothing() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let tool = TestTool::named("echo", move |_, _| {
@@ -41,7 +41,7 @@ async fn arguments_that_do_not_fit_are_answered_with_every_violation_and_nothing
 }
 
 #[tokio::test]
-async fn a_tool_that_there_is_not_is_answered_with_those_that_there_are() {
+async fn unknown_tool_is_answered_with_the_available_ones() {
     let model = Scripted::new([call(&[("a", "delete", json!({}))]), say("done")]);
     let open = Stage::new(model, vec![TestTool::echo()]).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
@@ -49,7 +49,7 @@ async fn a_tool_that_there_is_not_is_answered_with_those_that_there_are() {
 }
 
 #[tokio::test]
-async fn of_two_tools_with_the_same_name_the_first_counts() {
+async fn first_of_two_tools_with_the_same_name_wins() {
     let second = TestTool::named("echo", |_, _| ToolOutput::text("second"));
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "first" }))]), say("done")]);
     let open = Stage::new(model.clone(), vec![TestTool::echo(), second]).open();
@@ -59,7 +59,7 @@ async fn of_two_tools_with_the_same_name_the_first_counts() {
 }
 
 #[tokio::test]
-async fn a_tool_that_ends_the_turn_ends_it_and_the_rest_of_the_batch_is_skipped() {
+async fn terminating_tool_ends_the_turn_and_skips_the_batch() {
     let hand =
         TestTool::named("hand_over", |_, _| ToolOutput { ends_turn: true, ..ToolOutput::text("handed") });
     let model = Scripted::new([
@@ -72,7 +72,7 @@ async fn a_tool_that_ends_the_turn_ends_it_and_the_rest_of_the_batch_is_skipped(
     assert!(open.texts()[4].starts_with("error b: Skipped: an earlier call"), "{:?}", open.texts());
 }
 
-/// Stops at the tool `stop`, and holds before everything once `hold` says so.
+/// Stops at the tool `stop`, and holds everything once `hold` is set.
 #[derive(Default)]
 struct Guard {
     held: Notify,
@@ -96,7 +96,7 @@ impl Governor for Guard {
 }
 
 #[tokio::test]
-async fn a_governor_that_stops_a_tool_ends_the_run_with_a_result_for_each_call() {
+async fn tool_stopped_by_the_governor_ends_the_run_with_results() {
     let model = Scripted::new([
         call(&[("a", "echo", json!({ "text": "stop" })), ("b", "echo", json!({ "text": "never" }))]),
         say("hello"),
@@ -113,7 +113,7 @@ async fn a_governor_that_stops_a_tool_ends_the_run_with_a_result_for_each_call()
 }
 
 #[tokio::test]
-async fn a_governor_that_does_not_return_holds_the_session_and_an_abort_ends_the_wait() {
+async fn blocked_governor_holds_the_session_until_an_abort() {
     let guard = Arc::new(Guard::default());
     let model = Scripted::then_always([], say("done"));
     let mut stage = Stage::new(model.clone(), Vec::new());
@@ -135,7 +135,7 @@ async fn a_governor_that_does_not_return_holds_the_session_and_an_abort_ends_the
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_does_not_take_the_session_along() {
+async fn panicking_tool_does_not_end_the_session() {
     let bad: SharedTool = TestTool::named("echo", |_, _| panic!("a defect"));
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "x" }))]), say("hello")]);
     let open = Stage::new(model, vec![bad]).open();

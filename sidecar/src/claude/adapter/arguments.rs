@@ -1,6 +1,5 @@
-//! The command line of the binary.
+//! Command line of Claude Code.
 
-use pilothouse_domain::Usd;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::Value;
 
@@ -8,29 +7,20 @@ use super::conversation::Conversation;
 use super::options::{AdapterOptions, PermissionMode};
 use super::{prompt, servers};
 
-/// What a process may spend that may spend nothing any more.
-const LEAST_USD: &str = "0.000001";
-
-/// What a process of the binary is started with.
+/// Inputs of the command line.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
-    /// How the sidecar's own tools are reached.
+    /// MCP configuration of the sidecar's own tools.
     pub own_tools: Value,
-    /// The session's configuration.
     pub config: &'a AgentSessionConfig,
-    /// The adapter's options.
     pub options: &'a AdapterOptions,
-    /// The model; a change of it outlives the process.
+    /// The current model, which outlives a process.
     pub model: &'a str,
-    /// The conversation.
     pub conversation: &'a Conversation,
-    /// The dollars after which the binary itself stops: what its process may spend.
-    pub allowance: Option<Usd>,
 }
 
-/// The arguments.
 pub(super) fn of(start: &Start<'_>) -> Vec<String> {
-    let Start { own_tools, config, options, model, conversation, allowance } = start;
+    let Start { own_tools, config, options, model, conversation } = start;
     let mut arguments: Vec<String> = [
         "--print",
         "--input-format",
@@ -65,13 +55,6 @@ pub(super) fn of(start: &Start<'_>) -> Vec<String> {
     if let Some(agents) = servers::agents(config) {
         add("--agents", agents.to_string());
     }
-    if let Some(allowance) = allowance {
-        // The binary takes no zero, and would not start. With next to nothing it stops after its first call, and says why.
-        add(
-            "--max-budget-usd",
-            if allowance.is_zero() { LEAST_USD.to_owned() } else { allowance.to_string() },
-        );
-    }
     if let Some(turns) = options.max_turns {
         add("--max-turns", turns.to_string());
     }
@@ -82,14 +65,14 @@ pub(super) fn of(start: &Start<'_>) -> Vec<String> {
     arguments
 }
 
-/// Tools that need no permission: those of the configuration, and those that it brings along.
+/// Tools that need no permission: the allowed tools of the configuration, and the tools that the configuration adds.
 pub(super) fn allowed_tools(config: &AgentSessionConfig) -> Vec<String> {
     let mut allowed = config.allowed_tools.clone();
     allowed.extend(servers::custom_tool_names(config));
     allowed
 }
 
-/// The permission mode that a process begins with.
+/// The initial permission mode of a process.
 fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> PermissionMode {
     if config.plan_approval_required && options.start_in_plan_mode {
         PermissionMode::Plan
@@ -103,17 +86,12 @@ mod tests {
     use serde_json::json;
 
     use super::super::super::totals::Totals;
-    use super::super::account::Account;
     use super::super::tests::config;
     use super::*;
+    use crate::account::Account;
 
-    #[allow(clippy::needless_pass_by_value)] // as it is written down
+    #[allow(clippy::needless_pass_by_value)] // reads better at the call
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
-        with_allowance("1.5", begun, options)
-    }
-
-    #[allow(clippy::needless_pass_by_value)] // as it is written down
-    fn with_allowance(allowance: &str, begun: bool, options: serde_json::Value) -> Vec<String> {
         let mut config = config(json!({}));
         config.allowed_tools = vec!["Read".into(), "Bash(git *)".into()];
         let options = AdapterOptions::read(&options).unwrap();
@@ -124,16 +102,8 @@ mod tests {
             account: Account::default(),
             earlier: None,
         };
-        let allowance = Some(allowance.parse().unwrap());
         let own_tools = json!({ "command": "tools" });
-        of(&Start {
-            own_tools,
-            config: &config,
-            options: &options,
-            model: "m",
-            conversation: &conversation,
-            allowance,
-        })
+        of(&Start { own_tools, config: &config, options: &options, model: "m", conversation: &conversation })
     }
 
     fn value_of<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
@@ -142,17 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn a_new_conversation_has_a_chosen_id_and_one_that_was_begun_is_resumed() {
+    fn new_conversation_gets_an_id_and_an_existing_one_is_resumed() {
         let new = made(false, json!({}));
         assert_eq!((value_of(&new, "--session-id"), value_of(&new, "--resume")), (Some("c"), None));
         let resumed = made(true, json!({}));
         assert_eq!((value_of(&resumed, "--session-id"), value_of(&resumed, "--resume")), (None, Some("c")));
-    }
-
-    #[test]
-    fn a_process_that_may_spend_nothing_starts_all_the_same() {
-        let arguments = with_allowance("0", false, json!({}));
-        assert_eq!(value_of(&arguments, "--max-budget-usd"), Some(LEAST_USD));
     }
 
     #[test]
@@ -165,7 +129,6 @@ mod tests {
             ("--permission-mode", "plan"),
             ("--allowedTools", "Read,Bash(git *)"),
             ("--disallowedTools", "WebFetch"),
-            ("--max-budget-usd", "1.5"),
             ("--max-turns", "7"),
             ("--fallback-model", "f"),
             ("--mcp-config", r#"{"mcpServers":{"pilothouse":{"command":"tools"}}}"#),

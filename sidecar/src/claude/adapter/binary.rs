@@ -1,4 +1,4 @@
-//! Where the `claude` binary is.
+//! Finds the `claude` binary.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use nix::unistd::{AccessFlags, access};
 use super::options::AdapterOptions;
 use crate::adapter::AdapterError;
 
-/// The variable that names it for a whole machine.
+/// Variable that names the binary for the whole machine.
 const VARIABLE: &str = "PILOTHOUSE_CLAUDE";
-/// Its name on the path.
+/// The binary's name in `PATH`.
 const NAME: &str = "claude";
 
-/// The binary: what the options name, what the machine's configuration names, or the one on the path.
+/// The binary from the options, from the machine's configuration, or from `PATH`, in this order.
 pub(super) fn find(options: &AdapterOptions) -> Result<PathBuf, AdapterError> {
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_configuration_wins_and_without_one_the_path_is_searched() {
+    fn nearest_configuration_wins_before_the_path() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b, c) = (program(dir.path(), "a"), program(dir.path(), "b"), program(dir.path(), "claude"));
         let path = dir.path().as_os_str();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_in_one_sentence() {
+    fn missing_binary_is_reported_in_one_sentence() {
         let none = choose(None, None, OsStr::new("/nowhere")).unwrap_err().to_string();
         assert!(
             none.contains("Claude Code is not installed") && none.contains("PILOTHOUSE_CLAUDE"),

@@ -1,16 +1,16 @@
-//! What the adapter is asked to do.
+//! Handles the commands of the control plane.
 
+use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::{Adjustment, Answer, CycleDirection, ThinkingLevel};
-use pilothouse_domain::{ToolCallId, Usd};
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
 
-use super::channel::{self, Asked};
+use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
-use super::gate::Mode;
 use super::options::AdapterOptions;
 use super::permissions::Settled;
 use super::prompt;
+use super::tool_hooks::Mode;
 use crate::adapter::{AdapterError, AgentCommand, Message, MessageReply, PlanDecision, Refusal, Reply};
 
 impl Driver {
@@ -25,7 +25,8 @@ impl Driver {
             }
             AgentCommand::Interrupt(reply) => self.interrupt(reply).await,
             AgentCommand::Pause(reply) => {
-                self.gate.pause();
+                self.paused = true;
+                self.tool_hooks.pause();
                 self.pausing.push(reply);
                 Ok(())
             }
@@ -39,9 +40,9 @@ impl Driver {
         }
     }
 
-    /// Ends the turn. It is done when the binary has said so, and nothing that it was given is left in it.
+    /// Interrupts the turn. Acknowledged when Claude Code has ended it and none of its messages is left in the queue.
     async fn interrupt(&mut self, reply: Reply) -> Result<(), AdapterError> {
-        self.tell_withheld().await?;
+        self.emit_withheld().await?;
         self.postponed.clear();
         for (_, waiting) in std::mem::take(&mut self.compactions) {
             waiting.refuse(Refusal::invalid("the turn was interrupted")).await?;
@@ -53,7 +54,7 @@ impl Driver {
             refuse_interrupted(message, waiting).await?;
         }
         if self.out_of_quota {
-            // The binary works on nothing, and will say nothing of it.
+            // Claude Code is idle and will not report the end of the turn.
             self.out_of_quota = false;
             let events = self.translator.abandon_turn();
             self.emit(events).await?;
@@ -62,35 +63,39 @@ impl Driver {
             || self.translator.open_subagents().next().is_some()
             || self.messages.any_written()
             || self.compacting.is_some();
-        for (request, answer) in self.gate.stop() {
+        (self.paused, self.over_budget) = (false, false);
+        self.interrupted_in_call = self.tool_hooks.runs_tools();
+        for (request, answer) in self.tool_hooks.stop() {
             self.answer(&request, &answer).await;
         }
+        self.usage_is_known().await?;
         if self.process.is_none() || !working {
+            self.end_tools().await;
             return Ok(reply.done().await?);
         }
-        // What waits in the binary's queue would run after the interrupt; it is taken back first (ruling 29).
+        // Queued messages would run after the interrupt, so they are recalled first (decision 29).
         for uuid in self.messages.recall() {
             let fields = json!({ "message_uuid": uuid });
-            self.ask("cancel_async_message", fields, Asked::CancelMessage(uuid)).await;
+            self.ask("cancel_async_message", fields, ControlRequest::CancelMessage(uuid)).await;
         }
         let subagents: Vec<String> = self.translator.open_subagents().map(str::to_owned).collect();
         for task in subagents {
-            self.ask("stop_task", json!({ "task_id": task }), Asked::Other).await;
+            self.ask("stop_task", json!({ "task_id": task }), ControlRequest::Other).await;
         }
         if self.translator.turn_id().is_some() {
             self.translator.interrupt_requested();
         }
-        self.ask("interrupt", Value::Null, Asked::Interrupt).await;
+        self.ask("interrupt", Value::Null, ControlRequest::Interrupt).await;
         self.interrupting(reply);
         Ok(())
     }
 
-    /// The binary did not end what it was told to end: its process is ended, and the next message takes the conversation up.
+    /// Ends the process, because Claude Code did not end the turn in time. The next message resumes the conversation.
     pub(super) async fn interrupt_is_late(&mut self) -> Result<(), AdapterError> {
         self.process_ended().await
     }
 
-    /// What the binary had and the model never got, after an interrupt.
+    /// Refuses the messages that Claude Code had and the model never received, after an interrupt.
     pub(super) async fn refuse_interrupted(&mut self) -> Result<(), AdapterError> {
         for (message, reply) in self.messages.take_all_written() {
             refuse_interrupted(message, reply).await?;
@@ -98,27 +103,33 @@ impl Driver {
         Ok(())
     }
 
-    /// Immediate messages first, then whoever was held (ruling 29).
+    /// Immediate messages take precedence over held work (decision 29).
     async fn resume(&mut self, reply: Reply) -> Result<(), AdapterError> {
         for pausing in std::mem::take(&mut self.pausing) {
             pausing.refuse(Refusal::invalid("the agent was resumed")).await?;
         }
-        if self.gate.mode() != Mode::Paused {
-            return Ok(reply.done().await?);
-        }
-        let held = self.gate.open();
+        (self.paused, self.over_budget) = (false, false);
         reply.done().await?;
-        self.tell_withheld().await?;
-        self.give_messages().await?;
+        if self.tool_hooks.mode() == Mode::Paused {
+            self.release().await?;
+        }
+        Ok(())
+    }
+
+    /// Lets a held agent continue, beginning with its owner's messages.
+    pub(super) async fn release(&mut self) -> Result<(), AdapterError> {
+        let held = self.tool_hooks.open();
+        self.emit_withheld().await?;
+        self.deliver_messages().await?;
         for (request, answer) in held {
             self.answer(&request, &answer).await;
         }
         for request in std::mem::take(&mut self.postponed) {
             self.permission(&request).await?;
         }
-        // What was said to it meanwhile lets it go on as well.
+        // Still set only if no message above has continued the turn.
         if self.out_of_quota {
-            self.say(prompt::GO_ON, "next").await?;
+            self.say(prompt::CONTINUE, "next").await?;
         }
         Ok(())
     }
@@ -138,7 +149,7 @@ impl Driver {
         if self.translator.turn_id().is_some() || self.messages.any_written() {
             self.restart_due = true;
         } else {
-            // The conversation goes on in a new process, now: what is wrong with the configuration is told at once.
+            // Restarted immediately, so that a problem with the configuration is reported now.
             self.end_process().await;
             if let Err(e) = self.start_process().await {
                 (self.config, self.options, self.model) = (old_config, old_options, old_model);
@@ -146,7 +157,7 @@ impl Driver {
             }
         }
         reply.done().await?;
-        self.tell_settings().await
+        self.emit_settings().await
     }
 
     async fn adjust(&mut self, adjustment: Adjustment, reply: Reply) -> Result<(), AdapterError> {
@@ -169,22 +180,14 @@ impl Driver {
                     return self.thinking_is_set(level, reply).await;
                 }
                 let fields = json!({ "max_thinking_tokens": thinking_tokens(level) });
-                self.ask("set_max_thinking_tokens", fields, Asked::SetThinking(level, reply)).await;
+                self.ask("set_max_thinking_tokens", fields, ControlRequest::SetThinking(level, reply)).await;
                 Ok(())
             }
             Adjustment::Compact { instructions } => {
                 self.compactions.push_back((instructions, reply));
                 Ok(())
             }
-            Adjustment::SetAllowance { allowance_usd } => {
-                let Ok(allowance) = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose() else {
-                    let refusal = Refusal::invalid("the allowance is not an amount of dollars");
-                    return Ok(reply.refuse(refusal).await?);
-                };
-                self.allowance = allowance;
-                self.restart_due = true;
-                Ok(reply.done().await?)
-            }
+            Adjustment::SetAllowance { allowance_usd } => self.set_allowance(allowance_usd, reply).await,
             Adjustment::Fork { .. } => Ok(reply.refuse(Refusal::not_supported("fork")).await?),
         }
     }
@@ -194,14 +197,14 @@ impl Driver {
             return self.model_is_set(model, reply).await;
         }
         let fields = json!({ "model": model });
-        self.ask("set_model", fields, Asked::SetModel(model, reply)).await;
+        self.ask("set_model", fields, ControlRequest::SetModel(model, reply)).await;
         Ok(())
     }
 
     pub(super) async fn model_is_set(&mut self, model: String, reply: Reply) -> Result<(), AdapterError> {
         self.model = model;
         reply.done().await?;
-        self.tell_settings().await
+        self.emit_settings().await
     }
 
     pub(super) async fn thinking_is_set(
@@ -211,10 +214,10 @@ impl Driver {
     ) -> Result<(), AdapterError> {
         self.thinking = Some(level);
         reply.done().await?;
-        self.tell_settings().await
+        self.emit_settings().await
     }
 
-    /// Between turns: the binary summarises the conversation, by its own command for it.
+    /// Summarises the conversation between turns, with Claude Code's own command.
     pub(super) async fn compact(
         &mut self,
         instructions: Option<String>,
@@ -269,19 +272,19 @@ impl Driver {
         Ok(())
     }
 
-    /// Answers a request of the binary.
+    /// Responds to a control request of Claude Code.
     pub(super) async fn answer(&mut self, request: &str, answer: &Value) {
-        self.write(&channel::answer(request, answer)).await;
+        self.write(&control_channel::answer(request, answer)).await;
     }
 
-    /// Asks the binary something.
-    pub(super) async fn ask(&mut self, subtype: &str, fields: Value, asked: Asked) {
-        let line = self.channel.ask(subtype, fields, asked);
+    /// Sends a control request to Claude Code.
+    pub(super) async fn ask(&mut self, subtype: &str, fields: Value, asked: ControlRequest) {
+        let line = self.control_channel.ask(subtype, fields, asked);
         self.write(&line).await;
     }
 }
 
-/// It was to enter a turn that is over, or waits for its owner again (ruling 29).
+/// Refuses a message whose turn has been interrupted, or which its owner must send again (decision 29).
 pub(super) async fn refuse_interrupted(message: Message, reply: MessageReply) -> Result<(), AdapterError> {
     let refusal = match &message.expected_turn {
         Some(turn) => Refusal::turn_over(turn),
@@ -293,7 +296,7 @@ pub(super) async fn refuse_interrupted(message: Message, reply: MessageReply) ->
     Ok(reply.refuse(refusal).await?)
 }
 
-/// The tokens that the binary may think with, for each level.
+/// Thinking token budget of each level.
 pub(super) const fn thinking_tokens(level: ThinkingLevel) -> u32 {
     match level {
         ThinkingLevel::Off => 0,

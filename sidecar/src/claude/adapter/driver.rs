@@ -1,4 +1,4 @@
-//! The adapter at work: what it holds, and the loop that waits for commands and for the binary.
+//! The running adapter: its state, and the loop that processes commands and Claude Code's output.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,38 @@ use pilothouse_wire::launch::SidecarLaunch;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use tracing::warn;
 
 use super::super::totals::Totals;
 use super::super::{Options, Translator};
-use super::channel::Channel;
+use super::control_channel::ControlChannel;
 use super::conversation::ConversationFile;
-use super::gate::{Gate, Mode};
 use super::messages::Messages;
 use super::options::AdapterOptions;
 use super::permissions::Permissions;
 use super::process::{Output, Process};
+use super::spending::Unmetered;
+use super::tool_hooks::{Mode, ToolHooks};
 use super::{binary, prompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
+use crate::lease::Lease;
 use crate::own_tools::{OwnTools, ToolServer};
 use crate::process::Processes;
 
-/// How long the binary may take to end a turn that is interrupted before its process is ended. Below the 60 s of ruling 12.
+/// How long Claude Code may take to end an interrupted turn before its process is ended. Below the 60 seconds of
+/// decision 12.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The adapter's state.
-#[allow(clippy::struct_excessive_bools)] // facts that are independent of each other
+#[allow(clippy::struct_excessive_bools)] // independent facts
 pub(super) struct Driver {
     pub events: EventSink,
     commands: mpsc::UnboundedReceiver<AgentCommand>,
     pub launch: Arc<SidecarLaunch>,
     pub processes: Processes,
+    pub lease: Lease,
     pub own_tools: OwnTools,
-    /// Serves them, from the first process on.
+    /// Serves the sidecar's own tools, from the first process on.
     pub tool_server: Option<ToolServer>,
     pub config: AgentSessionConfig,
     pub options: AdapterOptions,
@@ -48,54 +53,63 @@ pub(super) struct Driver {
     pub thinking: Option<ThinkingLevel>,
     pub file: ConversationFile,
     pub translator: Translator,
-    /// None: it is started when there is something to say.
+    /// `None` until there is something to send.
     pub process: Option<Process>,
-    /// What the binary wrote while its beginning was waited for.
+    /// Output that arrived while the adapter waited for initialization.
     pub backlog: VecDeque<Output>,
-    pub channel: Channel,
-    pub gate: Gate,
+    pub control_channel: ControlChannel,
+    pub tool_hooks: ToolHooks,
     pub permissions: Permissions,
     pub messages: Messages,
-    /// Interrupts that wait for the turn's end, and until when.
+    /// Interrupts that wait for the end of the turn, and their deadline.
     pub interrupts: Vec<Reply>,
     pub interrupt_until: Option<Instant>,
-    /// Pauses that wait until the agent is still.
+    /// A call had no result when the interrupt arrived, so its command may only be about to start.
+    pub interrupted_in_call: bool,
+    /// Pauses that wait until the agent is idle.
     pub pausing: Vec<Reply>,
-    /// What subagents said after the agent was still: results of calls that were under way.
+    /// Messages of subagents that arrived after the pause: results of calls that were in progress.
     pub withheld: Vec<Value>,
-    /// Requests for permission that came in a pause.
+    /// Permission requests that arrived during a pause.
     pub postponed: Vec<Value>,
-    /// Compactions that wait for the end of the turn: what to look out for.
+    /// Compactions that wait for the end of the turn, with their focus.
     pub compactions: VecDeque<(Option<String>, Reply)>,
     pub compacting: Option<Reply>,
-    /// The turn waits for the plan that pays for it (ruling 39).
+    /// The turn waits because the quota is exceeded (decision 39).
     pub out_of_quota: bool,
-    /// A new process is needed, at the end of the turn.
+    /// A new process is needed at the end of the turn.
     pub restart_due: bool,
     pub allowance: Option<Usd>,
-    /// What the conversation had cost when the run began.
+    /// The agent is held because the allowance is spent.
+    pub over_budget: bool,
+    /// The control plane has paused the agent.
+    pub paused: bool,
+    /// Model calls that wait until the spend is known.
+    pub unmetered: Unmetered,
+    /// The conversation's cost before this run.
     pub spent_before: Usd,
-    /// What the agent said in this turn.
+    /// The agent's text of this turn.
     pub said: String,
     /// The agent was asked for its handoff document in this turn.
     pub handoff_asked: bool,
-    /// How full the context window is, once it has passed its threshold.
+    /// Fill level of the context window, once it has passed the threshold.
     pub nearly_full: Option<String>,
-    pub version_told: bool,
-    /// The conversation is over.
+    pub version_emitted: bool,
+    /// The conversation has ended.
     pub over: bool,
 }
 
-/// What the loop waits for.
-enum Happened {
+/// An input of the loop.
+enum DriverEvent {
     Command(AgentCommand),
     Stop,
     Output(Output),
     ProcessEnded,
     InterruptIsLate,
+    UsageIsLate,
 }
 
-/// Takes `begin` and drives the agent until its conversation is over or the channel closes.
+/// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
     let words = begin.prompt.clone();
@@ -106,10 +120,11 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     match started {
         Ok(mut driver) => {
             if let Some(words) = &words {
-                driver.told(words)?;
+                driver.record_message(words).await?;
             }
             reply.done().await?;
-            driver.tell_settings().await?;
+            driver.emit_settings().await?;
+            driver.hold_when_spent().await?;
             if let Some(words) = words {
                 let words = prompt::first(&driver.config, &words);
                 driver.say(&words, "next").await?;
@@ -128,7 +143,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
 impl Driver {
     fn new(context: AgentContext, begin: Begin) -> Result<Self, AdapterError> {
         let own_tools = OwnTools::of(&context)?;
-        let AgentContext { launch, events, commands, processes } = context;
+        let AgentContext { launch, events, commands, processes, lease } = context;
         let Begin { config, resume_conversation, allowance_usd, .. } = begin;
         let options = AdapterOptions::read(&config.adapter_options)?;
         let binary = binary::find(&options)?;
@@ -136,7 +151,7 @@ impl Driver {
             AdapterError::Configuration(format!("the allowance is not an amount of dollars: {e}"))
         })?;
         let file = ConversationFile::open(Path::new(&launch.session_home), resume_conversation)
-            .map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))?;
+            .map_err(|e| AdapterError::Agent(format!("failed to save the conversation: {e}")))?;
         let totals = file.conversation().totals.clone();
         let translator = Options::new(launch.request.run_id.to_string())
             .map_err(|e| AdapterError::Configuration(e.to_string()))?
@@ -147,6 +162,7 @@ impl Driver {
             commands,
             launch,
             processes,
+            lease,
             own_tools,
             tool_server: None,
             model: config.model_id.clone(),
@@ -158,12 +174,13 @@ impl Driver {
             translator: Translator::new(translator),
             process: None,
             backlog: VecDeque::new(),
-            channel: Channel::default(),
-            gate: Gate::default(),
+            control_channel: ControlChannel::default(),
+            tool_hooks: ToolHooks::default(),
             permissions: Permissions::default(),
             messages: Messages::default(),
             interrupts: Vec::new(),
             interrupt_until: None,
+            interrupted_in_call: false,
             pausing: Vec::new(),
             withheld: Vec::new(),
             postponed: Vec::new(),
@@ -172,59 +189,65 @@ impl Driver {
             out_of_quota: false,
             restart_due: false,
             allowance,
+            over_budget: false,
+            paused: false,
+            unmetered: Unmetered::default(),
             spent_before: cost(&totals),
             said: String::new(),
             handoff_asked: false,
             nearly_full: None,
-            version_told: false,
+            version_emitted: false,
             over: false,
         })
     }
 
     async fn run(&mut self) -> Result<(), AdapterError> {
         loop {
-            self.go_on().await?;
+            self.advance().await?;
             if self.over {
                 return Ok(());
             }
-            match self.happens().await {
-                Happened::Stop => return Ok(()),
-                Happened::Command(command) => self.command(command).await?,
-                Happened::Output(output) => self.output(output).await?,
-                Happened::ProcessEnded => self.process_ended().await?,
-                Happened::InterruptIsLate => self.interrupt_is_late().await?,
+            match self.next_event().await {
+                DriverEvent::Stop => return Ok(()),
+                DriverEvent::Command(command) => self.command(command).await?,
+                DriverEvent::Output(output) => self.output(output).await?,
+                DriverEvent::ProcessEnded => self.process_ended().await?,
+                DriverEvent::InterruptIsLate => self.interrupt_is_late().await?,
+                DriverEvent::UsageIsLate => self.usage_is_known().await?,
             }
         }
     }
 
-    async fn happens(&mut self) -> Happened {
+    async fn next_event(&mut self) -> DriverEvent {
         if let Some(output) = self.backlog.pop_front() {
-            return Happened::Output(output);
+            return DriverEvent::Output(output);
         }
-        let Self { commands, process, interrupt_until, .. } = self;
+        let Self { commands, process, interrupt_until, unmetered, .. } = self;
         let output = async {
             match process {
                 Some(process) => process.next().await,
                 None => std::future::pending().await,
             }
         };
-        let late = async {
-            match *interrupt_until {
+        let wait_until = |at: Option<Instant>| async move {
+            match at {
                 Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            command = commands.recv() => command.map_or(Happened::Stop, Happened::Command),
-            output = output => output.map_or(Happened::ProcessEnded, Happened::Output),
-            () = late => Happened::InterruptIsLate,
+            command = commands.recv() => command.map_or(DriverEvent::Stop, DriverEvent::Command),
+            output = output => output.map_or(DriverEvent::ProcessEnded, DriverEvent::Output),
+            () = wait_until(*interrupt_until) => DriverEvent::InterruptIsLate,
+            () = wait_until(unmetered.until()) => DriverEvent::UsageIsLate,
         }
     }
 
-    /// Does what has become possible: acknowledges what is done, and gives the agent what it may have now.
-    async fn go_on(&mut self) -> Result<(), AdapterError> {
+    /// Does what has become possible: acknowledges completed commands, and gives the agent its next messages.
+    async fn advance(&mut self) -> Result<(), AdapterError> {
         if !self.interrupts.is_empty() && self.is_interrupted() {
             self.interrupt_until = None;
+            self.end_tools().await;
             self.translator.interrupt_over();
             for reply in std::mem::take(&mut self.interrupts) {
                 reply.done().await?;
@@ -235,7 +258,7 @@ impl Driver {
                 reply.done().await?;
             }
         }
-        if self.over || self.gate.mode() == Mode::Paused || !self.interrupts.is_empty() {
+        if self.over || self.tool_hooks.mode() == Mode::Paused || !self.interrupts.is_empty() {
             return Ok(());
         }
         let between_turns =
@@ -247,43 +270,58 @@ impl Driver {
             return self.compact(instructions, reply).await;
         }
         if self.compacting.is_none() {
-            self.give_messages().await?;
+            self.deliver_messages().await?;
         }
         Ok(())
     }
 
-    /// Whether nobody in the agent can begin anything (ruling 15).
+    /// Whether no part of the agent can begin anything (decision 15).
     pub(super) fn is_still(&self) -> bool {
         if self.process.is_none() {
             return true;
         }
-        // A main loop without a plan that pays for it has stopped, also within its turn. A message that was written is about
-        // to be taken up.
+        // With an exceeded quota, the main loop has stopped, even within its turn. A message that was written is
+        // about to be processed.
         let main = (self.translator.main_loop_is_open() && !self.out_of_quota)
             || (self.translator.turn_id().is_none() && self.messages.any_written());
-        self.compacting.is_none() && self.gate.is_still(main, self.translator.open_subagents())
+        let waits = |call: &str| {
+            self.permissions.waits(call) || self.postponed.iter().any(|line| asks_for(line) == Some(call))
+        };
+        self.compacting.is_none() && self.tool_hooks.is_still(main, self.translator.open_subagents(), waits)
     }
 
     fn is_interrupted(&self) -> bool {
-        use super::channel::Asked;
+        use super::control_channel::ControlRequest;
         self.process.is_none()
             || (self.translator.turn_id().is_none()
                 && self.translator.open_subagents().next().is_none()
                 && !self.messages.any_written()
                 && self.compacting.is_none()
-                && !self
-                    .channel
-                    .waits_for(|asked| matches!(asked, Asked::Interrupt | Asked::CancelMessage(_))))
+                && !self.control_channel.waits_for(|asked| {
+                    matches!(asked, ControlRequest::Interrupt | ControlRequest::CancelMessage(_))
+                }))
     }
 
-    /// From here on the turn's end is waited for.
+    /// Ends the processes that the turn's calls have started, whatever Claude Code reports. If that fails, Claude
+    /// Code is ended too.
+    pub(super) async fn end_tools(&mut self) {
+        let open = std::mem::take(&mut self.interrupted_in_call);
+        if let Some(process) = &self.process
+            && let Err(error) = process.tools.end(open).await
+        {
+            warn!(%error, "failed to end the tool processes; ending the agent's process too");
+            self.end_process().await;
+        }
+    }
+
+    /// Begins to wait for the end of the turn.
     pub(super) fn interrupting(&mut self, reply: Reply) {
         self.interrupts.push(reply);
         self.interrupt_until = Some(Instant::now() + INTERRUPT_LIMIT);
     }
 
-    /// Tells what the agent works with.
-    pub(super) async fn tell_settings(&mut self) -> Result<(), AdapterError> {
+    /// Publishes the agent's settings.
+    pub(super) async fn emit_settings(&mut self) -> Result<(), AdapterError> {
         let event = RawEvent::AgentSettings {
             model_id: self.model.clone(),
             thinking_level: self.thinking,
@@ -292,7 +330,7 @@ impl Driver {
         Ok(self.events.emit(event).await?)
     }
 
-    /// The models that it can be set to: those of the options, and the one that it has.
+    /// The available models: those of the options and the current one.
     pub(super) fn models(&self) -> Vec<String> {
         let mut models = self.options.models.clone();
         if !models.contains(&self.model) {
@@ -302,7 +340,12 @@ impl Driver {
     }
 }
 
-/// What all models cost together.
+/// The call that a permission request concerns.
+fn asks_for(line: &Value) -> Option<&str> {
+    super::super::json::text(line.get("request")?, "tool_use_id")
+}
+
+/// Total cost of all models.
 pub(super) fn cost(totals: &Totals) -> Usd {
     totals.values().map(|model| model.cost_usd).sum()
 }

@@ -1,16 +1,19 @@
-//! The environment of the agent's process: a chosen list, so that nothing of the sidecar's own reaches an agent or its tools.
+//! The environment of Claude Code: an explicit list, so that none of the sidecar's own variables reaches an agent or
+//! its tools.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use pilothouse_domain::value::ContextPolicy;
 use pilothouse_wire::command::AgentSessionConfig;
 use pilothouse_wire::launch::SidecarLaunch;
 
 use super::options::AdapterOptions;
+use crate::process::agent_folder;
 
-/// What any program needs to be itself: who runs it, where its programs are, how it reaches the network.
-const COMMON: [&str; 22] = [
+/// Variables that every program needs: user, program paths, network access.
+const COMMON: [&str; 21] = [
     "PATH",
     "HOME",
     "USER",
@@ -21,7 +24,6 @@ const COMMON: [&str; 22] = [
     "TZ",
     "TERM",
     "TMPDIR",
-    "SSH_AUTH_SOCK",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "NO_PROXY",
@@ -34,23 +36,34 @@ const COMMON: [&str; 22] = [
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
 ];
-/// What the binary itself is configured by.
+/// Prefixes of variables that configure Claude Code.
 const PREFIXES: [&str; 4] = ["LC_", "XDG_", "ANTHROPIC_", "CLAUDE_"];
-/// What it is logged in with when it needs no login of its own.
+/// Credentials of Claude Code, for use without a login.
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
-/// Never passed on, whatever the options say: what the sidecar itself is let in with.
+/// Sockets that grant the rights of the whole user. Passed on only if the options name them.
+const SOCKETS: [&str; 1] = ["XDG_RUNTIME_DIR"];
+/// Never passed on, whatever the options say: the sidecar's own credentials.
 const OWN: &str = "PILOTHOUSE_";
-/// Where the binary keeps settings and conversations.
+/// Folder in which Claude Code keeps settings and conversations.
 pub(super) const CONFIG_DIRECTORY: &str = "CLAUDE_CONFIG_DIR";
 
-/// The address of the agent API and the key to it.
+/// Base URL of the agent API.
 pub(crate) const API_URL: &str = "PILOTHOUSE_API_URL";
-/// The session's key.
 pub(crate) const API_KEY: &str = "PILOTHOUSE_API_KEY";
-/// The session's id.
 pub(crate) const SESSION: &str = "PILOTHOUSE_SESSION_ID";
 
-/// The whole environment of the agent's process. What is given later counts more.
+/// Folders of a confined Claude Code for files that it would otherwise write to its home: temporary files, and the
+/// login of a user who logged in manually.
+pub(super) fn confined(environment: &mut BTreeMap<OsString, OsString>) {
+    if let Some(folder) = environment.get(OsStr::new("TMPDIR")).cloned() {
+        environment.entry("CLAUDE_CODE_TMPDIR".into()).or_insert(folder);
+    }
+    if let Some(home) = environment.get(OsStr::new("HOME")).map(PathBuf::from) {
+        environment.entry(CONFIG_DIRECTORY.into()).or_insert_with(|| home.join(".claude").into());
+    }
+}
+
+/// The complete environment of the process. Later sources take precedence.
 pub(super) fn chosen(
     given: impl IntoIterator<Item = (OsString, OsString)>,
     launch: &SidecarLaunch,
@@ -60,7 +73,7 @@ pub(super) fn chosen(
     let passed = |name: &str| {
         !name.starts_with(OWN)
             && (COMMON.contains(&name)
-                || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                || (PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !SOCKETS.contains(&name))
                 || options.pass_environment.iter().any(|wanted| wanted == name))
     };
     let mut chosen: BTreeMap<OsString, OsString> =
@@ -68,20 +81,20 @@ pub(super) fn chosen(
     for (name, value) in options.environment.iter().filter(|(name, _)| !name.starts_with(OWN)) {
         chosen.insert(name.into(), value.into());
     }
-    // The session's folder outlives the run and is the session's alone. Whoever logged the binary in by hand, though, did
-    // so in its own folder.
+    // The session's folder outlives the run and belongs to the session alone. A user who logged in manually did so in
+    // the user's own folder, though.
     if let Some(folder) = &options.config_directory {
         chosen.insert(CONFIG_DIRECTORY.into(), folder.into());
     } else if KEYS.iter().any(|key| chosen.contains_key(&OsString::from(key))) {
-        let own = format!("{}/claude", launch.session_home);
+        let own = agent_folder(launch).join("claude");
         chosen.entry(CONFIG_DIRECTORY.into()).or_insert_with(|| own.into());
     }
     chosen.insert("DISABLE_AUTOUPDATER".into(), "1".into());
-    // It writes its conversation down before it says that it has a message or that a turn is over, not a moment later: killed
-    // then, it can take up all that was acknowledged.
+    // Makes Claude Code write its conversation before it confirms a message or the end of a turn. If it is killed
+    // afterwards, everything acknowledged can be resumed.
     chosen.insert("CLAUDE_CODE_EAGER_FLUSH".into(), "1".into());
     if config.context_policy == ContextPolicy::Handoff {
-        // Ruling 35: the work is handed over; the agent does not compact by itself.
+        // Decision 35: the work is handed over instead of compacted.
         chosen.insert("DISABLE_AUTO_COMPACT".into(), "1".into());
     }
     chosen.insert(API_URL.into(), launch.agent_api.url.clone().into());
@@ -98,7 +111,7 @@ mod tests {
     use super::*;
     use crate::spool::tests::launch;
 
-    #[allow(clippy::needless_pass_by_value)] // as it is written down
+    #[allow(clippy::needless_pass_by_value)] // reads better at the call
     fn made(given: &[(&str, &str)], options: serde_json::Value) -> BTreeMap<String, String> {
         let given = given.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let options = AdapterOptions::read(&options).unwrap();
@@ -109,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_chosen_variables_pass_and_never_the_sidecars_own() {
+    fn only_chosen_variables_pass_and_never_those_of_the_sidecar() {
         let given = [
             ("PATH", "/bin"),
             ("LC_ALL", "C"),
@@ -118,6 +131,10 @@ mod tests {
             ("GIT_AUTHOR_NAME", "me"),
             ("PILOTHOUSE_TOKEN", "secret"),
             ("PILOTHOUSE_SECRET", "secret"),
+            ("SSH_AUTH_SOCK", "secret"),
+            ("XDG_RUNTIME_DIR", "secret"),
+            ("DBUS_SESSION_BUS_ADDRESS", "secret"),
+            ("DOCKER_HOST", "secret"),
         ];
         let options = json!({ "passEnvironment": ["GIT_AUTHOR_NAME", "PILOTHOUSE_SECRET"] });
         let made = made(&given, options);
@@ -129,15 +146,15 @@ mod tests {
     }
 
     #[test]
-    fn conversations_stand_in_the_sessions_folder_unless_the_binary_was_logged_in_by_hand() {
+    fn conversations_are_in_the_session_folder_unless_logged_in() {
         assert!(!made(&[], json!({})).contains_key(CONFIG_DIRECTORY));
-        assert_eq!(made(&[("ANTHROPIC_API_KEY", "k")], json!({}))[CONFIG_DIRECTORY], "//claude");
+        assert_eq!(made(&[("ANTHROPIC_API_KEY", "k")], json!({}))[CONFIG_DIRECTORY], "/agent/claude");
         let elsewhere = made(&[("ANTHROPIC_API_KEY", "k")], json!({ "configDirectory": "/c" }));
         assert_eq!(elsewhere[CONFIG_DIRECTORY], "/c");
     }
 
     #[test]
-    fn the_agent_compacts_by_itself_only_where_the_policy_says_so() {
+    fn agent_compacts_only_when_the_policy_allows() {
         assert_eq!(made(&[], json!({}))["DISABLE_AUTO_COMPACT"], "1");
         let mut compacting = config(json!({}));
         compacting.context_policy = ContextPolicy::Compact;

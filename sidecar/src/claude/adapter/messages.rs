@@ -1,8 +1,8 @@
-//! Messages on their way to the agent (rulings 29 and 30).
+//! Messages to the agent (decisions 29 and 30).
 //!
-//! The binary has three priorities. `next` enters the turn after the tools that run: that is what Immediate means (S1: between
-//! tool calls). `later` follows the turn; Queued messages wait here instead, where an interrupt can hold them. `now` breaks
-//! the turn in two, and is never used.
+//! Claude Code has three priorities. `next` enters the turn after the running tools, which is what Immediate means
+//! (S1: between tool calls). `later` follows the turn; Queued messages wait in the adapter instead, where an
+//! interrupt can hold them. `now` splits the turn and is never used.
 
 use std::collections::VecDeque;
 
@@ -13,34 +13,34 @@ use uuid::Uuid;
 
 use crate::adapter::{Message, MessageReply};
 
-/// A message that the binary has and the model has not.
+/// A message that Claude Code has received and the model has not.
 #[derive(Debug)]
 struct Written {
     uuid: String,
     content: String,
-    /// None: the adapter's own words.
+    /// `None` for a message of the adapter itself.
     message: Option<(Message, MessageReply)>,
     /// An interrupt asked for it back.
     recalled: bool,
-    /// The binary has asked whether it may take it up: from here on the model may have it.
+    /// Claude Code has asked to process it, so the model may have it.
     taken: bool,
-    /// It was written to a second process already.
+    /// It was already written to a second process.
     again: bool,
 }
 
-/// The messages under way.
+/// Messages that the model has not received yet.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     waiting: VecDeque<(Message, MessageReply)>,
     written: Vec<Written>,
 }
 
-/// What can be done with the next message.
+/// What to do with the next message.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// It can be written.
+    /// Write it.
     Write(Box<(Message, MessageReply)>),
-    /// The turn that it was meant for is over (ruling 30).
+    /// Refuse it: its turn is over (decision 30).
     TooLate(Box<(Message, MessageReply)>),
 }
 
@@ -57,13 +57,13 @@ pub(super) fn line(content: &str, uuid: &str, priority: &str) -> Value {
 }
 
 impl Messages {
-    /// A message has come.
+    /// Adds an incoming message.
     pub(super) fn take(&mut self, message: Message, reply: MessageReply) {
         self.waiting.push_back((message, reply));
     }
 
-    /// The next message whose time has come: Immediate ones within a turn and between turns, Queued ones between turns, one
-    /// after the other.
+    /// The next message that may be sent: Immediate ones within and between turns, Queued ones between turns, one at
+    /// a time.
     pub(super) fn next(&mut self, turn: Option<&TurnId>) -> Option<Next> {
         let too_late =
             |message: &Message| message.expected_turn.as_ref().is_some_and(|expected| Some(expected) != turn);
@@ -73,7 +73,7 @@ impl Messages {
         let immediate =
             self.waiting.iter().position(|(message, _)| message.priority == MessagePriority::Immediate);
         let at = match (immediate, turn) {
-            // Between turns, what was written is about to begin one.
+            // Between turns, the message that was written is about to begin one.
             (_, None) if !self.written.is_empty() => return None,
             (Some(at), _) => at,
             (None, Some(_)) => return None,
@@ -82,7 +82,7 @@ impl Messages {
         self.waiting.remove(at).map(|next| Next::Write(Box::new(next)))
     }
 
-    /// It is written: how its line is marked. The message's id is the line's `uuid`.
+    /// Records a message as written. Returns the `uuid` for its line, which is the message's id.
     pub(super) fn written(&mut self, message: Message, reply: MessageReply) -> String {
         let uuid = message.id.to_string();
         let content = message.content.clone();
@@ -97,7 +97,7 @@ impl Messages {
         uuid
     }
 
-    /// The adapter itself says something: how its line is marked.
+    /// Records a message of the adapter itself. Returns the `uuid` for its line.
     pub(super) fn own(&mut self, content: &str) -> String {
         let uuid = Uuid::new_v4().to_string();
         let content = content.to_owned();
@@ -112,26 +112,26 @@ impl Messages {
         uuid
     }
 
-    /// Whether a prompt that the binary takes up is one that was written here.
+    /// Whether a prompt of Claude Code was written by this adapter.
     pub(super) fn is_ours(&self, prompt: &str) -> bool {
         self.written.iter().any(|written| !written.recalled && written.content == prompt)
     }
 
-    /// The message that a prompt is. It is taken up now.
+    /// The message of a prompt that is being processed.
     pub(super) fn of_prompt(&mut self, prompt: &str) -> Option<MessageId> {
-        // Of two with the same words, the first is taken up first.
+        // Of two messages with the same text, the first is processed first.
         let fits = |written: &&mut Written| written.content == prompt && !written.taken;
         let written = self.written.iter_mut().find(fits)?;
         written.taken = true;
         written.message.as_ref().map(|(message, _)| message.id)
     }
 
-    /// The model has it: whom to tell.
+    /// Removes a message that the model has received, so that it can be acknowledged.
     pub(super) fn started(&mut self, uuid: &str) -> Option<(Message, MessageReply)> {
         self.take_written(uuid)
     }
 
-    /// Everything that was written and that the model has not: an interrupt takes it back. Their marks.
+    /// Marks all written messages that the model has not received as recalled. Returns their ids.
     pub(super) fn recall(&mut self) -> Vec<String> {
         for written in &mut self.written {
             written.recalled = true;
@@ -139,7 +139,7 @@ impl Messages {
         self.written.iter().map(|written| written.uuid.clone()).collect()
     }
 
-    /// Whether the binary took a message out of its queue: `true` means that the model never gets it.
+    /// Handles the response to a recall. If `cancelled` is set, the model never gets the message.
     pub(super) fn recalled(&mut self, uuid: &str, cancelled: bool) -> Option<(Message, MessageReply)> {
         if cancelled {
             return self.take_written(uuid);
@@ -150,18 +150,18 @@ impl Messages {
         None
     }
 
-    /// Everything that waits here.
+    /// Removes all messages that were not written yet.
     pub(super) fn take_waiting(&mut self) -> Vec<(Message, MessageReply)> {
         self.waiting.drain(..).collect()
     }
 
-    /// The binary is gone with what it had not given to the model.
+    /// Removes all messages that were written to a process which has ended.
     pub(super) fn take_all_written(&mut self) -> Vec<(Message, MessageReply)> {
         self.written.drain(..).filter_map(|written| written.message).collect()
     }
 
-    /// The binary is gone between turns. What it never asked to take up never reached the model, and can be written once
-    /// more, to another process: the words with their marks. None: something may have, or it was tried before.
+    /// Messages to write to another process after one has ended between turns: their texts and ids. `None` if a
+    /// message may have reached the model, or was already written twice.
     pub(super) fn write_again(&mut self) -> Option<Vec<(String, String)>> {
         if self.written.iter().any(|written| written.taken || written.again || written.recalled) {
             return None;
@@ -173,7 +173,7 @@ impl Messages {
         Some(self.written.iter_mut().map(again).collect())
     }
 
-    /// Whether the binary has something that the model has not.
+    /// Whether Claude Code has a message that the model has not.
     pub(super) const fn any_written(&self) -> bool {
         !self.written.is_empty()
     }

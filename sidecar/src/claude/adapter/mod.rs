@@ -1,38 +1,39 @@
-//! The `claude` adapter: drives the Claude Code binary on its stream-json stdio.
+//! The `claude` adapter: drives the Claude Code binary through its stream-json protocol on standard input and output.
 //!
-//! | module | what it does |
+//! | module | purpose |
 //! |---|---|
-//! | [`binary`], [`arguments`], [`environment`], [`servers`], [`prompt`], [`options`] | what is started, and with what |
-//! | [`process`] | the running binary: lines in, lines out |
-//! | [`channel`] | control requests and their answers |
-//! | [`gate`] | the hooks by which it asks before it goes on: pause and interrupt |
-//! | [`permissions`], [`request`] | what it needs its owner for |
-//! | [`messages`], [`saying`] | messages on their way to it |
-//! | [`conversation`], [`account`] | what is remembered over runs |
-//! | [`driver`], [`commands`], [`lines`], [`lifecycle`], [`renewal`], [`turn_end`] | all of it together |
+//! | [`binary`], [`arguments`], [`environment`], [`servers`], [`prompt`], [`options`] | how the process is started |
+//! | [`process`] | the running process: lines in, lines out |
+//! | [`control_channel`] | control requests and responses |
+//! | [`tool_hooks`] | the hooks with which Claude Code asks before it proceeds: pause and interrupt |
+//! | [`permissions`], [`request`] | requests to the owner |
+//! | [`spending`] | the run's allowance |
+//! | [`messages`], [`message_sender`] | messages to the agent |
+//! | [`conversation`] | state across runs |
+//! | [`driver`], [`commands`], [`output_handler`], [`lifecycle`], [`new_conversation`], [`turn_end`] | the driver, which connects all of it |
 
-mod account;
 mod arguments;
 mod binary;
-mod channel;
 mod commands;
+mod control_channel;
 mod conversation;
 mod driver;
 mod environment;
-mod gate;
 mod lifecycle;
-mod lines;
+mod message_sender;
 mod messages;
+mod new_conversation;
 mod options;
+mod output_handler;
 mod permissions;
 mod process;
 mod prompt;
-mod renewal;
 mod request;
-mod saying;
 mod servers;
+mod spending;
 #[cfg(test)]
 mod tests;
+mod tool_hooks;
 mod turn_end;
 
 use async_trait::async_trait;
@@ -40,12 +41,11 @@ use pilothouse_domain::value::Capabilities;
 
 use crate::adapter::{Adapter, AdapterError, AgentContext};
 
-/// The adapter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Claude;
 
 impl Claude {
-    /// The name that sessions ask for it by.
+    /// Adapter name, as sessions refer to it.
     pub const NAME: &'static str = "claude";
 }
 
@@ -70,13 +70,15 @@ impl Adapter for Claude {
             model_switch: true,
             thinking_levels: true,
             compaction: true,
-            // The binary forks a conversation only as a whole, and compares with its budget after the call that passed it.
+            // Claude Code forks only whole conversations, and prices no call in advance.
             fork: false,
             budget_before_call: false,
+            allowance: true,
+            unmetered: false,
         }
     }
 
     async fn run(self: Box<Self>, context: AgentContext) -> Result<(), AdapterError> {
-        driver::drive(context).await
+        Box::pin(driver::drive(context)).await
     }
 }

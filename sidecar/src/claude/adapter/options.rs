@@ -1,4 +1,4 @@
-//! What the owner of a session sets for this adapter alone (`adapterOptions`).
+//! `adapterOptions` of this adapter.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use crate::adapter::AdapterError;
 
-/// How freely the agent may use tools; the binary's own words for it.
+/// Permission mode, in Claude Code's own terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum PermissionMode {
-    /// What changes something is asked for.
+    /// Ask before changes.
     #[default]
     Default,
-    /// Edits within the working directory are not asked for.
+    /// Allow edits within the working directory without asking.
     AcceptEdits,
-    /// It reads and plans only.
+    /// Read and plan only.
     Plan,
-    /// What is not allowed already is denied.
+    /// Deny what is not already allowed.
     DontAsk,
-    /// Nothing is asked for. Only where the machine itself is the fence.
+    /// Allow everything without asking. Only for machines that are themselves isolated.
     BypassPermissions,
 }
 
 impl PermissionMode {
-    /// Its name on the command line and in control requests.
+    /// Name on the command line and in control requests.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -37,36 +37,37 @@ impl PermissionMode {
     }
 }
 
-/// The options. Unknown ones are left to others.
+/// Unknown options are ignored, because they may belong to other components.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AdapterOptions {
-    /// Where the binary is; otherwise `PILOTHOUSE_CLAUDE`, or `claude` on the path.
+    /// Path of the binary. Default: `PILOTHOUSE_CLAUDE`, or `claude` in `PATH`.
     pub binary: Option<String>,
-    /// How freely it may use tools once it does not plan.
+    /// Permission mode outside plan mode.
     pub permission_mode: PermissionMode,
-    /// Whether it begins in plan mode.
+    /// Whether a conversation begins in plan mode.
     pub start_in_plan_mode: bool,
-    /// The most model calls of a turn.
+    /// Most model calls of a turn.
     pub max_turns: Option<u32>,
-    /// The model that takes over when the first one is overloaded.
+    /// The model to use while the first one is overloaded.
     pub fallback_model: Option<String>,
-    /// Models that it can be set to, in the order in which they are cycled.
+    /// Available models, in the order in which they are cycled.
     pub models: Vec<String>,
-    /// Tools that it may not use.
+    /// Tools that the agent may not use.
     pub disallowed_tools: Vec<String>,
-    /// Environment variables of the sidecar that are passed on beside the chosen ones, by name.
+    /// Names of further environment variables of the sidecar to pass on.
     pub pass_environment: Vec<String>,
-    /// Environment variables that are set for it. Not for secrets: configurations are read by whoever may see the session.
+    /// Additional environment variables. Not for secrets: everybody who can see the session can read its
+    /// configuration.
     pub environment: BTreeMap<String, String>,
-    /// Where it keeps its settings and conversations; otherwise its own default, or the session's folder.
+    /// Folder for settings and conversations. Default: Claude Code's own, or the session's folder.
     pub config_directory: Option<String>,
-    /// More arguments for the command line.
+    /// Additional command-line arguments.
     pub extra_arguments: Vec<String>,
 }
 
 impl AdapterOptions {
-    /// Reads them; nothing at all means the defaults.
+    /// Parses the options; `null` means the defaults.
     pub(super) fn read(options: &Value) -> Result<Self, AdapterError> {
         if options.is_null() {
             return Ok(Self::default());
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_have_defaults_and_a_wrong_one_is_named() {
+    fn options_have_defaults_and_invalid_ones_are_named() {
         assert_eq!(AdapterOptions::read(&Value::Null).unwrap(), AdapterOptions::default());
         let read = AdapterOptions::read(&json!({ "permissionMode": "acceptEdits", "speed": 3 })).unwrap();
         assert_eq!(read.permission_mode, PermissionMode::AcceptEdits);

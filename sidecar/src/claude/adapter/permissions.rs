@@ -1,5 +1,5 @@
-//! `can_use_tool`: what the agent needs its owner for. Permissions become questions; its own questions and plans wait for
-//! their answers (ruling 26).
+//! `can_use_tool`: requests that need the owner. Permissions become questions; the agent's own questions and plans
+//! wait for their answers (decision 26).
 
 use std::collections::HashMap;
 
@@ -12,57 +12,57 @@ use super::super::json::text;
 use super::request::{ASK, Pending, SHOW_PLAN, deny};
 use crate::adapter::PlanDecision;
 
-/// The server of the sidecar's own tools; they need no permission.
+/// Prefix of the sidecar's own tools, which need no permission.
 const OWN_TOOLS: &str = "mcp__pilothouse__";
-/// What decides without the owner.
+/// Rules that decide without the owner.
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
-    /// Tools that are allowed, by name.
+    /// Names of allowed tools.
     pub allowed: &'a [String],
-    /// Whether a plan waits for the owner.
+    /// Whether a plan needs the owner's approval.
     pub plan_approval: bool,
-    /// The permission mode after a plan.
+    /// The permission mode after an approved plan.
     pub mode_after_plan: &'static str,
 }
 
-/// What a request comes to.
+/// How to handle a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// This is the answer.
+    /// Respond immediately.
     Answer(Value),
-    /// The owner is asked by this event.
+    /// Ask the owner with this event.
     Ask(RawEvent),
-    /// The owner knows already: the tool call itself was told.
+    /// Wait: the owner already sees the request, because the tool call itself was published.
     Wait,
 }
 
-/// An answer that came before the binary asked for it.
+/// An answer that arrived before its request.
 #[derive(Debug)]
 enum Early {
     Answers(Vec<Answer>),
     Plan(PlanDecision),
 }
 
-/// The requests under way.
+/// Requests that wait for the owner.
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
     pending: Vec<Pending>,
     early: HashMap<ToolCallId, Early>,
 }
 
-/// What an answer of the owner comes to.
+/// What an answer of the owner settles.
 #[derive(Debug)]
 pub(super) enum Settled {
-    /// The answer to a request of the binary: its id, and what it says.
+    /// A request: its id and the response.
     Answer(String, Value),
-    /// The request is about to come; it will be answered at once.
+    /// A request that will arrive soon and then be answered immediately.
     Early,
-    /// Nothing waits for it.
+    /// No request waits for it.
     NotAwaited,
 }
 
 impl Permissions {
-    /// The binary asks whether a tool may run.
+    /// Handles a permission request.
     pub(super) fn ask(&mut self, request: &str, asked: &Value, policy: &Policy<'_>) -> Verdict {
         let tool = text(asked, "tool_name").unwrap_or_default().to_owned();
         let input = asked.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new()));
@@ -92,8 +92,7 @@ impl Permissions {
         verdict
     }
 
-    /// The owner's answers. `open`: the call is one that the agent made and that has no result yet, so that its request is
-    /// about to come.
+    /// Handles the owner's answers. `open`: the call has no result yet, so its request is about to arrive.
     pub(super) fn answer(&mut self, call: ToolCallId, answers: Vec<Answer>, open: bool) -> Settled {
         match self.take(&call, |tool| tool != SHOW_PLAN) {
             Some(pending) => Settled::Answer(pending.request.clone(), pending.answered(&answers)),
@@ -105,7 +104,7 @@ impl Permissions {
         }
     }
 
-    /// The owner's decision on a plan.
+    /// Handles the owner's decision on a plan. `open` as in [`Self::answer`].
     pub(super) fn decide(&mut self, decision: PlanDecision, open: bool) -> Settled {
         match self.take(&decision.request, |tool| tool == SHOW_PLAN) {
             Some(pending) => Settled::Answer(pending.request.clone(), pending.decided(&decision)),
@@ -117,12 +116,17 @@ impl Permissions {
         }
     }
 
-    /// The binary no longer wants an answer.
+    /// Whether a call waits for the owner.
+    pub(super) fn waits(&self, call: &str) -> bool {
+        self.pending.iter().any(|pending| pending.call.as_str() == call)
+    }
+
+    /// Discards a request that Claude Code has cancelled.
     pub(super) fn cancelled(&mut self, request: &str) {
         self.pending.retain(|pending| pending.request != request);
     }
 
-    /// Nothing waits any more: the turn or the process is over.
+    /// Discards all requests, because the turn or the process has ended.
     pub(super) fn forget(&mut self) {
         self.pending.clear();
         self.early.clear();
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_is_asked_of_the_owner_and_given_once_for_the_session_or_not() {
+    fn owner_grants_permission_once_for_the_session_or_denies_it() {
         let once = asked_and_answered("allow");
         assert_eq!((&once["behavior"], &once["updatedPermissions"]), (&json!("allow"), &Value::Null));
         let session = asked_and_answered(ALLOW_FOR_SESSION);
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_allows_is_not_asked() {
+    fn configured_permissions_are_not_asked() {
         let mut permissions = Permissions::default();
         let allowed = ["Write".to_owned()];
         for tool in ["Write", "mcp__pilothouse__deliverable"] {
@@ -203,19 +207,19 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_own_question_gets_its_answers_by_question() {
+    fn agent_question_gets_an_answer_for_each_question() {
         let mut permissions = Permissions::default();
         let input = json!({ "questions": [{ "question": "Which colour?" }] });
         assert_eq!(permissions.ask("r", &request(ASK, &input), &policy(&[])), Verdict::Wait);
         let answers = vec![Answer { question: "Which colour?".into(), answer: "Blue".into() }];
         let (_, answer) = given(permissions.answer(call(), answers, false));
-        // As recorded of the binary's own SDK.
+        // As recorded from Claude Code's own SDK.
         assert_eq!(answer["updatedInput"]["answers"], json!({ "Which colour?": "Blue" }));
         assert_eq!(answer["updatedInput"]["questions"], input["questions"]);
     }
 
     #[test]
-    fn an_answer_may_come_before_the_request() {
+    fn answer_may_precede_the_request() {
         let mut permissions = Permissions::default();
         assert!(matches!(permissions.answer(call(), said("x"), true), Settled::Early));
         let verdict = permissions.ask("r", &request(ASK, &json!({ "questions": [] })), &policy(&[]));
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_waits_for_its_decision_where_one_is_required() {
+    fn plan_waits_for_its_decision_when_one_is_required() {
         let decide = |approved, feedback: Option<&str>| {
             let mut permissions = Permissions::default();
             assert_eq!(

@@ -1,4 +1,4 @@
-//! The binary as a process: lines in, lines out, and nothing of it left when it is dropped.
+//! The Claude Code process: lines in, lines out. Dropping it leaves nothing running.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,29 +15,31 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
-use crate::process::{Ending, Group, Processes};
+use crate::process::{Ending, Group, Processes, ToolProcesses};
 
-/// How long the binary may take to end by itself: it writes its conversation down.
+/// How long Claude Code may take to end on its own, while it saves its conversation.
 const GRACE: Duration = Duration::from_secs(2);
-/// How much of what it wrote to its standard error is kept, in bytes: more than is told, so that no part of a secret is the
-/// beginning of what is.
+/// Bytes to keep of its standard error: more than is reported, so that the reported part never begins within a
+/// secret.
 const LAST_WORDS: usize = 8192;
-/// Lines that wait to be read by the adapter: enough for a burst, and a bound where the spool is slow.
+/// Capacity of the line buffer: enough for bursts, and bounded if the spool is slow.
 const LINES: usize = 256;
 
-/// What it writes.
+/// A line of output.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// A line of the protocol.
+    /// A message of the protocol.
     Line(Value),
-    /// A line that is no JSON.
+    /// A line that is not JSON.
     Noise(String),
 }
 
-/// A running binary. Dropped, it is asked to end, and is killed soon after with all that it started.
+/// A running process. If dropped, it is asked to end, and soon after killed with everything that it started.
 #[derive(Debug)]
 pub(super) struct Process {
     group: Group,
+    /// Processes that the calls of the current turn have started.
+    pub(super) tools: ToolProcesses,
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<Output>,
     last_words: Arc<Mutex<Vec<u8>>>,
@@ -45,13 +47,13 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `binary`.
     pub(super) fn start(
         processes: &Processes,
         binary: &Path,
         arguments: &[String],
         folder: &Path,
         environment: &BTreeMap<OsString, OsString>,
+        servers: Vec<String>,
     ) -> std::io::Result<Self> {
         let mut guarded = processes.command_ending(binary, Ending { grace: GRACE, ..Ending::default() })?;
         guarded
@@ -65,25 +67,26 @@ impl Process {
             .stderr(Stdio::piped());
         let mut group = guarded.spawn()?;
         let stdin = group.stdin();
-        let (tell, lines) = mpsc::channel(LINES);
+        let (sender, lines) = mpsc::channel(LINES);
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
         if let Some(stdout) = group.stdout() {
-            readers.push(AbortOnDropHandle::new(tokio::spawn(read_lines(stdout, tell))));
+            readers.push(AbortOnDropHandle::new(tokio::spawn(read_lines(stdout, sender))));
         }
         if let Some(stderr) = group.stderr() {
             let reading = read_last_words(stderr, Arc::clone(&last_words));
             readers.push(AbortOnDropHandle::new(tokio::spawn(reading)));
         }
-        Ok(Self { group, stdin, lines, last_words, readers })
+        let tools = ToolProcesses::new(group.handle(), servers);
+        Ok(Self { group, tools, stdin, lines, last_words, readers })
     }
 
-    /// The next line; `None`: it writes no more. May be cancelled.
+    /// The next line. `None` at the end of the output. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Output> {
         self.lines.recv().await
     }
 
-    /// Writes a line. A binary that takes none is about to end, which its output tells.
+    /// Writes a line. A process that does not accept input is about to end, which its output will show.
     pub(super) async fn write(&mut self, line: &Value) {
         let Some(stdin) = &mut self.stdin else { return };
         let mut bytes = line.to_string().into_bytes();
@@ -93,20 +96,20 @@ impl Process {
             stdin.flush().await
         };
         if let Err(error) = written.await {
-            warn!(%error, "the agent takes no more input");
+            warn!(%error, "failed to write to the agent");
             self.stdin = None;
         }
     }
 
-    /// Ends it. Nothing of it is left when this returns.
+    /// Ends the process. Nothing of it is running when this returns.
     pub(super) async fn end(self) -> Ended {
-        let Self { group, stdin, lines, last_words, readers } = self;
+        let Self { group, stdin, lines, last_words, readers, .. } = self;
         drop((stdin, lines));
         let status = group.end(GRACE).await;
         if let Err(error) = &status {
-            warn!(%error, "how the agent ended is not known");
+            warn!(%error, "failed to get the agent's exit status");
         }
-        // Its error output ends with it.
+        // The error output closes with the process.
         for reader in readers {
             let _ = timeout(Duration::from_secs(1), reader).await;
         }
@@ -121,15 +124,14 @@ fn said(last_words: &Mutex<Vec<u8>>) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// How it ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub status: Option<ExitStatus>,
-    /// The end of what it wrote to its standard error.
+    /// The end of its standard error.
     pub last_words: Option<String>,
 }
 
-async fn read_lines(stdout: ChildStdout, tell: mpsc::Sender<Output>) {
+async fn read_lines(stdout: ChildStdout, sender: mpsc::Sender<Output>) {
     let mut reader = BufReader::new(stdout);
     let mut line = Vec::new();
     loop {
@@ -148,7 +150,7 @@ async fn read_lines(stdout: ChildStdout, tell: mpsc::Sender<Output>) {
                 Output::Noise(noise)
             }
         };
-        if tell.send(output).await.is_err() {
+        if sender.send(output).await.is_err() {
             return;
         }
     }

@@ -1,20 +1,20 @@
-//! What the agent is told at its beginning.
+//! Prompts at the start of a conversation.
 
 use pilothouse_wire::command::AgentSessionConfig;
 
-use super::account::Account;
 use super::environment::{API_KEY, API_URL, SESSION};
+use crate::account::Account;
 use crate::own_tools::SERVER_NAME;
 
-/// What is appended to the binary's own system prompt: the session's own, then what any agent of a session needs to know, then
-/// what is left of an earlier conversation that was lost.
+/// Text that is appended to Claude Code's own system prompt: the session's prompt, general instructions for agents of
+/// a session, and the summary of a lost conversation.
 pub(super) fn system(config: &AgentSessionConfig, earlier: Option<&Account>) -> String {
     let mut parts = Vec::new();
     if !config.composed_system_prompt.trim().is_empty() {
         parts.push(config.composed_system_prompt.clone());
     }
     parts.push(agent_api());
-    parts.extend(earlier.map(Account::to_text));
+    parts.extend(earlier.map(|earlier| earlier.to_text(&config.objective)));
     parts.join("\n\n")
 }
 
@@ -29,7 +29,7 @@ fn agent_api() -> String {
     )
 }
 
-/// The first words to the agent: what the session before left, then what it is to do.
+/// The first message: the previous session's handoff, if any, and the task.
 pub(super) fn first(config: &AgentSessionConfig, words: &str) -> String {
     let Some(handoff) = &config.handoff else { return words.to_owned() };
     format!(
@@ -40,8 +40,8 @@ pub(super) fn first(config: &AgentSessionConfig, words: &str) -> String {
     )
 }
 
-/// What it is told when a limit that stopped it in the middle of a turn is gone.
-pub(super) const GO_ON: &str =
+/// Sent after a limit that stopped the agent within a turn was lifted.
+pub(super) const CONTINUE: &str =
     "The limit that interrupted you has been lifted. Go on exactly where you were stopped.";
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_prompt_has_the_sessions_own_words_first() {
+    fn system_prompt_starts_with_the_session_prompt() {
         let mut config = config(json!({}));
         config.composed_system_prompt = "Be brief.".into();
         let prompt = system(&config, None);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continuation_begins_with_what_was_left_to_it() {
+    fn continuation_starts_with_its_handoff() {
         let mut config = config(json!({}));
         assert_eq!(first(&config, "Do it."), "Do it.");
         config.handoff = serde_json::from_value(json!({

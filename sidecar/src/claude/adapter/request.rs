@@ -1,4 +1,4 @@
-//! One request of the agent for its owner: how it is asked, and what the binary is answered.
+//! One request to the owner: the question, and the response to Claude Code.
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::text::cut;
@@ -9,18 +9,18 @@ use serde_json::{Map, Value, json};
 use super::super::json::text;
 use crate::adapter::PlanDecision;
 
-/// The tool by which the agent asks.
+/// The tool with which the agent asks a question.
 pub(super) const ASK: &str = "AskUserQuestion";
-/// The tool by which it shows its plan.
+/// The tool with which the agent submits its plan.
 pub(super) const SHOW_PLAN: &str = "ExitPlanMode";
 
 pub(super) const ALLOW: &str = "Allow";
 pub(super) const ALLOW_FOR_SESSION: &str = "Allow for this session";
 pub(super) const DENY: &str = "Deny";
-/// The most characters of a question about a tool.
-const MOST: usize = 1500;
+/// Most characters of a question about a tool.
+const MAX_QUESTION: usize = 1500;
 
-/// What waits for the owner.
+/// A request that waits for the owner.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub request: String,
@@ -32,7 +32,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// What is asked of the owner: the tool, and what it is to do.
+    /// The question to the owner: the tool and its input.
     pub(super) fn question(&self, asked: &Value) -> RawEvent {
         let what = ["command", "file_path", "url", "path", "pattern", "notebook_path"]
             .iter()
@@ -40,7 +40,7 @@ impl Pending {
             .map_or_else(|| self.input.to_string(), str::to_owned);
         let tool = text(asked, "display_name").unwrap_or(&self.tool);
         let why = text(asked, "decision_reason").map_or_else(String::new, |why| format!(" ({why})"));
-        let question = cut(&format!("May the agent use {tool}: {what}?{why}"), MOST);
+        let question = cut(&format!("May the agent use {tool}: {what}?{why}"), MAX_QUESTION);
         let option = |label: &str, description: &str| QuestionOption {
             label: label.to_owned(),
             description: Some(description.to_owned()),
@@ -94,7 +94,7 @@ impl Pending {
         deny(&said, Some(&self.call))
     }
 
-    /// The plan may be carried out, with the permissions that the session has for that.
+    /// Allows the plan to be carried out, with the session's permission mode for that.
     pub(super) fn leave_plan(&self) -> Value {
         let mode = json!([{ "type": "setMode", "mode": self.mode_after_plan, "destination": "session" }]);
         self.allow(Some(mode))
@@ -108,7 +108,8 @@ impl Pending {
         answer
     }
 
-    /// What the binary suggests, kept in its memory instead of a file; or else the tool as such.
+    /// Permissions that Claude Code suggests, applied to its memory instead of a file. Without suggestions, the tool
+    /// itself.
     fn for_session(&self) -> Value {
         if self.suggestions.is_empty() {
             return json!([{ "type": "addRules", "rules": [{ "toolName": self.tool }], "behavior": "allow",

@@ -1,4 +1,4 @@
-//! MCP servers and subagents of a configuration, as the binary takes them on its command line.
+//! Converts the MCP servers and subagents of a configuration to command-line arguments.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,9 @@ use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Map, Value, json};
 
 use crate::own_tools::SERVER_NAME;
+use crate::process::tool_processes::MCP_SERVER_VARIABLE;
 
-/// The sidecar's own tools and the configuration's as servers: `--mcp-config`.
+/// `--mcp-config`: the sidecar's own tools and the configuration's servers.
 pub(super) fn mcp_config(config: &AgentSessionConfig, own_tools: Value) -> Value {
     let mut servers: Map<String, Value> =
         by_name(config).into_iter().map(|(name, uri)| (name, server(uri))).collect();
@@ -17,7 +18,18 @@ pub(super) fn mcp_config(config: &AgentSessionConfig, own_tools: Value) -> Value
     json!({ "mcpServers": servers })
 }
 
-/// What the binary calls the configuration's tools: they are allowed, since the owner brought them along.
+/// The command lines of the servers that are programs.
+pub(super) fn command_lines(config: &Value) -> Vec<String> {
+    let servers = config.get("mcpServers").and_then(Value::as_object).into_iter().flatten();
+    let line = |server: &Value| {
+        let words = server.get("args").and_then(Value::as_array).into_iter().flatten();
+        let words = std::iter::once(server.get("command")?).chain(words).filter_map(Value::as_str);
+        Some(words.collect::<Vec<_>>().join(" "))
+    };
+    servers.filter_map(|(_, server)| line(server)).collect()
+}
+
+/// Claude Code's names of the configuration's tools. They are allowed, because the owner configured them.
 pub(super) fn custom_tool_names(config: &AgentSessionConfig) -> Vec<String> {
     let names: BTreeMap<&str, String> = by_name(config).into_iter().map(|(name, uri)| (uri, name)).collect();
     all_tools(config)
@@ -28,7 +40,7 @@ pub(super) fn custom_tool_names(config: &AgentSessionConfig) -> Vec<String> {
         .collect()
 }
 
-/// The configuration's subagents: `--agents`. None without any.
+/// `--agents`: the configuration's subagents. `None` if there are none.
 pub(super) fn agents(config: &AgentSessionConfig) -> Option<Value> {
     let agents: Map<String, Value> = config
         .sub_agents
@@ -49,7 +61,7 @@ fn all_tools(config: &AgentSessionConfig) -> impl Iterator<Item = &McpToolDefini
     config.custom_tools.iter().chain(config.sub_agents.iter().flat_map(|agent| &agent.tool_definitions))
 }
 
-/// Each server once, by a name made of what it is called; servers of one name are told apart by a number.
+/// Each server once, with a name derived from its URI. A number distinguishes servers with the same name.
 fn by_name(config: &AgentSessionConfig) -> BTreeMap<String, &str> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for tool in all_tools(config) {
@@ -69,7 +81,7 @@ fn by_name(config: &AgentSessionConfig) -> BTreeMap<String, &str> {
     names
 }
 
-/// The last part of an address that says something: a program's name, or a host's.
+/// The last meaningful part of a URI: a program's name or a host's.
 fn short_name(uri: &str) -> String {
     let (scheme, rest) = uri.split_once(':').unwrap_or(("", uri));
     let rest = rest.trim_start_matches('/').split(['?', '#']).next().unwrap_or_default();
@@ -81,7 +93,7 @@ fn short_name(uri: &str) -> String {
         .take(40)
         .collect();
     let name = name.trim_matches('-').to_owned();
-    // The sidecar's own server has this name.
+    // Reserved for the sidecar's own server.
     if name.is_empty() || name == SERVER_NAME { "tools".to_owned() } else { name }
 }
 
@@ -89,10 +101,11 @@ fn is_command(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("stdio") || scheme.eq_ignore_ascii_case("file")
 }
 
-/// A program with arguments, or an address.
+/// A program with arguments, or a URL.
 fn server(uri: &str) -> Value {
     if let Some(Endpoint::Program { path, args }) = Endpoint::parse(uri) {
-        return json!({ "type": "stdio", "command": path, "args": args });
+        let mark = json!({ MCP_SERVER_VARIABLE: "1" });
+        return json!({ "type": "stdio", "command": path, "args": args, "env": mark });
     }
     match uri.split_once(':') {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("sse") => {
@@ -112,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_one_server_share_it_and_are_allowed_by_the_binarys_names_for_them() {
+    fn tools_of_one_server_are_allowed_by_their_binary_names() {
         let mut config = config(json!({}));
         config.custom_tools = serde_json::from_value(json!([
             tool("lint", "stdio:///usr/bin/lint?arg=--fast&arg=a%20b"),
@@ -125,9 +138,15 @@ mod tests {
             servers["mcpServers"],
             json!({
                 "pilothouse": "own",
-                "lint": { "type": "stdio", "command": "/usr/bin/lint", "args": ["--fast", "a b"] },
+                "lint": { "type": "stdio", "command": "/usr/bin/lint", "args": ["--fast", "a b"],
+                    "env": { MCP_SERVER_VARIABLE: "1" } },
                 "tools-example-com": { "type": "http", "url": "https://tools.example.com/mcp" },
             })
+        );
+        assert_eq!(
+            command_lines(&servers),
+            ["/usr/bin/lint --fast a b"],
+            "servers that are programs, as the system lists them"
         );
         assert_eq!(
             custom_tool_names(&config),
@@ -136,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn without_tools_and_subagents_there_are_the_sidecars_own_tools_alone() {
+    fn only_sidecar_tools_exist_without_tools_and_subagents() {
         let config = config(json!({}));
         assert_eq!(mcp_config(&config, json!(1)), json!({ "mcpServers": { "pilothouse": 1 } }));
         assert_eq!(agents(&config), None);
     }
 
     #[test]
-    fn no_server_takes_the_name_of_the_sidecars_own() {
+    fn no_server_takes_the_name_of_the_sidecar_server() {
         assert_eq!(short_name("stdio:///usr/bin/pilothouse"), "tools");
         assert_eq!(short_name("https://[::1]/x"), "tools");
     }

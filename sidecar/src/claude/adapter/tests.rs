@@ -1,10 +1,10 @@
-//! What the tests of the adapter's parts share.
+//! Helpers for the tests of this adapter.
 
 use pilothouse_domain::value::ContextPolicy;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::Value;
 
-/// A configuration with those options and nothing else.
+/// A configuration with these options only.
 pub(super) fn config(options: Value) -> AgentSessionConfig {
     AgentSessionConfig {
         model_id: "claude-sonnet-4-5".into(),

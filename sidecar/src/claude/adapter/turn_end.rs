@@ -1,31 +1,36 @@
-//! What events mean for the adapter itself before they are told: what a conversation costs, how full its window is, and what
-//! the end of a turn is the end of.
+//! Inspects events before they are published: tracks the cost and the context window of the conversation, and handles
+//! the end of a turn.
 
 use pilothouse_domain::value::{ContextPolicy, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, SessionEnd};
 
-use super::account::{MOST_WORDS, end_of};
 use super::conversation::Conversation;
 use super::driver::Driver;
+use crate::account::{Account, MAX_LAST_TEXT, end_of};
 use crate::adapter::AdapterError;
 use crate::handoff;
 
-/// The most bytes of what the agent said in a turn that are kept to find its document in.
-const MOST_SAID: usize = 256 * 1024;
-/// How the conversation ends when it is handed over.
+/// Most bytes of the agent's text to keep for finding the handoff document.
+const MAX_TURN_TEXT: usize = 256 * 1024;
+/// The reason of `session_end` after a handoff.
 const EXHAUSTED: &str = "context_exhausted";
 
 impl Driver {
-    /// Tells events, and does what they call for.
+    /// Publishes events and reacts to them.
     pub(super) async fn emit(&mut self, events: Vec<RawEvent>) -> Result<(), AdapterError> {
-        let mut told = Vec::with_capacity(events.len());
+        let mut emitted = Vec::with_capacity(events.len());
         let (mut spent, mut heard) = (false, false);
         for event in events {
             match &event {
-                RawEvent::TurnStarted { .. } => self.said.clear(),
+                RawEvent::TurnStarted { .. } => {
+                    self.said.clear();
+                    if let Some(process) = &mut self.process {
+                        process.tools.turn_begins();
+                    }
+                }
                 RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } => {
-                    self.hear(&text.text());
+                    self.record_text(&text.text());
                     heard = true;
                 }
                 RawEvent::UsageUpdate(_) => spent = true,
@@ -35,13 +40,12 @@ impl Driver {
                 }
                 RawEvent::TurnCompleted { outcome, .. } => {
                     if *outcome == SessionOutcome::BudgetExceeded {
-                        // Once its owner raises the cap, a process with the old one could not go on.
-                        self.allowance = None;
+                        // A limit of Claude Code itself, set by extra arguments. It applies to a process.
                         self.restart_due = true;
                     }
                     if let Some(document) = self.document() {
-                        told.extend([RawEvent::ContextExhausted {}, RawEvent::HandoffDocument(document)]);
-                        told.push(RawEvent::SessionEnd(SessionEnd {
+                        emitted.extend([RawEvent::ContextExhausted {}, RawEvent::HandoffDocument(document)]);
+                        emitted.push(RawEvent::SessionEnd(SessionEnd {
                             is_error: false,
                             reason: EXHAUSTED.into(),
                             message: None,
@@ -53,52 +57,66 @@ impl Driver {
                 }
                 _ => {}
             }
-            told.push(event);
+            emitted.push(event);
         }
-        if spent || heard {
+        let noted = emitted.iter().any(Account::notes);
+        if spent || heard || noted {
             let totals = self.translator.totals().cloned();
-            // Some more than is kept, so that no part of a secret is the beginning of what is.
-            let said = heard.then(|| self.events.redacted(end_of(&self.said, 2 * MOST_WORDS)));
+            let sink = self.events.clone();
+            // More than is kept in the end, so that the kept part never begins within a secret.
+            let said = heard.then(|| self.events.redacted(end_of(&self.said, 2 * MAX_LAST_TEXT)));
             self.remember(|conversation| {
                 if let Some(totals) = totals {
                     conversation.totals = totals;
                 }
                 if let Some(said) = said {
-                    conversation.account.said(&said);
+                    conversation.account.record_reply(&said);
                 }
-            })?;
+                for event in &emitted {
+                    conversation.account.take(event, false, |text| sink.redacted(text));
+                }
+            })
+            .await?;
         }
-        self.events.emit_all(told).await?;
+        self.events.emit_all(emitted).await?;
+        if spent {
+            self.hold_when_spent().await?;
+        }
         self.ask_for_document().await
     }
 
-    /// Changes what is remembered of the conversation.
-    pub(super) fn remember(&mut self, change: impl FnOnce(&mut Conversation)) -> Result<(), AdapterError> {
-        self.file
-            .update(change)
-            .map_err(|e| AdapterError::Agent(format!("the conversation cannot be kept: {e}")))
+    /// Changes the stored state of the conversation.
+    pub(super) async fn remember(
+        &mut self,
+        change: impl FnOnce(&mut Conversation) + Send,
+    ) -> Result<(), AdapterError> {
+        if !self.file.change(change) {
+            return Ok(());
+        }
+        let kept = self.events.until_space(|| self.file.save()).await;
+        kept.map_err(|e| AdapterError::Agent(format!("failed to save the conversation: {e}")))
     }
 
-    /// The agent is told something that it has to know for as long as the conversation lasts.
-    pub(super) fn told(&mut self, message: &str) -> Result<(), AdapterError> {
+    /// Adds a message to the conversation's summary.
+    pub(super) async fn record_message(&mut self, message: &str) -> Result<(), AdapterError> {
         let message = self.events.redacted(message);
-        self.remember(|conversation| conversation.account.told(&message))
+        self.remember(|conversation| conversation.account.record_message(&message)).await
     }
 
-    fn hear(&mut self, words: &str) {
+    fn record_text(&mut self, words: &str) {
         self.said.push_str(words);
         self.said.push('\n');
-        let from = self.said.len() - end_of(&self.said, MOST_SAID).len();
+        let from = self.said.len() - end_of(&self.said, MAX_TURN_TEXT).len();
         self.said.drain(..from);
     }
 
-    /// The document that the agent wrote in this turn.
+    /// The handoff document in the agent's text of this turn.
     fn document(&self) -> Option<pilothouse_wire::event::HandoffDocument> {
         handoff::document(&self.said)
     }
 
-    /// The window has passed its threshold: where the work is to be handed over, the agent writes its document now, while
-    /// there is room for it; in the next turn, when this one has ended with it.
+    /// Once the window has passed its threshold and the policy is a handoff, asks the agent for its handoff document
+    /// while there is room for it. If the turn has just ended, it asks in the next one.
     async fn ask_for_document(&mut self) -> Result<(), AdapterError> {
         if self.config.context_policy != ContextPolicy::Handoff
             || self.handoff_asked

@@ -1,13 +1,13 @@
-//! Plays a program. What it is asked meanwhile stands in [`super::control`].
+//! Plays a program. [`super::control`] handles commands meanwhile.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
-//! | here | the program: instruction after instruction |
-//! | [`turns`] | where turns begin and end |
-//! | [`say`] | what is said |
-//! | [`wait`] | where the program waits |
+//! | here | runs the program, instruction by instruction |
+//! | [`turns`] | begins and ends turns |
+//! | [`emit`] | emits events |
+//! | [`wait`] | waits of the program |
 
-mod say;
+mod emit;
 mod turns;
 mod wait;
 
@@ -34,37 +34,38 @@ use crate::adapter::{
     AdapterError, AgentCommand, AgentContext, EventSink, Message, MessageReply, PlanDecision, Refusal,
 };
 use crate::faults::Faults;
+use crate::lease::Lease;
+use crate::run_dir::until_space;
 use crate::spool::SpoolError;
 
-/// Why playing does not simply go on.
-pub(super) enum Break {
-    /// The turn was interrupted: on to what comes after it.
+/// Why an instruction did not complete normally.
+pub(super) enum PlayerExit {
+    /// The turn was interrupted. Playing continues after it.
     Interrupted,
-    /// The agent is over or is to stop.
+    /// The agent has ended or must stop.
     Over,
-    /// It failed.
     Failed(AdapterError),
 }
 
-impl From<SpoolError> for Break {
+impl From<SpoolError> for PlayerExit {
     fn from(e: SpoolError) -> Self {
         Self::Failed(e.into())
     }
 }
 
-impl From<AdapterError> for Break {
+impl From<AdapterError> for PlayerExit {
     fn from(e: AdapterError) -> Self {
         Self::Failed(e)
     }
 }
 
-impl From<std::io::Error> for Break {
+impl From<std::io::Error> for PlayerExit {
     fn from(e: std::io::Error) -> Self {
-        Self::Failed(AdapterError::Agent(format!("its state cannot be kept: {e}")))
+        Self::Failed(AdapterError::Agent(format!("failed to save its state: {e}")))
     }
 }
 
-impl From<InvalidId> for Break {
+impl From<InvalidId> for PlayerExit {
     fn from(e: InvalidId) -> Self {
         Self::Failed(AdapterError::Configuration(e.to_string()))
     }
@@ -74,15 +75,13 @@ impl From<InvalidId> for Break {
 pub(super) enum Start {
     /// The program itself.
     Free,
-    /// A message that has yet to come.
+    /// A message that has not arrived yet.
     Needed,
     /// The prompt of `begin`.
     Prompt,
-    /// This message.
     Message(Box<(Message, MessageReply)>),
 }
 
-/// The turn that runs.
 pub(super) struct Turn {
     pub id: TurnId,
     /// Its instructions are inserted ones, not the program's.
@@ -99,7 +98,7 @@ pub(super) enum Awaited {
     Decision(ToolCallId),
 }
 
-/// What came of it.
+/// The result of a wait.
 pub(super) enum Settled {
     Message,
     Command,
@@ -107,11 +106,12 @@ pub(super) enum Settled {
     Decision(PlanDecision),
 }
 
-/// A conversation as it is played.
+/// A conversation that is being played.
 pub(super) struct Player {
     pub events: EventSink,
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,
     faults: Faults,
+    lease: Lease,
     pub config: AgentSessionConfig,
     pub source: Source,
     file: StateFile,
@@ -121,32 +121,33 @@ pub(super) struct Player {
     pub turn: Option<Turn>,
     pub start: Start,
     pub paused: bool,
-    /// Messages whose time has not come.
+    /// Messages that wait for their turn.
     pub held: VecDeque<(Message, MessageReply)>,
     pub awaited: Option<Awaited>,
     pub settled: Option<Settled>,
-    /// Answers that came before the program waits for them: several requests may be open at once (ruling 26).
+    /// Answers that arrived before the program waits for them. Several requests may be open at once (decision 26).
     pub early: Vec<(ToolCallId, Vec<Answer>)>,
-    /// Messages that came into the turn when nothing waited for them.
+    /// Number of messages that entered the turn while nothing waited for them.
     pub steered: u32,
-    /// What `{{message}}` stands for.
+    /// The replacement of `{{message}}`.
     pub last_message: String,
     pub after_stop: Vec<(String, Vec<Body>)>,
-    /// The most that this run may spend, and what it spent (ruling 32).
+    /// The run's allowance and its spend (decision 32).
     pub allowance: Option<Usd>,
     pub spent: Usd,
-    /// Taken up at an instruction that waits for a person: their message is the answer (ruling 26).
+    /// The program resumed at an instruction that waits for a person, whose message counts as the answer (decision
+    /// 26).
     resumed_at_wait: bool,
 }
 
-/// Takes `begin` and plays until the conversation is over or the channel closes.
+/// Handles `begin` and plays until the conversation ends or the channel closes.
 pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
     match Player::new(context, faults, *begin) {
         Ok(mut player) => {
             reply.done().await?;
             if !player.source.script.models.is_empty() {
-                player.tell_settings().await?;
+                player.emit_settings().await?;
             }
             player.run().await
         }
@@ -159,18 +160,18 @@ pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<()
 
 impl Player {
     fn new(context: AgentContext, faults: Faults, begin: Begin) -> Result<Self, AdapterError> {
-        let AgentContext { launch, events, commands, .. } = context;
+        let AgentContext { launch, events, commands, lease, .. } = context;
         let source = Source::read(&begin.config)?;
         let no_money = |e: InvalidUsd| AdapterError::Configuration(e.to_string());
         let allowance = begin.allowance_usd.as_deref().map(str::parse).transpose().map_err(no_money)?;
-        let failed = |e: std::io::Error| AdapterError::Agent(format!("its state cannot be kept: {e}"));
+        let failed = |e: std::io::Error| AdapterError::Agent(format!("failed to save its state: {e}"));
         let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
         let state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
-        file.save(&state).map_err(failed)?;
+        until_space(|| file.save(&state)).map_err(failed)?;
         let program = source.program(state.conversation, launch.request.run_id)?;
         let mut inserted = VecDeque::new();
         if stands_in_turn(&program, state.position) {
-            // The turn ended with its run; what is left of it is a new one.
+            // The turn ended with its run. The rest of it becomes a new turn.
             inserted.push_back(Instruction::TurnStart { inserted: false });
         }
         let resumed_at_wait = matches!(
@@ -185,6 +186,7 @@ impl Player {
             events,
             commands,
             faults,
+            lease,
             config: begin.config,
             source,
             file,
@@ -210,16 +212,19 @@ impl Player {
     async fn run(&mut self) -> Result<(), AdapterError> {
         loop {
             match self.next().await {
-                // The handler of an interrupt has put everything where it belongs.
-                Ok(()) | Err(Break::Interrupted) => {}
-                Err(Break::Over) => return Ok(()),
-                Err(Break::Failed(e)) => return Err(e),
+                // The interrupt's handler has already moved the position.
+                Ok(()) | Err(PlayerExit::Interrupted) => {}
+                Err(PlayerExit::Over) => return Ok(()),
+                Err(PlayerExit::Failed(e)) => return Err(e),
             }
         }
     }
 
-    /// One instruction, or one command that is waited for.
-    async fn next(&mut self) -> Result<(), Break> {
+    /// Executes one instruction, or waits for a command.
+    async fn next(&mut self) -> Result<(), PlayerExit> {
+        if self.lease.is_expired() {
+            return Err(PlayerExit::Over);
+        }
         if !self.waits_next() {
             self.take_commands().await?;
         }
@@ -242,28 +247,33 @@ impl Player {
         }
         if over {
             if self.turn.is_some() {
-                // A program that leaves its turn open; only a command can end it.
+                // The program left its turn open. Only a command can end it.
                 return self.command().await;
             }
-            self.insert_reaction()?;
+            self.insert_reaction().await?;
             return Ok(());
         }
         let program = Arc::clone(&self.program);
         let instruction = &program[self.state.position];
         if ends_agent(instruction) {
-            self.advance(self.state.position + 1)?;
+            self.advance(self.state.position + 1).await?;
             return self.perform(instruction).await;
         }
         self.perform(instruction).await?;
-        self.advance(self.state.position + 1)
+        self.advance(self.state.position + 1).await
     }
 
-    fn advance(&mut self, position: usize) -> Result<(), Break> {
+    async fn advance(&mut self, position: usize) -> Result<(), PlayerExit> {
         self.state.position = position;
-        Ok(self.file.save(&self.state)?)
+        self.keep_state().await
     }
 
-    async fn perform(&mut self, instruction: &Instruction) -> Result<(), Break> {
+    /// Saves the state that outlives the run.
+    async fn keep_state(&mut self) -> Result<(), PlayerExit> {
+        Ok(self.events.until_space(|| self.file.save(&self.state)).await?)
+    }
+
+    async fn perform(&mut self, instruction: &Instruction) -> Result<(), PlayerExit> {
         match instruction {
             Instruction::Emit(body, delivery) => self.emit(body.clone(), *delivery).await?,
             Instruction::EmitSwapped(first, second) => {
@@ -276,7 +286,7 @@ impl Player {
             Instruction::TurnStart { inserted } => {
                 self.state.turns += 1;
                 let id = TurnId::parse(format!("turn-{}-{}", self.state.conversation, self.state.turns))?;
-                self.file.save(&self.state)?;
+                self.keep_state().await?;
                 self.begin_turn(id, *inserted).await?;
             }
             Instruction::Output(output) => {
@@ -296,8 +306,8 @@ impl Player {
                 let warn_at = self.config.context_warn_at_percent;
                 self.spent += usage.cost_usd;
                 let events = meters::count(&mut self.state, usage, subagent.clone(), model, warn_at)?;
-                // The total is kept before it is told: told again it is the same, forgotten it would go down.
-                self.file.save(&self.state)?;
+                // Saved before it is published: a repeated total does no harm, but a lost one would decrease.
+                self.keep_state().await?;
                 self.events.emit_all(events).await?;
             }
             Instruction::Price(needed) => self.price(*needed).await?,
@@ -321,7 +331,7 @@ impl Player {
             }
             Instruction::End(end) => {
                 self.events.emit(RawEvent::SessionEnd(end.clone())).await?;
-                return Err(Break::Over);
+                return Err(PlayerExit::Over);
             }
         }
         Ok(())

@@ -1,14 +1,14 @@
-//! Where turns begin and end: in the program, and as they are played.
+//! Begins and ends turns, in the program and while it plays.
 
 use pilothouse_domain::TurnId;
 use pilothouse_wire::RawEvent;
 
-use super::{Break, Player, Start, Turn};
+use super::{Player, PlayerExit, Start, Turn};
 use crate::adapter::Refusal;
 use crate::script::program::{Body, Instruction};
 
 impl Player {
-    pub(super) async fn begin_turn(&mut self, id: TurnId, inserted: bool) -> Result<(), Break> {
+    pub(super) async fn begin_turn(&mut self, id: TurnId, inserted: bool) -> Result<(), PlayerExit> {
         let message = match std::mem::replace(&mut self.start, Start::Free) {
             Start::Message(message) => Some(*message),
             Start::Prompt => None,
@@ -25,25 +25,25 @@ impl Player {
         Ok(reply.injected().await?)
     }
 
-    pub(super) fn insert_reaction(&mut self) -> Result<(), Break> {
+    pub(super) async fn insert_reaction(&mut self) -> Result<(), PlayerExit> {
         self.state.inserted += 1;
         let prefix = format!("{}-m{}", self.state.conversation, self.state.inserted);
         self.inserted.push_back(Instruction::TurnStart { inserted: true });
         self.inserted.extend(self.source.reaction(&prefix)?);
         self.inserted.push_back(Instruction::TurnEnd);
-        Ok(self.file.save(&self.state)?)
+        self.keep_state().await
     }
 
-    /// The turn is over without `turn_completed`: what is left of it will not be played, and the next one is begun
-    /// by a message. Answers its id.
-    pub(in super::super) fn drop_turn(&mut self) -> Result<Option<TurnId>, Break> {
+    /// Ends the turn without `turn_completed`. The rest of it is skipped, and a message begins the next one. Returns
+    /// its id.
+    pub(in super::super) async fn drop_turn(&mut self) -> Result<Option<TurnId>, PlayerExit> {
         let Some(turn) = self.turn.take() else { return Ok(None) };
         self.inserted.clear();
         (self.awaited, self.settled, self.start) = (None, None, Start::Needed);
         if !turn.inserted {
             let rest = self.program.iter().skip(self.state.position);
             let left = rest.take_while(|i| !ends_turn(i)).count() + 1;
-            self.advance((self.state.position + left).min(self.program.len()))?;
+            self.advance((self.state.position + left).min(self.program.len())).await?;
         }
         Ok(Some(turn.id))
     }
@@ -52,7 +52,7 @@ impl Player {
         self.turn.as_ref().map(|turn| turn.id.clone())
     }
 
-    /// Why it cannot go back to before a turn: it never began it.
+    /// Refuses a return to before a turn that this conversation never began.
     pub(in super::super) fn has_no_turn(&self, turn: &str) -> Option<Refusal> {
         let begun = |n| format!("turn-{}-{n}", self.state.conversation) == turn;
         let known = (1..=self.state.turns).any(begun) && self.turn.is_none();
@@ -64,7 +64,7 @@ pub(super) fn changes_turn(event: &RawEvent) -> bool {
     matches!(event, RawEvent::TurnStarted { .. } | RawEvent::TurnCompleted { .. } | RawEvent::SessionEnd(_))
 }
 
-/// The events that an instruction is.
+/// The events of an instruction.
 fn events_of(instruction: &Instruction) -> &[RawEvent] {
     match instruction {
         Instruction::EmitAll(events) => events,
@@ -83,13 +83,13 @@ fn ends_turn(instruction: &Instruction) -> bool {
         || events_of(instruction).iter().any(|event| matches!(event, RawEvent::TurnCompleted { .. }))
 }
 
-/// Whether nothing can be noted after it.
+/// Whether nothing can be saved after the instruction.
 pub(super) fn ends_agent(instruction: &Instruction) -> bool {
     matches!(instruction, Instruction::Crash(_) | Instruction::End(_))
         || events_of(instruction).iter().any(|event| matches!(event, RawEvent::SessionEnd(_)))
 }
 
-/// Whether `position` stands between a turn's start and its end.
+/// Whether `position` is within a turn.
 pub(super) fn stands_in_turn(program: &[Instruction], position: usize) -> bool {
     let done = &program[..position.min(program.len())];
     done.iter().rev().find(|i| starts_turn(i) || ends_turn(i)).is_some_and(|last| !ends_turn(last))

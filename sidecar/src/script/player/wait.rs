@@ -1,4 +1,4 @@
-//! Where the program waits: for time, messages, answers and decisions. Commands are taken meanwhile.
+//! Waits of the program: for time, messages, answers and decisions. Commands are handled meanwhile.
 
 use std::time::Duration;
 
@@ -8,22 +8,25 @@ use pilothouse_wire::event::{AssistantContent, Content};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Awaited, Break, Player, Settled, Start};
+use super::{Awaited, Player, PlayerExit, Settled, Start};
 use crate::script::program::Instruction;
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Whether a wait within a turn comes next. It takes commands itself: one that came since the step before it is what
-    /// it waits for, and must not be taken as something that came in between.
+    /// Whether the next instruction is a wait within a turn. It handles commands itself: one that arrived since the
+    /// previous step may be what it waits for, and must not count as an unrelated message.
     pub(super) fn waits_next(&self) -> bool {
         let next = self.inserted.front().or_else(|| self.program.get(self.state.position));
         self.turn.is_some()
             && matches!(next, Some(Instruction::AwaitMessage { .. } | Instruction::AwaitCommand(_)))
     }
 
-    pub(super) async fn await_message(&mut self, earlier: bool) -> Result<(), Break> {
+    pub(super) async fn await_message(&mut self, earlier: bool) -> Result<(), PlayerExit> {
         if self.turn.is_none() {
-            if !matches!(self.start, Start::Message(..)) {
+            // In a recording, the prompt of a run counts as the message, for example after a retry.
+            let is_there =
+                matches!(self.start, Start::Message(..)) || (earlier && matches!(self.start, Start::Prompt));
+            if !is_there {
                 self.start = Start::Needed;
             }
             return Ok(());
@@ -38,7 +41,7 @@ impl Player {
         }
     }
 
-    pub(super) async fn await_answer(&mut self, call: &ToolCallId, result: bool) -> Result<(), Break> {
+    pub(super) async fn await_answer(&mut self, call: &ToolCallId, result: bool) -> Result<(), PlayerExit> {
         if std::mem::take(&mut self.resumed_at_wait) {
             return Ok(());
         }
@@ -55,15 +58,19 @@ impl Player {
         Ok(())
     }
 
-    /// Whether the program comes to wait for the answer to `request`.
+    /// Whether the program will wait for the answer to `request`.
     pub(in super::super) fn will_await(&self, request: &ToolCallId) -> bool {
         let rest = self.program.iter().skip(self.state.position);
         rest.chain(&self.inserted)
             .any(|next| matches!(next, Instruction::AwaitAnswer { call, .. } if call == request))
     }
 
-    /// Answers whether the plan was approved.
-    pub(super) async fn await_decision(&mut self, call: &ToolCallId, result: bool) -> Result<bool, Break> {
+    /// Waits for a decision. Returns whether the plan was approved.
+    pub(super) async fn await_decision(
+        &mut self,
+        call: &ToolCallId,
+        result: bool,
+    ) -> Result<bool, PlayerExit> {
         let Settled::Decision(decision) = self.until_settled(Awaited::Decision(call.clone())).await? else {
             return Ok(true);
         };
@@ -78,14 +85,14 @@ impl Player {
         Ok(decision.approved)
     }
 
-    pub(super) async fn show_plan(&mut self, call: &ToolCallId, texts: &[String]) -> Result<(), Break> {
+    pub(super) async fn show_plan(&mut self, call: &ToolCallId, texts: &[String]) -> Result<(), PlayerExit> {
         if std::mem::take(&mut self.resumed_at_wait) {
             return Ok(());
         }
         let mut shown = 0;
         loop {
             let id = if shown == 0 { call.clone() } else { ToolCallId::parse(format!("{call}-r{shown}"))? };
-            // An owner who goes on rejecting sees the last revision again.
+            // If the owner rejects all revisions, the last one is submitted again.
             let text = texts.get(shown).or(texts.last()).map_or("", String::as_str);
             let content = AssistantContent::ToolUse {
                 tool_call_id: id.clone(),
@@ -116,8 +123,8 @@ impl Player {
         self.events.emit(result).await
     }
 
-    /// Waits, and takes commands meanwhile. While it is paused, no time passes.
-    pub(super) async fn sleep(&mut self, mut left: Duration) -> Result<(), Break> {
+    /// Waits and handles commands meanwhile. No time passes during a pause.
+    pub(super) async fn sleep(&mut self, mut left: Duration) -> Result<(), PlayerExit> {
         loop {
             while self.paused {
                 self.command().await?;
@@ -127,14 +134,14 @@ impl Player {
                 biased;
                 command = self.commands.recv() => {
                     left = left.saturating_sub(began.elapsed());
-                    self.handle(command.ok_or(Break::Over)?).await?;
+                    self.handle(command.ok_or(PlayerExit::Over)?).await?;
                 }
                 () = tokio::time::sleep(left) => return Ok(()),
             }
         }
     }
 
-    pub(super) async fn until_settled(&mut self, awaited: Awaited) -> Result<Settled, Break> {
+    pub(super) async fn until_settled(&mut self, awaited: Awaited) -> Result<Settled, PlayerExit> {
         self.awaited = Some(awaited);
         loop {
             if !self.paused

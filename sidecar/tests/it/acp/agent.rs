@@ -1,7 +1,7 @@
-//! A fake agent: the far side of the protocol, for what no real agent does when it is asked to. It fakes an ACP agent's
-//! answers and its mistakes; what the adapter does with them is real. Its prompts are its stage directions.
+//! A fake ACP agent, for behaviour that real agents do not show on request. It fakes responses and mistakes; the
+//! adapter that handles them is real. Its prompts are instructions.
 //!
-//! It is this test program, started again by the adapter to run [`main`] alone: a test's name, that a plain run ignores.
+//! The agent is this test program. The adapter starts it to run only [`main`], an ignored test.
 
 use std::io::Write as _;
 use std::process::exit;
@@ -16,6 +16,8 @@ struct Fake {
     cancelled: bool,
     can: String,
     introduced: String,
+    /// Its conversation has a call without a result, which its model refuses.
+    broken: bool,
     /// The names of the MCP servers that it was given.
     servers: String,
 }
@@ -23,7 +25,7 @@ struct Fake {
 #[test]
 #[ignore = "the fake agent, which the adapter starts"]
 fn main() {
-    // The test's name stands there already, without an end of its line.
+    // The line already contains the test's name.
     println!();
     let can = std::env::var("FAKE_CAN").unwrap_or_default();
     let mut fake = Fake {
@@ -32,6 +34,7 @@ fn main() {
         cancelled: false,
         can,
         introduced: String::new(),
+        broken: false,
         servers: String::new(),
     };
     while let Some(message) = fake.read() {
@@ -73,19 +76,33 @@ impl Fake {
         Self::update(&update);
     }
 
+    fn cost(usd: usize) {
+        Self::update(&json!({"sessionUpdate": "usage_update", "used": 100 * usd, "size": 1000,
+            "cost": {"amount": usd, "currency": "USD"}}));
+    }
+
     fn result(id: &str, status: &str, output: &str) {
         Self::update(
             &json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status, "rawOutput": output}),
         );
     }
 
-    /// Asks the adapter, and takes what comes before the answer.
+    /// Sends a request to the adapter, and handles messages until the response.
     fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.send(method, params);
+        self.answer()
+    }
+
+    fn send(&mut self, method: &str, params: Value) {
         self.asked += 1;
-        let id = self.asked;
         let mut params = params;
         params["sessionId"] = SESSION.into();
-        Self::write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        Self::write(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}));
+    }
+
+    /// The answer to what was asked last.
+    fn answer(&mut self) -> Value {
+        let id = self.asked;
         loop {
             let message = self.read().unwrap_or_else(|| exit(0));
             if message.get("method").is_none() && message["id"] == id {
@@ -106,16 +123,25 @@ impl Fake {
     }
 
     fn permission(&mut self, call: &str) -> String {
-        let answer = self.ask(
+        self.send_permission(call);
+        self.permitted()
+    }
+
+    fn send_permission(&mut self, call: &str) {
+        self.send(
             "session/request_permission",
             json!({"toolCall": {"toolCallId": call, "title": "touch x", "kind": "execute"}, "options": [
                 {"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}]}),
         );
+    }
+
+    fn permitted(&mut self) -> String {
+        let answer = self.answer();
         let outcome = &answer["outcome"];
         outcome["optionId"].as_str().or(outcome["outcome"].as_str()).unwrap().to_owned()
     }
 
-    /// A conversation is opened.
+    /// Opens a conversation.
     fn open(&mut self, params: &Value) {
         let servers = params["mcpServers"].as_array().unwrap().iter();
         self.servers =
@@ -137,7 +163,8 @@ impl Fake {
                 let steering = self.can("steer");
                 answer(json!({"protocolVersion": if self.can("v9") { 9 } else { 1 },
                     "agentInfo": {"name": "fake", "version": "1"}, "authMethods": [{"id": "key", "name": "Key"}],
-                    "agentCapabilities": {"loadSession": self.can("load")},
+                    "agentCapabilities": {"loadSession": self.can("load"),
+                        "sessionCapabilities": if self.can("resume") { json!({"resume": {}}) } else { json!({}) }},
                     "_meta": {"steering": {"supported": steering}}}));
             }
             Some("session/new") if self.can("auth") => {
@@ -151,10 +178,15 @@ impl Fake {
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": "small",
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]}));
             }
+            // It can resume only conversations in its memory.
+            Some("session/resume") => Self::write(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32002, "message": "Resource not found"}}),
+            ),
             Some("session/load") if params["mcpServers"].to_string().contains("broken") => exit(4),
             Some("session/load") => {
                 assert_eq!(params["sessionId"], SESSION);
                 self.open(params);
+                self.broken = self.can("breaks");
                 Self::say("words of the past");
                 Self::call("old", "completed");
                 answer(json!({}));
@@ -163,12 +195,20 @@ impl Fake {
                 {"id": "model", "category": "model", "name": "Model", "type": "select", "currentValue": params["value"],
                  "options": [{"value": "small", "name": "S"}, {"value": "large", "name": "L"}]}]})),
             Some("session/cancel") => self.cancelled = true,
-            // It takes the words, and never says so.
+            // Accepts the message without confirming it.
             Some("_session/steering") if self.can("silent") => {}
             Some("_session/steering") => {
                 Self::say(&format!("steered: {}", params["prompt"][0]["text"].as_str().unwrap()));
                 answer(json!({"outcome": "injected"}));
                 self.cancelled = true;
+            }
+            Some("session/prompt") if self.broken => {
+                let why =
+                    "{\"code\":400,\"message\":\"a call has no response\",\"status\":\"INVALID_ARGUMENT\"}";
+                Self::write(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Internal error",
+                    "data": {"details": why}}}),
+                );
             }
             Some("session/prompt") => {
                 self.cancelled = false;
@@ -185,8 +225,9 @@ impl Fake {
                 if let Some(reason) = reason {
                     answer(json!({"stopReason": reason}));
                 }
+                self.broken = self.can("breaks") && reason == Some("cancelled");
                 if reason == Some("cancelled") {
-                    // What a careless agent still says of a turn that is over.
+                    // Late messages about a turn that is over.
                     Self::say("late words");
                     Self::call("late", "in_progress");
                 }
@@ -209,6 +250,7 @@ impl Fake {
                     return Some("cancelled");
                 }
             }
+            "ask-early" | "ask-alone" => return Some(self.ask_early(rest, word == "ask-early")),
             "hang" => {
                 Self::call("c2", "in_progress");
                 self.until_cancelled();
@@ -277,18 +319,18 @@ impl Fake {
                 return None;
             }
             "escape" => {
-                let command = format!("{}; sleep 600", crate::guards::ESCAPE);
-                if rest == "terminal" {
-                    self.ask("terminal/create", json!({"command": "/bin/sh", "args": ["-c", command]}));
-                    self.until_cancelled();
-                } else {
-                    let mut shell = std::process::Command::new("/bin/sh");
-                    let mut running = shell.args(["-c", &command]).spawn().unwrap();
-                    self.until_cancelled();
-                    // It ends with the agent, or before this test is over.
-                    running.try_wait().unwrap();
-                }
+                self.escape(rest);
                 return Some("cancelled");
+            }
+            // Spends a dollar for each word, then says it and calls a tool.
+            "spend" => {
+                for (n, step) in rest.split_whitespace().enumerate() {
+                    Self::cost(n + 1);
+                    Self::say(step);
+                    let call = format!("s{n}");
+                    Self::call(&call, "in_progress");
+                    Self::result(&call, "completed", step);
+                }
             }
             "limit" => return Some("max_turn_requests"),
             _ => return Some(self.play_ends(direction, id)),
@@ -296,11 +338,42 @@ impl Fake {
         Some("end_turn")
     }
 
-    /// Directions about what ends it, or begins it anew.
+    /// Asks before it announces the call, as a busy agent does; or never announces it.
+    fn ask_early(&mut self, name: &str, announces: bool) -> &'static str {
+        let call = format!("early{name}");
+        self.send_permission(&call);
+        if announces {
+            Self::call(&call, "pending");
+        }
+        let chosen = self.permitted();
+        Self::result(&call, if chosen == "yes" { "completed" } else { "failed" }, &chosen);
+        if chosen == "cancelled" { "cancelled" } else { "end_turn" }
+    }
+
+    /// Runs a command that escapes, and ends its turn on request.
+    fn escape(&mut self, how: &str) {
+        let command = format!("{}; sleep 600", crate::guards::ESCAPE);
+        if how == "terminal" {
+            self.ask("terminal/create", json!({"command": "/bin/sh", "args": ["-c", command]}));
+            return self.until_cancelled();
+        }
+        let mut shell = std::process::Command::new("/bin/sh");
+        let mut running = shell.args(["-c", &command]).spawn().unwrap();
+        self.until_cancelled();
+        if how == "waiting" {
+            // Ends its turn together with its command, which it does not end.
+            running.wait().unwrap();
+        } else {
+            // The command ends with the agent, or before the test is over.
+            running.try_wait().unwrap();
+        }
+    }
+
+    /// Instructions that end or restart it.
     fn play_ends(&mut self, direction: &str, id: &Value) -> &'static str {
         let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
         match word {
-            // It listens, and goes on whatever it hears.
+            // Ignores all messages.
             "stubborn" => loop {
                 let message = self.read().unwrap_or_else(|| exit(0));
                 self.take(&message);
@@ -315,7 +388,7 @@ impl Fake {
                 Self::say(rest);
                 Self::update(&json!({"sessionUpdate": "usage_update", "used": 5, "size": 100}));
             }
-            // Answers, and is gone.
+            // Answers and exits.
             "leave" => {
                 Self::say("bye");
                 let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}});

@@ -1,4 +1,4 @@
-//! What goes wrong with an agent, and what lies at the edge of the protocol.
+//! Failing agents, and corner cases of the protocol.
 
 use nix::sys::signal::Signal;
 use pilothouse_domain::value::MessagePriority;
@@ -16,7 +16,7 @@ async fn refused(options: Value) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_be_driven_is_refused_with_one_sentence() {
+async fn unusable_agent_is_refused_in_one_sentence() {
     for (options, says) in [
         (json!({"agent": "nobody"}), "known agents are"),
         (json!({"command": "/nowhere/agent"}), "cannot be run"),
@@ -30,7 +30,7 @@ async fn an_agent_that_cannot_be_driven_is_refused_with_one_sentence() {
 }
 
 #[tokio::test]
-async fn a_crash_in_a_turn_closes_its_calls_and_ends_the_conversation_with_its_last_words() {
+async fn crash_in_a_turn_closes_its_calls_and_ends_the_conversation() {
     let stage = Stage::playing("", "crash").await;
     let end = stage.event("session_end").await;
     assert_eq!(end["isError"], true);
@@ -42,7 +42,7 @@ async fn a_crash_in_a_turn_closes_its_calls_and_ends_the_conversation_with_its_l
 }
 
 #[tokio::test]
-async fn an_error_of_the_agent_ends_the_conversation_in_its_own_words() {
+async fn agent_error_ends_the_conversation_with_its_text() {
     let stage = Stage::playing("", "fail").await;
     let end = stage.event("session_end").await;
     assert_eq!((&end["isError"], end["reason"].as_str()), (&true.into(), Some("prompt_failed")));
@@ -50,13 +50,13 @@ async fn an_error_of_the_agent_ends_the_conversation_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn the_limit_of_its_requests_is_an_outcome_of_the_turn() {
+async fn request_limit_is_an_outcome_of_the_turn() {
     let stage = Stage::playing("", "limit").await;
     assert_eq!(stage.event("turn_completed").await["outcome"], "max_iterations");
 }
 
 #[tokio::test]
-async fn what_nobody_knows_disturbs_nothing() {
+async fn unknown_updates_are_harmless() {
     let stage = Stage::playing("", "strange").await;
     stage.gateway.sees("turn_completed").await;
     let story = stage.gateway.story();
@@ -69,7 +69,7 @@ async fn what_nobody_knows_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn huge_words_and_outputs_arrive_whole() {
+async fn huge_messages_and_outputs_arrive_whole() {
     let stage = Stage::playing("", "huge").await;
     stage.gateway.sees("turn_completed").await;
     let said: u64 = stage
@@ -83,13 +83,13 @@ async fn huge_words_and_outputs_arrive_whole() {
     assert_eq!(size(&stage.event("tool_result").await["content"]), 5 * 1024 * 1024);
 }
 
-/// The size of a content, here or in a blob.
+/// Size of a content, inline or in a blob.
 fn size(content: &Value) -> u64 {
     content.as_str().map_or_else(|| content["size"].as_u64().unwrap_or(0), |text| text.len() as u64)
 }
 
 #[tokio::test]
-async fn files_and_commands_stay_inside_and_what_a_command_printed_is_the_calls_result() {
+async fn files_and_commands_stay_inside_and_output_is_the_result() {
     let stage = Stage::playing("", "files notes/a.txt").await;
     stage.gateway.sees("turn_completed").await;
     assert!(
@@ -105,7 +105,7 @@ async fn files_and_commands_stay_inside_and_what_a_command_printed_is_the_calls_
 }
 
 #[tokio::test]
-async fn the_conversation_is_taken_up_after_a_kill_and_its_past_is_not_told_again() {
+async fn conversation_resumes_after_a_kill_without_repeating_history() {
     let stage = Stage::playing("load", "say before").await;
     stage.gateway.sees("turn_completed").await;
     let stage = stage.next_run().await;
@@ -115,7 +115,7 @@ async fn the_conversation_is_taken_up_after_a_kill_and_its_past_is_not_told_agai
     assert!(!story.iter().any(|s| s.contains("past") || s.starts_with("tool_result")), "{story:#?}");
     assert!(story.iter().any(|s| s == "assistant_message text after"));
     assert_eq!(stage.event("notice agent_connected").await["detail"]["conversationTakenUp"], true);
-    // An agent that cannot do it begins anew, and says so.
+    // An agent that cannot resume starts a new conversation and reports it.
     let stage = stage.next_run().await;
     stage.begin(fake(""), true, Some("say anew"), |_| {});
     stage.gateway.sees("turn_completed").await;
@@ -123,7 +123,7 @@ async fn the_conversation_is_taken_up_after_a_kill_and_its_past_is_not_told_agai
 }
 
 #[tokio::test]
-async fn instructions_are_read_before_the_first_words_and_only_then() {
+async fn instructions_are_sent_once_before_the_first_message() {
     let stage = Stage::empty().await;
     stage.begin(fake("load"), false, Some("introduction"), |begin| {
         begin.config.composed_system_prompt = "Be brief.".into();
@@ -140,7 +140,7 @@ async fn instructions_are_read_before_the_first_words_and_only_then() {
 }
 
 #[tokio::test]
-async fn a_stop_or_a_killed_sidecar_leaves_no_agent_behind() {
+async fn stop_or_sidecar_kill_leaves_no_agent_process() {
     for signal in [None, Some(Signal::SIGKILL)] {
         let stage = Stage::playing("", "hang").await;
         stage.gateway.sees("assistant_message tool Bash").await;
@@ -154,7 +154,7 @@ async fn a_stop_or_a_killed_sidecar_leaves_no_agent_behind() {
             Some(signal) => stage.sidecar.signal(signal),
         }
         let gone = |pid: &u32| !matches!(state(*pid), Some(now) if now != 'Z');
-        stage.gateway.until("the agent is gone", |_| agents.iter().all(gone).then_some(())).await;
+        stage.gateway.until("the end of the agent", |_| agents.iter().all(gone).then_some(())).await;
     }
 }
 

@@ -1,7 +1,8 @@
-//! The `acp` adapter: the real program with a fake agent ([`agent`]), and with real ones where they are
-//! installed ([`real`], [`opencode`]).
+//! The `acp` adapter: the real program with a fake agent ([`agent`]), and with real agents if they are installed
+//! ([`real`], [`opencode`], [`codex`]).
 
 mod agent;
+mod codex;
 mod edges;
 mod opencode;
 mod owner;
@@ -23,9 +24,9 @@ pub(crate) struct Stage {
     pub(crate) sidecar: Sidecar,
 }
 
-/// The launch file of a run that drives an ACP agent.
+/// Writes the launch file of a run with an ACP agent.
 fn launch(gateway: &Gateway, folders: &Folders) {
-    let mut launch = folders.launch(gateway, 60.0);
+    let mut launch = folders.launch(gateway);
     launch.request.adapter = "acp".into();
     launch.request.working_directory = workspace(folders).to_str().unwrap().into();
     std::fs::create_dir_all(&launch.request.working_directory).unwrap();
@@ -36,7 +37,7 @@ pub(crate) fn workspace(folders: &Folders) -> std::path::PathBuf {
     folders.root().join("workspace")
 }
 
-/// Options that start the fake agent with these abilities.
+/// Options that start the fake agent with these capabilities.
 fn fake(can: &str) -> Value {
     let program = std::env::current_exe().unwrap();
     json!({
@@ -47,7 +48,7 @@ fn fake(can: &str) -> Value {
 }
 
 impl Stage {
-    /// A sidecar without a command yet.
+    /// A sidecar that has received no command.
     pub(crate) async fn empty() -> Self {
         let gateway = Gateway::start().await;
         let folders = Folders::new(&gateway);
@@ -63,7 +64,6 @@ impl Stage {
         stage
     }
 
-    /// Sends `begin`.
     pub(crate) fn begin(
         &self,
         options: Value,
@@ -73,13 +73,18 @@ impl Stage {
     ) -> CommandId {
         let mut config = config(options);
         config.model_id = "default".into();
-        let mut begin =
-            Begin { config, resume_conversation, prompt: prompt.map(Into::into), allowance_usd: None };
+        let mut begin = Begin {
+            config,
+            resume_conversation,
+            prompt: prompt.map(Into::into),
+            allowance_usd: None,
+            allow_unmetered: false,
+        };
         change(&mut begin);
         self.gateway.send(Command::Begin(Box::new(begin)))
     }
 
-    /// What was told, but for the log and for what the agent turned out to be.
+    /// All events except for the log and the agent's capabilities.
     pub(crate) fn told(&self) -> Vec<String> {
         let mut story = self.gateway.story();
         story.retain(|s| {
@@ -97,13 +102,13 @@ impl Stage {
         story
     }
 
-    /// What was told last that the agent can do.
+    /// The latest capabilities of the agent.
     pub(crate) fn abilities(&self) -> Value {
         let told = self.gateway.delivered();
         told.iter().rfind(|e| e.kind() == "sidecar_ready").unwrap().body["capabilities"].clone()
     }
 
-    /// The session's next run, on a gateway of its own.
+    /// Starts the session's next run on a new gateway.
     pub(crate) async fn next_run(self) -> Self {
         let Self { gateway, folders, sidecar } = self;
         sidecar.signal(nix::sys::signal::Signal::SIGKILL);
@@ -116,7 +121,7 @@ impl Stage {
         Self { gateway, folders, sidecar }
     }
 
-    /// The first event of this kind, whole.
+    /// The body of the first event of this kind.
     pub(crate) async fn event(&self, short: &str) -> Value {
         let at = self.gateway.sees(short).await;
         self.gateway.delivered()[at].body.clone()

@@ -1,4 +1,4 @@
-//! opencode, where it is installed; only its model is scripted, which it reaches as any OpenAI-compatible one.
+//! opencode, if it is installed. Only its model is scripted, through an OpenAI-compatible API.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ fn program() -> Option<PathBuf> {
     Some(installed)
 }
 
-/// Options that start it with a home of its own and the scripted model. It looks for plug-ins and news of itself in the
-/// network; here it finds a proxy that is not there.
+/// Options that start it with its own home and the scripted model. A proxy that does not exist blocks its requests
+/// for plug-ins and updates.
 fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
     let home = stage.folders.root().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
@@ -38,7 +38,7 @@ fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
         "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1" } })
 }
 
-/// What the model says, by what it hears: opencode also asks it for a title.
+/// Selects the model's answers by the request, because opencode also asks for a title.
 fn script() -> Script {
     let bash =
         |command: &str| Step::tool("bash", json!({ "command": command, "description": "Run a command" }));
@@ -53,7 +53,7 @@ fn script() -> Script {
     script
 }
 
-/// Waits until it has started, which takes it long on a machine that is busy.
+/// Waits until it has started, which is slow on a busy machine.
 async fn connected(stage: &Stage) -> Value {
     let limit = 3 * crate::gateway::DEADLINE;
     let told = |gateway: &crate::gateway::Gateway| {
@@ -63,7 +63,7 @@ async fn connected(stage: &Stage) -> Value {
 }
 
 #[tokio::test]
-async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process() {
+async fn opencode_asks_runs_a_tool_and_resumes_in_a_new_process() {
     let Some(program) = program() else { return };
     let model = ModelServer::start(script()).await.unwrap();
     let stage = Stage::empty().await;
@@ -71,7 +71,7 @@ async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process(
     stage.begin(agent.clone(), false, None, |_| {});
     connected(&stage).await;
     stage.gateway.send(message("the word of the day is heliotrope", MessagePriority::Queued));
-    // It would run commands at once by itself; it is started so that it asks.
+    // Its default is to run commands without asking. The options change that.
     let asked = stage.event("question_asked").await;
     assert!(!workspace(&stage.folders).join("asked-for").exists());
     let question = asked["questions"][0]["question"].as_str().unwrap().to_owned();
@@ -102,7 +102,10 @@ async fn opencode_asks_runs_a_tool_is_interrupted_and_taken_up_by_a_new_process(
     stage.gateway.sees("turn_completed").await;
     let story = stage.told();
     assert!(story.iter().any(|s| s == "assistant_message text I remember."), "{story:#?}");
-    assert!(!story.iter().any(|s| s.contains("It ran.")), "the past is not told again: {story:#?}");
+    assert!(
+        !story.iter().any(|s| s.contains("It ran.")),
+        "earlier updates are not published again: {story:#?}"
+    );
     let last = model.prompts().last().unwrap().text();
     assert!(last.contains("heliotrope"), "the model hears of the earlier run");
 }

@@ -1,4 +1,4 @@
-//! What the owner of a session asks of an ACP agent, and is asked by it.
+//! Requests of a session's owner to an ACP agent, and of the agent to its owner.
 
 use pilothouse_domain::value::{Adjustment, Answer, MessagePriority};
 use pilothouse_wire::Command;
@@ -34,7 +34,7 @@ async fn a_prompt_is_a_turn_and_a_message_begins_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_permission_is_the_owners_to_give_and_the_agent_goes_on_with_the_answer() {
+async fn owner_grants_a_permission_and_the_agent_continues() {
     for (reply, status) in [("Yes", false), ("nonsense", true)] {
         let stage = Stage::playing("", "ask").await;
         let asked = stage.event("question_asked").await;
@@ -55,7 +55,7 @@ async fn a_permission_is_the_owners_to_give_and_the_agent_goes_on_with_the_answe
 }
 
 #[tokio::test]
-async fn a_tool_that_the_configuration_lists_is_allowed_at_once() {
+async fn configured_tool_is_allowed_at_once() {
     let stage = Stage::empty().await;
     stage.begin(fake(""), false, Some("ask"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
     stage.gateway.sees("turn_completed").await;
@@ -64,7 +64,32 @@ async fn a_tool_that_the_configuration_lists_is_allowed_at_once() {
 }
 
 #[tokio::test]
-async fn a_form_of_a_server_is_filled_in_by_the_owner() {
+async fn a_permission_waits_for_the_announcement_of_its_call() {
+    let stage = Stage::empty().await;
+    stage.begin(fake(""), false, Some("ask-early"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
+    stage.gateway.sees("turn_completed").await;
+    assert!(!stage.told().iter().any(|s| s.starts_with("question_asked")), "{:#?}", stage.told());
+    assert_eq!(stage.event("tool_result").await["content"], "yes");
+}
+
+#[tokio::test]
+async fn a_permission_for_a_call_without_announcement_is_asked_for() {
+    let stage = Stage::empty().await;
+    stage.begin(fake(""), false, Some("ask-alone"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
+    let asked = stage.event("question_asked").await;
+    assert_eq!(asked["questions"][0]["question"], "May the agent use execute: touch x?");
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    // One that still waits is taken back, too.
+    stage.gateway.send(message("ask-alone 2", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_started", 2).await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    assert_eq!(stage.told().iter().filter(|s| s.starts_with("question_asked")).count(), 1);
+}
+
+#[tokio::test]
+async fn owner_fills_in_a_form_of_a_server() {
     let stage = Stage::playing("", "form").await;
     let asked = stage.event("question_asked").await;
     assert_eq!(asked["questions"][0]["question"], "How many?");
@@ -75,10 +100,11 @@ async fn a_form_of_a_server_is_filled_in_by_the_owner() {
     stage.gateway.send(Command::Answer { request_id, answers: answer("How many?", "7") });
     let said = stage.event("assistant_message text").await;
     assert_eq!(said["content"]["text"], r#"{"action":"accept","content":{"n":7}}"#);
+    assert_eq!(stage.abilities()["questions"], true, "it has shown that it asks");
 }
 
 #[tokio::test]
-async fn an_interrupt_is_done_when_the_prompt_is_answered_and_late_words_are_no_part_of_anything() {
+async fn interrupt_completes_with_the_prompt_and_ignores_late_updates() {
     let stage = Stage::playing("", "hang").await;
     stage.gateway.sees("assistant_message tool Bash").await;
     let queued = stage.gateway.send(message("say later", MessagePriority::Queued));
@@ -86,7 +112,7 @@ async fn an_interrupt_is_done_when_the_prompt_is_answered_and_late_words_are_no_
     let interrupt = stage.gateway.send(Command::Interrupt {});
     stage.gateway.acknowledged(interrupt, "done").await;
     stage.gateway.acknowledged(queued, "turn-over").await;
-    // The agent's late words are behind the interrupt; what follows them shows that they were passed over.
+    // The agent's late message follows the interrupt. The next event shows that it was skipped.
     stage.gateway.send(message("say next", MessagePriority::Queued));
     stage.gateway.sees("turn_completed").await;
     let story = stage.told();
@@ -99,7 +125,7 @@ async fn an_interrupt_is_done_when_the_prompt_is_answered_and_late_words_are_no_
 }
 
 #[tokio::test]
-async fn an_interrupt_takes_an_open_permission_back() {
+async fn interrupt_withdraws_an_open_permission() {
     let stage = Stage::playing("", "ask").await;
     stage.gateway.sees("question_asked").await;
     let interrupt = stage.gateway.send(Command::Interrupt {});
@@ -109,7 +135,7 @@ async fn an_interrupt_takes_an_open_permission_back() {
 }
 
 #[tokio::test]
-async fn an_immediate_message_goes_into_the_turn_by_the_extension_and_else_after_it() {
+async fn immediate_message_uses_the_extension_or_the_next_turn() {
     let stage = Stage::playing("steer", "work").await;
     stage.gateway.sees("assistant_message tool Bash").await;
     let id = stage.gateway.send(message("faster", MessagePriority::Immediate));
@@ -134,7 +160,7 @@ async fn an_immediate_message_goes_into_the_turn_by_the_extension_and_else_after
 }
 
 #[tokio::test]
-async fn a_pause_stops_everything_and_nothing_is_told_before_it_goes_on() {
+async fn pause_stops_the_agent_and_all_events() {
     let stage = Stage::playing("steer", "work").await;
     stage.gateway.sees("assistant_message tool Bash").await;
     let pause = stage.gateway.send(Command::Pause {});
@@ -157,7 +183,7 @@ async fn a_pause_stops_everything_and_nothing_is_told_before_it_goes_on() {
 }
 
 #[tokio::test]
-async fn the_model_is_set_where_the_agent_offers_models() {
+async fn model_is_set_if_the_agent_offers_models() {
     let stage = Stage::empty().await;
     stage.begin(fake(""), false, None, |begin| begin.config.model_id = "large".into());
     let settings = stage.event("agent_settings").await;
@@ -170,4 +196,63 @@ async fn the_model_is_set_where_the_agent_offers_models() {
     let id = stage.gateway.send(adjust("huge"));
     stage.gateway.acknowledged(id, "invalid").await;
     assert_eq!(stage.gateway.delivered().iter().filter(|e| e.kind() == "agent_settings").count(), 2);
+}
+
+fn allowance(usd: &str) -> Command {
+    Command::Adjust { adjustment: Adjustment::SetAllowance { allowance_usd: Some(usd.into()) } }
+}
+
+#[tokio::test]
+async fn spent_allowance_holds_the_agent_until_it_is_raised() {
+    let stage = Stage::empty().await;
+    stage.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2".into()));
+    stage.gateway.sees("budget_exceeded").await;
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    let told = stage.told();
+    let has = |what: &str| told.iter().any(|line| line.starts_with(what));
+    assert!(has("assistant_message text a") && !has("assistant_message text b"), "{told:#?}");
+    assert_eq!(told.iter().filter(|line| line.starts_with("tool_result")).count(), 1, "{told:#?}");
+    // A raised allowance does not end the owner's pause; the resume does.
+    let raise = stage.gateway.send(allowance("2.5"));
+    stage.gateway.acknowledged(raise, "done").await;
+    stage.gateway.send(Command::Resume {});
+    // The third dollar exceeds this allowance, too. The turn is not paused, and continues with a higher one.
+    stage.gateway.sees_nth("budget_exceeded", 2).await;
+    stage.gateway.send(allowance("10"));
+    stage.gateway.sees("turn_completed").await;
+    let told = stage.told();
+    for said in ["a", "b", "c"] {
+        let text = format!("assistant_message text {said}");
+        assert_eq!(told.iter().filter(|line| **line == text).count(), 1, "{told:#?}");
+    }
+}
+
+#[tokio::test]
+async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
+    // Known not to report its cost, and its model has no price.
+    let mut options = fake("");
+    options["agent"] = "codex".into();
+    let stage = Stage::empty().await;
+    stage.begin(options.clone(), false, Some("say hello"), |begin| begin.allowance_usd = Some("5".into()));
+    stage.gateway.sees("turn_started").await;
+    assert_eq!(stage.abilities()["unmetered"], true);
+    let pause = stage.gateway.send(Command::Pause {});
+    stage.gateway.acknowledged(pause, "done").await;
+    assert!(!stage.told().iter().any(|line| line.starts_with("assistant_message")), "{:#?}", stage.told());
+    stage.gateway.send(Command::Resume {});
+    stage.gateway.sees("turn_completed").await;
+    // Allowed from the beginning.
+    let stage = Stage::empty().await;
+    stage.begin(options, false, Some("say hello"), |begin| begin.allow_unmetered = true);
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(stage.abilities()["unmetered"], true);
+}
+
+#[tokio::test]
+async fn agent_without_cost_reports_is_unmetered_after_one_turn() {
+    let stage = Stage::playing("", "say hello").await;
+    stage.gateway.sees("turn_completed").await;
+    let unmetered = |_: &crate::gateway::Gateway| (stage.abilities()["unmetered"] == true).then_some(());
+    stage.gateway.until("its missing capabilities", unmetered).await;
 }

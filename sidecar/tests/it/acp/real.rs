@@ -1,4 +1,4 @@
-//! A real agent, `claude-agent-acp`, where one is installed; only its model is scripted.
+//! A real agent, `claude-agent-acp`, if it is installed. Only its model is scripted.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Stage, workspace};
 use crate::sidecar::message;
 
-/// The program, if there is one: `PILOTHOUSE_ACP_CLAUDE`, or what `tests/agents` installs.
+/// The program from `PILOTHOUSE_ACP_CLAUDE` or `tests/agents`, if there is one.
 fn program() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_ACP_CLAUDE").map(PathBuf::from);
     let installed =
@@ -22,7 +22,7 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// Options that start it with a home of its own and the scripted model.
+/// Options that start it with its own home and the scripted model.
 fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
     let home = stage.folders.root().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
@@ -31,7 +31,7 @@ fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" } })
 }
 
-/// A script for the conversation alone: some versions also ask for a title, without tools.
+/// A script for the conversation only: some versions also ask for a title, without tools.
 fn script(steps: impl IntoIterator<Item = Step>) -> Script {
     let mut script = Script::of(steps);
     script.conversations[0].offers = Some("Bash".into());
@@ -39,7 +39,7 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Script {
     script
 }
 
-/// What the model was asked of the conversation.
+/// The model's requests that belong to the conversation.
 fn prompts(model: &ModelServer) -> Vec<Request> {
     model.prompts().into_iter().filter(|request| request.step.is_some()).collect()
 }
@@ -70,7 +70,7 @@ async fn the_real_agent_makes_the_tests_pass() {
 }
 
 #[tokio::test]
-async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kill() {
+async fn real_agent_asks_is_interrupted_and_resumes_after_a_kill() {
     let Some(program) = program() else { return };
     let steps = [
         bash("touch asked-for"),
@@ -95,7 +95,7 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
     stage.gateway.acknowledged(id, "done").await;
     stage.gateway.sees("tool_result").await;
     assert!(workspace(&stage.folders).join("asked-for").exists());
-    // To wait does no harm: the agent does not ask for it.
+    // Waiting needs no permission, so the agent does not ask.
     stage.gateway.sees_nth("assistant_message tool Bash", 2).await;
     let interrupt = stage.gateway.send(Command::Interrupt {});
     stage.gateway.acknowledged(interrupt, "done").await;
@@ -120,7 +120,7 @@ async fn the_real_agent_asks_is_interrupted_followed_up_and_taken_up_after_a_kil
 }
 
 #[tokio::test]
-async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives() {
+async fn real_agent_is_paused_with_its_connection_open() {
     let Some(program) = program() else { return };
     let steps = [
         Step::text("The first half of a long sentence, and its second half.").waiting_inside("half"),
@@ -133,7 +133,7 @@ async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives
     let pause = stage.gateway.send(Command::Pause {});
     stage.gateway.acknowledged(pause, "done").await;
     let told = stage.told().len();
-    // The model speaks on, to an agent that stands still.
+    // The model continues its answer to an agent that is idle.
     model.open("half");
     let beats = stage.gateway.heartbeats();
     stage.gateway.until("time passes", |gateway| (gateway.heartbeats() >= beats + 15).then_some(())).await;
@@ -147,7 +147,7 @@ async fn the_real_agent_stands_still_while_it_is_paused_and_its_connection_lives
 }
 
 #[tokio::test]
-async fn the_real_agent_is_steered_within_its_turn_where_it_advertises_a_way() {
+async fn real_agent_is_steered_if_it_advertises_steering() {
     let Some(program) = program() else { return };
     let wait = "until [ -e go ]; do sleep 0.1; done";
     let steps = [Step { text: Some("I work.".into()), ..bash(wait) }, Step::text("I was steered.")];

@@ -1,4 +1,5 @@
-//! A new process in the same conversation: after a kill, after an end between turns, for a new configuration; and compaction.
+//! A new process in the same conversation: after a kill, after an end between turns, and for a new configuration. And
+//! compaction.
 
 use pilothouse_domain::CommandId;
 use pilothouse_domain::value::{Adjustment, McpToolDefinition, MessagePriority};
@@ -8,14 +9,14 @@ use serde_json::{Value, json};
 use super::{Stage, fake};
 use crate::sidecar::{config, message};
 
-/// Options of a fake agent that is not given long to end an interrupted turn.
+/// Options of a fake agent with little time to end an interrupted turn.
 fn impatient(can: &str) -> Value {
     let mut options = fake(can);
     options["cancelSeconds"] = 1.into();
     options
 }
 
-/// Whether each process of the agent took the conversation up.
+/// For each process of the agent, whether it resumed the conversation.
 fn taken_up(stage: &Stage) -> Vec<bool> {
     let told = stage.gateway.delivered();
     let connected = told.iter().filter(|e| e.body["name"] == "agent_connected");
@@ -33,7 +34,7 @@ async fn interrupted_in_vain(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn an_agent_that_ignores_an_interrupt_is_killed_and_the_next_message_takes_its_conversation_up() {
+async fn agent_that_ignores_an_interrupt_is_killed_and_resumed() {
     let stage = Stage::empty().await;
     stage.begin(impatient("load"), false, Some("stubborn"), |_| {});
     interrupted_in_vain(&stage).await;
@@ -43,12 +44,11 @@ async fn an_agent_that_ignores_an_interrupt_is_killed_and_the_next_message_takes
     assert_eq!(taken_up(&stage), [false, true]);
     let story = stage.told();
     assert!(story.iter().any(|s| s == "assistant_message text again"), "{story:#?}");
-    assert!(!story.iter().any(|s| s.contains("past")), "the past is not told again");
+    assert!(!story.iter().any(|s| s.contains("past")), "earlier updates are not published again");
 }
 
 #[tokio::test]
-async fn a_killed_agent_that_cannot_take_its_conversation_up_begins_anew_with_a_notice_and_its_instructions()
-{
+async fn unresumable_agent_restarts_with_a_notice_and_instructions() {
     let stage = Stage::empty().await;
     stage.begin(impatient(""), false, Some("stubborn"), |begin| {
         begin.config.composed_system_prompt = "Be brief.".into();
@@ -63,7 +63,7 @@ async fn a_killed_agent_that_cannot_take_its_conversation_up_begins_anew_with_a_
 }
 
 #[tokio::test]
-async fn a_message_on_its_way_into_a_turn_whose_agent_is_killed_is_refused_and_not_sent_again() {
+async fn message_lost_with_a_killed_agent_is_refused_and_not_resent() {
     let stage = Stage::empty().await;
     stage.begin(impatient("load,steer,silent"), false, Some("stubborn"), |_| {});
     stage.gateway.sees("turn_started").await;
@@ -77,7 +77,7 @@ async fn a_message_on_its_way_into_a_turn_whose_agent_is_killed_is_refused_and_n
 }
 
 #[tokio::test]
-async fn an_agent_that_ends_between_turns_is_started_again_by_the_next_message() {
+async fn agent_that_ended_between_turns_restarts_on_a_message() {
     let stage = Stage::playing("load", "leave").await;
     stage.gateway.sees("turn_completed").await;
     stage.gateway.sees("notice agent_ended").await;
@@ -96,7 +96,7 @@ fn reload(stage: &Stage, can: &str, prompt: &str, server: &str) -> CommandId {
 }
 
 #[tokio::test]
-async fn a_reload_is_a_new_process_in_the_same_conversation_with_the_new_servers_and_instructions() {
+async fn reload_restarts_the_agent_in_the_same_conversation() {
     let stage = Stage::playing("load", "say before").await;
     stage.gateway.sees("turn_completed").await;
     assert_eq!(stage.abilities()["hotReload"], true);
@@ -112,15 +112,15 @@ async fn a_reload_is_a_new_process_in_the_same_conversation_with_the_new_servers
 }
 
 #[tokio::test]
-async fn a_reload_that_cannot_be_is_refused_and_the_old_configuration_goes_on() {
-    // The agent has no way to take its conversation up.
+async fn impossible_reload_is_refused_and_keeps_the_configuration() {
+    // The agent cannot resume conversations.
     let stage = Stage::playing("", "say before").await;
     stage.gateway.sees("turn_completed").await;
     assert_eq!(stage.abilities()["hotReload"], false);
     let id = reload(&stage, "", "Be brief.", "/opt/tools");
     stage.gateway.acknowledged(id, "not-supported").await;
 
-    // A turn runs.
+    // During a turn.
     let stage = Stage::playing("load", "hang").await;
     stage.gateway.sees("assistant_message tool Bash").await;
     let id = reload(&stage, "load", "", "/opt/tools");
@@ -128,7 +128,7 @@ async fn a_reload_that_cannot_be_is_refused_and_the_old_configuration_goes_on() 
     let interrupt = stage.gateway.send(Command::Interrupt {});
     stage.gateway.acknowledged(interrupt, "done").await;
 
-    // It does not start with the new configuration; with the old one it does.
+    // It fails to start with the new configuration, and starts with the old one.
     let id = reload(&stage, "load", "", "/opt/broken");
     stage.gateway.acknowledged(id, "invalid").await;
     stage.gateway.send(message("servers", MessagePriority::Queued));
@@ -144,12 +144,12 @@ fn compact(stage: &Stage, instructions: &str) -> CommandId {
 }
 
 #[tokio::test]
-async fn a_compaction_is_the_agents_own_command_between_turns_and_no_turn() {
+async fn compaction_is_an_agent_command_and_no_turn() {
     let stage = Stage::playing("compact", "ask").await;
     stage.gateway.sees("question_asked").await;
     assert_eq!(stage.abilities()["compaction"], true);
     let id = compact(&stage, "the tests");
-    // It waits for the end of the turn, and messages wait for its end.
+    // It waits for the end of the turn, and messages wait for its own end.
     let said = stage.gateway.send(message("say after", MessagePriority::Queued));
     stage.gateway.acknowledged(said, "received").await;
     let answers = vec![pilothouse_domain::value::Answer {
@@ -166,11 +166,11 @@ async fn a_compaction_is_the_agents_own_command_between_turns_and_no_turn() {
     assert_eq!(stage.event("notice compacted").await["summary"], "Summarised: the tests");
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 2, "{story:#?}");
     assert!(!story.iter().any(|s| s.starts_with("assistant_message text Summarised")), "{story:#?}");
-    assert!(story.iter().any(|s| s.starts_with("usage_update")), "what it took counts");
+    assert!(story.iter().any(|s| s.starts_with("usage_update")), "its usage counts");
 }
 
 #[tokio::test]
-async fn a_compaction_is_refused_where_there_is_none_or_nothing_to_compact_and_can_be_interrupted() {
+async fn unsupported_or_empty_compaction_is_refused() {
     let stage = Stage::playing("", "say x").await;
     stage.gateway.sees("turn_completed").await;
     assert_eq!(stage.abilities()["compaction"], false);
@@ -189,13 +189,79 @@ async fn a_compaction_is_refused_where_there_is_none_or_nothing_to_compact_and_c
 }
 
 #[tokio::test]
-async fn what_is_told_that_can_be_done_is_what_this_agent_can_do() {
+async fn reported_abilities_match_the_agent() {
     let stage = Stage::playing("steer", "say x").await;
     stage.gateway.sees("turn_completed").await;
     let can = stage.abilities();
-    let yes = ["steerMidTurn", "pause", "approvals", "questions", "modelSwitch"];
+    let yes = ["steerMidTurn", "pause", "approvals", "modelSwitch", "allowance"];
     let all = can.as_object().unwrap();
-    let told: Vec<_> = all.iter().filter(|(_, can)| **can == true).map(|(name, _)| name.as_str()).collect();
+    // Whether its spend is known shows only in its turns.
+    let of_the_agent = all.iter().filter(|(name, can)| **can == true && *name != "unmetered");
+    let told: Vec<_> = of_the_agent.map(|(name, _)| name.as_str()).collect();
     let expected: std::collections::BTreeSet<_> = yes.into();
     assert_eq!(told.into_iter().collect::<std::collections::BTreeSet<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_conversation_that_its_model_refuses_is_begun_anew_in_the_same_turn() {
+    let stage = Stage::playing("load,breaks", "hang").await;
+    stage.gateway.sees("assistant_message tool Bash").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    stage.gateway.send(message("introduction", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    assert_eq!(taken_up(&stage), [false, false]);
+    let story = stage.told();
+    assert!(story.iter().any(|s| s == "notice conversation_lost"), "{story:#?}");
+    assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 2, "{story:#?}");
+    let said = stage.event("assistant_message text").await;
+    assert!(said["content"]["text"].as_str().unwrap().contains("hang"), "it reads what was done: {said}");
+}
+
+#[tokio::test]
+async fn unresumable_conversation_is_loaded() {
+    let stage = Stage::playing("resume,load", "leave").await;
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.sees("notice agent_ended").await;
+    stage.gateway.send(message("say again", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(taken_up(&stage), [false, true]);
+}
+
+#[tokio::test]
+async fn agent_that_lost_its_conversation_gets_an_account() {
+    let stage = Stage::empty().await;
+    stage.begin(fake(""), false, Some("terminal"), |begin| {
+        begin.config.objective = "Build the bridge.".into();
+    });
+    stage.gateway.sees("turn_completed").await;
+    stage.gateway.send(message("say the piers stand", MessagePriority::Queued));
+    stage.gateway.sees_nth("turn_completed", 2).await;
+    let stage = stage.next_run().await;
+    stage.begin(fake(""), true, Some("introduction"), |begin| {
+        begin.config.objective = "Build the bridge.".into();
+    });
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(story.iter().any(|line| line.starts_with("notice conversation_lost")), "{story:#?}");
+    let read = story.iter().find(|line| line.starts_with("assistant_message text")).unwrap();
+    for known in [
+        "Build the bridge.",
+        "say the piers stand",
+        "run {\"command\":\"echo\"}: done: out",
+        "the piers stand",
+    ] {
+        assert!(read.contains(known), "{known}: {read}");
+    }
+}
+
+#[tokio::test]
+async fn run_without_saved_state_gets_the_task() {
+    let stage = Stage::empty().await;
+    stage.begin(fake("load"), true, Some("introduction"), |begin| {
+        begin.config.objective = "Build the bridge.".into();
+    });
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.told();
+    assert!(story.iter().any(|line| line.contains("Build the bridge.")), "{story:#?}");
 }

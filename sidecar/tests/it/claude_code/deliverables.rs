@@ -1,4 +1,4 @@
-//! The sidecar's own tools by MCP, and the session runner around Claude Code.
+//! The sidecar's own tools over MCP, and the session runner around Claude Code.
 
 use pilothouse_model_server::Step;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::Agent;
 const TOOL: &str = "mcp__pilothouse__deliverable";
 
 #[tokio::test]
-async fn it_reaches_the_sidecars_tools_and_goes_on_until_its_deliverables_are_settled() {
+async fn claude_continues_until_its_deliverables_are_settled() {
     let one = json!({ "id": "DL-1", "description": "A greeting", "acceptanceCriteria": ["it is friendly"] });
     let steps = [
         Step::tool(TOOL, json!({ "operation": "create", "deliverables": [one] })),

@@ -1,6 +1,6 @@
-//! What the real binary cannot be brought to do here. The fake stands at the protocol boundary: a program that answers control
-//! requests as the recordings show it, and plays lines that are written as the binary's published types describe them. It fakes
-//! a binary that cannot start, a plan that is used up, a newer version's receipts, and words that are not of the protocol.
+//! A fake binary for behaviour that the real one does not show on request. It implements the protocol: it answers
+//! control requests like the recordings, and plays lines that follow the binary's published types. It fakes a failing
+//! start, an exceeded quota, confirmations of a newer version, and text outside the protocol.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, begin, message};
 
-/// Answers what it is asked, and says `steps[n]` when it gets the nth user line; `{uuid}` is that line's.
+/// Answers control requests, and writes `steps[n]` on the nth user line. `{uuid}` is that line's id.
 const PROGRAM: &str = r#"#!/usr/bin/env python3
 import json, sys
 steps = json.loads(STEPS)
@@ -44,7 +44,7 @@ async fn of_program(program: &str) -> Fake {
     Fake { gateway, folders, _sidecar: sidecar }
 }
 
-/// A sidecar whose binary says these lines to each message.
+/// A sidecar whose binary answers each message with these lines.
 async fn playing(steps: Value) -> Fake {
     let steps = serde_json::to_string(&steps.to_string()).unwrap();
     let fake = of_program(&PROGRAM.replace("STEPS", &steps)).await;
@@ -56,7 +56,7 @@ fn init() -> Value {
     json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "9.9.9" })
 }
 
-/// The model has the message (`--replay-user-messages`).
+/// The model has received the message (`--replay-user-messages`).
 fn replay() -> Value {
     json!({ "type": "user", "isReplay": true, "uuid": "{uuid}", "session_id": "s", "parent_tool_use_id": null,
         "message": { "role": "user", "content": "" } })
@@ -73,7 +73,7 @@ fn success() -> Value {
 }
 
 #[tokio::test]
-async fn without_the_binary_begin_is_refused_in_one_sentence() {
+async fn missing_binary_refuses_begin_in_one_sentence() {
     let gateway = Gateway::start().await;
     let folders = Folders::of_adapter(&gateway, "claude");
     let _sidecar = folders.start_with(&[("PILOTHOUSE_CLAUDE", "/nowhere/claude".to_owned())]);
@@ -85,15 +85,15 @@ async fn without_the_binary_begin_is_refused_in_one_sentence() {
 }
 
 #[tokio::test]
-async fn a_binary_that_cannot_start_is_told_with_its_last_words() {
+async fn failed_start_is_reported_with_the_last_output() {
     let fake = of_program("#!/bin/sh\necho 'no usable licence' >&2\nexit 3\n").await;
     let id = fake.gateway.send(begin(json!({})));
     let refused = fake.gateway.acknowledged(id, "invalid").await;
     assert!(refused.body["message"].as_str().unwrap().contains("no usable licence"), "{}", refused.body);
 }
 
-/// Has no conversation to take up, and says so as the real one does; it ends after each turn. What it was started with stands
-/// in `started`, a line each time.
+/// Reports like the real binary that its conversation is lost, and ends after each turn. Each start adds its command
+/// line to the file `started`.
 const FORGETFUL: &str = r#"
 open("started", "a").write(json.dumps(sys.argv) + "\n")
 if "--resume" in sys.argv:
@@ -104,7 +104,7 @@ if "--resume" in sys.argv:
 "#;
 
 #[tokio::test]
-async fn a_lost_conversation_is_begun_anew_and_the_message_that_waited_is_delivered() {
+async fn lost_conversation_restarts_and_the_queued_message_arrives() {
     let steps = json!([[init(), replay(), says("I did a."), success()]]);
     let steps = serde_json::to_string(&steps.to_string()).unwrap();
     let program = PROGRAM
@@ -129,7 +129,7 @@ async fn a_lost_conversation_is_begun_anew_and_the_message_that_waited_is_delive
 }
 
 #[tokio::test]
-async fn a_process_that_ends_while_it_compacts_is_no_end_of_turns() {
+async fn process_exit_during_compaction_ends_no_turn() {
     let steps = json!([[init(), replay(), says("one"), success()]]);
     let steps = serde_json::to_string(&steps.to_string()).unwrap();
     let program = PROGRAM.replace("STEPS", &steps);
@@ -151,7 +151,7 @@ async fn a_process_that_ends_while_it_compacts_is_no_end_of_turns() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
+async fn exhausted_plan_holds_the_turn_until_resumed() {
     let rejected = json!({ "type": "rate_limit_event", "session_id": "s",
         "rate_limit_info": { "status": "rejected", "resetsAt": 1_795_360_000, "rateLimitType": "five_hour" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
@@ -173,7 +173,7 @@ async fn a_plan_that_is_used_up_holds_the_turn_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_used_up_plan_can_be_interrupted_too() {
+async fn exhausted_plan_can_be_interrupted() {
     let rejected = json!({ "type": "rate_limit_event", "session_id": "s", "rate_limit_info": { "status": "rejected", "rateLimitType": "five_hour" } });
     let failed = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "You have reached your limit", "session_id": "s" });
@@ -190,7 +190,7 @@ async fn a_used_up_plan_can_be_interrupted_too() {
 }
 
 #[tokio::test]
-async fn the_receipts_of_a_newer_version_tell_when_the_model_has_a_message() {
+async fn receipts_of_newer_versions_confirm_delivery() {
     let lifecycle =
         |state: &str| json!({ "type": "command_lifecycle", "command_uuid": "{uuid}", "state": state });
     let steps = json!([
@@ -211,7 +211,7 @@ async fn the_receipts_of_a_newer_version_tell_when_the_model_has_a_message() {
 }
 
 #[tokio::test]
-async fn words_that_are_not_of_the_protocol_are_log_and_unknown_lines_are_noticed() {
+async fn non_protocol_output_is_logged_and_unknown_lines_are_noted() {
     let steps =
         json!([["Warning: something", { "type": "surprise" }, init(), replay(), says("one"), success()]]);
     let fake = playing(steps).await;

@@ -1,45 +1,92 @@
-//! Limits: budget, model calls of a turn, the context window, refusals, failures of the provider (rulings 32, 34, 39).
+//! Limits: budget, model calls of a turn, context window, refusals, provider errors (decisions 32, 34, 39).
 
-use pilothouse_domain::value::MessagePriority;
-use pilothouse_model_server::{Failure, Step, Stop, Tokens};
+use pilothouse_model_server::{Failure, Script, Step, Stop, Tokens};
 use serde_json::json;
 
-use super::{Agent, bash};
-use crate::sidecar::message;
+use super::{Agent, bash, begun, let_go, waiting};
 
 fn outcome(agent: &Agent) -> serde_json::Value {
     agent.events("turn_completed").last().unwrap()["outcome"].clone()
 }
 
+/// A model call that costs 0.3 dollars.
+const DEAR: Tokens = Tokens { input: 100, output: 20_000, cache_read: 0, cache_write: 0 };
+
+fn allowance(usd: &str) -> pilothouse_wire::Command {
+    let adjustment =
+        pilothouse_domain::value::Adjustment::SetAllowance { allowance_usd: Some(usd.to_owned()) };
+    pilothouse_wire::Command::Adjust { adjustment }
+}
+
 #[tokio::test]
-async fn what_passes_the_allowance_ends_the_turn_for_its_budget_and_a_message_goes_on() {
-    let dear = Tokens { input: 100, output: 20_000, ..Tokens::default() };
-    let steps = [bash("echo one").taking(dear), Step::text("two").taking(dear), Step::text("three")];
+async fn a_spent_allowance_holds_the_turn_until_it_is_raised() {
+    let steps = [bash("echo one").taking(DEAR), bash("echo two"), Step::text("three")];
     let Some(agent) = Agent::with(steps, |begin| begin.allowance_usd = Some("0.2".into())).await else {
         return;
     };
+    agent.gateway.sees("budget_exceeded").await;
+    let pause = agent.gateway.send(pilothouse_wire::Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
+    assert_eq!(agent.prompts().len(), 1, "no model call after the one that reached the allowance");
+    assert!(agent.events("turn_completed").is_empty());
+    let raise = agent.gateway.send(allowance("5"));
+    agent.gateway.acknowledged(raise, "done").await;
+    assert_eq!(agent.prompts().len(), 1, "its owner has paused it");
+    let resume = agent.gateway.send(pilothouse_wire::Command::Resume {});
+    agent.gateway.acknowledged(resume, "done").await;
     agent.gateway.sees("turn_completed").await;
-    assert_eq!(outcome(&agent), "budget_exceeded");
-    assert!(agent.events("session_end").is_empty());
-    // The control plane sends it only when its owner has raised the cap.
-    agent.gateway.send(message("go on", MessagePriority::Queued));
-    agent.gateway.sees_nth("turn_completed", 2).await;
     assert_eq!(outcome(&agent), serde_json::Value::Null, "completed");
+    assert_eq!((agent.prompts().len(), agent.events("turn_started").len()), (3, 1));
+    let story = agent.story();
+    assert!(story.iter().filter(|line| line.starts_with("result ok")).count() == 2, "{story:#?}");
 }
 
 #[tokio::test]
-async fn without_anything_left_to_spend_it_says_so_and_does_not_fall_over() {
-    let steps = [bash("echo one"), Step::text("two")];
+async fn raised_allowance_continues_an_agent_that_was_not_paused() {
+    let steps = [bash("echo one").taking(DEAR), Step::text("two")];
+    let Some(agent) = Agent::with(steps, |begin| begin.allowance_usd = Some("0.2".into())).await else {
+        return;
+    };
+    agent.gateway.sees("budget_exceeded").await;
+    agent.gateway.send(allowance("5"));
+    agent.gateway.sees("turn_completed").await;
+}
+
+#[tokio::test]
+async fn exhausted_budget_prevents_model_calls() {
+    let steps = [Step::text("one")];
     let Some(agent) = Agent::with(steps, |begin| begin.allowance_usd = Some("0".into())).await else {
         return;
     };
+    agent.gateway.sees("budget_exceeded").await;
+    let pause = agent.gateway.send(pilothouse_wire::Command::Pause {});
+    agent.gateway.acknowledged(pause, "done").await;
+    assert!(agent.prompts().is_empty());
+    agent.gateway.send(allowance("5"));
+    agent.gateway.send(pilothouse_wire::Command::Resume {});
     agent.gateway.sees("turn_completed").await;
-    assert_eq!(outcome(&agent), "budget_exceeded");
-    assert_eq!(agent.prompts().len(), 1);
+}
+
+/// The cost of a model call is known before its tool runs, whatever happens to the agent then.
+#[tokio::test]
+async fn model_call_is_recorded_while_its_tool_runs() {
+    let Some(agent) = Agent::idle(Script::default()).await else { return };
+    let command = waiting(&agent.work(), "tool");
+    agent.model.play(Script::of([bash(&command).taking(DEAR), Step::text("done")]));
+    agent.begin(|_| {});
+    begun(&agent, "tool").await;
+    let cost = |_: &crate::gateway::Gateway| {
+        let last = agent.events("usage_update").pop()?;
+        (last["costUsd"] != "0").then(|| last["costUsd"].clone())
+    };
+    let known = agent.gateway.until("the cost of the call", cost).await;
+    assert_eq!(known, "0.3003");
+    let_go(&agent, "tool");
+    agent.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
-async fn the_most_model_calls_of_a_turn_end_it_as_max_iterations() {
+async fn model_call_limit_ends_the_turn_as_max_iterations() {
     let steps = [bash("echo one"), bash("echo two"), Step::text("three")];
     let change = |begin: &mut pilothouse_wire::command::Begin| {
         begin.config.adapter_options = json!({ "maxTurns": 1 });
@@ -50,7 +97,7 @@ async fn the_most_model_calls_of_a_turn_end_it_as_max_iterations() {
 }
 
 #[tokio::test]
-async fn an_overloaded_provider_is_asked_again() {
+async fn overloaded_provider_is_retried() {
     let steps = [Step::text("at last").failing([Failure::Overloaded, Failure::ServerError])];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.gateway.sees("turn_completed").await;
@@ -58,7 +105,7 @@ async fn an_overloaded_provider_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_used_up_plan_holds_the_turn_with_the_time_of_its_reset_however_often_it_is_tried() {
+async fn exhausted_plan_keeps_its_reset_time_over_retries() {
     let used_up = || Failure::QuotaExceeded { resets_in: Some(3600) };
     let steps = [bash("echo one"), Step::text("two").failing([used_up(), used_up()])];
     let Some(agent) = Agent::on_a_plan(steps).await else { return };
@@ -82,7 +129,7 @@ async fn a_used_up_plan_holds_the_turn_with_the_time_of_its_reset_however_often_
 }
 
 #[tokio::test]
-async fn a_provider_that_limits_for_a_moment_is_no_used_up_plan() {
+async fn temporary_rate_limit_is_not_an_exhausted_plan() {
     let limited = Failure::RateLimited { retry_after: Some(3600), retry_after_date: None };
     let Some(agent) = Agent::on_a_plan([Step::text("never").failing([limited])]).await else { return };
     agent.gateway.until("an end", |_| agent.events("session_end").pop()).await;
@@ -90,7 +137,7 @@ async fn a_provider_that_limits_for_a_moment_is_no_used_up_plan() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_ends_the_conversation_in_an_error() {
+async fn refused_key_ends_the_conversation_in_an_error() {
     let refused = Failure::Status { status: 403, body: None, headers: std::collections::BTreeMap::new() };
     let Some(agent) = Agent::says([Step::text("never").failing([refused])]).await else { return };
     agent.gateway.until("an end", |_| agent.events("session_end").pop()).await;
@@ -99,7 +146,7 @@ async fn a_key_that_is_refused_ends_the_conversation_in_an_error() {
 }
 
 #[tokio::test]
-async fn a_refusal_ends_the_turn_or_the_conversation_but_never_hangs() {
+async fn refusal_ends_the_turn_or_conversation_and_never_hangs() {
     let steps = [Step { stop: Some(Stop::Refusal), ..Step::text("I will not") }];
     let Some(agent) = Agent::says(steps).await else { return };
     let ended = |_: &crate::gateway::Gateway| {
@@ -109,7 +156,7 @@ async fn a_refusal_ends_the_turn_or_the_conversation_but_never_hangs() {
 }
 
 #[tokio::test]
-async fn a_nearly_full_window_brings_the_handoff_document_before_the_end() {
+async fn nearly_full_window_produces_the_handoff_document() {
     let nearly = Tokens { input: 165_000, output: 10, ..Tokens::default() };
     let document = "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\", \
                     \"keyDecisions\": \"c\"}</handoff_document>";

@@ -1,7 +1,7 @@
-//! The real Claude Code in a sidecar, against a scripted model: the model alone is faked.
+//! The real Claude Code in a sidecar, with a scripted model. Only the model is fake.
 //!
-//! The binary is the one that `PILOTHOUSE_CLAUDE` names, or the one that `tests/agents` installs. Without it each test says
-//! that it is left out.
+//! The binary comes from `PILOTHOUSE_CLAUDE` or from `tests/agents`. Without it, each test reports that it is
+//! skipped.
 
 mod deliverables;
 mod fake;
@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 use crate::gateway::{Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config};
 
-/// The key that the model is reached with. Nobody is to see it.
+/// API key of the model. It must not become visible.
 const KEY: &str = "sk-ant-a-key-that-nobody-sees";
 const MODEL: &str = "claude-sonnet-4-5";
 
-/// Where Claude Code is, if it is anywhere.
+/// Path of Claude Code, if there is one.
 pub(crate) fn binary() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_CLAUDE").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agents/node_modules/.bin/claude");
@@ -37,24 +37,24 @@ pub(crate) fn binary() -> Option<PathBuf> {
     found
 }
 
-/// A sidecar with Claude Code, the model that it asks, and the control plane that it tells.
+/// A sidecar with Claude Code, its model and its control plane.
 pub(crate) struct Agent {
     pub(crate) gateway: Gateway,
     pub(crate) folders: Folders,
     pub(crate) model: ModelServer,
     pub(crate) sidecar: Sidecar,
     binary: PathBuf,
-    /// The variable that it is logged in by.
+    /// The variable with the credentials.
     with: &'static str,
 }
 
 impl Agent {
-    /// A sidecar that waits for `begin`. None: there is no Claude Code.
+    /// A sidecar that waits for `begin`. `None` if there is no Claude Code.
     async fn idle(script: Script) -> Option<Self> {
         Self::logged_in(script, "ANTHROPIC_API_KEY").await
     }
 
-    /// One that is paid for by a plan, not by the call.
+    /// An agent with a subscription instead of an API key.
     async fn on_a_plan(steps: impl IntoIterator<Item = Step>) -> Option<Self> {
         let agent = Self::logged_in(Script::of(steps), "CLAUDE_CODE_OAUTH_TOKEN").await?;
         agent.begin(|_| {});
@@ -70,27 +70,28 @@ impl Agent {
         Some(Self { gateway, folders, model, sidecar, binary, with })
     }
 
-    /// One whose model says these things.
+    /// An agent whose model gives these answers.
     async fn says(steps: impl IntoIterator<Item = Step>) -> Option<Self> {
         let agent = Self::idle(Script::of(steps)).await?;
         agent.begin(|_| {});
         Some(agent)
     }
 
-    /// One that begins with changes.
+    /// An agent with a changed `begin`.
     async fn with(steps: impl IntoIterator<Item = Step>, change: impl FnOnce(&mut Begin)) -> Option<Self> {
         let agent = Self::idle(Script::of(steps)).await?;
         agent.begin(change);
         Some(agent)
     }
 
-    /// Begins with a prompt, and without asking for permissions.
+    /// Begins with a prompt and without permission requests.
     fn begin(&self, change: impl FnOnce(&mut Begin)) {
         let mut begin = Begin {
             config: self.config(),
             resume_conversation: false,
             prompt: Some("do the work".into()),
             allowance_usd: None,
+            allow_unmetered: false,
         };
         change(&mut begin);
         self.gateway.send(Command::Begin(Box::new(begin)));
@@ -108,7 +109,7 @@ impl Agent {
         self.folders.work()
     }
 
-    /// Ends the sidecar at once, and starts that of the next run, which takes the conversation up.
+    /// Kills the sidecar, and starts the next run, which resumes the conversation.
     async fn killed_and_resumed(&mut self, prompt: Option<&str>) {
         self.sidecar.signal(nix::sys::signal::Signal::SIGKILL);
         let gateway = Gateway::of_session(&self.gateway).await;
@@ -120,7 +121,7 @@ impl Agent {
         self.begin(|begin| (begin.resume_conversation, begin.prompt) = (true, prompt));
     }
 
-    /// What the agent said, called and got, in order.
+    /// The agent's texts, calls and results, in order.
     fn story(&self) -> Vec<String> {
         let told = self.gateway.delivered();
         told.iter()
@@ -129,12 +130,12 @@ impl Agent {
             .collect()
     }
 
-    /// The events of a kind.
+    /// The events of a type.
     fn events(&self, kind: &str) -> Vec<Value> {
         self.gateway.delivered().into_iter().filter(|e| e.kind() == kind).map(|e| e.body).collect()
     }
 
-    /// What the model was asked; it refused nothing.
+    /// The model's requests, none of which was refused.
     fn prompts(&self) -> Vec<Value> {
         let prompts = self.model.prompts();
         for prompt in &prompts {
@@ -143,7 +144,7 @@ impl Agent {
         prompts.into_iter().map(|prompt| prompt.body).collect()
     }
 
-    /// Waits until the model was asked that often.
+    /// Waits for this many model requests.
     async fn asked(&self, times: usize) {
         tokio::time::timeout(crate::gateway::DEADLINE, self.model.wait_for(times)).await.unwrap_or_else(
             |_| panic!("the model was asked {} times; {:#?}", self.model.prompts().len(), self.story()),
@@ -151,7 +152,7 @@ impl Agent {
     }
 }
 
-/// The home is an empty folder: what a person's own profile does with a shell is not tried here.
+/// The home is an empty folder, so that a person's shell profile has no effect.
 fn environment(
     model: &ModelServer,
     binary: &Path,
@@ -181,36 +182,34 @@ fn line(event: &Delivered) -> String {
     }
 }
 
-/// Calls `Bash`.
 fn bash(command: &str) -> Step {
     Step::tool("Bash", json!({ "command": command, "description": "Run a command" }))
 }
 
-/// A command that marks that it began and ends when [`let_go`] is called.
+/// A command that signals its start, and ends on [`let_go`].
 fn waiting(work: &Path, name: &str) -> String {
     let fifo = work.join(name);
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
     format!("echo $$ > {name}.begun; read word < {name}; echo went on")
 }
 
-/// Waits until the command runs; the id of its shell.
+/// Waits until the command runs. Returns the id of its shell.
 async fn begun(agent: &Agent, name: &str) -> i32 {
     let mark = agent.work().join(format!("{name}.begun"));
     let id = |_: &Gateway| std::fs::read_to_string(&mark).ok()?.trim().parse().ok();
     agent.gateway.until(name, id).await
 }
 
-/// Lets such a command go on.
+/// Ends such a command.
 fn let_go(agent: &Agent, name: &str) {
     std::fs::write(agent.work().join(name), "go\n").unwrap();
 }
 
-/// Waits until a process is gone.
 async fn gone(agent: &Agent, process: i32) {
     let stat = format!("/proc/{process}/stat");
     let is_gone = |_: &Gateway| {
         let there = std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
         (!there).then_some(())
     };
-    agent.gateway.until("a process that is gone", is_gone).await;
+    agent.gateway.until("the end of a process", is_gone).await;
 }

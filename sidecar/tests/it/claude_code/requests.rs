@@ -1,4 +1,4 @@
-//! What the agent needs its owner for: permissions, questions, plans (ruling 26).
+//! Requests to the owner: permissions, questions, plans (decision 26).
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
@@ -12,7 +12,7 @@ fn write(name: &str) -> Step {
     Step::tool("Write", json!({ "file_path": name, "content": "hello\n" }))
 }
 
-/// The request that waits: its call, and its first question.
+/// The waiting request: its call and its first question.
 async fn asked(agent: &Agent, nth: usize) -> (ToolCallId, Value) {
     let body = agent.gateway.until("a question", |_| agent.events("question_asked").get(nth).cloned()).await;
     (serde_json::from_value(body["requestId"].clone()).unwrap(), body["questions"][0].clone())
@@ -26,7 +26,7 @@ async fn answer(agent: &Agent, request_id: ToolCallId, question: &Value, answer:
 }
 
 #[tokio::test]
-async fn a_permission_is_asked_of_the_owner_and_denied_or_given_for_the_session() {
+async fn owner_denies_or_grants_a_permission_for_the_session() {
     let steps = [write("a.txt"), write("b.txt"), write("c.txt"), Step::text("the end")];
     let Some(agent) = Agent::with(steps, |begin| begin.config.allowed_tools.clear()).await else { return };
     let (call, question) = asked(&agent, 0).await;
@@ -38,13 +38,13 @@ async fn a_permission_is_asked_of_the_owner_and_denied_or_given_for_the_session(
     let there = |name: &str| agent.work().join(name).exists();
     assert_eq!((there("a.txt"), there("b.txt"), there("c.txt")), (false, true, true));
     assert_eq!(agent.events("question_asked").len(), 2, "the third was allowed with the second");
-    assert!(agent.story().iter().any(|line| line.contains("not that name")), "the agent is told why");
+    assert!(agent.story().iter().any(|line| line.contains("not that name")), "the agent gets the reason");
     let again = agent.gateway.send(Command::Answer { request_id: call, answers: vec![] });
     agent.gateway.acknowledged(again, "invalid").await;
 }
 
 #[tokio::test]
-async fn the_agents_own_question_gets_its_answer() {
+async fn agent_question_gets_its_answer() {
     let input = json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false,
         "options": [{ "label": "Red", "description": "r" }, { "label": "Blue", "description": "b" }] }] });
     let Some(agent) = Agent::says([Step::tool("AskUserQuestion", input), Step::text("so be it")]).await
@@ -60,7 +60,7 @@ async fn the_agents_own_question_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_plan_waits_for_its_owner_and_is_revised_until_it_is_approved() {
+async fn plan_is_revised_until_its_owner_approves() {
     let plan = |text: &str| Step::tool("ExitPlanMode", json!({ "plan": text }));
     let steps = [plan("# One"), plan("# Two"), write("a.txt"), Step::text("carried out")];
     let change = |begin: &mut pilothouse_wire::command::Begin| {
@@ -93,7 +93,7 @@ async fn a_plan_waits_for_its_owner_and_is_revised_until_it_is_approved() {
 }
 
 #[tokio::test]
-async fn without_a_required_approval_a_plan_is_carried_out_at_once() {
+async fn plan_without_required_approval_runs_at_once() {
     let steps = [Step::tool("ExitPlanMode", json!({ "plan": "# One" })), Step::text("carried out")];
     let Some(agent) = Agent::with(steps, |begin| begin.config.plan_approval_required = false).await else {
         return;

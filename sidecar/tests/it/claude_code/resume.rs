@@ -1,4 +1,4 @@
-//! A conversation outlives its processes: killed sidecars resume it, and what it costs is counted on (ruling 31).
+//! A conversation outlives its processes: the next run resumes it after a kill, and its cost continues (decision 31).
 
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_model_server::{Step, Tokens};
@@ -11,7 +11,7 @@ fn cost(agent: &Agent) -> f64 {
 }
 
 #[tokio::test]
-async fn a_killed_sidecar_resumes_the_same_conversation_and_its_meter_goes_on() {
+async fn killed_sidecar_resumes_its_conversation_and_meter() {
     let took = Tokens { input: 1000, output: 1000, ..Tokens::default() };
     let steps = [Step::text("the word is heron").taking(took), Step::text("heron").taking(took)];
     let Some(mut agent) = Agent::says(steps).await else { return };
@@ -26,7 +26,7 @@ async fn a_killed_sidecar_resumes_the_same_conversation_and_its_meter_goes_on() 
 }
 
 #[tokio::test]
-async fn killed_in_a_tool_it_resumes_with_calls_and_results_paired() {
+async fn sidecar_killed_in_a_tool_resumes_with_paired_results() {
     let Some(mut agent) = Agent::idle(pilothouse_model_server::Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");
     agent.model.play(pilothouse_model_server::Script::of([bash(&command), Step::text("so it was cut off")]));
@@ -35,15 +35,15 @@ async fn killed_in_a_tool_it_resumes_with_calls_and_results_paired() {
     agent.killed_and_resumed(None).await;
     agent.gateway.send(message("go on", MessagePriority::Immediate));
     agent.gateway.sees("turn_completed").await;
-    // The scripted model refuses calls without results, as the real one does.
+    // The scripted model rejects calls without results, like the real one.
     assert_eq!(agent.prompts().len(), 2);
 }
 
 #[tokio::test]
-async fn a_process_that_ends_right_after_a_turn_is_started_again_by_the_next_message() {
+async fn process_that_ends_after_a_turn_restarts_on_a_message() {
     let Some(agent) = Agent::says([Step::text("the word is heron"), Step::text("two")]).await else { return };
     agent.gateway.sees("turn_completed").await;
-    // It writes its conversation down before it says that the turn is over.
+    // It saves its conversation before it reports the end of the turn.
     processes_end(&agent).await;
     agent.gateway.send(message("again", MessagePriority::Queued));
     agent.gateway.sees_nth("turn_completed", 2).await;
@@ -53,7 +53,7 @@ async fn a_process_that_ends_right_after_a_turn_is_started_again_by_the_next_mes
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_lost_is_begun_anew_with_what_is_known_of_it() {
+async fn lost_conversation_restarts_with_an_account_of_it() {
     let took = Tokens { input: 1000, output: 1000, ..Tokens::default() };
     let words =
         ["the word is heron", "the word is kestrel", "three"].map(|words| Step::text(words).taking(took));
@@ -74,7 +74,7 @@ async fn a_conversation_that_was_lost_is_begun_anew_with_what_is_known_of_it() {
     let (system, messages) = (prompts[1]["system"].to_string(), prompts[1]["messages"].to_string());
     assert!(system.contains("do the work") && system.contains("the word is heron"), "{system}");
     assert!(messages.contains("use British spelling") && !messages.contains("heron"), "{messages}");
-    // A conversation of its own has a meter of its own: both count (ruling 31).
+    // A new conversation has its own meter, and both count (decision 31).
     let usage = agent.events("usage_update");
     let (mut meters, last) = (Vec::new(), usage.last().unwrap());
     for update in &usage {
@@ -84,7 +84,7 @@ async fn a_conversation_that_was_lost_is_begun_anew_with_what_is_known_of_it() {
     }
     assert_eq!(meters, [first_meter, last["meterId"].clone()], "{usage:#?}");
     assert!(agent.events("turn_started").windows(2).all(|two| two[0]["turnId"] != two[1]["turnId"]));
-    // The next run knows it all, when it is lost once more.
+    // The next run knows all of it when the conversation is lost once more.
     agent.gateway.sees("turn_completed").await;
     agent.sidecar.signal(nix::sys::signal::Signal::SIGSTOP);
     assert!(forgotten(agent.folders.root()) > 0);
@@ -95,7 +95,7 @@ async fn a_conversation_that_was_lost_is_begun_anew_with_what_is_known_of_it() {
     assert!(at("do the work") < at("use British spelling") && at("use British spelling") < at("kestrel"));
 }
 
-/// Ends the agent's processes at once.
+/// Kills the agent's processes.
 async fn processes_end(agent: &Agent) {
     let claude = processes_in(&agent.work());
     assert!(!claude.is_empty());
@@ -104,10 +104,10 @@ async fn processes_end(agent: &Agent) {
             nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), nix::sys::signal::Signal::SIGKILL);
     }
     let gone = |_: &crate::gateway::Gateway| processes_in(&agent.work()).is_empty().then_some(());
-    agent.gateway.until("a process that is gone", gone).await;
+    agent.gateway.until("the end of a process", gone).await;
 }
 
-/// Removes what the binary wrote down of its conversations below a folder: how many they were.
+/// Deletes Claude Code's conversation files below a folder. Returns their number.
 fn forgotten(folder: &std::path::Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -122,7 +122,7 @@ fn forgotten(folder: &std::path::Path) -> usize {
         .sum()
 }
 
-/// The agent's processes: those that work in a folder. Their guard ends with them.
+/// The agent's processes: those that run in a folder. Their guard ends with them.
 fn processes_in(folder: &std::path::Path) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

@@ -1,4 +1,4 @@
-//! What changes while it runs: the model, thinking, the context, the configuration.
+//! Changes at run time: model, thinking, context, configuration.
 
 use pilothouse_domain::value::{Adjustment, CycleDirection, MessagePriority, ThinkingLevel};
 use pilothouse_model_server::Step;
@@ -9,7 +9,7 @@ use super::{Agent, MODEL};
 use crate::sidecar::message;
 
 #[tokio::test]
-async fn the_model_and_its_thinking_change_from_the_next_call_on() {
+async fn model_and_thinking_change_from_the_next_call() {
     let steps = [Step::text("one"), Step::text("two"), Step::text("three")];
     let change = |begin: &mut pilothouse_wire::command::Begin| {
         begin.config.adapter_options = json!({ "models": [MODEL, "claude-haiku-4-5"] });
@@ -35,7 +35,7 @@ async fn the_model_and_its_thinking_change_from_the_next_call_on() {
 }
 
 #[tokio::test]
-async fn a_compaction_is_no_turn_and_the_conversation_goes_on_with_the_summary() {
+async fn compaction_is_no_turn_and_the_conversation_continues() {
     let steps = [Step::text("one"), Step::text("two"), Step::text("THE SUMMARY"), Step::text("three")];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.gateway.sees("turn_completed").await;
@@ -60,7 +60,7 @@ async fn a_compaction_is_no_turn_and_the_conversation_goes_on_with_the_summary()
 }
 
 #[tokio::test]
-async fn a_reloaded_configuration_counts_from_the_next_turn_on_in_the_same_conversation() {
+async fn reloaded_configuration_applies_from_the_next_turn() {
     let Some(agent) = Agent::says([Step::text("one"), Step::text("two")]).await else { return };
     agent.gateway.sees("turn_completed").await;
     let mut config = agent.config();

@@ -1,4 +1,5 @@
-//! Pause and interrupt provably stop, and a process that dies takes all that it started with it (rulings 15 and 29).
+//! Pause and interrupt provably stop, and a process that dies ends with everything that it started (decisions 15 and
+//! 29).
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,7 +11,7 @@ use super::{Agent, bash, begun, gone, let_go, waiting};
 use crate::gateway::Gateway;
 use crate::sidecar::message;
 
-/// What came after an acknowledgement and is new: a message, a call, the beginning of a turn.
+/// New activity after an acknowledgement: a message, a call, the beginning of a turn.
 fn new_after(gateway: &Gateway, ack: &str) -> Vec<String> {
     let story = gateway.story();
     let from = story.iter().position(|line| line == ack).unwrap();
@@ -27,7 +28,7 @@ fn new_after(gateway: &Gateway, ack: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_pause_in_a_model_call_is_done_when_the_call_is_and_nothing_begins_until_it_is_resumed() {
+async fn pause_in_a_model_call_waits_for_it_and_blocks_new_work() {
     let steps =
         [Step { wait_inside: Some("speak".into()), ..bash("echo one").clone() }, Step::text("the end")];
     let Some(agent) = Agent::says(steps).await else { return };
@@ -49,18 +50,20 @@ async fn a_pause_in_a_model_call_is_done_when_the_call_is_and_nothing_begins_unt
 }
 
 #[tokio::test]
-async fn a_pause_in_a_tool_is_done_at_once_and_holds_what_follows_it() {
+async fn pause_in_a_tool_waits_for_it_and_holds_the_rest() {
     let Some(agent) = Agent::idle(Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");
     agent.model.play(Script::of([bash(&command), Step::text("the end")]));
     agent.begin(|_| {});
     begun(&agent, "gate").await;
     let pause = agent.gateway.send(Command::Pause {});
-    agent.gateway.acknowledged(pause, "done").await;
+    agent.gateway.acknowledged(pause, "received").await;
+    let beats = agent.gateway.heartbeats();
+    agent.gateway.until("time passes", |gateway| (gateway.heartbeats() > beats + 1).then_some(())).await;
+    assert!(!agent.gateway.story().contains(&"pause_ack done".to_owned()), "its command runs");
     let_go(&agent, "gate");
+    agent.gateway.acknowledged(pause, "done").await;
     agent.gateway.sees("tool_result").await;
-    let again = agent.gateway.send(Command::Pause {});
-    agent.gateway.acknowledged(again, "done").await;
     assert_eq!(new_after(&agent.gateway, "pause_ack done"), [""; 0]);
     assert_eq!(agent.prompts().len(), 1, "the result is held back from the model");
     let resume = agent.gateway.send(Command::Resume {});
@@ -69,7 +72,7 @@ async fn a_pause_in_a_tool_is_done_at_once_and_holds_what_follows_it() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_turn_its_tool_and_what_waits_behind_it() {
+async fn interrupt_ends_the_turn_its_tool_and_queued_messages() {
     let Some(agent) = Agent::idle(Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");
     agent.model.play(Script::of([bash(&command), Step::text("after")]));
@@ -84,7 +87,7 @@ async fn an_interrupt_ends_the_turn_its_tool_and_what_waits_behind_it() {
     agent.gateway.acknowledged(queued, "interrupted").await;
     gone(&agent, shell).await;
     assert!(agent.events("turn_completed").is_empty() && agent.events("session_end").is_empty());
-    // It goes on when somebody says something.
+    // It continues with the next message.
     agent.gateway.send(message("go on", MessagePriority::Queued));
     agent.gateway.sees("turn_completed").await;
     assert_eq!(new_after(&agent.gateway, "interrupt_ack done").len(), 2, "{:#?}", agent.gateway.story());
@@ -97,7 +100,7 @@ async fn an_interrupt_ends_the_turn_its_tool_and_what_waits_behind_it() {
 }
 
 #[tokio::test]
-async fn an_interrupt_of_what_is_paused_calls_no_model() {
+async fn interrupt_while_paused_calls_no_model() {
     let Some(agent) = Agent::says([bash("echo one"), Step::text("two")]).await else { return };
     agent.gateway.sees("assistant_message tool Bash").await;
     let pause = agent.gateway.send(Command::Pause {});
@@ -112,7 +115,7 @@ async fn an_interrupt_of_what_is_paused_calls_no_model() {
 }
 
 #[tokio::test]
-async fn an_interrupt_stops_background_subagents_and_their_reports_begin_nothing() {
+async fn interrupt_stops_background_subagents() {
     let task = serde_json::json!({ "description": "Look", "prompt": "look around", "run_in_background": true,
         "subagent_type": "general-purpose" });
     let conversation = |when: &str, steps: Vec<Step>| pilothouse_model_server::Conversation {
@@ -129,13 +132,13 @@ async fn an_interrupt_stops_background_subagents_and_their_reports_begin_nothing
     ];
     let Some(agent) = Agent::idle(Script { conversations, ..Script::default() }).await else { return };
     agent.begin(|_| {});
-    // Its result may come before the interrupt or after it: the turn ends in the same way.
+    // Its result may arrive before or after the interrupt. The turn ends in the same way.
     agent.gateway.sees("assistant_message text it looks").await;
     agent.asked(3).await;
     let interrupt = agent.gateway.send(Command::Interrupt {});
     agent.gateway.acknowledged(interrupt, "done").await;
     agent.gateway.sees("subagent_ended").await;
-    // The report of its end is refused: the binary says so, and begins nothing.
+    // The report of its end is refused: Claude Code reports that and begins nothing.
     agent.gateway.sees("notice informational").await;
     let story = agent.story();
     assert_eq!(story.iter().filter(|line| *line == "notice interrupted").count(), 1, "{story:#?}");
@@ -148,7 +151,7 @@ async fn an_interrupt_stops_background_subagents_and_their_reports_begin_nothing
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_in_a_turn_is_one_clear_end_and_leaves_nothing_behind() {
+async fn process_killed_in_a_turn_ends_once_and_leaves_nothing() {
     let Some(agent) = Agent::idle(Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");
     agent.model.play(Script::of([bash(&command)]));
@@ -165,7 +168,7 @@ async fn a_process_that_is_killed_in_a_turn_is_one_clear_end_and_leaves_nothing_
 }
 
 #[tokio::test]
-async fn a_sidecar_that_is_killed_takes_the_agent_and_its_tools_with_it() {
+async fn sidecar_kill_ends_the_agent_and_its_tools() {
     let Some(agent) = Agent::idle(Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");
     agent.model.play(Script::of([bash(&command)]));
@@ -190,7 +193,7 @@ async fn a_stop_ends_the_agent_and_its_tools() {
     assert!(agent.sidecar.ended().await.success());
 }
 
-/// Who started a process.
+/// The parent of a process.
 fn parent_of(process: i32) -> Pid {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();

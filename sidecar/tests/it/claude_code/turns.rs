@@ -1,4 +1,4 @@
-//! Turns: work that is done for real, messages on the way, subagents.
+//! Turns: real work, messages in progress, subagents.
 
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_model_server::{Step, fixture};
@@ -8,7 +8,7 @@ use super::{Agent, KEY, bash, begun, let_go, waiting};
 use crate::sidecar::message;
 
 #[tokio::test]
-async fn it_reads_edits_and_runs_the_tests_until_they_pass() {
+async fn claude_reads_edits_and_tests_until_the_tests_pass() {
     let Some(agent) = Agent::idle(fixture::make_the_tests_pass().unwrap()).await else { return };
     fixture::broken_calculator(&agent.work()).unwrap();
     assert!(!fixture::tests_pass(&agent.work()).unwrap());
@@ -30,7 +30,7 @@ async fn it_reads_edits_and_runs_the_tests_until_they_pass() {
     let usage = agent.events("usage_update");
     assert_ne!(usage.last().unwrap()["costUsd"], "0");
     let told = agent.gateway.delivered().iter().map(|e| e.sealed.clone()).collect::<String>();
-    assert!(!told.contains(KEY) && !told.contains("ph_x"), "no key is told");
+    assert!(!told.contains(KEY) && !told.contains("ph_x"), "no key is published");
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn an_immediate_message_enters_the_turn_between_its_tools() {
 }
 
 #[tokio::test]
-async fn a_queued_message_follows_the_turn_and_is_named_by_the_turn_that_it_begins() {
+async fn queued_message_starts_the_next_turn_under_its_id() {
     let steps = [Step::text("first").waiting("first"), Step::text("second")];
     let Some(agent) = Agent::says(steps).await else { return };
     agent.asked(1).await;
@@ -77,7 +77,7 @@ async fn a_queued_message_follows_the_turn_and_is_named_by_the_turn_that_it_begi
 }
 
 #[tokio::test]
-async fn a_turn_is_complete_when_its_background_subagent_is() {
+async fn turn_completes_with_its_background_subagent() {
     let task = json!({ "description": "Look", "prompt": "look around", "subagent_type": "general-purpose",
         "run_in_background": true });
     let conversation = |name: &str, when: &str, steps: Vec<Step>| pilothouse_model_server::Conversation {

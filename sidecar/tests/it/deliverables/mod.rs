@@ -1,4 +1,4 @@
-//! The session runner in the real program: around the script adapter here, around real agents beside it.
+//! The session runner in the real program: around the script adapter here, and around real agents in the submodules.
 
 mod native;
 
@@ -23,7 +23,7 @@ fn write_status(folders: &Folders, status: &str) {
 }
 
 #[tokio::test]
-async fn a_session_that_requires_them_goes_on_as_one_turn_up_to_its_iterations() {
+async fn required_deliverables_loop_is_one_turn_with_a_limit() {
     let gateway = Gateway::start().await;
     let folders = Folders::new(&gateway);
     write_status(&folders, "pending");
@@ -52,7 +52,7 @@ async fn a_session_that_requires_them_goes_on_as_one_turn_up_to_its_iterations()
 }
 
 #[tokio::test]
-async fn a_session_whose_deliverables_are_settled_ends_its_turn_at_once() {
+async fn settled_deliverables_end_the_turn_at_once() {
     let gateway = Gateway::start().await;
     let folders = Folders::new(&gateway);
     write_status(&folders, "blocked");

@@ -1,4 +1,4 @@
-//! The native agent with its tools for real, against a scripted model: the model alone is faked.
+//! The native agent with its real tools and a scripted model. Only the model is fake.
 
 use pilothouse_model_server::{ModelServer, Script, Step};
 use pilothouse_wire::Command;
@@ -13,7 +13,7 @@ fn set(status: &str) -> Step {
 }
 
 #[tokio::test]
-async fn it_creates_its_deliverables_goes_on_by_itself_and_ends_when_they_are_settled() {
+async fn native_agent_continues_until_its_deliverables_are_settled() {
     let one = json!({ "id": "DL-1", "description": "A greeting", "acceptanceCriteria": ["it is friendly"] });
     let steps = [
         Step::tool("deliverable", json!({ "operation": "create", "deliverables": [one] })),
@@ -36,6 +36,7 @@ async fn it_creates_its_deliverables_goes_on_by_itself_and_ends_when_they_are_se
         resume_conversation: false,
         prompt: Some("Greet the user in a file.".into()),
         allowance_usd: None,
+        allow_unmetered: false,
     })));
     let at = gateway.sees("turn_completed").await;
     let told = gateway.delivered();
@@ -50,7 +51,7 @@ async fn it_creates_its_deliverables_goes_on_by_itself_and_ends_when_they_are_se
     assert_eq!((of("turn_started").len(), of("turn_completed").len()), (1, 1), "one turn, to the outside");
     let turns: std::collections::BTreeSet<_> =
         of("assistant_message").iter().map(|body| body["turnId"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(turns.len(), 1, "all that is said is said in it");
+    assert_eq!(turns.len(), 1, "all messages belong to it");
     let asked: Vec<Value> = model.prompts().into_iter().map(|prompt| prompt.body).collect();
     assert!(asked[0].to_string().contains("There are none yet"));
     assert!(asked[2]["messages"].as_array().unwrap().last().unwrap().to_string().contains("These are open"));

@@ -1,4 +1,4 @@
-//! What a configuration adds: MCP servers and extensions, which are programs of their own.
+//! Additions of a configuration: MCP servers and extensions, which are separate programs.
 
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, bash};
 
-/// An MCP server with some tools, as small as one can be: it stands for those that people run. `ask` and `visit` want
-/// something of the user.
+/// A minimal MCP server. Its tools `ask` and `visit` make requests to the user.
 const SERVER: &str = r#"
 import json, os, sys
 def say(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
@@ -36,7 +35,7 @@ for line in sys.stdin:
         say({"id": message["id"], "result": result(message["method"], message.get("params"))})
 "#;
 
-/// An extension that lets nobody push, and has its own secret.
+/// An extension that blocks pushes and has its own secret.
 const EXTENSION: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -49,7 +48,7 @@ for line in sys.stdin:
         print(json.dumps(answer), flush=True)
 "#;
 
-/// An agent whose server asks, and the request once it is open.
+/// An agent whose server asks the user, and the open request.
 async fn asked(steps: Vec<Step>) -> (Agent, ToolCallId) {
     let agent = Agent::idle(Script::of(steps)).await;
     std::fs::write(agent.work().join("server.py"), SERVER).unwrap();
@@ -63,7 +62,7 @@ async fn asked(steps: Vec<Step>) -> (Agent, ToolCallId) {
     let questions = question.body["questions"].as_array().unwrap();
     let words: Vec<_> = questions.iter().map(|question| question["question"].as_str().unwrap()).collect();
     assert_eq!(words, ["Seats: How many", "Window"]);
-    assert_eq!(questions[0]["header"], "mine: Book a table", "whoever is asked knows who asks and why");
+    assert_eq!(questions[0]["header"], "mine: Book a table", "the question names the server and the reason");
     let request = question.body["requestId"].as_str().unwrap().parse().unwrap();
     (agent, request)
 }
@@ -74,7 +73,7 @@ fn answers(seats: &str) -> Vec<Answer> {
 }
 
 #[tokio::test]
-async fn a_form_of_an_mcp_server_is_answered_by_the_owner_also_while_it_is_paused() {
+async fn owner_answers_an_mcp_form_even_while_paused() {
     let steps = vec![Step::tool("mcp__mine__ask", json!({})), Step::text("Booked.")];
     let (agent, request_id) = asked(steps).await;
     let pause = agent.gateway.send(Command::Pause {});
@@ -89,7 +88,7 @@ async fn a_form_of_an_mcp_server_is_answered_by_the_owner_also_while_it_is_pause
 }
 
 #[tokio::test]
-async fn what_does_not_fit_a_form_declines_it_and_an_interrupt_cancels_it() {
+async fn invalid_form_answer_declines_and_an_interrupt_cancels() {
     let ask = || Step::tool("mcp__mine__ask", json!({}));
     let (agent, request_id) = asked(vec![ask(), ask(), Step::text("Never mind.")]).await;
     let answered = agent.gateway.send(Command::Answer { request_id, answers: answers("a few") });
@@ -107,14 +106,15 @@ async fn what_does_not_fit_a_form_declines_it_and_an_interrupt_cancels_it() {
 }
 
 #[tokio::test]
-async fn a_page_that_an_mcp_server_wants_opened_is_declined_and_the_owner_is_told_why() {
+async fn mcp_page_request_is_declined_and_the_owner_is_notified() {
     let options = json!({ "mcpServers": { "mine": { "command": "python3", "args": ["server.py"] } } });
     let steps = vec![Step::tool("mcp__mine__visit", json!({})), Step::text("Not logged in.")];
     let agent = run(options, |_, _| {}, steps).await;
     let declined = r#"result ok: {"action": "decline"}"#;
     assert!(agent.story().iter().any(|line| line == declined), "{:#?}", agent.story());
     let told = agent.gateway.delivered();
-    let notice = told.iter().find(|event| event.body["name"] == "elicitation_declined").expect("it is told");
+    let notice =
+        told.iter().find(|event| event.body["name"] == "elicitation_declined").expect("it is published");
     assert_eq!(notice.body["detail"]["url"], "https://login.invalid/");
 }
 
@@ -134,7 +134,7 @@ async fn run(options: Value, change: impl FnOnce(&Agent, &mut Value), steps: Vec
 }
 
 #[tokio::test]
-async fn tools_of_mcp_servers_are_called_in_the_working_directory() {
+async fn mcp_tools_run_in_the_working_directory() {
     let options = json!({ "mcpServers": { "mine": { "command": "python3", "args": ["server.py"] } } });
     let defined = |agent: &Agent, tools: &mut Value| {
         let program = agent.work().join("server.py");
@@ -156,12 +156,12 @@ async fn tools_of_mcp_servers_are_called_in_the_working_directory() {
     let names: Vec<_> =
         asked["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert!(names.contains(&"mcp__mine__shout"), "{names:?}");
-    assert!(!names.contains(&"mcp__env__greet"), "of a defined server, only what is defined: {names:?}");
+    assert!(!names.contains(&"mcp__env__greet"), "only the defined tools of a server: {names:?}");
     assert!(asked["system"].to_string().contains("Greet first."));
 }
 
 #[tokio::test]
-async fn an_extension_blocks_a_call_and_a_missing_server_is_told() {
+async fn extension_blocks_a_call_and_a_missing_server_is_reported() {
     let options = json!({
         "mcpServers": { "missing": { "command": "/no/such/server" } },
         "extensions": [{ "name": "guard", "command": "python3", "args": ["extension.py"],
@@ -173,7 +173,7 @@ async fn an_extension_blocks_a_call_and_a_missing_server_is_told() {
     assert!(story.iter().any(|line| line == "result ok: fine"), "{story:#?}");
     assert!(story.iter().any(|line| line.contains("Pushing is for people")), "{story:#?}");
     let told = agent.gateway.delivered();
-    let notice = told.iter().find(|event| event.body["name"] == "agent_addition").expect("it is told");
+    let notice = told.iter().find(|event| event.body["name"] == "agent_addition").expect("it is published");
     assert!(notice.body["summary"].as_str().unwrap().contains("the MCP server missing cannot be reached"));
     assert!(told.iter().all(|event| !event.sealed.contains("a-secret-of-the-extension")));
 }

@@ -1,4 +1,4 @@
-//! The context window: warned once, then handed over or summarised (ruling 35).
+//! The context window: one warning, then a handoff or a compaction (decision 35).
 
 use pilothouse_domain::value::ContextPolicy;
 use pilothouse_model_server::{Step, Tokens};
@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::{Agent, bash};
 
-/// Tokens that fill a window of 200,000 to so many percent.
+/// Tokens that fill a window of 200,000 to this percentage.
 fn filled(percent: u64) -> Tokens {
     Tokens { input: percent * 2000, output: 100, ..Tokens::default() }
 }
 
 #[tokio::test]
-async fn a_window_that_fills_up_is_told_once_and_handed_over_with_a_document() {
+async fn full_window_warns_once_and_hands_off_with_a_document() {
     let document = "<handoff_document>\n{\"summary\": \"The hull is done.\", \"remainingWork\": \"The sails.\"}\n</handoff_document>";
     let agent = Agent::idle(pilothouse_model_server::Script::of([
         bash("true").taking(filled(82)),
@@ -37,7 +37,7 @@ async fn a_window_that_fills_up_is_told_once_and_handed_over_with_a_document() {
 }
 
 #[tokio::test]
-async fn what_the_session_before_left_is_in_the_first_message() {
+async fn first_message_contains_the_handoff_of_the_predecessor() {
     let agent = Agent::idle(pilothouse_model_server::Script::of([Step::text("I know.")])).await;
     agent.begin(|begin| {
         let handoff = json!({ "fromSessionId": "01900000-0000-7000-8000-000000000001", "position": 1,

@@ -1,4 +1,4 @@
-//! The native agent in a sidecar, against a scripted model: the model alone is faked.
+//! The native agent in a sidecar with a scripted model. Only the model is fake.
 
 mod additions;
 mod context;
@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use crate::gateway::{Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config};
 
-/// The key that the model is reached with. Nobody is to see it.
+/// API key of the model. It must not become visible.
 const KEY: &str = "sk-ant-a-key-that-nobody-sees";
-/// The model that agents are begun with.
+/// The agents' initial model.
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-/// A sidecar with its native agent, the model that it asks, and the control plane that it tells.
+/// A sidecar with its native agent, its model and its control plane.
 struct Agent {
     gateway: Gateway,
     folders: Folders,
@@ -43,20 +43,20 @@ impl Agent {
         Self { gateway, folders, model, sidecar }
     }
 
-    /// One whose model says these things.
+    /// An agent whose model gives these answers.
     async fn says(steps: impl IntoIterator<Item = Step>) -> Self {
         let agent = Self::idle(Script::of(steps)).await;
         agent.begin(|_| {});
         agent
     }
 
-    /// Begins with a prompt.
     fn begin(&self, change: impl FnOnce(&mut Begin)) {
         let mut begin = Begin {
             config: self.config(),
             resume_conversation: false,
             prompt: Some("do the work".into()),
             allowance_usd: None,
+            allow_unmetered: false,
         };
         change(&mut begin);
         self.gateway.send(Command::Begin(Box::new(begin)));
@@ -73,14 +73,14 @@ impl Agent {
         self.folders.work()
     }
 
-    /// Ends the sidecar at once, and starts the next run of the session, which takes the conversation up.
+    /// Kills the sidecar, and starts the session's next run, which resumes the conversation.
     async fn killed_and_resumed(&mut self, prompt: Option<&str>) {
         self.killed().await;
         let prompt = prompt.map(str::to_owned);
         self.begin(|begin| (begin.resume_conversation, begin.prompt) = (true, prompt));
     }
 
-    /// Ends the sidecar at once, and starts that of the next run.
+    /// Kills the sidecar, and prepares the session's next run.
     async fn killed(&mut self) {
         self.sidecar.signal(nix::sys::signal::Signal::SIGKILL);
         let gateway = Gateway::of_session(&self.gateway).await;
@@ -91,13 +91,13 @@ impl Agent {
         killed.ended().await;
     }
 
-    /// What the agent said, called and got, in order.
+    /// The agent's texts, calls and results, in order.
     fn story(&self) -> Vec<String> {
         let told = self.gateway.delivered();
         told.iter().filter(|e| !e.kind().ends_with("_ack")).map(line).collect()
     }
 
-    /// What the model was asked, without what it refused.
+    /// The model's requests without the refused ones.
     fn requests(&self) -> Vec<Value> {
         let requests = self.model.requests();
         for request in &requests {
@@ -126,25 +126,23 @@ fn line(event: &Delivered) -> String {
     }
 }
 
-/// Calls `bash`.
 fn bash(command: &str) -> Step {
     Step::tool("bash", json!({ "command": command }))
 }
 
-/// A command that says `begun` and ends when [`let_go`] is called.
+/// A command that signals its start, and ends on [`let_go`].
 fn waiting(work: &Path, name: &str) -> String {
     let fifo = work.join(name);
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
     format!("touch {name}.begun; read word < {name}; echo went on")
 }
 
-/// Waits until the command runs.
 async fn begun(agent: &Agent, name: &str) {
     let mark = agent.work().join(format!("{name}.begun"));
     agent.gateway.until(name, |_| mark.exists().then_some(())).await;
 }
 
-/// Lets such a command go on.
+/// Ends such a command.
 fn let_go(agent: &Agent, name: &str) {
     std::fs::write(agent.work().join(name), "go\n").unwrap();
 }

@@ -1,4 +1,4 @@
-//! Budget and quota (rulings 31, 32, 39).
+//! Budget and quota (decisions 31, 32, 39).
 
 use pilothouse_domain::value::{Adjustment, MessagePriority};
 use pilothouse_model_server::{Failure, Step, Tokens};
@@ -12,7 +12,7 @@ fn allow(usd: &str) -> Command {
 }
 
 #[tokio::test]
-async fn a_call_whose_worst_case_passes_the_allowance_is_held_until_it_is_raised() {
+async fn call_beyond_the_allowance_is_held_until_it_is_raised() {
     let agent = Agent::idle(pilothouse_model_server::Script::of([
         bash("touch made").taking(Tokens { input: 1000, output: 100, ..Tokens::default() }),
         Step::text("Done."),
@@ -26,7 +26,7 @@ async fn a_call_whose_worst_case_passes_the_allowance_is_held_until_it_is_raised
     assert!(needed > 0.000_001);
     assert!(agent.requests().is_empty(), "the model was not asked");
 
-    // Not enough: it holds on. What was told once is told again, since something was tried.
+    // Too little: it stays held. The report is repeated, because another attempt was made.
     let little = agent.gateway.send(allow("0.000002"));
     agent.gateway.acknowledged(little, "done").await;
     agent.gateway.sees_nth("budget_exceeded", 2).await;
@@ -45,7 +45,7 @@ async fn a_call_whose_worst_case_passes_the_allowance_is_held_until_it_is_raised
 }
 
 #[tokio::test]
-async fn what_an_earlier_run_spent_is_not_of_this_runs_allowance_and_totals_go_on() {
+async fn earlier_spend_is_outside_the_allowance_and_totals_continue() {
     let taking = Tokens { input: 100_000, output: 1000, ..Tokens::default() };
     let mut agent = Agent::says([Step::text("One.").taking(taking), Step::text("Two.").taking(taking)]).await;
     agent.gateway.sees("turn_completed").await;
@@ -57,11 +57,11 @@ async fn what_an_earlier_run_spent_is_not_of_this_runs_allowance_and_totals_go_o
     let first = total(&agent);
     agent.killed_and_resumed(Some("go on")).await;
     agent.gateway.sees("turn_completed").await;
-    assert!(total(&agent) > first * 1.9, "running totals go on: {first} then {}", total(&agent));
+    assert!(total(&agent) > first * 1.9, "running totals continue: {first} then {}", total(&agent));
 }
 
 #[tokio::test]
-async fn a_used_up_quota_leaves_the_turn_open_until_it_is_resumed() {
+async fn exhausted_quota_keeps_the_turn_open_until_resumed() {
     let agent = Agent::says([
         Step::text("Back again.").failing([Failure::QuotaExceeded { resets_in: Some(3600) }]),
         Step::text("And a message."),

@@ -1,4 +1,4 @@
-//! Questions and plans (ruling 26).
+//! Questions and plans (decision 26).
 
 use pilothouse_domain::value::Answer;
 use pilothouse_model_server::Step;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Agent;
 
-/// The call of a tool, once it is told.
+/// The nth call of a tool.
 async fn call(agent: &Agent, tool: &str, nth: usize) -> pilothouse_domain::ToolCallId {
     let at = agent.gateway.sees_nth(&format!("assistant_message tool {tool}"), nth).await;
     agent.gateway.delivered()[at].body["content"]["toolCallId"].as_str().unwrap().parse().unwrap()
@@ -25,7 +25,7 @@ fn answer(request_id: pilothouse_domain::ToolCallId) -> Command {
 }
 
 #[tokio::test]
-async fn a_question_waits_for_its_answer_also_while_it_is_paused() {
+async fn question_waits_for_its_answer_even_while_paused() {
     let agent = Agent::says([question(), Step::text("Blue it is.")]).await;
     let request = call(&agent, "AskUserQuestion", 1).await;
     let wrong = agent.gateway.send(Command::PlanDecision {
@@ -60,7 +60,7 @@ async fn an_interrupt_withdraws_a_question() {
 }
 
 #[tokio::test]
-async fn an_agent_that_plans_changes_nothing_before_its_plan_is_approved() {
+async fn planning_agent_changes_nothing_before_approval() {
     let plan = |text: &str| Step::tool("ExitPlanMode", json!({ "plan": text }));
     let touch = || Step::tool("bash", json!({ "command": "touch made" }));
     let agent = Agent::says([

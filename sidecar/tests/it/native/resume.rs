@@ -1,4 +1,4 @@
-//! A kill at any moment: the next run takes up the same conversation.
+//! After a kill at any moment, the next run resumes the same conversation.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::{Agent, bash, begun, waiting};
 use crate::sidecar::message;
 
-/// The texts of a request's messages, as the model got them.
+/// The messages of a request as text.
 fn said(request: &Value) -> String {
     request["messages"].to_string()
 }
 
 #[tokio::test]
-async fn a_kill_in_a_tool_leaves_a_result_that_says_so_and_no_process() {
+async fn kill_in_a_tool_leaves_an_interrupted_result_and_no_process() {
     let mut agent = Agent::idle(Script::default()).await;
     let first = waiting(&agent.work(), "first");
     agent.model.play(Script::of([bash(&format!("echo $$ > pid; {first}")), Step::text("Where was I?")]));
@@ -33,7 +33,7 @@ async fn a_kill_in_a_tool_leaves_a_result_that_says_so_and_no_process() {
     assert!(said(&last).contains("tool_result"), "the open call has a result: {last:#}");
 }
 
-/// The model answers by what it is told, so that a client that asks again hears the same again.
+/// Each answer depends only on the request, so that a repeated request gets the same answer.
 fn long(steps: usize) -> Script {
     let step = |n| bash(&format!("echo {n} >> log"));
     let all = (0..steps).map(step).chain([Step::text("Done.")]).collect();
@@ -47,7 +47,7 @@ async fn kills_at_random_points_never_lose_the_conversation() {
     agent.begin(|_| {});
     let mut asked = 0;
     for round in 0..5_u64 {
-        // Somewhere in a call of the model or a tool: after so many requests, and a moment that nobody chose.
+        // During a model call or a tool: after some requests and a random delay.
         agent.model.wait_for(asked + 2).await;
         tokio::time::sleep(Duration::from_micros(u64::from(uuid::Uuid::now_v7().as_bytes()[15]) * 35)).await;
         asked = agent.model.prompts().len();
@@ -55,9 +55,9 @@ async fn kills_at_random_points_never_lose_the_conversation() {
     }
     agent.gateway.sees("turn_completed").await;
     let last = said(&agent.last_request());
-    assert!(last.contains("do the work"), "the beginning is there: {last}");
+    assert!(last.contains("do the work"), "the beginning is missing: {last}");
     for round in 0..5 {
-        assert!(last.contains(&format!("go on {round}")), "what was said in each run is there: {last}");
+        assert!(last.contains(&format!("go on {round}")), "messages of a run are missing: {last}");
     }
     let log = std::fs::read_to_string(agent.work().join("log")).unwrap();
     assert!(log.lines().count() >= 2, "{log}");

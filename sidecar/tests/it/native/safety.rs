@@ -1,4 +1,4 @@
-//! What the agent and its tools can reach, and what is told of secrets.
+//! Limits of the agent and its tools, and the redaction of secrets.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, config};
 
 #[tokio::test]
-async fn no_tool_sees_the_models_key_and_none_of_it_is_told() {
+async fn model_key_is_hidden_from_tools_and_events() {
     let agent = Agent::says([bash("env"), Step::text(format!("The key is {KEY}."))]).await;
     agent.gateway.sees("turn_completed").await;
     let last = agent.last_request().to_string();
@@ -39,9 +39,9 @@ async fn files_outside_the_working_directory_are_refused() {
     assert_eq!(refused, 3, "{:#?}", agent.story());
 }
 
-/// As in the image: the sidecar is root, and the agent is somebody else.
+/// As in the image: the sidecar runs as root, and the agent as another user.
 #[tokio::test]
-async fn in_a_container_the_agents_tools_are_another_user_who_can_read_nothing_of_the_sidecars() {
+async fn container_tools_run_as_a_user_without_sidecar_access() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not tested: only root can start processes of another user");
         return;
@@ -56,8 +56,8 @@ async fn in_a_container_the_agents_tools_are_another_user_who_can_read_nothing_o
     let folders = Folders::of_adapter(&gateway, "native");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     std::fs::set_permissions(folders.root(), open).unwrap();
-    let mut launch = folders.launch(&gateway, 60.0);
-    if let BrokerAccess::Gateway { url, token } = launch.broker {
+    let mut launch = folders.launch(&gateway);
+    if let BrokerAccess::Gateway { url, token, .. } = launch.broker {
         launch.broker = BrokerAccess::Sqs { url, token };
     }
     gateway.with(|inner| inner.cloud.launch = Some(launch));
@@ -82,6 +82,7 @@ async fn in_a_container_the_agents_tools_are_another_user_who_can_read_nothing_o
         resume_conversation: false,
         prompt,
         allowance_usd: None,
+        allow_unmetered: false,
     })));
     gateway.sees("turn_completed").await;
     let told = gateway.delivered();
@@ -94,7 +95,7 @@ async fn in_a_container_the_agents_tools_are_another_user_who_can_read_nothing_o
         assert_eq!(folders.work().join(file).metadata().unwrap().uid(), 10002, "{file}");
     }
 
-    // What is checked afterwards was written by the agent, and runs as it does.
+    // The agent wrote what a validation runs, so it runs with the agent's rights.
     let command = "test \"$(id -u)\" = 10002 && ! env | grep -q PILOTHOUSE_TOKEN";
     let criteria =
         serde_json::from_value(json!([{ "type": "CustomCommand", "customCommand": command }])).unwrap();

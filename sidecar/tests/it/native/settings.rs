@@ -13,7 +13,7 @@ fn adjust(adjustment: Adjustment) -> Command {
 }
 
 #[tokio::test]
-async fn model_and_thinking_change_from_the_next_call_on_and_are_told() {
+async fn model_and_thinking_changes_apply_and_are_reported() {
     let agent = Agent::says([Step::text("One."), Step::text("Two.")]).await;
     agent.gateway.sees("turn_completed").await;
     let set =
@@ -40,7 +40,7 @@ async fn model_and_thinking_change_from_the_next_call_on_and_are_told() {
 }
 
 #[tokio::test]
-async fn a_fork_leaves_a_turn_out_and_what_was_said_after_it() {
+async fn fork_omits_a_turn_and_everything_after_it() {
     let agent = Agent::says([Step::text("One."), Step::text("Two."), Step::text("Three.")]).await;
     agent.gateway.sees("turn_completed").await;
     agent.gateway.send(message("the second thing", MessagePriority::Queued));
@@ -60,7 +60,7 @@ async fn a_fork_leaves_a_turn_out_and_what_was_said_after_it() {
 }
 
 #[tokio::test]
-async fn a_reload_changes_what_the_agent_is_told_and_may_do_at_once() {
+async fn reload_changes_prompt_and_permissions_at_once() {
     let agent = Agent::says([Step::text("One."), Step::text("Two.")]).await;
     agent.gateway.sees("turn_completed").await;
     let mut config = agent.config();
@@ -76,11 +76,11 @@ async fn a_reload_changes_what_the_agent_is_told_and_may_do_at_once() {
         last["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert!(tools.contains(&"read") && tools.contains(&"TodoWrite"), "{tools:?}");
     assert!(!tools.contains(&"bash") && !tools.contains(&"write"), "{tools:?}");
-    assert!(last["messages"].to_string().contains("do the work"), "the conversation goes on");
+    assert!(last["messages"].to_string().contains("do the work"), "the conversation continues");
 }
 
 #[tokio::test]
-async fn a_summary_that_is_asked_for_takes_the_place_of_the_conversation() {
+async fn requested_summary_replaces_the_conversation() {
     let script = Script {
         otherwise: Some(Step { text: Some("A summary of it all.".into()), repeat: true, ..Step::default() }),
         ..Script::of([Step::text("One.")])

@@ -1,4 +1,4 @@
-//! Pause and interrupt: nothing new after they are done (ruling 15).
+//! Pause and interrupt: nothing new happens after their acknowledgement (decision 15).
 
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_model_server::{Script, Step};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Agent, bash, begun, let_go, waiting};
 use crate::sidecar::message;
 
-/// What there must not be after a stop.
+/// Events that must not occur after a stop.
 fn is_new(short: &str) -> bool {
     ["assistant_message", "turn_started", "tool_result", "turn_completed"]
         .iter()
@@ -16,7 +16,7 @@ fn is_new(short: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_pause_is_done_when_the_running_tool_is_over_and_holds_the_next() {
+async fn pause_waits_for_the_running_tool_and_holds_the_next() {
     let agent = Agent::idle(Script::default()).await;
     let first = waiting(&agent.work(), "first");
     agent.model.play(Script::of([
@@ -33,11 +33,11 @@ async fn a_pause_is_done_when_the_running_tool_is_over_and_holds_the_next() {
     let at = story.iter().position(|line| line == "pause_ack done").unwrap();
     assert!(
         story[..at].iter().any(|line| line.starts_with("tool_result")),
-        "what ran is told before: {story:#?}"
+        "earlier results are published first: {story:#?}"
     );
     assert!(!agent.work().join("second").exists());
 
-    // Whatever goes before everything else does so when it goes on (ruling 29).
+    // A message that takes precedence is delivered when the agent continues (decision 29).
     let id = agent.gateway.send(message("hold on a moment", MessagePriority::Immediate));
     agent.gateway.acknowledged(id, "received").await;
     let resume = agent.gateway.send(Command::Resume {});
@@ -47,16 +47,13 @@ async fn a_pause_is_done_when_the_running_tool_is_over_and_holds_the_next() {
     let story = agent.gateway.story();
     let done = story.iter().position(|line| line == "pause_ack done").unwrap();
     let resumed = story.iter().position(|line| line == "resume_ack done").unwrap();
-    assert!(
-        !story[done..resumed].iter().any(|line| is_new(line)),
-        "something new while it was paused: {story:#?}"
-    );
+    assert!(!story[done..resumed].iter().any(|line| is_new(line)), "new events during the pause: {story:#?}");
     assert!(agent.last_request().to_string().contains("hold on a moment"));
     assert!(!agent.work().join("second").exists(), "the message went before the tool");
 }
 
 #[tokio::test]
-async fn a_pause_while_the_model_speaks_holds_what_it_calls() {
+async fn pause_during_a_model_call_holds_its_tool_calls() {
     let agent = Agent::says([bash("touch made").waiting("speak"), Step::text("Done.")]).await;
     agent.model.wait_for(1).await;
     let pause = agent.gateway.send(Command::Pause {});
@@ -66,7 +63,7 @@ async fn a_pause_while_the_model_speaks_holds_what_it_calls() {
     assert!(!agent.work().join("made").exists());
     assert!(
         agent.story().contains(&"tool bash".to_owned()),
-        "what the model said is told before the pause is done"
+        "the model's text is published before the pause is acknowledged"
     );
     let resume = agent.gateway.send(Command::Resume {});
     agent.gateway.acknowledged(resume, "done").await;
@@ -93,7 +90,7 @@ async fn an_idle_agent_is_paused_at_once_and_holds_messages() {
 }
 
 #[tokio::test]
-async fn an_interrupt_kills_the_running_tool_and_refuses_what_was_to_follow() {
+async fn interrupt_kills_the_running_tool_and_skips_the_rest() {
     let agent = Agent::idle(Script::default()).await;
     let first = waiting(&agent.work(), "first");
     let command = format!("echo $$ > pid; {first}; touch after");
@@ -123,7 +120,7 @@ async fn an_interrupt_kills_the_running_tool_and_refuses_what_was_to_follow() {
 }
 
 #[tokio::test]
-async fn an_interrupt_cuts_the_model_off_and_an_idle_agent_is_interrupted_at_once() {
+async fn interrupt_aborts_a_model_call_and_an_idle_agent_at_once() {
     let agent =
         Agent::says([Step::text("Never heard whole.").waiting_inside("never"), Step::text("Back again.")])
             .await;

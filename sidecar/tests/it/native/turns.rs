@@ -1,4 +1,4 @@
-//! Turns: what is told of one, and messages into it and after it.
+//! Turns: their events, and messages during and after them.
 
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_model_server::{Failure, Step};
@@ -10,7 +10,7 @@ use crate::delivery::assert_complete;
 use crate::sidecar::message;
 
 #[tokio::test]
-async fn an_agent_works_in_its_folder_and_all_of_it_is_told_in_order() {
+async fn agent_works_in_its_folder_and_reports_in_order() {
     let agent = Agent::idle(pilothouse_model_server::Script::of([
         Step::text("I look.")
             .thinking("Where am I?")
@@ -24,7 +24,7 @@ async fn an_agent_works_in_its_folder_and_all_of_it_is_told_in_order() {
     assert_complete(&agent.gateway);
     let told = agent.gateway.delivered();
     let story: Vec<_> = agent.story().into_iter().filter(|line| line != "log_chunk").collect();
-    // What it takes and has is told beside, at times of its own.
+    // Usage and settings are reported at times that may vary.
     let order: Vec<_> = story
         .iter()
         .map(String::as_str)
@@ -62,7 +62,7 @@ async fn an_agent_works_in_its_folder_and_all_of_it_is_told_in_order() {
 }
 
 #[tokio::test]
-async fn a_message_into_the_turn_skips_the_rest_of_the_batch_and_is_heard_next() {
+async fn message_into_the_turn_skips_the_batch_and_is_read_next() {
     let agent = Agent::idle(pilothouse_model_server::Script::default()).await;
     let first = waiting(&agent.work(), "first");
     agent.model.play(pilothouse_model_server::Script::of([
@@ -89,7 +89,7 @@ async fn a_message_into_the_turn_skips_the_rest_of_the_batch_and_is_heard_next()
 }
 
 #[tokio::test]
-async fn a_message_while_the_model_speaks_its_last_words_goes_on_with_the_same_turn() {
+async fn message_during_the_last_answer_continues_the_turn() {
     let agent = Agent::says([
         Step::text("I believe I am done.").waiting("speak"),
         Step::text("One more thing, then."),
@@ -98,7 +98,7 @@ async fn a_message_while_the_model_speaks_its_last_words_goes_on_with_the_same_t
     agent.model.wait_for(1).await;
     let id = agent.gateway.send(message("one more thing", MessagePriority::Immediate));
     agent.gateway.acknowledged(id, "received").await;
-    // What was sent after it was taken after it: the message is with the agent's driver.
+    // Commands are processed in order, so the driver has the message by now.
     let nothing = agent.gateway.send(Command::Adjust {
         adjustment: pilothouse_domain::value::Adjustment::SetAllowance { allowance_usd: None },
     });
@@ -112,7 +112,7 @@ async fn a_message_while_the_model_speaks_its_last_words_goes_on_with_the_same_t
 }
 
 #[tokio::test]
-async fn a_queued_message_begins_a_turn_of_its_own_and_one_for_an_earlier_turn_is_refused() {
+async fn queued_message_starts_a_turn_and_a_stale_one_is_refused() {
     let agent = Agent::says([Step::text("First.").waiting("speak"), Step::text("Second.")]).await;
     agent.model.wait_for(1).await;
     let queued = agent.gateway.send(message("then this", MessagePriority::Queued));
@@ -136,7 +136,7 @@ async fn a_queued_message_begins_a_turn_of_its_own_and_one_for_an_earlier_turn_i
 }
 
 #[tokio::test]
-async fn a_failed_call_is_told_and_tried_again_and_one_that_fails_for_good_ends_the_conversation() {
+async fn failed_call_is_retried_and_a_permanent_failure_is_final() {
     let overloaded = || Failure::Overloaded;
     let agent = Agent::says([
         Step::text("After all.")
@@ -159,7 +159,7 @@ async fn a_failed_call_is_told_and_tried_again_and_one_that_fails_for_good_ends_
 }
 
 #[tokio::test]
-async fn an_agent_without_a_model_says_so_and_does_not_begin() {
+async fn agent_without_a_model_refuses_begin() {
     let agent = Agent::idle(pilothouse_model_server::Script::default()).await;
     agent.begin(|begin| begin.config.model_id = "openai/gpt-5".into());
     let refused = agent.gateway.sees("command_refused invalid").await;
@@ -168,7 +168,7 @@ async fn an_agent_without_a_model_says_so_and_does_not_begin() {
 }
 
 #[tokio::test]
-async fn a_command_of_the_owner_runs_in_a_turn_of_its_own_and_the_model_sees_it_unless_it_is_kept_out() {
+async fn owner_command_runs_as_a_turn_and_is_shown_unless_excluded() {
     let agent = Agent::says([Step::text("One."), Step::text("Two.")]).await;
     agent.gateway.sees("turn_completed").await;
     for (nth, command) in [(2, "!echo seen-$((40 + 2))"), (3, "!!echo unseen-$((40 + 3))")] {
@@ -187,7 +187,7 @@ async fn a_command_of_the_owner_runs_in_a_turn_of_its_own_and_the_model_sees_it_
 }
 
 #[tokio::test]
-async fn what_looks_like_a_command_and_is_not_the_owners_is_only_a_text() {
+async fn command_like_text_from_others_is_plain_text() {
     let agent = Agent::says([Step::text("One."), Step::text("I see."), Step::text("I see.")]).await;
     agent.gateway.sees("turn_completed").await;
     for (nth, sender) in [(2, MessageSource::System), (3, MessageSource::Webhook)] {
@@ -211,7 +211,7 @@ async fn what_looks_like_a_command_and_is_not_the_owners_is_only_a_text() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_a_command_of_the_owner() {
+async fn interrupt_ends_an_owner_command() {
     let agent = Agent::says([Step::text("One.")]).await;
     agent.gateway.sees("turn_completed").await;
     let first = waiting(&agent.work(), "first");

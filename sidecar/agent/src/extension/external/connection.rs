@@ -1,4 +1,4 @@
-//! The pipe to a program, and who waits for which answer.
+//! The connection to a program, and its open requests.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,11 +18,11 @@ use super::Notify;
 use super::protocol::{FromProgram, Hello, PROTOCOL, Request, ToProgram};
 use crate::process::{Ending, Program, log_complaints};
 
-/// The longest line that a program may write.
+/// Longest line that a program may write.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
-/// Lines that may wait for the program to read them.
+/// Most lines that may wait for the program to read them.
 const MAX_WAITING: usize = 256;
-/// A program that is too slow so often without an answer in between is gone.
+/// Number of consecutive timeouts after which a program is considered dead.
 const MAX_SLOW: u32 = 3;
 
 /// Why there is no answer.
@@ -30,13 +30,13 @@ const MAX_SLOW: u32 = 3;
 pub(super) enum RequestError {
     #[error("it is gone")]
     Gone,
-    #[error("it took longer than {0:?}")]
+    #[error("it took longer than {} s", .0.as_secs_f64())]
     Slow(Duration),
     #[error("{0}")]
     Refused(String),
 }
 
-/// A program that is spoken to.
+/// The connection to a program.
 pub(super) struct Connection {
     shared: Arc<Shared>,
     next: AtomicU64,
@@ -46,14 +46,14 @@ struct Shared {
     name: String,
     notify: Notify,
     slow: AtomicU32,
-    /// None when the program is gone.
+    /// `None` once the program has ended.
     alive: Mutex<Option<Alive>>,
 }
 
 struct Alive {
     lines: mpsc::Sender<String>,
     waiting: HashMap<u64, Waiting>,
-    /// Dropped, it ends with all that it started.
+    /// Dropping it ends the program and everything that it started.
     _program: AbortOnDropHandle<()>,
 }
 
@@ -63,7 +63,7 @@ struct Waiting {
 }
 
 impl Connection {
-    /// Starts a program; the receiver gets its hello.
+    /// Starts a program. The receiver yields its hello.
     pub(super) fn open(
         name: &str,
         program: &Program,
@@ -79,7 +79,11 @@ impl Connection {
             name: name.to_owned(),
             notify,
             slow: AtomicU32::new(0),
-            alive: Mutex::new(Some(Alive { lines, waiting: HashMap::new(), _program: group.attended() })),
+            alive: Mutex::new(Some(Alive {
+                lines,
+                waiting: HashMap::new(),
+                _program: group.wait_in_background(),
+            })),
         });
         tokio::spawn(write(input, waiting_lines));
         tokio::spawn(read(shared.clone(), output, hello));
@@ -89,23 +93,25 @@ impl Connection {
         Ok((Self { shared, next: AtomicU64::new(1) }, said))
     }
 
-    /// Says hello, and waits for the program to do so.
-    pub(super) async fn greet(
+    /// Sends hello, and waits for the program's hello.
+    pub(super) async fn handshake(
         &self,
         cwd: &Path,
         hello: oneshot::Receiver<Hello>,
         timeout: Duration,
     ) -> Result<Hello, String> {
-        self.shared.say(&ToProgram::Hello { protocol: PROTOCOL, cwd }).map_err(|error| error.to_string())?;
+        self.shared
+            .send_line(&ToProgram::Hello { protocol: PROTOCOL, cwd })
+            .map_err(|error| error.to_string())?;
         match tokio::time::timeout(timeout, hello).await {
             Ok(Ok(hello)) if hello.protocol == PROTOCOL => Ok(hello),
             Ok(Ok(hello)) => Err(format!("it speaks protocol {}, this is {PROTOCOL}", hello.protocol)),
-            Ok(Err(_)) => Err("it ended, or wrote something else first".to_owned()),
-            Err(_) => Err(format!("it took longer than {timeout:?}")),
+            Ok(Err(_)) => Err("it ended, or wrote another message first".to_owned()),
+            Err(_) => Err(format!("it took longer than {} s", timeout.as_secs_f64())),
         }
     }
 
-    /// Asks, and waits for the answer at most so long. A request that is dropped is cancelled.
+    /// Sends a request and waits for the answer. Dropping the future cancels the request.
     pub(super) async fn request(
         &self,
         request: Request<'_>,
@@ -119,7 +125,7 @@ impl Connection {
             None => return Err(RequestError::Gone),
         }
         let _unless_answered = Cancel { shared: &self.shared, id };
-        self.shared.say(&ToProgram::Request { id, request })?;
+        self.shared.send_line(&ToProgram::Request { id, request })?;
         match tokio::time::timeout(timeout, answered).await {
             Ok(Ok(answer)) => {
                 self.shared.slow.store(0, Ordering::Relaxed);
@@ -127,7 +133,7 @@ impl Connection {
             }
             Ok(Err(_)) => Err(RequestError::Gone),
             Err(_) => {
-                self.shared.was_slow(timeout);
+                self.shared.record_timeout(timeout);
                 Err(RequestError::Slow(timeout))
             }
         }
@@ -137,25 +143,25 @@ impl Connection {
         self.shared.alive().is_some()
     }
 
-    /// Ends the program; not a word about it.
+    /// Ends the program without a notice.
     pub(super) fn end(&self) {
         drop(self.shared.alive().take());
     }
 
-    /// Tells a person.
+    /// Publishes a notice for people.
     pub(super) fn notice(&self, text: &str) {
         self.shared.notice(text);
     }
 }
 
 impl Drop for Connection {
-    /// Nobody can ask it any more: it ends. Whoever reads from it would keep it alive.
+    /// Ends the program, which the reading task would otherwise keep running.
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// A request that nobody waits for any more is taken back.
+/// Cancels a request whose caller is gone.
 struct Cancel<'a> {
     shared: &'a Shared,
     id: u64,
@@ -166,8 +172,8 @@ impl Drop for Cancel<'_> {
         let unanswered =
             self.shared.alive().as_mut().is_some_and(|alive| alive.waiting.remove(&self.id).is_some());
         if unanswered {
-            // A program that does not even read is found slow by others.
-            _ = self.shared.say(&ToProgram::Cancel { id: self.id });
+            // If the program does not read, other requests will find out.
+            _ = self.shared.send_line(&ToProgram::Cancel { id: self.id });
         }
     }
 }
@@ -177,30 +183,33 @@ impl Shared {
         self.alive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, line: &ToProgram<'_>) -> Result<(), RequestError> {
+    fn send_line(&self, line: &ToProgram<'_>) -> Result<(), RequestError> {
         let line = serde_json::to_string(line).map_err(|error| RequestError::Refused(error.to_string()))?;
         let sender = self.alive().as_ref().map(|alive| alive.lines.clone()).ok_or(RequestError::Gone)?;
         match sender.try_send(line) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => {
-                self.gone("it reads nothing");
+                self.mark_closed("it reads nothing");
                 Err(RequestError::Gone)
             }
             Err(mpsc::error::TrySendError::Closed(_)) => Err(RequestError::Gone),
         }
     }
 
-    fn was_slow(&self, timeout: Duration) {
+    fn record_timeout(&self, timeout: Duration) {
         let times = self.slow.fetch_add(1, Ordering::Relaxed) + 1;
         if times >= MAX_SLOW {
-            self.gone("it does not answer");
+            self.mark_closed("it does not answer");
         } else {
-            self.notice(&format!("it took longer than {timeout:?} to answer and was passed over"));
+            self.notice(&format!(
+                "it took longer than {} s to answer and was passed over",
+                timeout.as_secs_f64()
+            ));
         }
     }
 
-    /// From here on nothing is asked of it. Told once.
-    fn gone(&self, why: &str) {
+    /// Marks the program as dead, and publishes one notice.
+    fn mark_closed(&self, why: &str) {
         let alive = self.alive().take();
         if alive.is_some() {
             self.notice(&format!("{why}; it is not asked any more"));
@@ -211,18 +220,18 @@ impl Shared {
         (self.notify)(format!("extension {}: {text}", self.name));
     }
 
-    fn heard(&self, line: &[u8], hello: &mut Option<oneshot::Sender<Hello>>) -> Result<(), String> {
+    fn handle_line(&self, line: &[u8], hello: &mut Option<oneshot::Sender<Hello>>) -> Result<(), String> {
         let line =
-            serde_json::from_slice(line).map_err(|error| format!("it wrote what is no message ({error})"))?;
+            serde_json::from_slice(line).map_err(|error| format!("it wrote an invalid message ({error})"))?;
         match line {
             FromProgram::Hello(said) => {
-                let hello = hello.take().ok_or("it said hello twice")?;
-                // Nobody waits any more: it was too slow to start.
+                let hello = hello.take().ok_or("it sent hello twice")?;
+                // The caller may be gone, because the start took too long.
                 _ = hello.send(said);
             }
             FromProgram::Answer { id, error, answer } => {
                 let waiting = self.alive().as_mut().and_then(|alive| alive.waiting.remove(&id));
-                // An answer that comes too late is answered to nobody.
+                // A late answer has no receiver.
                 if let Some(waiting) = waiting {
                     _ = waiting.answer.send(error.map_or(Ok(answer), Err));
                 }
@@ -245,7 +254,7 @@ async fn write(mut input: ChildStdin, mut lines: mpsc::Receiver<String>) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
         if input.write_all(line.as_bytes()).await.is_err() || input.flush().await.is_err() {
-            // It ended: whoever reads from it tells.
+            // The program has ended. The reading task reports it.
             return;
         }
     }
@@ -264,11 +273,11 @@ async fn read(shared: Arc<Shared>, output: impl AsyncRead + Unpin, hello: onesho
             }
             Ok(_) if line.trim_ascii().is_empty() => {}
             Ok(_) => {
-                if let Err(why) = shared.heard(&line, &mut hello) {
+                if let Err(why) = shared.handle_line(&line, &mut hello) {
                     break why;
                 }
             }
         }
     };
-    shared.gone(&why);
+    shared.mark_closed(&why);
 }

@@ -1,7 +1,8 @@
-//! Extensions that are programs: JSON lines on their standard input and output. `docs/agent-extensions.md` is the protocol.
+//! Extensions that run as programs and exchange JSON lines on standard input and output. `docs/agent-extensions.md`
+//! describes the protocol.
 //!
-//! The agent never waits for one longer than it was configured to. One that does not answer in time is passed over; one
-//! that does so again and again, that ends, or that writes what is no message is gone, with a notice.
+//! Every wait has a configured limit. An extension that does not answer in time is skipped. One that repeatedly does
+//! not answer, that ends, or that writes something invalid is disabled with a notice.
 
 mod connection;
 mod protocol;
@@ -28,28 +29,27 @@ use crate::tool::{SharedTool, ToolOutput};
 
 pub use self::protocol::PROTOCOL;
 
-/// Takes sentences for a person: what went wrong with an extension.
+/// Receives sentences for people about problems with an extension.
 pub type Notify = Arc<dyn Fn(String) + Send + Sync>;
 
-/// A program that extends the agent.
+/// Configuration of a program that extends the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// What it is called in notices.
+    /// Name for notices.
     pub name: String,
-    /// The program.
     pub program: Program,
-    /// How long it may take to say hello.
+    /// Time limit for its hello.
     pub start_timeout: Duration,
-    /// How long it may take to answer a hook.
+    /// Time limit for a hook.
     pub hook_timeout: Duration,
-    /// How long one of its commands may take.
+    /// Time limit for a slash command.
     pub command_timeout: Duration,
-    /// Whether no tool runs while it cannot say whether it may: it is a guard, not a help.
+    /// Whether tools are blocked while the extension cannot decide, because it enforces a policy.
     pub required: bool,
 }
 
 impl ExternalConfig {
-    /// Ten seconds to start, five for a hook, a minute for a command; not required.
+    /// Defaults: ten seconds to start, five for a hook, one minute for a command; not required.
     pub fn new(name: impl Into<String>, program: Program) -> Self {
         Self {
             name: name.into(),
@@ -62,28 +62,21 @@ impl ExternalConfig {
     }
 }
 
-/// Why a program cannot be an extension.
+/// Why a program cannot be used as an extension.
 #[derive(Debug, thiserror::Error)]
 pub enum ExternalError {
-    /// It cannot be started.
-    #[error("the extension {name} cannot be started: {source}")]
-    Start {
-        /// Its name.
-        name: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It did not say hello.
+    #[error("failed to start the extension {name}: {source}")]
+    Start { name: String, source: std::io::Error },
+    /// It did not send a valid hello.
     #[error("the extension {name} did not say hello: {reason}")]
     Hello {
-        /// Its name.
         name: String,
-        /// What it did.
+        /// What it did instead.
         reason: String,
     },
 }
 
-/// A program that runs and said hello.
+/// A running extension that has sent its hello.
 pub struct External {
     config: ExternalConfig,
     hello: Hello,
@@ -91,13 +84,13 @@ pub struct External {
 }
 
 impl External {
-    /// Starts a program and waits for its hello. What of that cannot be used is left out with a notice.
+    /// Starts a program and waits for its hello. Unusable parts of the hello are skipped with a notice.
     pub async fn start(config: ExternalConfig, notify: Notify) -> Result<Self, ExternalError> {
         let (name, cwd) = (config.name.clone(), config.program.cwd.clone());
         let opened = Connection::open(&name, &config.program, notify.clone());
         let (connection, hello) =
             opened.map_err(|source| ExternalError::Start { name: name.clone(), source })?;
-        let said = connection.greet(&cwd, hello, config.start_timeout).await;
+        let said = connection.handshake(&cwd, hello, config.start_timeout).await;
         let mut hello = said.map_err(|reason| {
             connection.end();
             ExternalError::Hello { name: name.clone(), reason }
@@ -108,12 +101,12 @@ impl External {
         Ok(Self { config, hello, connection: Arc::new(connection) })
     }
 
-    /// Whether it is still there.
+    /// Whether the extension is still usable.
     pub fn is_alive(&self) -> bool {
         self.connection.is_alive()
     }
 
-    /// Asks about a hook. None when it does not want to know, does not answer, or is gone.
+    /// Calls a hook. `None` if the program does not subscribe to it, does not answer, or is dead.
     async fn hook<A: DeserializeOwned>(
         &self,
         hook: HookName,

@@ -1,4 +1,4 @@
-//! The lines that agent and program write, one JSON object each.
+//! The protocol's messages, one JSON object per line.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::message::UserContent;
 use crate::tool::is_tool_name;
 
-/// The version of the protocol.
+/// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// What the agent writes.
+/// Messages of the agent.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ToProgram<'a> {
@@ -24,13 +24,13 @@ pub(super) enum ToProgram<'a> {
         #[serde(flatten)]
         request: Request<'a>,
     },
-    /// Nobody waits for the answer to this request any more.
+    /// The agent no longer waits for the answer to this request.
     Cancel {
         id: u64,
     },
 }
 
-/// What the agent asks.
+/// Requests of the agent.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "hook", rename_all = "snake_case")]
 pub(super) enum Request<'a> {
@@ -70,30 +70,30 @@ pub(super) enum Request<'a> {
     },
 }
 
-/// What the program writes.
+/// Messages of the program.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum FromProgram {
     Hello(Hello),
-    /// The answer to a request: what it says beside its id, or why there is none.
+    /// The answer to a request: its content, or why there is none.
     Answer {
         id: u64,
         error: Option<String>,
         #[serde(flatten)]
         answer: Value,
     },
-    /// A tool wrote something.
+    /// A tool wrote output.
     Progress {
         id: u64,
         text: String,
     },
-    /// A sentence for a person.
+    /// A sentence for people.
     Notice {
         text: String,
     },
 }
 
-/// What a program brings.
+/// The capabilities of a program.
 #[derive(Debug, Deserialize)]
 pub(super) struct Hello {
     pub(super) protocol: u32,
@@ -109,7 +109,7 @@ pub(super) struct Hello {
     pub(super) prompts: Vec<PathBuf>,
 }
 
-/// What a program can be told about.
+/// Hooks that a program can subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum HookName {
@@ -148,7 +148,7 @@ pub(super) struct CommandLine {
 }
 
 impl Hello {
-    /// Leaves out what no model takes and nobody could type; says what and why.
+    /// Removes tools that models would reject and commands that cannot be typed. Returns a sentence for each.
     pub(super) fn leave_out_unusable(&mut self) -> Vec<String> {
         let mut unusable = Vec::new();
         self.tools.retain(|tool| {
@@ -156,18 +156,18 @@ impl Hello {
             let why = if !is_tool_name(&tool.name) {
                 "a name has 1 to 64 letters, digits, `_` and `-`"
             } else if !schema.is_object() || !jsonschema::meta::is_valid(schema) {
-                "its input_schema is no JSON Schema"
+                "its input_schema is not a valid JSON Schema"
             } else {
                 return true;
             };
-            unusable.push(format!("the tool `{}` is left out: {why}", tool.name));
+            unusable.push(format!("the tool `{}` is skipped: {why}", tool.name));
             false
         });
         self.commands.retain(|command| {
             let usable =
                 !command.name.is_empty() && !command.name.contains(|c: char| c.is_whitespace() || c == '/');
             if !usable {
-                unusable.push(format!("the command `{}` is left out: nobody could type it", command.name));
+                unusable.push(format!("the command `{}` is skipped: its name cannot be typed", command.name));
             }
             usable
         });
@@ -216,7 +216,7 @@ pub(super) struct CommandAnswer {
     pub(super) text: Option<String>,
 }
 
-/// What a tool gives: a text, or blocks.
+/// The result of a tool: a text or blocks.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Content {

@@ -1,4 +1,4 @@
-//! A tool that a program brings.
+//! A tool of an external extension.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::protocol::{Request, ToolAnswer, ToolSpecLine};
 use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
-/// A tool takes as long as it wants, unless it is cut off: this is only so that nothing waits for ever.
-const LONGEST: Duration = Duration::from_hours(24);
+/// Time limit of a call. Tools may take long and can be cancelled; this only prevents waiting forever.
+const MAX_DURATION: Duration = Duration::from_hours(24);
 
 pub(super) struct ExternalTool {
     spec: ToolSpec,
@@ -42,7 +42,7 @@ impl Tool for ExternalTool {
             tool: &self.spec.name,
             arguments: &arguments,
         };
-        let answered = self.connection.request(request, LONGEST, Some(context.progress.clone()));
+        let answered = self.connection.request(request, MAX_DURATION, Some(context.progress.clone()));
         let Some(answer) = context.cancelled.run_until_cancelled(answered).await else {
             return ToolOutput::error("The call was stopped.");
         };

@@ -1,4 +1,4 @@
-//! A complete answer in our words.
+//! Converts a complete answer from the types of the `genai` crate.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::model::ModelError;
 use crate::model::registry::Api;
 use crate::session::now;
 
-/// The answer at the end of a stream. One that does not say why it ended was cut off.
+/// The answer at the end of a stream. Without a stop reason, it was cut off.
 pub(super) fn complete(
     end: StreamEnd,
     api: Api,
@@ -38,7 +38,7 @@ pub(super) fn complete(
         }
     };
     if stop_reason == StopReason::Refusal {
-        // Half a call is none.
+        // Incomplete calls are dropped.
         content.retain(|block| !matches!(block, AssistantContent::ToolCall(_)));
         content.extend(refused.map(|text| AssistantContent::Text { text }));
     }
@@ -61,7 +61,7 @@ fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<A
             })),
             ContentPart::ThoughtSignature(next) if api == Api::AnthropicMessages => signature = Some(next),
             ContentPart::ThoughtSignature(encrypted) => {
-                // The summary belongs to all of them; it is shown once.
+                // The summary belongs to all thoughts together, so only one shows it.
                 let thinking = if shown { String::new() } else { reasoning.clone().unwrap_or_default() };
                 shown = true;
                 content.push(AssistantContent::Thinking { thinking, signature: Some(encrypted) });
@@ -85,7 +85,8 @@ fn blocks(parts: Vec<ContentPart>, api: Api, reasoning: Option<String>) -> Vec<A
     content
 }
 
-/// Gives calls an id of their own where the provider gave none: the crate counts them anew with each answer.
+/// Assigns ids to calls whose provider gave none. The `genai` crate numbers such calls from the beginning in each
+/// answer.
 fn unique_ids(content: &mut [AssistantContent]) {
     let mut seen = HashSet::new();
     for block in content {
@@ -98,7 +99,7 @@ fn unique_ids(content: &mut [AssistantContent]) {
     }
 }
 
-/// The crate counts what was cached as read.
+/// The `genai` crate includes cached tokens in the input.
 fn usage(counted: &Counted) -> Usage {
     let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or(0)).unwrap_or(0);
     let details = counted.prompt_tokens_details.as_ref();

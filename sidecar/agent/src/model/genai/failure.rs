@@ -1,4 +1,4 @@
-//! What can be done about a failed call, by what the provider says (S1 6.1, 6.2).
+//! Classifies failed calls by the provider's response (S1 6.1, 6.2).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::model::ModelError;
 use crate::model::registry::ProviderConfig;
 use crate::session::now;
 
-/// Characters of a provider's words that are kept.
+/// Most characters of a provider's message to keep.
 const WORDS: usize = 500;
 
 pub(super) fn rejected(message: String) -> ModelError {
@@ -23,26 +23,27 @@ pub(super) fn broken(message: &str) -> ModelError {
     ModelError::Transient { message: message.into(), status: None, retry_after: None }
 }
 
-/// What an error of the crate means. The key is never in it.
+/// Converts an error of the `genai` crate. The result never contains the key.
 pub(super) fn of(error: &Error, provider: &ProviderConfig, frames: &Frames) -> ModelError {
-    let said = said(error, frames);
-    let said = Said { message: without_key(&said.message, provider), ..said };
-    said.classified()
+    let error_response = error_response(error, frames);
+    let error_response =
+        ErrorResponse { message: without_key(&error_response.message, provider), ..error_response };
+    error_response.into_model_error()
 }
 
-/// What a provider said.
-struct Said {
+/// A provider's error response.
+struct ErrorResponse {
     status: Option<u16>,
     headers: HeaderMap,
-    /// The `error` of its body.
+    /// The `error` object of the body.
     error: Value,
     message: String,
-    /// Whether it was said at all, or the connection failed.
+    /// Whether the connection failed without a response.
     broken: bool,
 }
 
-fn said(error: &Error, frames: &Frames) -> Said {
-    let nothing = |message: String, broken| Said {
+fn error_response(error: &Error, frames: &Frames) -> ErrorResponse {
+    let nothing = |message: String, broken| ErrorResponse {
         status: None,
         headers: HeaderMap::new(),
         error: Value::Null,
@@ -55,7 +56,7 @@ fn said(error: &Error, frames: &Frames) -> Said {
             let error = parsed.get("error").cloned().unwrap_or(parsed);
             let message = words(&error).unwrap_or_else(|| body.chars().take(WORDS).collect());
             let message = format!("{} {message}", status.as_u16()).trim().to_owned();
-            Said {
+            ErrorResponse {
                 status: Some(status.as_u16()),
                 headers: (**headers).clone(),
                 error,
@@ -63,20 +64,20 @@ fn said(error: &Error, frames: &Frames) -> Said {
                 broken: false,
             }
         }
-        // What opens a stream fails inside of it.
+        // Errors while opening a stream are wrapped.
         Error::WebStream { error: inner, cause, .. } => match inner.downcast_ref::<Error>() {
-            Some(inner) => said(inner, frames),
+            Some(inner) => error_response(inner, frames),
             None => nothing(format!("the connection failed: {}", innermost(&**inner, cause)), true),
         },
         Error::ChatResponse { body, .. } => {
             let error = body.get("error").cloned().unwrap_or_else(|| body.clone());
             let message = words(&error).unwrap_or_else(|| "the answer broke off with an error".into());
-            Said { error, ..nothing(message, true) }
+            ErrorResponse { error, ..nothing(message, true) }
         }
         Error::StreamParse { serde_error, .. } => match frames.failed() {
             Some(error) => {
                 let message = words(&error).unwrap_or_else(|| serde_error.to_string());
-                Said { error, ..nothing(message, true) }
+                ErrorResponse { error, ..nothing(message, true) }
             }
             None => nothing(format!("the answer makes no sense: {serde_error}"), true),
         },
@@ -86,8 +87,8 @@ fn said(error: &Error, frames: &Frames) -> Said {
     }
 }
 
-impl Said {
-    fn classified(self) -> ModelError {
+impl ErrorResponse {
+    fn into_model_error(self) -> ModelError {
         let Self { status, ref message, .. } = self;
         if self.is_overflow() {
             return ModelError::ContextOverflow { message: message.clone() };
@@ -105,7 +106,7 @@ impl Said {
         ModelError::Rejected { message: message.clone(), status }
     }
 
-    /// Its code or type.
+    /// Whether its code or type is one of `names`.
     fn is(&self, names: &[&str]) -> bool {
         ["code", "type"].iter().any(|field| {
             self.error.get(field).and_then(Value::as_str).is_some_and(|name| names.contains(&name))
@@ -153,7 +154,7 @@ impl Said {
             (Some(_), Some("true")) => true,
             (Some(_), Some("false")) => false,
             (Some(status), _) => matches!(status, 408 | 409 | 425 | 429 | 500..=599),
-            // Inside a stream, what the request lacks was refused before.
+            // Within a stream, the request was already accepted.
             (None, _) => self.broken && !self.is(&["invalid_request_error", "invalid_prompt"]),
         }
     }
@@ -162,7 +163,7 @@ impl Said {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// When a plan can go on.
+    /// When the quota resets.
     fn reset_at(&self) -> Option<Timestamp> {
         let seconds =
             |value: &Value| value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
@@ -174,7 +175,7 @@ impl Said {
         at.or_else(|| after().or_else(|| self.retry_after()).map(|after| now() + after))
     }
 
-    /// How long it asks to wait: in milliseconds, in seconds, or until a date.
+    /// The wait that the provider asks for: in milliseconds, in seconds, or until a date.
     fn retry_after(&self) -> Option<Duration> {
         let positive = |number: &str, unit: f64| {
             let number: f64 = number.trim().parse().ok()?;
@@ -197,7 +198,7 @@ fn words(error: &Value) -> Option<String> {
     Some(message.chars().take(WORDS).collect())
 }
 
-/// The cause of a failed connection; what is around it only says that there was one, and where to.
+/// The root cause of a failed connection. The outer errors only repeat that it failed, and the URL.
 fn innermost(error: &(dyn std::error::Error + 'static), otherwise: &str) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

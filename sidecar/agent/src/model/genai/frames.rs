@@ -1,4 +1,5 @@
-//! What a stream says that the crate does not pass on: refusals, why a response failed, and the order of its blocks.
+//! Extracts from a stream what the `genai` crate does not pass on: refusals, why a response failed, and the order of
+//! its blocks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,15 +10,15 @@ use tokio::sync::Notify;
 use super::layout::Layout;
 use crate::message::Usage;
 
-/// Looks at each frame as it comes.
+/// Inspects each frame on arrival.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    seen: Mutex<Seen>,
+    state: Mutex<StreamState>,
     first: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct StreamState {
     answers: bool,
     refusal: Option<String>,
     filtered: bool,
@@ -27,57 +28,57 @@ struct Seen {
 }
 
 impl Frames {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, StreamState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns once when the first frame came: the provider answers, if only by thinking.
+    /// Waits for the first frame, which shows that the provider answers, even if it only thinks. Completes once.
     pub(super) async fn first(&self) {
         self.first.notified().await;
     }
 
-    /// The words in which the model refused.
+    /// The text with which the model refused.
     pub(super) fn refusal(&self) -> Option<String> {
-        self.seen().refusal.take()
+        self.state().refusal.take()
     }
 
-    /// Whether a filter cut the answer off.
+    /// Whether a filter cut off the answer.
     pub(super) fn is_filtered(&self) -> bool {
-        self.seen().filtered
+        self.state().filtered
     }
 
-    /// What the call took when its answer began; told once.
+    /// Usage at the start of the answer. Returned once.
     pub(super) fn begun(&self) -> Option<Usage> {
-        self.seen().begun.take()
+        self.state().begun.take()
     }
 
-    /// A piece of text came.
+    /// Handles a piece of text.
     pub(super) fn text(&self, piece: &str) {
-        self.seen().layout.text(piece);
+        self.state().layout.text(piece);
     }
 
-    /// A piece of a call came.
+    /// Handles a piece of a call.
     pub(super) fn call(&self, id: &str) {
-        self.seen().layout.call(id);
+        self.state().layout.call(id);
     }
 
-    /// The order of the blocks, once.
+    /// Removes and returns the order of the blocks.
     pub(super) fn layout(&self) -> Layout {
-        std::mem::take(&mut self.seen().layout)
+        std::mem::take(&mut self.state().layout)
     }
 
-    /// The error of a response that failed.
+    /// The error of a failed response.
     pub(super) fn failed(&self) -> Option<Value> {
-        self.seen().failed.take()
+        self.state().failed.take()
     }
 }
 
 impl ChatFrameSink for Frames {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
-        if !std::mem::replace(&mut self.seen().answers, true) {
+        if !std::mem::replace(&mut self.state().answers, true) {
             self.first.notify_one();
         }
-        // Most frames are none of these: they are not parsed twice.
+        // Most frames are irrelevant and are not parsed twice.
         let interesting = [
             "\"refusal\"",
             "response.refusal.delta",
@@ -91,33 +92,33 @@ impl ChatFrameSink for Frames {
             return;
         }
         let Some(data) = frame.json() else { return };
-        let mut seen = self.seen();
+        let mut state = self.state();
         let chat = data.pointer("/choices/0/delta/refusal").and_then(Value::as_str);
         match data.get("type").and_then(Value::as_str) {
             Some("response.refusal.delta") => {
                 if let Some(delta) = data.get("delta").and_then(Value::as_str) {
-                    seen.refusal.get_or_insert_default().push_str(delta);
+                    state.refusal.get_or_insert_default().push_str(delta);
                 }
             }
             Some(
                 kind @ ("content_block_start" | "response.output_item.added" | "response.output_item.done"),
-            ) => seen.layout.frame(kind, &data),
-            Some("message_start") => seen.begun = data.pointer("/message/usage").map(begun),
-            Some("response.failed") => seen.failed = data.pointer("/response/error").cloned(),
+            ) => state.layout.frame(kind, &data),
+            Some("message_start") => state.begun = data.pointer("/message/usage").map(begun),
+            Some("response.failed") => state.failed = data.pointer("/response/error").cloned(),
             Some("response.incomplete") => {
                 let reason = data.pointer("/response/incomplete_details/reason").and_then(Value::as_str);
-                seen.filtered = reason == Some("content_filter");
+                state.filtered = reason == Some("content_filter");
             }
             _ => {
                 if let Some(delta) = chat {
-                    seen.refusal.get_or_insert_default().push_str(delta);
+                    state.refusal.get_or_insert_default().push_str(delta);
                 }
             }
         }
     }
 }
 
-/// What Anthropic counts when its answer begins.
+/// Anthropic's usage at the start of an answer.
 fn begun(usage: &Value) -> Usage {
     let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
     Usage {

@@ -1,11 +1,11 @@
-//! The order of an answer's blocks. The crate hands an answer over with its thoughts first, all of its text in one piece, and
-//! its calls last; what a model said between two calls would stand before both.
+//! The order of an answer's blocks. The `genai` crate returns thoughts first, all text in one piece, and calls last.
+//! Text between two calls would end up before both.
 
 use serde_json::Value;
 
 use crate::message::AssistantContent;
 
-/// The blocks of an answer, as they began.
+/// The blocks of an answer in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     blocks: Vec<Block>,
@@ -13,17 +13,18 @@ pub(super) struct Layout {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Block {
-    /// Its text so far.
+    /// The block's text so far.
     Text(String),
-    /// A thought that goes back: the crate keeps these in their order.
+    /// A thought that is sent back later. The `genai` crate preserves the order of these.
     Thinking,
     /// The call with this id.
     Call(String),
 }
 
 impl Layout {
-    /// A frame that may begin a block: `content_block_start` of Anthropic, `response.output_item.added` and, for thoughts,
-    /// `.done` of Responses. Chat Completions has no such frames: its pieces say what they are.
+    /// Handles a frame that may begin a block: `content_block_start` of Anthropic, `response.output_item.added` and,
+    /// for thoughts, `.done` of Responses. Chat Completions has no such frames; there the pieces themselves indicate
+    /// their kind.
     pub(super) fn frame(&mut self, kind: &str, frame: &Value) {
         let text = |pointer: &str| frame.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let block = match (kind, text("/content_block/type"), text("/item/type")) {
@@ -42,7 +43,7 @@ impl Layout {
         self.blocks.push(block);
     }
 
-    /// A piece of text came.
+    /// Handles a piece of text.
     pub(super) fn text(&mut self, piece: &str) {
         match self.blocks.last_mut() {
             Some(Block::Text(text)) => text.push_str(piece),
@@ -50,7 +51,7 @@ impl Layout {
         }
     }
 
-    /// A piece of a call came.
+    /// Handles a piece of a call.
     pub(super) fn call(&mut self, id: &str) {
         let known = |block: &Block| matches!(block, Block::Call(call) if call == id);
         if !self.blocks.iter().any(known) {
@@ -58,8 +59,8 @@ impl Layout {
         }
     }
 
-    /// The blocks in the order in which they began. Where the pieces do not add up to what the crate collected, all stays as
-    /// the crate has it.
+    /// Sorts the blocks by the order in which they began. If the pieces do not match what the `genai` crate
+    /// collected, the crate's order is kept.
     pub(super) fn arrange(self, content: Vec<AssistantContent>) -> Vec<AssistantContent> {
         let said: String = self.blocks.iter().filter_map(Block::said).collect();
         let collected: String = content.iter().filter_map(text_of).collect();
@@ -77,7 +78,7 @@ impl Layout {
         let mut arranged = Vec::with_capacity(self.blocks.len());
         let places = self.blocks.iter().filter(|block| **block == Block::Thinking).count();
         if places != thoughts.len() {
-            // Thoughts that are only shown, and never go back, have no place of their own.
+            // Thoughts that are only shown and never sent back have no position.
             arranged.append(&mut thoughts);
         }
         let mut thoughts = thoughts.into_iter();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_stand_where_they_began_and_none_is_lost() {
+    fn blocks_keep_their_positions_and_none_is_lost() {
         let mut layout = Layout::default();
         let start = |block: Value| json!({ "content_block": block });
         layout.frame("content_block_start", &start(json!({ "type": "thinking" })));
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_stays_as_it_was_collected() {
+    fn inconsistent_blocks_stay_as_collected() {
         let mut layout = Layout::default();
         layout.call("a");
         layout.text("half");

@@ -1,5 +1,5 @@
-//! The port over the crate `genai`: Anthropic Messages, `OpenAI` Chat Completions and Responses, and what speaks like
-//! them.
+//! Implements the model port with the `genai` crate: Anthropic Messages, `OpenAI` Chat Completions and Responses, and
+//! compatible servers.
 
 mod answer;
 mod connections;
@@ -21,22 +21,22 @@ use self::frames::Frames;
 use super::registry::{ModelRegistry, ProviderConfig};
 use super::{Delta, LanguageModel, ModelError, ModelRequest, ModelStream};
 
-/// How long a provider may be silent, before its answer begins and in it.
+/// Longest silence of a provider, before and during its answer.
 const SILENCE: Duration = Duration::from_mins(5);
 
-/// Speaks to the providers of a registry.
+/// Calls the providers of a registry.
 pub struct GenaiModel {
     registry: Arc<ModelRegistry>,
     connections: Connections,
 }
 
 impl GenaiModel {
-    /// For these providers, over connections of its own.
+    /// Creates a model with its own connections.
     pub fn new(registry: Arc<ModelRegistry>) -> Self {
         Self::over(Connections::default(), registry)
     }
 
-    /// For these providers, over these connections.
+    /// Creates a model with shared connections.
     pub const fn over(connections: Connections, registry: Arc<ModelRegistry>) -> Self {
         Self { registry, connections }
     }
@@ -49,7 +49,7 @@ impl LanguageModel for GenaiModel {
             .registry
             .provider(&request.provider)
             .cloned()
-            .ok_or_else(|| failure::rejected(format!("there is no provider `{}`", request.provider)))?;
+            .ok_or_else(|| failure::rejected(format!("unknown provider `{}`", request.provider)))?;
         let thinks = self
             .registry
             .find(&request.provider, &request.model)
@@ -76,13 +76,13 @@ impl LanguageModel for GenaiModel {
     }
 }
 
-/// An answer as it comes in.
+/// An answer that is being received.
 struct Reading {
     chat: ChatStream,
     frames: Arc<Frames>,
     provider: ProviderConfig,
     name: (String, String),
-    /// What comes after the usage that was told first.
+    /// Items that follow the initial usage.
     pending: VecDeque<Option<genai::Result<ChatStreamEvent>>>,
     over: bool,
 }
@@ -126,7 +126,7 @@ impl Reading {
                 Some(event) => event.map_err(|error| failure::of(&error, &self.provider, &self.frames))?,
             };
             match event {
-                // The crate says this before there is a connection.
+                // Emitted before there is a connection.
                 ChatStreamEvent::Start
                 | ChatStreamEvent::Heartbeat
                 | ChatStreamEvent::ThoughtSignatureChunk(_) => {}

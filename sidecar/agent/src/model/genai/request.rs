@@ -1,4 +1,4 @@
-//! A conversation in the words of the crate.
+//! Converts a conversation to the types of the `genai` crate.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::message::{AgentMessage, AssistantContent, AssistantMessage, ToolResul
 use crate::model::registry::{Api, ProviderConfig};
 use crate::model::{ModelError, ModelRequest, ToolSpec};
 
-/// Goes before the signature of a thought that its provider did not show.
+/// Prefix of the signature of a thought that its provider did not show.
 pub(super) const REDACTED: &str = "redacted:";
 
-/// Where a request goes, and with which key.
+/// URL and key of a request.
 pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTarget, ModelError> {
     let key = provider.api_key.as_ref();
     let key = key.ok_or_else(|| failure::rejected(format!("the provider `{}` has no key", provider.name)))?;
@@ -39,7 +39,7 @@ pub(super) fn target(provider: &ProviderConfig, model: &str) -> Result<ServiceTa
     })
 }
 
-/// What goes with the conversation.
+/// Options of a request.
 pub(super) fn options(
     provider: &ProviderConfig,
     request: &ModelRequest,
@@ -47,7 +47,8 @@ pub(super) fn options(
     frames: &Arc<Frames>,
 ) -> ChatOptions {
     let most = u32::try_from(request.max_output_tokens).unwrap_or(u32::MAX);
-    // The crate takes the end of some names for an effort, and cuts it off: the model is what was asked for.
+    // The `genai` crate interprets the end of some model names as an effort and removes it. The body restores the
+    // full name.
     let mut body = json!({ "model": request.model });
     let effort = effort(provider.api, request.thinking, thinks, most);
     if effort.is_none() && ReasoningEffort::from_model_name(&request.model).0.is_some() {
@@ -61,7 +62,7 @@ pub(super) fn options(
         .with_capture_usage(true)
         .with_capture_content(true)
         .with_capture_tool_calls(true)
-        // With Responses, capturing asks for a summary, which models that do not think refuse.
+        // With Responses, capturing requests a summary, which models without thinking reject.
         .with_capture_reasoning_content(provider.api != Api::OpenaiResponses || effort.is_some())
         .with_stream_header_timeout(SILENCE)
         .with_stream_read_timeout(SILENCE)
@@ -71,10 +72,10 @@ pub(super) fn options(
     options
 }
 
-/// Thinking takes part of the output: what is left for the answer is at least as much.
+/// Thinking counts as output. At least half of the limit is left for the answer.
 fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<ReasoningEffort> {
     if !thinks || level == ThinkingLevel::Off {
-        // Anthropic's models think by themselves or not; the others are left at what they do.
+        // For Anthropic, thinking is disabled explicitly. Other providers keep their default.
         return (api == Api::AnthropicMessages).then_some(ReasoningEffort::Zero);
     }
     let effort = match level {
@@ -86,10 +87,10 @@ fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<Rea
         ThinkingLevel::Max => ReasoningEffort::Max,
     };
     if api != Api::AnthropicMessages {
-        // Max is no word of OpenAI.
+        // OpenAI has no level `max`.
         return Some(if matches!(effort, ReasoningEffort::Max) { ReasoningEffort::XHigh } else { effort });
     }
-    // The crate gives 24,000, 8,000 or 1,024 tokens, which must be less than the most.
+    // The `genai` crate sets a budget of 24,000, 8,000 or 1,024 tokens, which must be below the output limit.
     Some(match effort {
         _ if most <= 2 * 1_024 => ReasoningEffort::Zero,
         ReasoningEffort::Medium | ReasoningEffort::High | ReasoningEffort::Max if most <= 2 * 8_000 => {
@@ -100,7 +101,7 @@ fn effort(api: Api, level: ThinkingLevel, thinks: bool, most: u32) -> Option<Rea
     })
 }
 
-/// The conversation.
+/// Converts the conversation.
 pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     let anthropic = api == Api::AnthropicMessages;
@@ -125,7 +126,7 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
                 );
             }
             AgentMessage::ToolResult(result) => {
-                // All results of an answer go together (S1 3.3).
+                // All results of an answer are sent together (S1 3.3).
                 let mut results = vec![result];
                 while let Some(AgentMessage::ToolResult(result)) =
                     conversation.next_if(|next| matches!(next, AgentMessage::ToolResult(_)))
@@ -134,12 +135,12 @@ pub(super) fn chat(api: Api, request: ModelRequest) -> ChatRequest {
                 }
                 messages.extend(tool_results(&results, anthropic));
             }
-            // The session gives it as a user's message.
+            // The session passes commands on as user messages.
             AgentMessage::BashExecution(_) => {}
         }
     }
     if anthropic && let Some(last) = messages.pop() {
-        // What was said until here is read from the cache next time.
+        // Caches the conversation up to here for the next request.
         messages.push(cached(last));
     }
     chat.messages = messages;
@@ -167,7 +168,7 @@ fn parts<'a>(content: impl IntoIterator<Item = &'a UserContent>) -> MessageConte
     MessageContent::from_parts(content.into_iter().map(part).collect::<Vec<_>>())
 }
 
-/// Thoughts go back only to the model that had them: to others their signatures mean nothing.
+/// Thoughts are sent only to the model that wrote them: other models cannot use their signatures.
 fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart> {
     let mut parts = Vec::with_capacity(answer.content.len());
     for block in &answer.content {
@@ -200,7 +201,8 @@ fn assistant(answer: &AssistantMessage, api: Api, same: bool) -> Vec<ContentPart
     parts
 }
 
-/// One message for each thought and what came of it: the crate puts the thoughts of a message before the rest of it.
+/// One message for each thought with what follows it, because the `genai` crate moves the thoughts of a message to
+/// its beginning.
 fn apart(parts: Vec<ContentPart>) -> Vec<Vec<ContentPart>> {
     let mut pieces: Vec<Vec<ContentPart>> = vec![Vec::with_capacity(parts.len())];
     for part in parts {
@@ -216,7 +218,7 @@ fn apart(parts: Vec<ContentPart>) -> Vec<Vec<ContentPart>> {
     pieces
 }
 
-/// Providers take only objects back, whatever their model wrote.
+/// Providers accept only objects, whatever the model wrote.
 fn object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),
@@ -249,14 +251,14 @@ fn tool_results(results: &[&ToolResultMessage], anthropic: bool) -> Vec<ChatMess
     }
     let mut messages = vec![ChatMessage::tool(MessageContent::from_parts(responses))];
     if !images.is_empty() {
-        // Results hold text only there: what tools show comes after them.
+        // Results can contain only text, so images follow after the results.
         let title = UserContent::Text { text: "The images of the results above:".into() };
         messages.push(ChatMessage::user(parts(std::iter::once(&title).chain(images))));
     }
     messages
 }
 
-/// A result as Anthropic has it, with its images and whether it failed.
+/// A result in Anthropic's format, with its images and error flag.
 fn anthropic_result(result: &ToolResultMessage) -> ContentPart {
     let block = |block: &UserContent| match block {
         UserContent::Text { text } => json!({ "type": "text", "text": text }),

@@ -1,4 +1,4 @@
-//! How a guard ends everything, and itself.
+//! How a guard ends all processes and itself.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -10,15 +10,16 @@ use nix::unistd::{Pid, getpid};
 
 use crate::process::tree;
 
-/// How long what was killed may take to go: only a stuck kernel call holds it, or a user who may not be signalled.
+/// How long killed processes may take to disappear. Only a stuck system call, or a user who may not be signalled, can
+/// exceed it.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// After how long it is looked again for what was started meanwhile: at first, and whenever something was.
+/// Interval until the next search for processes that started meanwhile: initially, and whenever one was found.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// And at most.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest such interval.
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Kills what is below this process at this moment, and answers whether some of it was not `known`. `program` leads a group, which
-/// is all that can be ended elsewhere than on Linux.
+/// Kills the current descendants of this process. Returns whether any was not in `known`. Outside Linux, only the
+/// process group that `program` leads can be ended.
 pub(super) fn kill_below(program: Pid, known: &mut BTreeSet<Pid>) -> bool {
     if cfg!(not(any(target_os = "linux", target_os = "android"))) {
         let _ = nix::sys::signal::killpg(program, Signal::SIGKILL);
@@ -31,19 +32,19 @@ pub(super) fn kill_below(program: Pid, known: &mut BTreeSet<Pid>) -> bool {
     more
 }
 
-/// Ends this process as the program ended: by the same code, or by the same signal where that can be.
-pub(super) fn like(status: Option<WaitStatus>) -> ExitCode {
+/// Ends this process like the program ended: with the same exit code or, if possible, by the same signal.
+pub(super) fn exit_like(status: Option<WaitStatus>) -> ExitCode {
     let signal = match status {
         Some(WaitStatus::Exited(_, code)) => return u8::try_from(code).unwrap_or(1).into(),
         Some(WaitStatus::Signaled(_, signal, _)) => signal,
-        // It was killed, and is stuck in its death.
+        // The program was killed but has not been reaped.
         _ => Signal::SIGKILL,
     };
-    // The program has dumped its core, if that was wanted.
+    // The program itself has written a core dump, if that was enabled.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = nix::sys::prctl::set_dumpable(false);
     let _ = SigSet::all().thread_unblock();
-    // A handler that the standard library has set for some takes itself away the first time.
+    // The standard library's handlers of some signals remove themselves on the first signal.
     for _ in 0..2 {
         let _ = raise(signal);
     }

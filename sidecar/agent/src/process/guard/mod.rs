@@ -1,16 +1,21 @@
-//! The program that stands between an agent and a program that it runs, and ends everything that this one ever started.
+//! The guard: a process between an agent and a program that it runs, which ends everything that the program ever
+//! started.
 //!
-//! A process group is not enough: whoever calls `setsid` leaves it. The guard adopts what loses its parent below it
-//! (`PR_SET_CHILD_SUBREAPER`), so that everything stays its descendant, and ends all of it when the program ends, when it is told
-//! to, and when whoever started it is gone, however that died: it holds the other end of a pipe, its leash (ruling 15). It is over
-//! when nothing is left, and ends as the program did.
+//! A process group is not sufficient, because a process can leave it with `setsid`. The guard adopts orphans below it
+//! (`PR_SET_CHILD_SUBREAPER`), so that everything remains its descendant. It ends all descendants when the program
+//! ends, when it is ordered to, and when the process that started it has ended for any reason, which it detects by
+//! the closing of a pipe, its *leash* (decision 15). It exits when nothing is left, with the program's exit status.
 //!
-//! It is a verb of the host's own program, which calls [`run`] with what follows [`VERB`] before it does anything else. Only what
-//! somebody else starts for the agent (a system service, `at`, a container engine) is out of its reach, and what may not be signalled
-//! by its user (`sudo`). Elsewhere than on Linux nobody adopts, and it ends the process group.
+//! It applies its [`Confinement`](super::Confinement) to the program, and not to itself.
+//!
+//! The guard is a subcommand of the host program, which passes the arguments after [`VERB`] to [`run`] before it does
+//! anything else. The guard cannot end processes that something else starts for the agent (a system service, `at`, a
+//! container engine), or that its user may not signal (`sudo`). Outside Linux there is no adoption, and the guard
+//! ends the process group.
 
 mod end;
-mod orders;
+mod lock;
+mod options;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -25,158 +30,175 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
-use self::orders::Orders;
-use self::watch::{Happened, Watched};
+use self::lock::Lock;
+use self::options::GuardOptions;
+use self::watch::{EventSources, GuardEvent};
+use super::lease::LeaseFile;
 
-/// The verb of the host's program: `guard [options] -- <program> [arguments…]`.
+/// The subcommand of the host program: `guard [options] -- <program> [arguments…]`.
 pub const VERB: &str = "guard";
 
-/// What is written on the leash: ask the program's group to end.
+/// Order on the leash: ask the program's process group to end.
 pub(super) const TERMINATE: u8 = b't';
-/// What is written on the leash: end all of it now.
+/// Order on the leash: kill everything now.
 pub(super) const KILL: u8 = b'k';
-/// What is written on the leash: nobody reads any more what is left once the program has ended.
-pub(super) const HUSH: u8 = b'h';
+/// Order on the leash: do not let leftovers linger after the program has ended.
+pub(super) const SKIP_LINGER: u8 = b'h';
 
-/// The exit codes of a shell for what it cannot run, and for what is not there.
+/// A shell's exit codes for a program that cannot be executed, or that does not exist.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Runs a program, and ends as it does when nothing is left of it. `arguments`: what follows the verb.
+/// Runs a program, and exits like the program once nothing of it is left. `arguments` follow the subcommand.
 ///
-/// Options: `--leash <descriptor>`, of a pipe whose end is the end of whoever started this; `--user <uid:gid:home>`, who the program
-/// runs as; `--grace <ms>`, how long it may take to end by itself when the leash has ended; `--linger <ms>`, how long what it leaves
-/// behind may take.
+/// Options:
+///
+/// - `--leash <descriptor>`: a pipe that closes when the process which started this one ends.
+/// - `--user <uid:gid:home>`: the user that the program runs as.
+/// - `--confine <JSON>`: the program's [`Confinement`](super::Confinement).
+/// - `--lease <file>`: a lease ([`LeaseFile`]) whose expiry ends everything.
+/// - `--lock <file>`: a file to keep locked while any process of the program runs.
+/// - `--grace <ms>`: how long the program may take to end on its own after the leash has closed.
+/// - `--linger <ms>`: how long leftover processes may run after the program has ended.
 pub fn run(arguments: &[OsString]) -> ExitCode {
-    let started = Orders::read(arguments).and_then(|orders| {
-        // A signal to the group of whoever started it must not end it before it has done its work.
+    let started = GuardOptions::read(arguments).and_then(|options| {
+        // A signal to the starter's process group must not end the guard before its work is done.
         let _ = setsid();
-        adopt()?;
-        Ok(orders)
+        become_subreaper()?;
+        let expiry = options.lease.as_deref().map(LeaseFile::open).transpose()?;
+        if expiry.as_ref().is_some_and(|lease| lease.left().is_zero()) {
+            return Err(io::Error::other("its lease has expired"));
+        }
+        let lock = options.lock.as_deref().map(Lock::take).transpose()?;
+        Ok((options, expiry, lock))
     });
-    let orders = match started {
-        Ok(orders) => orders,
+    let (options, expiry, _lock) = match started {
+        Ok(started) => started,
         Err(error) => {
-            eprintln!("a program cannot be guarded: {error}");
+            eprintln!("failed to guard a program: {error}");
             return CANNOT_RUN.into();
         }
     };
-    let program = match start(&orders) {
+    let program = match start(&options) {
         Ok(program) => program,
         Err(error) => {
-            eprintln!("{} cannot be run: {error}", orders.program.display());
+            eprintln!("{} cannot be run: {error}", options.program.display());
             return if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN }.into();
         }
     };
-    let Orders { leash, grace, linger, .. } = orders;
-    let Ok(happens) = (Watched { program, leash }).start() else {
-        // The system lets nobody start a thread. What nobody watches is not to run.
+    let GuardOptions { leash, grace, linger, .. } = options;
+    let Ok(events) = (EventSources { program, leash, expiry }).start() else {
+        // No thread could be started. A program must not run without a guard.
         end::kill_below(program, &mut BTreeSet::new());
         return CANNOT_RUN.into();
     };
-    Guarded { program, happens, status: None, nobody: false }.see_through(grace, linger)
+    Guarded { program, events, status: None, all_ended: false }.supervise(grace, linger)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn adopt() -> io::Result<()> {
+fn become_subreaper() -> io::Result<()> {
     Ok(nix::sys::prctl::set_child_subreaper(true)?)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn adopt() -> io::Result<()> {
+fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// In a group of its own: what it sends to its group does not reach the guard.
-fn start(orders: &Orders) -> io::Result<Pid> {
+/// In a separate process group, so that signals to that group do not reach the guard.
+fn start(options: &GuardOptions) -> io::Result<Pid> {
     let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
-    let mut command = Command::new(&orders.program);
-    command.args(&orders.arguments).process_group(0);
-    if let Some(user) = &orders.user {
-        user.take_on(&mut command)?;
+    let mut command = Command::new(&options.program);
+    command.args(&options.arguments).process_group(0);
+    if let Some(user) = &options.user {
+        user.apply_to(&mut command)?;
     }
-    let child = command.spawn()?;
-    // Its streams are the program's alone: whoever is at their other end sees when that closes them.
+    let child = match &options.confinement {
+        Some(confinement) => confinement.spawn(command)?,
+        None => command.spawn()?,
+    };
+    // Only the program keeps the streams, so that the other side sees when the program closes them.
     let _ = dup2_stdin(&nothing);
     let _ = dup2_stdout(&nothing);
     let _ = dup2_stderr(&nothing);
     i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
-/// A program that runs, and what happens with it.
+/// A running program, and the events about it.
 struct Guarded {
     program: Pid,
-    happens: Receiver<Happened>,
-    /// How it ended.
+    events: Receiver<GuardEvent>,
     status: Option<WaitStatus>,
-    /// Nothing is left below this process.
-    nobody: bool,
+    /// Whether no descendant of this process is left.
+    all_ended: bool,
 }
 
-/// Why everything is to end.
-enum Why {
-    /// The program has ended, and nobody is left or needs what is.
-    Over,
-    /// Whoever started this is gone.
-    Alone,
-    /// It was told to.
-    Told,
+/// Why everything must end.
+enum StopReason {
+    /// The program has ended, and its leftovers are gone or may not linger.
+    ProgramEnded,
+    /// The process that started this one has ended.
+    Orphaned,
+    /// An order or the lease.
+    Ordered,
 }
 
 impl Guarded {
-    fn see_through(mut self, grace: Duration, linger: Duration) -> ExitCode {
+    fn supervise(mut self, grace: Duration, linger: Duration) -> ExitCode {
         match self.wait(linger) {
-            Why::Alone if self.status.is_none() && !grace.is_zero() => {
+            StopReason::Orphaned if self.status.is_none() && !grace.is_zero() => {
                 self.terminate();
                 let until = Instant::now() + grace;
                 while self.status.is_none()
-                    && let Some(happened) = self.next(until)
-                    && !matches!(happened, Happened::Kill)
+                    && let Some(event) = self.next(until)
+                    && !matches!(event, GuardEvent::Kill)
                 {}
             }
-            Why::Over | Why::Alone | Why::Told => {}
+            StopReason::ProgramEnded | StopReason::Orphaned | StopReason::Ordered => {}
         }
-        if !self.nobody {
+        if !self.all_ended {
             self.end_all();
         }
-        end::like(self.status)
+        end::exit_like(self.status)
     }
 
-    /// Waits until the program has ended and what it left had its time, or until somebody wants an end.
-    fn wait(&mut self, linger: Duration) -> Why {
-        let mut hushed = linger.is_zero();
-        while self.status.is_none() || !hushed {
-            let happened = match self.status {
-                None => self.happens.recv().ok().map(|happened| self.note(happened)),
+    /// Waits until the program has ended and its leftovers had their time, or until everything must end.
+    fn wait(&mut self, linger: Duration) -> StopReason {
+        let mut skips_linger = linger.is_zero();
+        while self.status.is_none() || !skips_linger {
+            let event = match self.status {
+                None => self.events.recv().ok().map(|event| self.record(event)),
                 Some(_) => self.next(Instant::now() + linger),
             };
-            match happened {
-                Some(Happened::Alone) => return Why::Alone,
-                Some(Happened::Kill) => return Why::Told,
-                Some(Happened::Terminate) => self.terminate(),
-                Some(Happened::Hush) => hushed = true,
-                Some(Happened::Ended(_, true) | Happened::Nobody) | None => return Why::Over,
-                Some(Happened::Ended(_, false)) => {}
+            match event {
+                Some(GuardEvent::Orphaned) => return StopReason::Orphaned,
+                Some(GuardEvent::Kill) => return StopReason::Ordered,
+                Some(GuardEvent::Terminate) => self.terminate(),
+                Some(GuardEvent::SkipLinger) => skips_linger = true,
+                Some(GuardEvent::Ended(_, true) | GuardEvent::AllEnded) | None => {
+                    return StopReason::ProgramEnded;
+                }
+                Some(GuardEvent::Ended(_, false)) => {}
             }
         }
-        Why::Over
+        StopReason::ProgramEnded
     }
 
-    /// What happens until then; none: nothing.
-    fn next(&mut self, until: Instant) -> Option<Happened> {
-        match self.happens.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(happened) => Some(self.note(happened)),
+    /// The next event until then. `None` if there is none.
+    fn next(&mut self, until: Instant) -> Option<GuardEvent> {
+        match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(event) => Some(self.record(event)),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
         }
     }
 
-    fn note(&mut self, happened: Happened) -> Happened {
-        match &happened {
-            Happened::Ended(status, last) => (self.status, self.nobody) = (Some(*status), *last),
-            Happened::Nobody => self.nobody = true,
-            Happened::Alone | Happened::Kill | Happened::Terminate | Happened::Hush => {}
+    fn record(&mut self, event: GuardEvent) -> GuardEvent {
+        match &event {
+            GuardEvent::Ended(status, last) => (self.status, self.all_ended) = (Some(*status), *last),
+            GuardEvent::AllEnded => self.all_ended = true,
+            GuardEvent::Orphaned | GuardEvent::Kill | GuardEvent::Terminate | GuardEvent::SkipLinger => {}
         }
-        happened
+        event
     }
 
     fn terminate(&self) {
@@ -185,15 +207,15 @@ impl Guarded {
         }
     }
 
-    /// Kills everything below this process until nothing is left.
+    /// Kills all descendants of this process until none is left.
     fn end_all(&mut self) {
         let deadline = Instant::now() + end::LIMIT;
         let (mut known, mut pause) = (BTreeSet::new(), end::FIRST_PAUSE);
-        while !self.nobody && Instant::now() < deadline {
+        while !self.all_ended && Instant::now() < deadline {
             let more = end::kill_below(self.program, &mut known);
-            pause = if more { end::FIRST_PAUSE } else { (pause * 2).min(end::LONGEST_PAUSE) };
+            pause = if more { end::FIRST_PAUSE } else { (pause * 2).min(end::MAX_PAUSE) };
             let until = Instant::now() + pause;
-            while !self.nobody && self.next(until).is_some() {}
+            while !self.all_ended && self.next(until).is_some() {}
         }
     }
 }

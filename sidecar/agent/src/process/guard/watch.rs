@@ -1,75 +1,88 @@
-//! What a guard waits for, each on a thread of its own.
+//! The event sources of a guard, each on its own thread.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// What happened.
-pub(super) enum Happened {
-    /// The leash has ended: whoever started this is gone.
-    Alone,
-    /// All of it is to end now.
+use crate::process::lease::LeaseFile;
+
+/// Longest interval between two checks of the lease. After a suspension of the machine, a sleep continues with its
+/// remaining time.
+const LEASE_POLL: Duration = Duration::from_secs(1);
+
+/// An event.
+pub(super) enum GuardEvent {
+    /// The leash has closed: the process that started this one has ended.
+    Orphaned,
+    /// Everything must end now.
     Kill,
-    /// The program is to be asked to end.
+    /// The program must be asked to end.
     Terminate,
-    /// What is left after the program need not be waited for.
-    Hush,
-    /// The program has ended; whether it left nothing behind.
+    /// Leftovers may not linger.
+    SkipLinger,
+    /// The program has ended; the flag tells whether it left nothing behind.
     Ended(WaitStatus, bool),
-    /// Nothing is left below this process, nor will there be.
-    Nobody,
+    /// No descendant of this process is left, and none can appear.
+    AllEnded,
 }
 
-/// What is watched.
-pub(super) struct Watched {
+/// The inputs of the event sources.
+pub(super) struct EventSources {
     pub(super) program: Pid,
     pub(super) leash: Option<File>,
+    pub(super) expiry: Option<LeaseFile>,
 }
 
-impl Watched {
-    pub(super) fn start(self) -> io::Result<Receiver<Happened>> {
-        let (tell, told) = mpsc::channel();
-        let Self { program, leash } = self;
-        let signals = hold_signals();
+impl EventSources {
+    pub(super) fn start(self) -> io::Result<Receiver<GuardEvent>> {
+        let (sender, receiver) = mpsc::channel();
+        let Self { program, leash, expiry } = self;
+        let signals = block_signals();
         if let Some(leash) = leash {
-            let tell = tell.clone();
-            aside(move || hear(leash, &tell))?;
+            let sender = sender.clone();
+            spawn_thread(move || read_orders(leash, &sender))?;
         }
-        let asked = tell.clone();
-        aside(move || {
+        if let Some(lease) = expiry {
+            let sender = sender.clone();
+            spawn_thread(move || watch_lease(&lease, &sender))?;
+        }
+        let signal_sender = sender.clone();
+        spawn_thread(move || {
             while let Ok(_signal) = signals.wait() {
-                let _ = asked.send(Happened::Alone);
+                let _ = signal_sender.send(GuardEvent::Orphaned);
             }
         })?;
-        aside(move || reap(program, &tell))?;
-        Ok(told)
+        spawn_thread(move || reap(program, &sender))?;
+        Ok(receiver)
     }
 }
 
-/// Small: a guard stands beside each program.
-fn aside(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// Starts a thread with a small stack, because every program has a guard.
+fn spawn_thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().stack_size(64 * 1024).spawn(work).map(drop)
 }
 
-/// Signals that would end this process, and leave behind what it guards. Held when the program has started: it would inherit it.
-fn hold_signals() -> SigSet {
-    let mut held = SigSet::empty();
+/// Blocks signals that would end this process and leave the guarded ones behind. Called after the program has
+/// started, which would inherit the mask.
+fn block_signals() -> SigSet {
+    let mut blocked = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
-        held.add(signal);
+        blocked.add(signal);
     }
-    // Each thread that is started from here on inherits it. It fails for no set of signals.
-    let _ = held.thread_block();
-    held
+    // Threads inherit the mask. Fails only for invalid arguments.
+    let _ = blocked.thread_block();
+    blocked
 }
 
-/// Takes orders until the leash ends.
-fn hear(mut leash: File, tell: &Sender<Happened>) {
+/// Reads orders until the leash closes.
+fn read_orders(mut leash: File, sender: &Sender<GuardEvent>) {
     let mut orders = [0; 16];
     loop {
         let length = match leash.read(&mut orders) {
@@ -79,31 +92,42 @@ fn hear(mut leash: File, tell: &Sender<Happened>) {
             Err(_) => break,
         };
         for order in &orders[..length] {
-            let happened = match *order {
-                super::TERMINATE => Happened::Terminate,
-                super::KILL => Happened::Kill,
-                super::HUSH => Happened::Hush,
+            let event = match *order {
+                super::TERMINATE => GuardEvent::Terminate,
+                super::KILL => GuardEvent::Kill,
+                super::SKIP_LINGER => GuardEvent::SkipLinger,
                 _ => continue,
             };
-            let _ = tell.send(happened);
+            let _ = sender.send(event);
         }
     }
-    let _ = tell.send(Happened::Alone);
+    let _ = sender.send(GuardEvent::Orphaned);
 }
 
-/// Takes note of the end of the program and of everything that was adopted.
-fn reap(program: Pid, tell: &Sender<Happened>) {
+/// Orders the end when the lease expires.
+fn watch_lease(lease: &LeaseFile, sender: &Sender<GuardEvent>) {
+    loop {
+        match lease.left() {
+            Duration::ZERO => break,
+            left => thread::sleep(left.min(LEASE_POLL)),
+        }
+    }
+    let _ = sender.send(GuardEvent::Kill);
+}
+
+/// Reaps the program and everything that was adopted.
+fn reap(program: Pid, sender: &Sender<GuardEvent>) {
     let mut flags = None;
     let mut ended = None;
     loop {
         let reaped = waitpid(None::<Pid>, flags);
         if let Some(status) = ended.take() {
             flags = None;
-            let _ = tell.send(Happened::Ended(status, reaped == Err(Errno::ECHILD)));
+            let _ = sender.send(GuardEvent::Ended(status, reaped == Err(Errno::ECHILD)));
         }
         match reaped {
             Ok(status @ (WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..))) if pid == program => {
-                // It is told together with whether anything is left.
+                // Sent below, together with whether anything is left.
                 ended = Some(status);
                 flags = Some(WaitPidFlag::WNOHANG);
             }
@@ -111,5 +135,5 @@ fn reap(program: Pid, tell: &Sender<Happened>) {
             Err(_) => break,
         }
     }
-    let _ = tell.send(Happened::Nobody);
+    let _ = sender.send(GuardEvent::AllEnded);
 }

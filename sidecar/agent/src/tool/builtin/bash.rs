@@ -1,4 +1,4 @@
-//! Runs a command.
+//! `bash`: runs a command.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ use crate::bash::BashRunner;
 use crate::model::ToolSpec;
 use crate::tool::text::{MAX_BYTES, MAX_LINES};
 use crate::tool::{Tool, ToolContext, ToolOutput};
+
+/// Longest time limit of a command in seconds: one day.
+const MAX_TIMEOUT: u64 = 24 * 60 * 60;
 
 pub(super) struct Bash {
     runner: BashRunner,
@@ -35,7 +38,7 @@ impl Bash {
             "type": "object",
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "The command"},
-                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds after which it is stopped"},
+                "timeout": {"type": "integer", "minimum": 1, "maximum": MAX_TIMEOUT, "description": "Seconds after which it is stopped"},
             },
             "required": ["command"],
             "additionalProperties": false,
@@ -55,6 +58,9 @@ impl Tool for Bash {
             Ok(arguments) => arguments,
             Err(error) => return ToolOutput::error(format!("the arguments do not fit: {error}")),
         };
+        if timeout.is_some_and(|seconds| !(1..=MAX_TIMEOUT).contains(&seconds)) {
+            return ToolOutput::error(format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds"));
+        }
         let timeout = timeout.map(Duration::from_secs);
         match self.runner.run(&command, timeout, &context.cancelled, &context.progress).await {
             Ok(outcome) => ToolOutput { is_error: outcome.is_error(), ..ToolOutput::text(outcome.text()) },

@@ -1,26 +1,26 @@
-//! The difference that known changes make, as unified diffs show it.
+//! Formats known changes as a unified diff.
 
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Lines that are shown around a change.
+/// Context lines around a change.
 const AROUND: usize = 3;
 
-/// Some bytes of a text, and what comes in their place.
+/// A replacement of a byte range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) range: Range<usize>,
     pub(super) text: String,
 }
 
-/// Whole lines that change.
+/// Complete lines that change.
 struct Block {
-    /// Indices of lines.
+    /// Line indexes.
     old: Range<usize>,
     new: Vec<String>,
 }
 
-/// The difference. Changes are in order and do not overlap.
+/// The unified diff. Changes are sorted and do not overlap.
 pub(super) fn unified(content: &str, changes: &[Change]) -> String {
     let lines: Vec<&str> = content.split_inclusive('\n').collect();
     let mut starts = Vec::with_capacity(lines.len() + 1);
@@ -35,7 +35,7 @@ pub(super) fn unified(content: &str, changes: &[Change]) -> String {
     let mut shift = 0_isize;
     let mut rest = blocks.as_slice();
     while let Some(first) = rest.first() {
-        // Changes whose surroundings touch are shown together.
+        // Changes with touching context share a hunk.
         let together =
             1 + rest.windows(2).take_while(|pair| pair[1].old.start <= pair[0].old.end + 2 * AROUND).count();
         let (hunk, later) = rest.split_at(together);
@@ -47,7 +47,7 @@ pub(super) fn unified(content: &str, changes: &[Change]) -> String {
     diff
 }
 
-/// Changes as whole lines; those that touch the same line are one.
+/// Converts changes to complete lines. Changes of the same line are merged.
 fn blocks(content: &str, starts: &[usize], changes: &[Change]) -> Vec<Block> {
     let last = starts.len() - 1;
     let line_of = |at: usize| starts.partition_point(|start| *start <= at).saturating_sub(1).min(last);
@@ -55,7 +55,7 @@ fn blocks(content: &str, starts: &[usize], changes: &[Change]) -> Vec<Block> {
     let mut left = changes;
     while let Some(first) = left.first() {
         let begin = line_of(first.range.start);
-        // The first line that is as it was.
+        // The first unchanged line after a change.
         let after = |change: &Change| {
             let line = line_of(change.range.end);
             let whole =
@@ -89,7 +89,7 @@ fn blocks(content: &str, starts: &[usize], changes: &[Change]) -> Vec<Block> {
     blocks
 }
 
-/// Writes some blocks with what is around them, and tells by how many lines the text grew.
+/// Writes a hunk of some blocks with their context. Returns by how many lines the text grew.
 fn write_hunk(
     diff: &mut String,
     lines: &[&str],

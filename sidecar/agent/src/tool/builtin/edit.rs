@@ -1,4 +1,4 @@
-//! Changes parts of a file.
+//! `edit`: replaces parts of a file.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tool::text::{MAX_BYTES, head};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// The largest file that is edited.
+/// Largest file to edit.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 pub(super) struct Edit {
@@ -28,7 +28,7 @@ struct Arguments {
     edits: Vec<Replacement>,
 }
 
-/// One passage, and what comes in its place.
+/// A passage and its replacement.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Replacement {
     pub(super) old_text: String,
@@ -79,8 +79,8 @@ impl Tool for Edit {
 
 fn edit(workspace: &Workspace, Arguments { path, edits }: &Arguments) -> Answer {
     let say = |error: &dyn std::fmt::Display| format!("{path}: {error}");
-    let spot = workspace.find(path).map_err(|error| error.to_string())?;
-    let file = spot.open().map_err(|error| error.to_string())?;
+    let entry = workspace.find(path).map_err(|error| error.to_string())?;
+    let file = entry.open().map_err(|error| error.to_string())?;
     let mut content = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|error| say(&error))?;
     if content.len() as u64 > MAX_FILE {
@@ -96,18 +96,18 @@ fn edit(workspace: &Workspace, Arguments { path, edits }: &Arguments) -> Answer 
         done = range.end;
     }
     edited.push_str(&content[done..]);
-    // What is written is found again by its own rules: only the working directory is writable.
+    // Resolved again for writing, because only the working directory is writable.
     let target = workspace.find_to_write(path).map_err(|error| error.to_string())?;
     target.replace(edited.as_bytes()).map_err(|error| error.to_string())?;
     let diff = unified(&content, &changes);
     let shown = head(&diff, MAX_BYTES);
     let cut = if shown.len() < diff.len() { "\n[The rest of the difference is left out.]" } else { "" };
-    Ok(ToolOutput::text(format!("Edited {}:\n{shown}{cut}", spot.relative().display())))
+    Ok(ToolOutput::text(format!("Edited {}:\n{shown}{cut}", entry.relative().display())))
 }
 
-/// Where the passages are, in order, with what comes in their place.
+/// Finds the passages. Returns the replacements in order.
 pub(super) fn locate(content: &str, edits: &[Replacement]) -> Result<Vec<Change>, String> {
-    // Passages are compared without carriage returns; places are those in the file as it is.
+    // The comparison ignores carriage returns; positions refer to the original content.
     let plain = Plain::of(content);
     let ending =
         if content.find('\n').is_some_and(|at| content[..at].ends_with('\r')) { "\r\n" } else { "\n" };
@@ -147,7 +147,7 @@ pub(super) fn locate(content: &str, edits: &[Replacement]) -> Result<Vec<Change>
     Ok(changes.into_iter().map(|(_, change)| change).collect())
 }
 
-/// Where a passage begins, also where two of them overlap.
+/// All positions of a passage, including overlapping ones.
 fn overlapping_matches<'a>(text: &'a str, passage: &'a str) -> impl Iterator<Item = usize> + 'a {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -157,10 +157,10 @@ fn overlapping_matches<'a>(text: &'a str, passage: &'a str) -> impl Iterator<Ite
     })
 }
 
-/// A text whose lines end with `\n` alone, and where that was not so.
+/// A text with all line ends converted to `\n`, and the positions of the removed carriage returns.
 struct Plain {
     text: String,
-    /// Places in `text` before which a `\r` was left out.
+    /// Positions in `text` before which a `\r` was removed.
     left_out: Vec<usize>,
 }
 
@@ -178,13 +178,13 @@ impl Plain {
         Self { text, left_out }
     }
 
-    /// The place in the content: before the `\r` of a line's end.
+    /// Converts to a position in the content, before the `\r` of a line's end.
     fn original(&self, at: usize) -> usize {
         at + self.left_out.partition_point(|place| *place < at)
     }
 }
 
-/// Where a passage is that differs only in blanks.
+/// A hint about a passage that differs only in white space.
 fn hint(text: &str, passage: &str) -> String {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted: Vec<_> = passage.trim().lines().map(words).collect();

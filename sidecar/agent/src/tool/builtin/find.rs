@@ -1,4 +1,4 @@
-//! Finds files by their names.
+//! `find`: finds files by name.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// The most paths that are shown.
+/// Default limit of paths.
 const MAX_PATHS: usize = 1000;
 
 pub(super) struct Find {

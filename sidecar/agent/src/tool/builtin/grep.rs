@@ -1,4 +1,4 @@
-//! Finds lines by what they say.
+//! `grep`: finds lines by content.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::tool::text::{MAX_BYTES, head};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// The most lines that fit, when it is not said.
+/// Default limit of matching lines.
 const MAX_MATCHES: usize = 100;
-/// What is shown of a line.
+/// Most bytes to show of a line.
 const MAX_LINE: usize = 500;
 
 pub(super) struct Grep {
@@ -108,7 +108,7 @@ fn grep(workspace: &Workspace, arguments: &Arguments, cancelled: &CancellationTo
             if !fits || !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
             }
-            // Opened as every file is: it may be a link by now. What cannot be read is left out.
+            // Opened through the workspace, because the entry may be a link by now. Unreadable files are skipped.
             if let Some(Ok(file)) = entry.path().to_str().map(|path| workspace.open(path)) {
                 found.search(&mut searcher, &matcher, &file, &path);
             }
@@ -123,12 +123,12 @@ fn grep(workspace: &Workspace, arguments: &Arguments, cancelled: &CancellationTo
     Ok(ToolOutput::text(found.finish(&arguments.pattern)))
 }
 
-/// Lines as they are shown.
+/// The matching lines, formatted.
 struct Found<'a> {
     text: String,
     matches: usize,
     most: usize,
-    /// Why no more is shown.
+    /// The note on why the output ends early, if it does.
     full: Option<String>,
     cancelled: &'a CancellationToken,
     path: &'a Path,
@@ -146,7 +146,7 @@ impl Found<'_> {
         };
         let before = here.text.len();
         if let Err(error) = searcher.search_file(matcher, file, &mut here) {
-            tracing::debug!(path = %path.display(), %error, "a file could not be searched");
+            tracing::debug!(path = %path.display(), %error, "failed to search a file");
             here.text.truncate(before);
         }
         self.text = here.text;

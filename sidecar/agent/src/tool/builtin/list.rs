@@ -1,4 +1,4 @@
-//! Lists a folder.
+//! `list`: lists a folder.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{blocking, spec};
 use crate::model::ToolSpec;
 use crate::tool::{Tool, ToolContext, ToolOutput};
-use crate::workspace::{Listed, ListedKind, Workspace};
+use crate::workspace::{DirEntryInfo, DirEntryKind, Workspace};
 
-/// The most names that are shown.
+/// Default limit of names.
 const MAX_NAMES: usize = 1000;
 
 pub(super) struct List {
@@ -52,14 +52,14 @@ impl Tool for List {
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
         let workspace = self.workspace.clone();
         blocking(arguments, &context, move |Arguments { path, limit }, _| {
-            let spot = workspace.find(path.as_deref().unwrap_or(".")).map_err(|error| error.to_string())?;
+            let entry = workspace.find(path.as_deref().unwrap_or(".")).map_err(|error| error.to_string())?;
             let mut names = Vec::new();
-            for Listed { name, kind } in spot.read_dir().map_err(|error| error.to_string())? {
+            for DirEntryInfo { name, kind } in entry.read_dir().map_err(|error| error.to_string())? {
                 let name = name.to_string_lossy();
                 names.push(match kind {
-                    ListedKind::File => name.into_owned(),
-                    ListedKind::Folder => format!("{name}/"),
-                    ListedKind::Link(target) => format!("{name} -> {}", target.display()),
+                    DirEntryKind::File => name.into_owned(),
+                    DirEntryKind::Folder => format!("{name}/"),
+                    DirEntryKind::Link(target) => format!("{name} -> {}", target.display()),
                 });
             }
             names.sort_unstable_by(|a, b| a.to_lowercase().cmp(&b.to_lowercase()).then_with(|| a.cmp(b)));

@@ -1,4 +1,4 @@
-//! The tools that every agent has (issue: read, write, edit, bash, list, find, grep).
+//! The built-in tools: read, write, edit, bash, list, find, grep.
 
 mod bash;
 mod diff;
@@ -23,7 +23,6 @@ use crate::bash::BashRunner;
 use crate::model::ToolSpec;
 use crate::workspace::Workspace;
 
-/// All of them.
 pub fn builtin_tools(workspace: &Arc<Workspace>, bash: &BashRunner) -> Vec<SharedTool> {
     vec![
         Arc::new(read::Read::new(workspace.clone())),
@@ -36,14 +35,14 @@ pub fn builtin_tools(workspace: &Arc<Workspace>, bash: &BashRunner) -> Vec<Share
     ]
 }
 
-/// What a tool gives when it works, or a sentence that says why it does not.
+/// A result, or a sentence about why the tool failed.
 type Answer = Result<ToolOutput, String>;
 
 fn spec(name: &str, description: &str, input_schema: Value) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema }
 }
 
-/// Runs what blocks, off the threads of the runtime. It is told when it is cut off, and not waited for.
+/// Runs blocking work outside the runtime's threads. On cancellation the work is notified and not waited for.
 async fn blocking<A: DeserializeOwned + Send + 'static>(
     arguments: Value,
     context: &ToolContext,
@@ -66,5 +65,5 @@ async fn blocking<A: DeserializeOwned + Send + 'static>(
     }
 }
 
-/// What a tool says that was cut off.
+/// Result of a cancelled call.
 const STOPPED: &str = "The call was stopped.";

@@ -1,4 +1,4 @@
-//! Reads a file.
+//! `read`: reads a file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
@@ -18,7 +18,7 @@ use crate::tool::text::{MAX_BYTES, MAX_LINES, head, newlines};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 
-/// The largest image that is shown: providers take 5 MB of base64.
+/// Largest image to return. Providers accept 5 MB of base64.
 const MAX_IMAGE: u64 = 3_700_000;
 
 pub(super) struct Read {
@@ -85,14 +85,14 @@ fn read(workspace: &Workspace, arguments: &Arguments, cancelled: &CancellationTo
     part.answer(&arguments.path, from, size)
 }
 
-/// Some lines of a file.
+/// A range of lines of a file.
 struct Part {
     bytes: Vec<u8>,
-    /// Lines of the file.
+    /// Number of lines of the whole file.
     total: u64,
-    /// Whole lines in `bytes`.
+    /// Number of complete lines in `bytes`.
     shown: u64,
-    /// The first line alone does not fit.
+    /// Whether even the first line does not fit.
     cut: bool,
 }
 

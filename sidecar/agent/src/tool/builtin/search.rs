@@ -1,15 +1,15 @@
-//! Walks the files below a folder, as `find` and `grep` do.
+//! Walks the files below a folder, for `find` and `grep`.
 
 use std::path::PathBuf;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
-use crate::workspace::{Spot, Workspace};
+use crate::workspace::{DirEntryHandle, Workspace};
 
-/// Everything below a folder that no `.gitignore` leaves out, in the order of names, hidden files too, `.git` not.
-/// Links are told, not followed.
-pub(super) fn walk(workspace: &Workspace, below: &Spot) -> impl Iterator<Item = DirEntry> + use<> {
+/// All entries below a folder that no `.gitignore` excludes, sorted by name. Includes hidden files but not `.git`.
+/// Links are listed and not followed.
+pub(super) fn walk(workspace: &Workspace, below: &DirEntryHandle) -> impl Iterator<Item = DirEntry> + use<> {
     let is_repository = workspace.root().ancestors().any(|folder| folder.join(".git").exists());
     let path = below.path();
     let root = path.clone();
@@ -28,16 +28,17 @@ pub(super) fn walk(workspace: &Workspace, below: &Spot) -> impl Iterator<Item = 
         .filter(move |entry| entry.path() != root)
 }
 
-/// What names a glob fits, as a line of a `.gitignore` does: `*.rs` anywhere, `src/*.rs` only there, `**/` for any folders.
+/// Parses a glob with the syntax of `.gitignore` lines: `*.rs` matches in all folders, `src/*.rs` only there, and
+/// `**/` matches any folders.
 pub(super) fn glob(workspace: &Workspace, pattern: &str) -> Result<Gitignore, String> {
     let mut builder = GitignoreBuilder::new(workspace.root());
-    // What a `.gitignore` would take for a comment or an exception is a name here.
+    // A `.gitignore` would treat these prefixes as a negation or a comment.
     let escaped = if pattern.starts_with(['!', '#']) { format!("\\{pattern}") } else { pattern.to_owned() };
     builder.add_line(None, &escaped).map_err(|error| format!("`{pattern}` is no glob: {error}"))?;
     builder.build().map_err(|error| format!("`{pattern}` is no glob: {error}"))
 }
 
-/// A path as it is shown: from the working directory, or the whole of one that is elsewhere.
+/// The path to display: relative to the working directory, or absolute outside of it.
 pub(super) fn shown(workspace: &Workspace, entry: &DirEntry) -> PathBuf {
     let path = entry.path();
     path.strip_prefix(workspace.root()).unwrap_or(path).to_owned()

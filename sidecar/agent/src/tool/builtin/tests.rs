@@ -43,6 +43,12 @@ impl Fixture {
         let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap();
         let valid = jsonschema::is_valid(&tool.spec().input_schema, &arguments);
         assert!(valid, "{arguments} does not fit the schema of {name}");
+        self.call_unchecked(name, arguments).await
+    }
+
+    /// Calls a tool with arguments that may violate the schema, as a model may do.
+    async fn call_unchecked(&self, name: &str, arguments: Value) -> ToolOutput {
+        let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap();
         let (progress, _) = mpsc::unbounded_channel();
         let context = ToolContext { tool_call_id: "1".into(), cancelled: CancellationToken::new(), progress };
         tool.run(arguments, context).await
@@ -69,7 +75,7 @@ fn text(output: &ToolOutput) -> String {
 }
 
 #[tokio::test]
-async fn read_shows_parts_of_a_long_file_and_says_how_to_go_on() {
+async fn read_shows_a_part_of_a_long_file_and_how_to_continue() {
     let fixture = Fixture::new();
     let long = (1..=5000).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
     fixture.file("long.txt", &long);
@@ -91,7 +97,7 @@ async fn read_shows_parts_of_a_long_file_and_says_how_to_go_on() {
     let wide = fixture.text("read", json!({"path": "wide.txt"})).await;
     assert!(wide.len() < MAX_BYTES + 300 && wide.contains("[Line 1 of 2 is longer"), "{}", wide.len());
     assert_eq!(fixture.text("read", json!({"path": "wide.txt", "offset": 2})).await, "second\n");
-    // As many whole lines as fit.
+    // As many complete lines as fit.
     fixture.file("kilobytes.txt", format!("{}\n", "y".repeat(1023)).repeat(100));
     let lines = fixture.text("read", json!({"path": "kilobytes.txt"})).await;
     assert!(
@@ -102,7 +108,7 @@ async fn read_shows_parts_of_a_long_file_and_says_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn read_gives_images_and_refuses_other_bytes() {
+async fn read_returns_images_and_refuses_other_binary_files() {
     let fixture = Fixture::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0";
     fixture.file("image.dat", png);
@@ -120,7 +126,7 @@ async fn read_gives_images_and_refuses_other_bytes() {
 }
 
 #[tokio::test]
-async fn write_creates_folders_and_says_what_it_did() {
+async fn write_creates_folders_and_reports_the_result() {
     let fixture = Fixture::new();
     let arguments = json!({"path": "a/b/new.txt", "content": "zwölf"});
     assert_eq!(fixture.text("write", arguments.clone()).await, "Created a/b/new.txt (6 bytes).");
@@ -164,7 +170,7 @@ async fn edit_keeps_line_endings_and_a_byte_order_mark() {
 }
 
 #[tokio::test]
-async fn edit_says_why_it_does_not_and_changes_nothing() {
+async fn failed_edit_gives_the_reason_and_changes_nothing() {
     let fixture = Fixture::new();
     fixture.file("file.txt", "fn one() {\n    body\n}\naaa\n");
     let cases = [
@@ -198,14 +204,18 @@ async fn bash_gives_output_and_code_to_the_model() {
     assert_eq!(error, "no\n\nThe command exited with code 1.");
     let error = fixture.error("bash", json!({"command": "sleep 60", "timeout": 1})).await;
     assert!(error.contains("stopped after 1 seconds"), "{error}");
-    // The agent can read what was kept of a long output.
+    for timeout in [0, 86_401, 1 << 63, u64::MAX] {
+        let output = fixture.call_unchecked("bash", json!({"command": "echo hi", "timeout": timeout})).await;
+        assert!(output.is_error && text(&output).contains("timeout"), "{timeout}: {output:?}");
+    }
+    // The agent can read the kept file of a long output.
     let long = fixture.text("bash", json!({"command": "seq 1 9999"})).await;
     let kept = fs::read_dir(fixture.dir.path().join("outputs")).unwrap().next().unwrap().unwrap().path();
     assert!(long.contains(&kept.display().to_string()) && long.lines().count() <= MAX_LINES + 2);
 }
 
 #[tokio::test]
-async fn list_names_what_there_is() {
+async fn list_shows_directory_entries() {
     let fixture = Fixture::new();
     fixture.file("b.txt", "");
     fixture.file("A/x", "");
@@ -220,7 +230,7 @@ async fn list_names_what_there_is() {
     assert!(fixture.error("list", json!({"path": "b.txt"})).await.contains("not a folder"));
 }
 
-/// A tree with what is left out, and links that lead out.
+/// A tree with ignored files, and links that lead outside.
 fn project(fixture: &Fixture) {
     fixture.file(".gitignore", "target/\n*.log\n");
     fixture.file("src/lib.rs", "one\nneedle here\nthree\nfour\nNEEDLE there\n");
@@ -235,7 +245,7 @@ fn project(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn find_names_files_that_fit_and_that_git_knows() {
+async fn find_lists_matching_files_that_git_does_not_ignore() {
     let fixture = Fixture::new();
     project(&fixture);
     let find = |arguments| fixture.text("find", arguments);
@@ -251,7 +261,7 @@ async fn find_names_files_that_fit_and_that_git_knows() {
 }
 
 #[tokio::test]
-async fn grep_names_lines_that_fit_and_reads_nothing_outside() {
+async fn grep_lists_matching_lines_and_reads_nothing_outside() {
     let fixture = Fixture::new();
     project(&fixture);
     let grep = |arguments| fixture.text("grep", arguments);
@@ -272,7 +282,7 @@ async fn grep_names_lines_that_fit_and_reads_nothing_outside() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_cut_off_returns() {
+async fn aborted_tool_returns() {
     let fixture = Fixture::new();
     for (name, arguments) in [
         ("read", json!({"path": "."})),
@@ -289,7 +299,7 @@ async fn a_tool_that_is_cut_off_returns() {
 }
 
 #[test]
-fn every_schema_is_one_and_every_name_is_its_own() {
+fn tools_have_valid_schemas_and_unique_names() {
     let fixture = Fixture::new();
     let mut names: Vec<_> = fixture.tools.iter().map(|tool| tool.spec().name.clone()).collect();
     for tool in &fixture.tools {
@@ -301,7 +311,7 @@ fn every_schema_is_one_and_every_name_is_its_own() {
     assert_eq!(names, ["bash", "edit", "find", "grep", "list", "read", "write"]);
 }
 
-/// Applies a unified diff, as `patch` would: what is shown must be what was done.
+/// Applies a unified diff like `patch`, to check that the displayed diff matches the edit.
 fn patched(content: &str, diff: &str) -> String {
     let lines: Vec<&str> = content.split_inclusive('\n').collect();
     let (mut patched, mut at) = (String::new(), 0);
@@ -341,9 +351,9 @@ fn apply(content: &str, changes: &[Change]) -> String {
 }
 
 proptest! {
-    /// The difference that is shown is the one that was made.
+    /// The displayed diff is the change that was made.
     #[test]
-    fn a_difference_makes_of_the_old_text_the_new_one(
+    fn difference_turns_the_old_text_into_the_new_one(
         content in "[ab\n]{0,60}",
         mut cuts in proptest::collection::vec(0..=60_usize, 0..6),
         texts in proptest::collection::vec("[xy\n]{0,5}", 3),
@@ -358,9 +368,9 @@ proptest! {
         prop_assert_eq!(patched(&content, &diff), apply(&content, &changes), "{}", diff);
     }
 
-    /// What an edit does not name stays as it is, byte for byte, whatever ends its lines.
+    /// An edit leaves everything else unchanged, byte for byte, whatever the line ends.
     #[test]
-    fn an_edit_changes_its_passage_alone(
+    fn edit_changes_only_its_passage(
         before in "[ab\r\n]{0,20}",
         after in "[ab\r\n]{0,20}",
         passage in "X[ab\n]{0,6}Y",

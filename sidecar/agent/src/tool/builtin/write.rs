@@ -1,4 +1,4 @@
-//! Writes a file.
+//! `write`: writes a file.
 
 use std::sync::Arc;
 
@@ -48,10 +48,10 @@ impl Tool for Write {
     async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
         let workspace = self.workspace.clone();
         blocking(arguments, &context, move |Arguments { path, content }, _| {
-            let spot = workspace.find_to_write(&path).map_err(|error| error.to_string())?;
-            let existed = spot.replace(content.as_bytes()).map_err(|error| error.to_string())?;
+            let entry = workspace.find_to_write(&path).map_err(|error| error.to_string())?;
+            let existed = entry.replace(content.as_bytes()).map_err(|error| error.to_string())?;
             let done = if existed { "Replaced" } else { "Created" };
-            Ok(ToolOutput::text(format!("{done} {} ({} bytes).", spot.relative().display(), content.len())))
+            Ok(ToolOutput::text(format!("{done} {} ({} bytes).", entry.relative().display(), content.len())))
         })
         .await
     }

@@ -1,0 +1,100 @@
+//! The run's allowance (decision 32). The adapter holds the agent once it is spent, in addition to the pause that the
+//! control plane orders.
+
+use pilothouse_domain::Usd;
+use pilothouse_wire::RawEvent;
+
+use super::connection::Inbound;
+use super::driver::{Driver, DriverExit};
+use crate::adapter::{Refusal, Reply};
+
+/// The allowance of a run.
+#[derive(Debug, Default)]
+pub(super) struct Spending {
+    /// Most US dollars that the run may spend.
+    pub(super) allowance: Option<Usd>,
+    /// The conversation's cost before this run.
+    pub(super) before: Usd,
+    /// Whether the agent may work although its spend is unknown.
+    pub(super) allow_unmetered: bool,
+    /// The agent is held because its allowance is spent.
+    pub(super) held: bool,
+    /// The control plane has paused the agent.
+    pub(super) paused: bool,
+}
+
+impl Driver {
+    /// The rest of the allowance: by reported spend, and with the estimate since then deducted.
+    fn left(&self) -> Option<(Usd, Usd)> {
+        let meter = &self.translator.meter;
+        let reported = meter.spent().excess_over(self.spending.before);
+        let allowance = self.spending.allowance?;
+        let left = allowance.excess_over(reported);
+        Some((left, left.excess_over(meter.estimate())))
+    }
+
+    fn is_spent(&self) -> bool {
+        self.turn.is_some() && self.left().is_some_and(|(_, left)| left.is_zero())
+    }
+
+    /// Holds the agent if the allowance is spent. A running tool ends first, because it costs nothing more.
+    pub(super) async fn hold_when_spent(&mut self) -> Result<(), DriverExit> {
+        if self.spending.held || !self.is_spent() || self.translator.calls.any_open() {
+            return Ok(());
+        }
+        self.hold().await
+    }
+
+    async fn hold(&mut self) -> Result<(), DriverExit> {
+        if std::mem::replace(&mut self.spending.held, true) {
+            return Ok(());
+        }
+        self.suspend();
+        let estimate = self.translator.meter.estimate();
+        let needed_usd = if estimate.is_zero() { String::new() } else { estimate.to_string() };
+        let left_usd = self.left().map_or(Usd::ZERO, |(left, _)| left).to_string();
+        Ok(self.events.emit(RawEvent::BudgetExceeded { needed_usd, left_usd }).await?)
+    }
+
+    /// If the allowance is spent, keeps a request of the agent until the agent continues, so that no further tool
+    /// starts.
+    pub(super) async fn defer_when_spent(&mut self, inbound: Inbound) -> Result<Option<Inbound>, DriverExit> {
+        if !matches!(inbound, Inbound::Request(..)) || !self.is_spent() {
+            return Ok(Some(inbound));
+        }
+        self.hold().await?;
+        self.deferred_requests.push_back(inbound);
+        Ok(None)
+    }
+
+    /// Holds an agent of unknown spend before its first prompt: the control plane pauses the session, and resumes it
+    /// with the owner's permission.
+    pub(super) fn hold_when_unmetered(&mut self) {
+        if self.published_capabilities.unmetered && !self.spending.allow_unmetered {
+            self.spending.held = true;
+            self.suspend();
+        }
+    }
+
+    /// Changes the allowance of the run.
+    pub(super) async fn set_allowance(
+        &mut self,
+        allowance_usd: Option<String>,
+        reply: Reply,
+    ) -> Result<(), DriverExit> {
+        let Ok(allowance) = allowance_usd.map(|usd| usd.parse::<Usd>()).transpose() else {
+            let refusal = Refusal::invalid("the allowance is not an amount of dollars");
+            return Ok(reply.refuse(refusal).await?);
+        };
+        self.spending.allowance = allowance;
+        reply.done().await?;
+        let unmetered = self.published_capabilities.unmetered && !self.spending.allow_unmetered;
+        if self.spending.held && !self.is_spent() && !unmetered {
+            self.spending.held = false;
+            if !self.spending.paused {
+                self.resume_agent();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The points at which the agent asks the driver whether to proceed: before each model call, before each tool, and
+//! after it. The agent waits for the answer, so the driver can hold it (decision 15), enforce the budget (decision
+//! 32), and deliver messages (decision 30).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pilothouse_agent::governor::{Governor, ModelCall, Verdict};
+use pilothouse_agent::message::ToolCall;
+use pilothouse_agent::model::ToolSpec;
+use pilothouse_agent::tool::{SharedTool, Tool, ToolContext, ToolOutput};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::allowed::AllowedCommands;
+use crate::lease::Lease;
+use crate::own_tools::PlanMode;
+use crate::process::in_process::AgentThread;
+
+/// A request of the agent to proceed. If the sender of the answer is dropped, the agent stops.
+#[derive(Debug)]
+pub(super) enum ApprovalRequest {
+    /// Before a model call.
+    Model(ModelCall, oneshot::Sender<Verdict>),
+    /// Before a tool.
+    Tool(oneshot::Sender<Verdict>),
+    /// After a tool, so that a message can be delivered first.
+    AfterTool(oneshot::Sender<()>),
+}
+
+impl ApprovalRequest {
+    /// Whether the agent no longer waits for the answer.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Model(_, answer) | Self::Tool(answer) => answer.is_closed(),
+            Self::AfterTool(answer) => answer.is_closed(),
+        }
+    }
+
+    /// Lets the agent proceed.
+    pub(super) fn approve(self) {
+        match self {
+            Self::Model(_, answer) | Self::Tool(answer) => drop(answer.send(Verdict::Go)),
+            Self::AfterTool(answer) => drop(answer.send(())),
+        }
+    }
+
+    /// Ends the agent's work here.
+    pub(super) fn stop(self, why: &str) {
+        match self {
+            Self::Model(_, answer) | Self::Tool(answer) => drop(answer.send(Verdict::Stop(why.to_owned()))),
+            Self::AfterTool(answer) => drop(answer.send(())),
+        }
+    }
+}
+
+/// Asks the driver. Once the lease of the run has expired, it refuses everything itself.
+#[derive(Clone)]
+pub(super) struct DriverGovernor {
+    approvals: mpsc::UnboundedSender<ApprovalRequest>,
+    lease: Lease,
+}
+
+impl DriverGovernor {
+    /// Creates a gate and the receiver of its requests.
+    pub(super) fn new(lease: Lease) -> (Self, mpsc::UnboundedReceiver<ApprovalRequest>) {
+        let (approvals, receiver) = mpsc::unbounded_channel();
+        (Self { approvals, lease }, receiver)
+    }
+
+    /// Checked last, because the answer may have taken long and the machine may have been suspended.
+    fn within_lease(&self, verdict: Verdict) -> Verdict {
+        if self.lease.is_expired() {
+            Verdict::Stop("The lease of this run has expired.".into())
+        } else {
+            verdict
+        }
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> ApprovalRequest) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        self.approvals.send(question(answer)).ok()?;
+        answered.await.ok()
+    }
+}
+
+/// The reason for the agent when the driver has ended.
+fn gone() -> Verdict {
+    Verdict::Stop("The agent is being stopped.".into())
+}
+
+#[async_trait]
+impl Governor for DriverGovernor {
+    async fn before_model(&self, call: &ModelCall) -> Verdict {
+        let verdict =
+            self.ask(|answer| ApprovalRequest::Model(call.clone(), answer)).await.unwrap_or_else(gone);
+        self.within_lease(verdict)
+    }
+
+    async fn before_tool(&self, _: &ToolCall) -> Verdict {
+        let verdict = self.ask(ApprovalRequest::Tool).await.unwrap_or_else(gone);
+        self.within_lease(verdict)
+    }
+}
+
+/// Wraps a tool: it runs with the agent's rights, it is blocked in plan mode if it changes something, and the driver
+/// learns when it has ended.
+pub(super) struct GovernedTool {
+    pub tool: SharedTool,
+    pub governor: DriverGovernor,
+    pub plan_mode: PlanMode,
+    /// Whether the tool changes nothing.
+    pub harmless: bool,
+    /// Patterns of the commands that it may run. `None`: no restriction.
+    pub commands: Option<AllowedCommands>,
+    /// The thread with the agent's file access rights, if those differ from the sidecar's.
+    pub thread: Option<AgentThread>,
+}
+
+#[async_trait]
+impl Tool for GovernedTool {
+    fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+
+    async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
+        if self.plan_mode.is_active() && !self.harmless {
+            return ToolOutput::error(
+                "You are in plan mode, and this tool may change something. Show your plan first.",
+            );
+        }
+        if let Some(commands) = &self.commands
+            && let Err(why) = commands.check(arguments["command"].as_str().unwrap_or_default())
+        {
+            return ToolOutput::error(why);
+        }
+        let cancelled = context.cancelled.clone();
+        let output = match &self.thread {
+            None => self.tool.run(arguments, context).await,
+            Some(thread) => {
+                let tool = Arc::clone(&self.tool);
+                let done = thread.run(async move { tool.run(arguments, context).await }).await;
+                done.unwrap_or_else(|e| ToolOutput::error(format!("The tool could not be run: {e}")))
+            }
+        };
+        tokio::select! {
+            _ = self.governor.ask(ApprovalRequest::AfterTool) => {}
+            () = cancelled.cancelled() => {}
+        }
+        output
+    }
+}
