@@ -7,46 +7,45 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::{
     adjust, answer, budget, chain, completions, dead_letters, deliverables, demo, keys, lifecycle, plan,
     pool, ps, queue, records, review, run, show, skill, steer, telling, template, token, up, watch, worker,
+    workers,
 };
-use crate::profile::Profile;
+use crate::profile::{Place, Profile};
 
-/// Where the embedded server listens when nothing else is said.
+/// The default address of the embedded server.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
 
 /// Start AI agents on real work and stay in command of them.
 #[derive(Debug, Parser)]
 #[command(name = "pilothouse", version, arg_required_else_help = true, after_help = FIRST_STEPS)]
 pub struct Cli {
-    /// What every command takes.
     #[command(flatten)]
     pub globals: Globals,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The heading of what every command takes.
+/// The help heading of global options.
 const EVERYWHERE: &str = "Everywhere";
-/// The heading of what only a control plane in the cloud needs.
+/// The help heading of options for deployments in AWS.
 const CLOUD: &str = "With --profile aws";
 
 const FIRST_STEPS: &str = "\
 First steps:
-  pilothouse demo                        see everything once, in about a minute; needs nothing
+  pilothouse demo                        a tour in less than a minute; needs no set-up
   pilothouse up                          start the server on this machine
   pilothouse run \"Make the tests pass\"   start a session here and watch it
-  pilothouse ps                          what runs
-  pilothouse steer @last \"Not that file\" say something to the agent while it works
+  pilothouse ps                          list sessions
+  pilothouse steer @last \"Not that file\" send a message to the agent while it works
 
-A session is named by its id, by an unambiguous beginning (or end) of it of at least 4 characters, or as @last.
+Name a session by its id, by at least 4 characters of an unambiguous beginning or end of the id, or as @last.
 
-Exit codes: 0 done, 1 failed or refused, 2 usage, 3 not found, 4 server not reachable or token not accepted,
+Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not found, 4 server not reachable or token not accepted,
 5 the watched session ended as Failed or Cancelled.";
 
-/// What every command takes.
+/// Global options.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Globals {
-    /// What the control plane runs on
+    /// The profile of the control plane
     #[arg(
         long,
         global = true,
@@ -59,44 +58,56 @@ pub struct Globals {
     /// The server, or the HTTP API of a deployment [default: the server on this machine, port 7433]
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_URL", value_name = "URL")]
     pub url: Option<String>,
-    /// The token to log in with; minted from the local data folder when not given
+    /// The token for the control plane [default: a token minted from the local data folder]
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_TOKEN", hide_env_values = true, value_name = "JWT")]
     pub token: Option<String>,
-    /// A file that holds the token; read again whenever one is needed
+    /// A file with the token; it is read again for each use
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_TOKEN_FILE", value_name = "FILE", conflicts_with = "token")]
     pub token_file: Option<PathBuf>,
     /// The data folder of the server on this machine [default: ~/.pilothouse]
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "PILOTHOUSE_DATA", value_name = "FOLDER")]
     pub data: Option<PathBuf>,
-    /// What infra/deploy wrote about a deployment [default: target/deploy/pilothouse.json, here or above]
+    /// The file that infra/deploy wrote for a deployment [default: target/deploy/pilothouse.json, here or above]
     #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_DEPLOYMENT", value_name = "FILE")]
     pub deployment: Option<PathBuf>,
     /// The WebSocket API of a deployment
     #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_WS_URL", value_name = "URL")]
     pub ws_url: Option<String>,
-    /// The issuer that tokens are minted for
+    /// The issuer of minted tokens
     #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_ISSUER", value_name = "URL")]
     pub issuer: Option<String>,
-    /// Whom minted tokens are for [default: pilothouse]
+    /// The audience of minted tokens [default: pilothouse]
     #[arg(long, global = true, help_heading = CLOUD, env = "PILOTHOUSE_AUDIENCE", value_name = "NAME")]
     pub audience: Option<String>,
-    /// Write JSON for machines: one document, or one line for each message while watching
+    /// Print JSON: one document, or one line for each message of a watch
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
 }
 
 impl Globals {
-    /// The data folder: the one that was given, or the one in the home folder.
+    /// The data folder: `--data`, or `.pilothouse` in the home folder.
     pub fn data_folder(&self) -> Option<PathBuf> {
         let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
         self.data.clone().or_else(|| home().map(|home| Path::new(&home).join(".pilothouse")))
     }
+
+    /// All folders and files with credentials of this program, for every control plane. Agents must not be able to read them.
+    pub fn credentials(&self) -> Vec<PathBuf> {
+        let usual = Self { data: None, ..self.clone() }.data_folder();
+        let keys = Place::of(self).ok().and_then(|place| place.keys);
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        usual
+            .into_iter()
+            .chain(self.data.clone())
+            .chain(self.token_file.clone())
+            .chain(keys)
+            .map(absolute)
+            .collect()
+    }
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs)] // what each is for stands at its type, where the help takes it from
-#[allow(clippy::large_enum_variant)] // there is one of it, once
+#[allow(clippy::large_enum_variant)] // a program has one value of it
 pub enum Command {
     Up(up::Up),
     Worker(worker::Worker),
@@ -144,6 +155,8 @@ pub enum Command {
     #[command(subcommand)]
     Pool(pool::Pool),
     #[command(subcommand)]
+    Workers(workers::Workers),
+    #[command(subcommand)]
     Template(template::Template),
     #[command(subcommand)]
     Skill(skill::Skill),
@@ -169,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn global_options_stand_anywhere() {
+    fn global_options_are_accepted_in_any_position() {
         let before = parse(&["--json", "--url", "http://x", "ps"]).unwrap();
         let after = parse(&["ps", "--json", "--url", "http://x"]).unwrap();
         assert_eq!((before.globals.json, before.globals.url.as_deref()), (true, Some("http://x")));
@@ -177,10 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_the_manual_is_understood() {
+    fn every_command_of_the_manual_parses() {
         for line in [
             "up --listen 127.0.0.1:0 --data /tmp/x",
             "worker --id mini --label gpu=a100 --label os=mac --capacity 2 --shared --ephemeral",
+            "workers list",
+            "workers remove mini --lost",
             "demo",
             "token --owner ada --ttl 30d",
             "keys jwks",
@@ -274,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_by_nothing_is_refused() {
+    fn invalid_command_lines_are_refused() {
         for line in [
             "show",
             "ps --status Sleeping",
@@ -282,6 +297,10 @@ mod tests {
             "run objective --label nothing",
             "run objective --script a --recording b",
             "token --ttl soon",
+            "token --ttl 9223372036854775808s",
+            "resume @last --timeout 9223372036854775808",
+            "resume @last --timeout -1",
+            "compact @last --timeout 9223372036854775808",
             "watch @last --until doomsday",
             "pool set 0",
             "run objective --criteria style=x",
@@ -301,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_need_not_be_named_when_the_last_one_is_meant() {
+    fn the_session_argument_defaults_to_the_last_session() {
         let Command::Steer(steer) = parse(&["steer", "--last", "look", "left"]).unwrap().command else {
             panic!()
         };

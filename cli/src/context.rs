@@ -1,32 +1,32 @@
-//! What a command works with: the client, and where and how to write.
+//! What every command needs: the client, and how to write output.
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use pilothouse_client::{Client, Credentials, is_loopback};
 use pilothouse_domain::session::PendingRequest;
 use pilothouse_domain::{AgentSessionId, Timestamp, UserId};
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use serde::Serialize;
 
 use crate::args::Globals;
-use crate::client::{Client, Credentials, is_loopback};
 use crate::error::CliError;
-use crate::keys::{DEFAULT_OWNER, LocalKeys};
 use crate::output::Style;
 use crate::profile::{Place, Profile};
 
-/// What a command works with.
+/// The client and the output settings of a command.
 #[derive(Debug)]
 pub struct Context {
-    /// The server.
+    /// The client of the control plane.
     pub client: Client,
-    /// Whether to write for machines.
+    /// Whether to write JSON.
     pub json: bool,
-    /// How to write for people.
+    /// The style of text output.
     pub style: Style,
 }
 
-/// The time now, by this machine's clock.
+/// The current time of this machine.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
@@ -45,7 +45,7 @@ pub fn write_json(document: &impl Serialize) -> Result<(), CliError> {
 }
 
 impl Context {
-    /// The context that the command line asks for.
+    /// Builds the context from the global options.
     pub fn new(globals: &Globals) -> Result<Self, CliError> {
         let place = Place::of(globals)?;
         let client = Client::new(&place.url, credentials(globals, &place)?)?;
@@ -56,7 +56,7 @@ impl Context {
         Ok(Self { client, json: globals.json, style: Style::for_stream(&std::io::stdout()) })
     }
 
-    /// Writes an answer: as JSON for machines, else as `human` renders it.
+    /// Writes a response: as JSON with `--json`, otherwise as rendered by `human`.
     pub fn answer<T: Serialize>(
         &self,
         answer: &T,
@@ -65,13 +65,13 @@ impl Context {
         if self.json { write_json(answer) } else { write(&human(answer, self.style, now())) }
     }
 
-    /// The session that a person means.
+    /// Resolves a session id, a part of one, or `@last`.
     pub async fn session_id(&self, given: &str) -> Result<AgentSessionId, CliError> {
-        Ok(self.client.resolve(given).await?)
+        Ok(self.client.resolve_session(given).await?)
     }
 }
 
-/// A token that was given; else tokens minted from local keys, where those can be what the control plane expects.
+/// The given token, or tokens minted from local keys if the control plane can accept them.
 fn credentials(globals: &Globals, place: &Place) -> Result<Credentials, CliError> {
     if let Some(token) = &globals.token {
         return Ok(Credentials::Token(token.trim().to_owned()));
@@ -80,8 +80,7 @@ fn credentials(globals: &Globals, place: &Place) -> Result<Credentials, CliError
         return Ok(Credentials::File(file.clone()));
     }
     let Some(trust) = &place.trust else { return Ok(Credentials::None) };
-    // The keys of this machine are no business of a server elsewhere, unless somebody says so. A deployment with an
-    // issuer of its own says so.
+    // Local keys are not used for a remote server unless an option names them. A deployment with its own issuer names its keys.
     if place.profile == Profile::Embedded && place.keys.is_none() && !is_loopback(&place.url) {
         return Ok(Credentials::None);
     }
@@ -97,7 +96,7 @@ fn credentials(globals: &Globals, place: &Place) -> Result<Credentials, CliError
     }
 }
 
-/// The one open request that is meant: the named one, or the only one of its kind.
+/// Finds the open request: the one with the given id, or the only one of its kind.
 pub fn open_request<'a>(
     requests: impl Iterator<Item = &'a PendingRequest>,
     named: Option<&str>,
@@ -107,7 +106,7 @@ pub fn open_request<'a>(
     match (named, &requests[..]) {
         (Some(id), open) => open.iter().find(|r| r.id.as_str() == id).copied().ok_or_else(|| {
             CliError::NotFound(format!(
-                "no {kind} with the id `{id}` is open; `pilothouse show` lists what is"
+                "no {kind} with the id `{id}` is open; `pilothouse show` lists open requests"
             ))
         }),
         (None, [only]) => Ok(only),
@@ -125,16 +124,17 @@ pub fn open_request<'a>(
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_client::Credentials;
+    use pilothouse_local_keys::LocalKeys;
+
     use super::{credentials, is_loopback, open_request};
     use crate::args::Globals;
-    use crate::client::Credentials;
     use crate::error::CliError;
-    use crate::keys::LocalKeys;
     use crate::output::fixtures::session;
     use crate::profile::{Place, Profile};
 
     #[test]
-    fn local_keys_are_for_servers_on_this_machine_unless_somebody_says_so() {
+    fn local_keys_serve_only_local_servers_by_default() {
         let dir = tempfile::tempdir().unwrap();
         LocalKeys::open_or_create(dir.path()).unwrap();
         let logged_in = |url: &str, token: Option<&str>, data: bool| {
@@ -154,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_logged_in_to_with_what_its_issuer_signs() {
+    fn local_keys_sign_tokens_only_for_a_known_issuer() {
         let dir = tempfile::tempdir().unwrap();
         LocalKeys::open_or_create(dir.path()).unwrap();
-        // One that says nothing of its issuer, whatever is deployed from this source tree.
+        // This file names no issuer, unlike a deployment made from this source tree.
         let file = dir.path().join("deployment.json");
         std::fs::write(&file, r#"{"ApiUrl": "https://api.example", "StreamUrl": "wss://live.example"}"#)
             .unwrap();
@@ -171,14 +171,16 @@ mod tests {
         assert!(matches!(logged_in(&globals), Ok(Credentials::None)), "no issuer is known");
         let issuer = Some("https://issuer.example".to_owned());
         let globals = Globals { issuer: issuer.clone(), ..globals };
-        let Ok(Credentials::Local { trust, .. }) = logged_in(&globals) else { panic!("nothing was minted") };
-        assert_eq!((Some(trust.issuer), trust.audience.as_str()), (issuer, "pilothouse"));
+        let Ok(Credentials::Local { settings, .. }) = logged_in(&globals) else {
+            panic!("nothing was minted")
+        };
+        assert_eq!((Some(settings.issuer), settings.audience.as_str()), (issuer, "pilothouse"));
         let globals = Globals { token_file: Some("t".into()), ..globals };
         assert!(matches!(logged_in(&globals), Ok(Credentials::File(_))));
     }
 
     #[test]
-    fn loopback_is_told_from_elsewhere() {
+    fn loopback_addresses_are_recognised() {
         assert!(
             ["http://127.0.0.1:1", "http://localhost", "http://[::1]:7433"]
                 .iter()
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_need_only_be_named_when_there_are_several() {
+    fn request_id_is_optional_when_only_one_is_open() {
         let session = session();
         let one = &session.pending_requests;
         let id = |named, requests: &[_]| {

@@ -1,22 +1,22 @@
-//! Why a command did not do what it should: one sentence that says what to do, and an exit code.
+//! Errors of commands: a sentence that says what to do, and an exit code.
 
 use std::path::PathBuf;
 
+use pilothouse_client::{ApiError, ResolveError};
+use pilothouse_embedded::StartError;
+use pilothouse_local_keys::KeyError;
+use pilothouse_worker::RemoteWorkerError;
 use serde_json::{Value, json};
 
-use crate::client::{ApiError, ResolveError};
 use crate::exit::Exit;
-use crate::keys::KeyError;
-use crate::server::StartError;
-use crate::worker::WorkerError;
 
-/// The failure of a command.
+/// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The server refuses, or is not there.
+    /// The server refused the request, or cannot be reached.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The session that is meant cannot be found.
+    /// No session matches the argument.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The local keys cannot be used.
@@ -27,62 +27,57 @@ pub enum CliError {
     Start(#[from] StartError),
     /// The worker cannot be started.
     #[error("{}", with_causes(.0))]
-    Worker(WorkerError),
-    /// The command line is understood, but not what is meant by it.
+    Worker(RemoteWorkerError),
+    /// The command line parses, but its values make no sense.
     #[error("{0}")]
     Usage(String),
-    /// There is no such thing.
+    /// The named object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It did not work out.
+    /// The command failed for another reason.
     #[error("{0}")]
     Failed(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Nobody takes the output.
+    File { path: PathBuf, source: std::io::Error },
+    /// Standard output cannot be written.
     #[error("the output cannot be written: {0}")]
     Output(#[source] std::io::Error),
 }
 
-impl From<WorkerError> for CliError {
-    fn from(error: WorkerError) -> Self {
+impl From<RemoteWorkerError> for CliError {
+    fn from(error: RemoteWorkerError) -> Self {
         match error {
-            WorkerError::Refused(error) => Self::Api(error),
-            error @ WorkerError::Start(_) => Self::Worker(error),
+            RemoteWorkerError::Refused(error) => Self::Api(error),
+            error @ RemoteWorkerError::Start(_) => Self::Worker(error),
         }
     }
 }
 
 impl CliError {
-    /// How the program ends by it.
+    /// The exit code of the error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_not_found() => Exit::NotFound,
             Self::Api(e) | Self::Resolve(ResolveError::Api(e)) if e.is_no_access() => Exit::NoAccess,
             Self::Resolve(
-                ResolveError::NoneLike(_)
+                ResolveError::NoSession(_)
                 | ResolveError::NoTemplate(_)
-                | ResolveError::NoChainLike(_)
-                | ResolveError::NoneAtAll,
+                | ResolveError::NoChain(_)
+                | ResolveError::NoSessions,
             )
             | Self::NotFound(_) => Exit::NotFound,
             Self::Usage(_)
             | Self::Api(ApiError::InvalidUrl { .. })
             | Self::Resolve(ResolveError::Ambiguous { .. } | ResolveError::NotAnId(_)) => Exit::Usage,
             Self::Keys(_) => Exit::NoAccess,
-            // A reader that has seen enough (`pilothouse logs … | head`) is no failure.
+            // A reader that closes the pipe early (`pilothouse logs … | head`) is not an error.
             Self::Output(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Exit::Done,
             _ => Exit::Failed,
         }
     }
 
-    /// The failure for machines: the server's own problem document, or the same fields as far as they make sense.
+    /// The error as JSON: the problem document of the server, or an object with the same fields as far as they apply.
     pub fn json(&self) -> Value {
         match self {
             Self::Api(ApiError::Problem(problem))
@@ -103,7 +98,7 @@ impl CliError {
     }
 }
 
-/// An error with what caused it, in one line.
+/// An error with its causes in one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -119,10 +114,10 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_functions::api::ProblemDocument;
+    use pilothouse_api::ProblemDocument;
+    use pilothouse_client::{ApiError, ResolveError};
 
     use super::CliError;
-    use crate::client::{ApiError, ResolveError};
     use crate::exit::Exit;
 
     fn problem(status: u16, code: &str) -> CliError {
@@ -138,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn scripts_can_tell_failures_apart() {
+    fn failures_have_distinct_exit_codes() {
         let exit = |status| problem(status, "x").exit();
         assert_eq!([exit(401), exit(403)], [Exit::NoAccess; 2]);
         assert_eq!(exit(404), Exit::NotFound);
         assert_eq!([exit(409), exit(412), exit(422), exit(500)], [Exit::Failed; 4]);
-        assert_eq!(CliError::Resolve(ResolveError::NoneLike("abcd".into())).exit(), Exit::NotFound);
+        assert_eq!(CliError::Resolve(ResolveError::NoSession("abcd".into())).exit(), Exit::NotFound);
         assert_eq!(CliError::Resolve(ResolveError::NotAnId("x".into())).exit(), Exit::Usage);
         assert_eq!(CliError::Api(ApiError::NoCredentials).exit(), Exit::NoAccess);
         let closed = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
@@ -151,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_get_the_servers_own_problem() {
+    fn json_output_contains_the_problem_document() {
         assert_eq!(problem(409, "invalid-transition").json()["code"], "invalid-transition");
         let usage = CliError::Usage("What?".into()).json();
         assert_eq!((usage["code"].as_str(), usage["detail"].as_str()), (Some("usage"), Some("What?")));

@@ -1,28 +1,28 @@
-//! Exit codes: what scripts can rely on.
+//! Exit codes, a stable interface for scripts.
 
 use std::process::ExitCode;
 
-/// How the program ends.
+/// The result of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done.
+    /// 0: success.
     Done,
-    /// 1: it failed, or the server refused.
+    /// 1: the command failed, or the server refused it.
     Failed,
-    /// 2: the command line is not understood.
+    /// 2: the command line is invalid.
     Usage,
-    /// 3: there is no such thing.
+    /// 3: the named object does not exist.
     NotFound,
-    /// 4: the server cannot be reached, or does not take the token.
+    /// 4: the server cannot be reached, or does not accept the token.
     NoAccess,
-    /// 5: the session that was watched ended as Failed or Cancelled.
+    /// 5: the watched session ended as Failed or Cancelled.
     EndedBadly,
-    /// 130: stopped with Ctrl-C while watching. The session goes on.
+    /// 130: a watch was stopped with Ctrl-C. The session continues.
     Stopped,
 }
 
 impl Exit {
-    /// The number.
+    /// The numeric exit code.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,

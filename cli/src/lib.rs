@@ -1,21 +1,17 @@
-//! The pilothouse program: the embedded server and everything a person does with it.
+//! The program `pilothouse`: commands and their output.
 //!
-//! - [`server`]: the embedded server, all functions in one process
-//! - [`worker`]: a worker for a control plane elsewhere
-//! - [`keys`]: the keys of a data folder, shared by the server and the program beside it
-//! - [`client`]: a typed client of the API and of the live stream
-//! - [`profile`]: which control plane it speaks to
 //! - [`args`], [`commands`]: the command line
-//! - [`output`]: what people read
+//! - [`output`]: text for people
+//! - [`context`]: the client, credentials and style of a command
+//! - [`profile`]: which control plane a command connects to
+//! - [`error`], [`exit`]: errors and exit codes
+//!
+//! The server is in `pilothouse-embedded`, the worker in `pilothouse-worker`, the API client in `pilothouse-client`.
 
 pub mod args;
-pub mod client;
 pub mod commands;
 pub mod context;
 pub mod error;
 pub mod exit;
-pub mod keys;
 pub mod output;
 pub mod profile;
-pub mod server;
-pub mod worker;

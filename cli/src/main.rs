@@ -1,4 +1,4 @@
-//! `pilothouse`: see `pilothouse --help`.
+//! The program `pilothouse`; see `pilothouse --help`.
 
 use std::process::ExitCode;
 

@@ -1,15 +1,15 @@
-//! Which control plane the program speaks to: the embedded server, or a deployment in the cloud.
+//! Selects the control plane that the program connects to: an embedded server, or a deployment in the cloud.
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use pilothouse_local_keys::{AUDIENCE, TokenSettings};
 use serde::Deserialize;
 
 use crate::args::{DEFAULT_LISTEN, Globals};
 use crate::error::CliError;
-use crate::keys::{AUDIENCE, Trust};
 
-/// What the control plane runs on.
+/// The platform of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Profile {
     /// One process on this machine, or another
@@ -19,8 +19,8 @@ pub enum Profile {
     Aws,
 }
 
-/// What a deployment says about itself: parameters and outputs of its stacks, under their names. `infra/deploy` writes
-/// it to `target/deploy/{prefix}.json`.
+/// The description of a deployment: parameters and outputs of its stacks by name. `infra/deploy` writes it to
+/// `target/deploy/{prefix}.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Deployment {
@@ -28,25 +28,25 @@ pub struct Deployment {
     pub api_url: String,
     /// The address of the WebSocket API.
     pub stream_url: String,
-    /// Who signs the tokens of owners.
+    /// The issuer of the tokens of owners.
     #[serde(default)]
     pub issuer: Option<String>,
-    /// Whom the tokens are for.
+    /// The audience of the tokens.
     #[serde(default)]
     pub audience: Option<String>,
-    /// `true`: the issuer is the deployment's own, made of the public key of a data folder.
+    /// `true` if the deployment has its own issuer, made from the public key of a data folder.
     #[serde(default)]
     pub own_issuer: Option<String>,
-    /// That data folder; none: the one of this machine.
+    /// That data folder; `None` means the default one of this machine.
     #[serde(default)]
     pub keys: Option<PathBuf>,
 }
 
-/// Where a deployment stands when nobody says so: below the folder that one is in, or one above it.
+/// The default file, below the current folder or one of its ancestors.
 const DEPLOYMENT: &str = "target/deploy/pilothouse.json";
 
 impl Deployment {
-    /// Reads the file that `globals` name, or the one of the source tree that one is in; none: there is no such.
+    /// Reads the file named in `globals`, or the default file. Returns `None` if there is none.
     fn find(globals: &Globals) -> Result<Option<Self>, CliError> {
         if let Some(file) = &globals.deployment {
             return Self::read(file).map(Some);
@@ -62,37 +62,37 @@ impl Deployment {
             .map_err(|e| CliError::Usage(format!("{} does not describe a deployment: {e}", file.display())))
     }
 
-    /// The keys of its issuer, where they are on this machine. They are the only ones that it believes, so they come
-    /// before those of `--data`, which is where a worker keeps its files.
+    /// The keys of the deployment's issuer, if they are on this machine. The deployment accepts no others, so they take
+    /// precedence over `--data`, which is where a worker keeps its files.
     fn keys_here(&self) -> Option<PathBuf> {
         self.keys.clone().filter(|folder| folder.is_dir())
     }
 }
 
-/// Where the control plane is, and what it believes.
+/// The address of the control plane, and the tokens that it accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What it runs on.
+    /// The platform.
     pub profile: Profile,
-    /// The address of its HTTP API.
+    /// The address of the HTTP API.
     pub url: String,
-    /// The address of its WebSocket API, where that is another.
+    /// The address of the WebSocket API, if it is a separate one.
     pub ws_url: Option<String>,
-    /// What it expects of tokens that are minted here; none: it takes no such.
-    pub trust: Option<Trust>,
-    /// The data folder of the keys that it knows, when that is said.
+    /// Issuer and audience for tokens minted here; `None` if the control plane accepts no such tokens.
+    pub trust: Option<TokenSettings>,
+    /// The data folder with the signing keys, if it is known.
     pub keys: Option<PathBuf>,
 }
 
 impl Place {
-    /// The place that the command line means.
+    /// Selects the control plane according to the global options.
     pub fn of(globals: &Globals) -> Result<Self, CliError> {
         match globals.profile {
             Profile::Embedded => Ok(Self {
                 profile: Profile::Embedded,
                 url: globals.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_LISTEN}")),
                 ws_url: None,
-                trust: Some(Trust::default()),
+                trust: Some(TokenSettings::default()),
                 keys: globals.data.clone(),
             }),
             Profile::Aws => Self::of_cloud(globals),
@@ -115,8 +115,10 @@ impl Place {
             profile: Profile::Aws,
             url,
             ws_url: globals.ws_url.clone().or_else(|| deployment.map(|d| d.stream_url.clone())),
-            trust: issuer
-                .map(|issuer| Trust { issuer, audience: audience.unwrap_or_else(|| AUDIENCE.to_owned()) }),
+            trust: issuer.map(|issuer| TokenSettings {
+                issuer,
+                audience: audience.unwrap_or_else(|| AUDIENCE.to_owned()),
+            }),
             keys: own.and_then(Deployment::keys_here).or_else(|| globals.data.clone()),
         })
     }
@@ -124,10 +126,11 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_local_keys::TokenSettings;
+
     use super::{Place, Profile};
     use crate::args::Globals;
     use crate::error::CliError;
-    use crate::keys::Trust;
 
     fn cloud() -> Globals {
         Globals { profile: Profile::Aws, ..Globals::default() }
@@ -147,17 +150,17 @@ mod tests {
     }"#;
 
     #[test]
-    fn a_deployment_says_where_it_is_and_whom_it_believes() {
+    fn deployment_file_names_address_and_trusted_issuer() {
         let (_dir, globals) = deployed(FILE);
         let place = Place::of(&globals).unwrap();
         assert_eq!(place.url, "http://127.0.0.1:4566/_aws/execute-api/abc/$default");
         assert_eq!(place.ws_url.as_deref(), Some("ws://127.0.0.1:4566/_aws/execute-api/def/live"));
-        let trust = Trust { issuer: "https://issuer.example".into(), audience: "pilothouse".into() };
+        let trust = TokenSettings { issuer: "https://issuer.example".into(), audience: "pilothouse".into() };
         assert_eq!(place.trust, Some(trust));
     }
 
     #[test]
-    fn what_the_command_line_says_comes_first() {
+    fn command_line_overrides_other_sources() {
         let (_dir, globals) = deployed(FILE);
         let globals = Globals {
             url: Some("https://a".into()),
@@ -168,38 +171,38 @@ mod tests {
         };
         let place = Place::of(&globals).unwrap();
         assert_eq!((place.url.as_str(), place.ws_url.as_deref()), ("https://a", Some("wss://b")));
-        assert_eq!(place.trust, Some(Trust { issuer: "https://c".into(), audience: "d".into() }));
+        assert_eq!(place.trust, Some(TokenSettings { issuer: "https://c".into(), audience: "d".into() }));
     }
 
     #[test]
-    fn an_issuer_of_others_gets_no_tokens_of_local_keys() {
+    fn foreign_issuer_gets_no_tokens_from_local_keys() {
         let (_dir, globals) = deployed(&FILE.replacen('{', r#"{"OwnIssuer": "false","#, 1));
         assert_eq!(Place::of(&globals).unwrap().trust, None);
     }
 
     #[test]
-    fn the_keys_of_the_issuer_sign_wherever_the_data_is() {
+    fn issuer_keys_sign_regardless_of_the_data_folder() {
         let keys = tempfile::tempdir().unwrap();
         let text = FILE.replacen('{', &format!(r#"{{"Keys": {:?}, "#, keys.path()), 1);
         let (_dir, globals) = deployed(&text);
         let globals = Globals { data: Some("/data".into()), ..globals };
         assert_eq!(Place::of(&globals).unwrap().keys.as_deref(), Some(keys.path()));
-        // On another machine, the one who has the keys says where they are.
+        // Without the keys on this machine, `--data` names them.
         drop(keys);
         assert_eq!(Place::of(&globals).unwrap().keys, globals.data);
     }
 
     #[test]
-    fn a_file_that_describes_nothing_is_named() {
+    fn invalid_deployment_file_is_named() {
         let (_dir, globals) = deployed("{}");
         let error = Place::of(&globals).unwrap_err();
         assert!(matches!(&error, CliError::Usage(text) if text.contains("pilothouse.json")), "{error}");
     }
 
     #[test]
-    fn the_embedded_server_needs_no_telling() {
+    fn embedded_server_needs_no_configuration() {
         let place = Place::of(&Globals::default()).unwrap();
         assert_eq!((place.url.as_str(), place.ws_url), ("http://127.0.0.1:7433", None));
-        assert_eq!(place.trust, Some(Trust::default()));
+        assert_eq!(place.trust, Some(TokenSettings::default()));
     }
 }

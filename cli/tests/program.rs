@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use pilothouse_cli::keys::LocalKeys;
+use pilothouse_local_keys::LocalKeys;
 use serde_json::Value;
 
 /// Runs the program in an environment of its own.
@@ -33,7 +33,7 @@ fn nowhere() -> String {
 }
 
 #[test]
-fn a_token_is_minted_from_the_data_folder_and_verifies_there() {
+fn minted_token_verifies_with_the_keys_of_the_data_folder() {
     let home = tempfile::tempdir().unwrap();
     let output = pilothouse(home.path(), &["token", "--owner", "ada", "--ttl", "15m"]);
     assert_eq!(code(&output), Some(0), "{}", text(&output.stderr));
@@ -43,7 +43,7 @@ fn a_token_is_minted_from_the_data_folder_and_verifies_there() {
 }
 
 #[test]
-fn without_a_server_it_says_how_to_start_one() {
+fn without_a_server_the_error_says_how_to_start_one() {
     let home = tempfile::tempdir().unwrap();
     assert_eq!(
         code(&pilothouse(home.path(), &["token"])),
@@ -58,7 +58,7 @@ fn without_a_server_it_says_how_to_start_one() {
 }
 
 #[test]
-fn machines_get_their_errors_as_json() {
+fn json_output_prints_errors_as_json() {
     let home = tempfile::tempdir().unwrap();
     let output = pilothouse(home.path(), &["--json", "--token", "t", "--url", &nowhere(), "ps"]);
     assert_eq!(code(&output), Some(4));
@@ -68,7 +68,7 @@ fn machines_get_their_errors_as_json() {
 }
 
 #[test]
-fn without_keys_or_token_it_says_that_there_is_none() {
+fn missing_keys_and_token_are_reported() {
     let home = tempfile::tempdir().unwrap();
     let output = pilothouse(home.path(), &["--url", &nowhere(), "ps"]);
     assert_eq!(code(&output), Some(4));
@@ -77,7 +77,7 @@ fn without_keys_or_token_it_says_that_there_is_none() {
 }
 
 #[test]
-fn what_is_not_understood_is_a_matter_of_usage() {
+fn invalid_arguments_are_usage_errors() {
     let home = tempfile::tempdir().unwrap();
     for line in [
         &["frobnicate"][..],
@@ -102,7 +102,7 @@ fn completions_are_written_for_each_shell() {
 }
 
 #[test]
-fn what_is_of_the_embedded_server_says_so_with_the_profile_of_the_cloud() {
+fn commands_of_the_embedded_server_refuse_the_aws_profile() {
     let home = tempfile::tempdir().unwrap();
     for command in ["up", "demo"] {
         let output = pilothouse(home.path(), &["--profile", "aws", command]);
@@ -113,7 +113,7 @@ fn what_is_of_the_embedded_server_says_so_with_the_profile_of_the_cloud() {
 }
 
 #[test]
-fn a_deployment_is_found_by_its_file_and_logged_in_to_with_the_local_keys() {
+fn deployment_is_found_by_its_file_and_uses_local_keys() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("d.json");
     let deployment = serde_json::json!({

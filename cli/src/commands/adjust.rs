@@ -1,184 +1,242 @@
-//! How an agent works: `pilothouse model`, `thinking`, `compact`, `fork` (S1 5).
+//! `pilothouse model`, `thinking`, `compact` and `fork` (S1 5).
 //!
-//! The agent makes these changes by itself. The commands wait for that by default, and fail when it refuses.
+//! The agent carries out these changes. By default the commands wait for that, and fail if the agent refuses.
 
 use std::time::Duration;
 
 use clap::Args;
+use pilothouse_api::sessions::SessionView;
+use pilothouse_client::inputs::{AdjustSession, PageQuery};
+use pilothouse_client::{Client, RecordFilter};
 use pilothouse_domain::value::{CycleDirection, ThinkingLevel};
-use pilothouse_domain::{AgentSessionId, Timestamp, TurnId};
-use pilothouse_functions::api::sessions::SessionView;
+use pilothouse_domain::{AgentSessionId, TurnId};
 
 use super::parse;
 use super::target::Target;
-use crate::client::Records;
-use crate::client::inputs::{Adjust, Slice};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::session::works_with;
 
-/// How to wait for the agent.
+/// Options for waiting.
 #[derive(Debug, Clone, Args)]
 pub struct Wait {
-    /// Return as soon as the request is recorded, before the agent has carried it out
+    /// Return when the request is recorded, before the agent carries it out
     #[arg(long)]
     pub no_wait: bool,
-    /// Wait at most this many seconds; the request stands all the same
-    #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+    /// Wait at most this many seconds; the request stays valid after that
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = parse::waiting_seconds())]
     pub timeout: u64,
 }
 
 impl Wait {
-    /// Waits for what was asked of the agent, and says what it works with then.
-    async fn settle(&self, cx: &Context, asked: SessionView) -> Result<Exit, CliError> {
-        let (id, since) = (asked.id, asked.updated_at);
+    /// Waits until the agent has carried out the request, and returns the session.
+    async fn settle(&self, ctx: &Context, asked: SessionView) -> Result<Exit, CliError> {
+        let (id, cursor) = (asked.id, asked.cursor.clone());
         let session = if self.no_wait {
             asked
         } else {
             let patience = Duration::from_secs(self.timeout);
-            cx.client.session_when(id, patience, |session| session.adjustments.is_empty()).await?
+            ctx.client.wait_for_session(id, patience, |session| session.adjustments.is_empty()).await?
         };
-        if let Some(why) = refusal(cx, id, since).await? {
+        if let Some(why) = refusal(&ctx.client, id, cursor).await? {
             return Err(CliError::Failed(why));
         }
-        cx.answer(&session, |session, style, _| works_with(session, style))?;
+        ctx.answer(&session, |session, style, _| works_with(session, style))?;
         if self.no_wait || session.adjustments.is_empty() {
             return Ok(Exit::Done);
         }
         Err(CliError::Failed(format!(
-            "the agent has not done it after {} s; the request stands: see `pilothouse show {id}`",
+            "the agent has not finished after {} s; the request is still valid: see `pilothouse show {id}`",
             self.timeout
         )))
     }
 }
 
-/// What the agent said against it, if it did.
-async fn refusal(cx: &Context, id: AgentSessionId, since: Timestamp) -> Result<Option<String>, CliError> {
-    let slice = Slice { limit: Some(100), cursor: None };
-    let page = cx.client.activity(id, &Records { slice, since: Some(since), sub_agent_id: None }).await?;
-    let said = |what: &str| page.items.iter().rev().find(|line| line.item.summary.starts_with(what));
-    let Some(undone) = said("Not done: ") else { return Ok(None) };
-    let why = said("The sidecar refused: ").unwrap_or(undone);
-    Ok(Some(why.item.summary.clone()))
+/// The agent's reason for a refusal, if it refused. `asked` is the journal sequence of the request: earlier refusals belong to
+/// other changes. Times cannot be compared, because two entries may have the same one.
+async fn refusal(client: &Client, id: AgentSessionId, asked: String) -> Result<Option<String>, CliError> {
+    let (mut undone, mut refused, mut cursor) = (None, None, Some(asked));
+    while cursor.is_some() {
+        let slice = PageQuery { limit: Some(100), cursor };
+        let page =
+            client.activity(id, &RecordFilter { page_query: slice, since: None, sub_agent_id: None }).await?;
+        for line in page.items {
+            let summary = line.item.summary;
+            if summary.starts_with("The sidecar refused: ") {
+                refused = Some(summary);
+            } else if summary.starts_with("Not done: ") {
+                undone = Some(summary);
+            }
+        }
+        cursor = page.next_cursor;
+    }
+    Ok(undone.map(|undone| refused.unwrap_or(undone)))
 }
 
 /// Show or change the model of a session.
 ///
-/// Without a model it shows what the agent works with, and which models it has. A session that sleeps begins its next run
-/// with what is chosen.
+/// Without a model, shows the agent's current settings and its models. A hibernated session starts its next run with the new
+/// model.
 #[derive(Debug, Args)]
 pub struct Model {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// The model to work with
+    /// The new model
     #[arg(value_name = "MODEL", conflicts_with_all = ["next", "previous"])]
     pub words: Vec<String>,
-    /// The next one of those that it has
+    /// Select the next of the agent's models
     #[arg(long, conflicts_with = "previous")]
     pub next: bool,
-    /// The one before
+    /// Select the previous of the agent's models
     #[arg(long)]
     pub previous: bool,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Model {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let cycle_model = match (self.next, self.previous) {
             (true, _) => Some(CycleDirection::Forward),
             (_, true) => Some(CycleDirection::Backward),
             _ => None,
         };
         let (session, words) = self.target.split(self.words);
-        let id = cx.session_id(&session).await?;
+        let id = ctx.session_id(&session).await?;
         let model_id = match &words[..] {
             [] => None,
             [model] => Some(model.clone()),
-            _ => return Err(CliError::Usage("say one model: pilothouse model SESSION MODEL".into())),
+            _ => return Err(CliError::Usage("name one model: pilothouse model SESSION MODEL".into())),
         };
         if model_id.is_none() && cycle_model.is_none() {
-            let session = cx.client.session(id).await?;
-            cx.answer(&session, |session, style, _| works_with(session, style))?;
+            let session = ctx.client.session(id).await?;
+            ctx.answer(&session, |session, style, _| works_with(session, style))?;
             return Ok(Exit::Done);
         }
-        let asked = cx.client.adjust(id, &Adjust { model_id, cycle_model, thinking_level: None }).await?;
-        self.wait.settle(cx, asked).await
+        let asked =
+            ctx.client.adjust(id, &AdjustSession { model_id, cycle_model, thinking_level: None }).await?;
+        self.wait.settle(ctx, asked).await
     }
 }
 
-/// Change how deeply the agent of a session thinks.
+/// Change the thinking level of a session's agent.
 #[derive(Debug, Args)]
 pub struct Thinking {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// off, minimal, low, medium, high or max
+    /// The level: off, minimal, low, medium, high or max
     #[arg(value_name = "LEVEL")]
     pub words: Vec<String>,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Thinking {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let (session, words) = self.target.split(self.words);
         let wrong = |why: &str| CliError::Usage(format!("{why}: pilothouse thinking SESSION LEVEL"));
-        let [level] = &words[..] else { return Err(wrong("say one level")) };
+        let [level] = &words[..] else { return Err(wrong("name one level")) };
         let level: ThinkingLevel = parse::thinking_level(level).map_err(|why| wrong(&why))?;
-        let id = cx.session_id(&session).await?;
-        let asked =
-            cx.client.adjust(id, &Adjust { thinking_level: Some(level), ..Adjust::default() }).await?;
-        self.wait.settle(cx, asked).await
+        let id = ctx.session_id(&session).await?;
+        let asked = ctx
+            .client
+            .adjust(id, &AdjustSession { thinking_level: Some(level), ..AdjustSession::default() })
+            .await?;
+        self.wait.settle(ctx, asked).await
     }
 }
 
-/// Have the agent summarise its conversation, to make room in its context window.
+/// Summarise the agent's conversation, to free space in its context window.
 #[derive(Debug, Args)]
 pub struct Compact {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// What the summary is to look out for
+    /// What the summary should focus on
     #[arg(long, short, value_name = "TEXT")]
     pub instructions: Option<String>,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Compact {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let id = self.target.id(cx).await?;
-        let asked = cx.client.compact(id, self.instructions).await?;
-        self.wait.settle(cx, asked).await
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let id = self.target.id(ctx).await?;
+        let asked = ctx.client.compact(id, self.instructions).await?;
+        self.wait.settle(ctx, asked).await
     }
 }
 
-/// Have the agent go back to before a turn and go on from there.
+/// Return the agent's conversation to the state before a turn.
 ///
-/// What came after stays among the records. Files that the agent changed stay as they are.
+/// Later messages stay in the records. Files that the agent changed are not reverted.
 #[derive(Debug, Args)]
 pub struct Fork {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// The turn that is left out, with all that follows it (see `pilothouse replay`)
+    /// The first turn to drop (see `pilothouse replay`)
     #[arg(long, value_name = "TURN")]
     pub before_turn: TurnId,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Fork {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let id = self.target.id(cx).await?;
-        let asked = cx.client.fork(id, self.before_turn).await?;
-        self.wait.settle(cx, asked).await
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let id = self.target.id(ctx).await?;
+        let asked = ctx.client.fork(id, self.before_turn).await?;
+        self.wait.settle(ctx, asked).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::extract::Query;
+    use axum::routing::get;
+    use axum::{Json, Router};
+    use pilothouse_client::{Client, Credentials};
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    use super::refusal;
+
+    #[derive(Deserialize)]
+    struct Asked {
+        cursor: Option<String>,
+    }
+
+    fn line(place: u32, summary: &str) -> Value {
+        json!({ "id": place.to_string(), "type": "Notice", "summary": summary, "timestamp": "2026-11-22T10:00:00.000Z" })
+    }
+
+    /// A session of which two changes were refused: one before its journal stood at 5, one after it stood at 9.
+    async fn activity(Query(asked): Query<Asked>) -> Json<Value> {
+        let refused = |place, model| {
+            [
+                line(place, &format!("The sidecar refused: no model {model}")),
+                line(place + 1, &format!("Not done: the model {model}: the agent refused")),
+            ]
+        };
+        let (items, next) = match asked.cursor.as_deref() {
+            None => ([refused(2, "a"), refused(11, "b")].concat(), None),
+            Some("9") => (vec![line(10, "Asked: the model b")], Some("10")),
+            Some("10") => (refused(11, "b").to_vec(), None),
+            Some(_) => (Vec::new(), None),
+        };
+        Json(json!({ "items": items, "nextCursor": next }))
+    }
+
+    #[tokio::test]
+    async fn only_a_refusal_of_the_requested_change_is_shown() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/api/agents/sessions/{id}/activity", get(activity));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let client =
+            Client::new(&format!("http://{address}"), Credentials::Token("the-token".into())).unwrap();
+        let id = "0197b1c0-0000-7000-8000-000000000001".parse().unwrap();
+        let shown = async |cursor: &str| refusal(&client, id, cursor.to_owned()).await.unwrap();
+        assert_eq!(shown("12").await, None, "both refusals are of earlier changes");
+        assert_eq!(shown("9").await.as_deref(), Some("The sidecar refused: no model b"));
     }
 }

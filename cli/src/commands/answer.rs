@@ -3,67 +3,66 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use clap::Args;
+use pilothouse_client::inputs::AnswerRequest;
 use pilothouse_domain::session::RequestKind;
 use pilothouse_domain::value::{Answer as GivenAnswer, Question};
 
 use super::target::Target;
-use crate::client::inputs::Answers;
 use crate::context::{Context, open_request, write};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::requests::question;
 use crate::output::session::outcome;
 
-/// Answer the agent's question.
+/// Answer the agent's questions.
 ///
-/// An answer is the number of an option, its text, or anything else. Where several options may be chosen, separate
-/// their numbers with commas. On a terminal, without answers, you are asked. One answer for each question:
+/// Give one answer for each question: the number of an option, or any text. Separate several numbers with commas, if the
+/// question allows several options. Without answers, the command asks on the terminal. Example:
 /// pilothouse answer @last 1 "only the tests"
 #[derive(Debug, Args)]
 pub struct Answer {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
     /// The answers, in the order of the questions
     #[arg(value_name = "ANSWER")]
     pub words: Vec<String>,
-    /// The request, when several are open
+    /// The request, if several are open
     #[arg(long, value_name = "ID")]
     pub request: Option<String>,
 }
 
 impl Answer {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let (session, words) = self.target.split(self.words);
-        let id = cx.session_id(&session).await?;
-        let view = cx.client.session(id).await?;
+        let id = ctx.session_id(&session).await?;
+        let view = ctx.client.session(id).await?;
         let asked = view.pending_requests.iter().filter(|r| matches!(r.kind, RequestKind::Question { .. }));
         let request = open_request(asked, self.request.as_deref(), "question")?;
         let RequestKind::Question { questions } = &request.kind else {
-            return Err(CliError::Failed("this request is no question".into()));
+            return Err(CliError::Failed("this request is not a question".into()));
         };
-        let words = if words.is_empty() { ask(questions, cx)? } else { words };
-        let answers = Answers { request_id: request.id.clone(), answers: match_up(questions, &words)? };
-        let session = cx.client.answer(id, &answers).await?;
-        cx.answer(&session, |session, style, _| outcome(session, style))?;
+        let words = if words.is_empty() { ask(questions, ctx)? } else { words };
+        let answers = AnswerRequest { request_id: request.id.clone(), answers: match_up(questions, &words)? };
+        let session = ctx.client.answer(id, &answers).await?;
+        ctx.answer(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }
 
 /// Asks on the terminal.
-fn ask(questions: &[Question], cx: &Context) -> Result<Vec<String>, CliError> {
+fn ask(questions: &[Question], ctx: &Context) -> Result<Vec<String>, CliError> {
     let input = std::io::stdin();
-    if !input.is_terminal() || !std::io::stdout().is_terminal() || cx.json {
+    if !input.is_terminal() || !std::io::stdout().is_terminal() || ctx.json {
         let all: Vec<_> = questions.iter().map(|q| format!("`{}`", q.question)).collect();
         return Err(CliError::Usage(format!("give the answer to {}", all.join(" and to "))));
     }
     let mut answers = Vec::new();
     for asked in questions {
-        write(&(question(asked, cx.style) + "  > "))?;
+        write(&(question(asked, ctx.style) + "  > "))?;
         let mut line = String::new();
         let read = input.lock().read_line(&mut line).map_err(CliError::Output)?;
         if read == 0 || line.trim().is_empty() {
-            return Err(CliError::Usage("nothing was answered".into()));
+            return Err(CliError::Usage("the answer is empty".into()));
         }
         answers.push(line.trim().to_owned());
     }
@@ -86,7 +85,7 @@ fn match_up(questions: &[Question], given: &[String]) -> Result<Vec<GivenAnswer>
     Ok(questions.iter().zip(given).map(answer).collect())
 }
 
-/// What an answer stands for: the labels of the options that its numbers name, or itself.
+/// Replaces numbers of options by their labels.
 fn chosen(question: &Question, given: &str) -> String {
     let label = |number: &str| {
         let at = number.trim().parse::<usize>().ok()?.checked_sub(1)?;
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_for_options_and_anything_else_for_itself() {
+    fn numbers_select_options_and_other_text_is_literal() {
         assert_eq!(chosen(&question(false), "2"), "Postgres");
         assert_eq!(chosen(&question(false), "3"), "3");
         assert_eq!(chosen(&question(false), "neither"), "neither");

@@ -8,7 +8,7 @@ use crate::context::write;
 use crate::error::CliError;
 use crate::exit::Exit;
 
-/// Write shell completions to standard output.
+/// Print shell completions.
 ///
 /// For bash: pilothouse completions bash > ~/.local/share/bash-completion/completions/pilothouse
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub struct Completions {
 
 impl Completions {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        // Written at once at the end: the generator itself panics when its reader is gone.
+        // Buffered, because the generator panics if the reader of standard output is gone.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "pilothouse", &mut script);
         write(&String::from_utf8_lossy(&script))?;

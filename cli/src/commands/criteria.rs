@@ -1,4 +1,4 @@
-//! When a session goes on by itself, on the command line (S0 8.5, S4).
+//! The options for auto-continue (S0 8.5, S4).
 
 use clap::Args;
 use pilothouse_domain::value::{AutoContinueConfig, ValidationCriterion, ValidationType};
@@ -6,20 +6,20 @@ use pilothouse_domain::value::{AutoContinueConfig, ValidationCriterion, Validati
 use super::parse;
 use crate::error::CliError;
 
-/// When a session goes on by itself.
+/// The options for auto-continue.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Criteria {
-    /// Let it go on by itself until this is met; may be repeated: tests=COMMAND, lint=COMMAND, command=COMMAND or
+    /// Continue until this criterion is met; may be repeated: tests=COMMAND, lint=COMMAND, command=COMMAND or
     /// coverage:PERCENT=COMMAND
     #[arg(long, value_parser = criterion, value_name = "KIND=COMMAND")]
     pub criteria: Vec<ValidationCriterion>,
-    /// Let it go on by itself until it has deliverables and each is passed or blocked
+    /// Continue until there are deliverables and each is passed or blocked
     #[arg(long)]
     pub require_deliverables: bool,
-    /// How often it may go on by itself [default: 5]
+    /// The maximum number of automatic continuations [default: 5]
     #[arg(long, value_name = "TIMES")]
     pub max_continuations: Option<u32>,
-    /// How long all criteria together may take: 90s, 30m [default: 30m]
+    /// The time limit for all criteria together: 90s, 30m [default: 30m]
     #[arg(long, value_parser = parse::duration, value_name = "TIME")]
     pub validation_timeout: Option<std::time::Duration>,
 }
@@ -50,7 +50,7 @@ fn criterion(given: &str) -> Result<ValidationCriterion, String> {
 }
 
 impl Criteria {
-    /// The configuration that is meant; none where nothing is to be met.
+    /// The configuration of the options; none without a criterion.
     pub(super) fn config(self) -> Result<Option<AutoContinueConfig>, CliError> {
         let mut validation_criteria = self.criteria;
         if self.require_deliverables {
@@ -64,7 +64,7 @@ impl Criteria {
         if validation_criteria.is_empty() {
             let alone = self.max_continuations.is_some() || self.validation_timeout.is_some();
             return if alone {
-                Err(CliError::Usage("say what is to be met: --criteria or --require-deliverables".into()))
+                Err(CliError::Usage("name a criterion: --criteria or --require-deliverables".into()))
             } else {
                 Ok(None)
             };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_meet_is_no_loop_and_a_limit_of_it_makes_no_sense() {
+    fn empty_criteria_disable_the_loop_and_refuse_its_limit() {
         assert_eq!(Criteria::default().config().unwrap(), None);
         let limited = Criteria { max_continuations: Some(3), ..Criteria::default() };
         assert!(matches!(limited.config(), Err(CliError::Usage(_))));

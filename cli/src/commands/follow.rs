@@ -1,13 +1,13 @@
-//! Following a session on the terminal or as JSON lines, until it is where the person wants it.
+//! Follows a session on the terminal or as JSON lines, until it reaches a given state.
 
 use clap::ValueEnum;
+use pilothouse_api::sessions::SessionView;
+use pilothouse_api::stream::{StreamBody, StreamMessage};
+use pilothouse_client::WatchEvent;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::value::ActivityItemType;
-use pilothouse_functions::api::sessions::SessionView;
-use pilothouse_functions::api::stream::{StreamBody, StreamMessage};
 
 use super::lifecycle::exit_of;
-use crate::client::Followed;
 use crate::context::{Context, now, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -21,9 +21,9 @@ use crate::output::{Style, activity, logs, requests};
 pub enum Until {
     /// The session is over: Completed, Failed, Cancelled or out of context
     Terminal,
-    /// It rests, too: Idle, Interrupted or Paused
+    /// Also when it is Idle, Interrupted or Paused
     Idle,
-    /// It waits for an answer or a decision, too
+    /// Also when it waits for an answer or a decision
     Attention,
 }
 
@@ -39,7 +39,7 @@ impl Until {
     }
 }
 
-/// What to follow and how far.
+/// The start and the end of a watch.
 #[derive(Debug)]
 pub(super) struct FollowOptions {
     pub(super) after: Option<String>,
@@ -47,8 +47,7 @@ pub(super) struct FollowOptions {
     pub(super) logs: bool,
 }
 
-/// Tells from the stream when a watch is over. What is replayed happened before: only the status once everything has
-/// been caught up with counts.
+/// Detects the end of a watch in the stream. Replayed messages are in the past, so only the status after `CaughtUp` counts.
 #[derive(Debug)]
 struct Progress {
     until: Until,
@@ -57,7 +56,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes a message in; whether the watch is over with it.
+    /// Applies a message. Returns whether the watch ends with it.
     const fn is_over_with(&mut self, body: &StreamBody) -> bool {
         match body {
             StreamBody::Status(view) => self.status = view.status,
@@ -68,36 +67,36 @@ impl Progress {
     }
 }
 
-/// Follows a session until it is where `options` want it; its status becomes the exit code.
+/// Follows a session until the end that `options` name. Its status becomes the exit code.
 pub(super) async fn follow(
-    cx: &Context,
+    ctx: &Context,
     session: &SessionView,
     options: FollowOptions,
 ) -> Result<Exit, CliError> {
     let mut progress = Progress { until: options.until, status: session.status, live: false };
-    let mut printer = Printer { cx, session, logs: options.logs, last_usage: String::new() };
-    let mut following = cx.client.follow(session.id, options.after);
+    let mut printer = Printer { ctx, session, logs: options.logs, last_usage: String::new() };
+    let mut following = ctx.client.watch(session.id, options.after);
     let stop = tokio::signal::ctrl_c();
     tokio::pin!(stop);
     loop {
         let next = tokio::select! {
             next = following.next() => next?,
             _ = &mut stop => {
-                if !cx.json {
+                if !ctx.json {
                     let after = following.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
                     let id = short_id(session.id);
-                    write(&format!("\nThe session goes on. See the rest: pilothouse watch {id}{after}\n"))?;
+                    write(&format!("\nThe session continues. To watch the rest: pilothouse watch {id}{after}\n"))?;
                 }
                 return Ok(Exit::Stopped);
             }
         };
         match next {
-            Followed::Lost { why, retry_in } if !cx.json => {
-                let text = format!("{why}; trying again in {} ms", retry_in.as_millis());
+            WatchEvent::Disconnected { reason, retry_in } if !ctx.json => {
+                let text = format!("{reason}; retrying in {} ms", retry_in.as_millis());
                 eprintln!("{}", Style::for_stream(&std::io::stderr()).dim(&text));
             }
-            Followed::Lost { .. } => {}
-            Followed::Message(message) => {
+            WatchEvent::Disconnected { .. } => {}
+            WatchEvent::Message(message) => {
                 printer.print(&message)?;
                 let over = progress.is_over_with(&message.body);
                 if let StreamBody::Status(view) = &message.body
@@ -112,17 +111,17 @@ pub(super) async fn follow(
             }
         }
     }
-    // What is over is shown as it stands now.
-    let session = cx.client.session(session.id).await?;
-    if !cx.json {
+    // Show the current state at the end.
+    let session = ctx.client.session(session.id).await?;
+    if !ctx.json {
         let steps = prefixed(&next_steps(&session).join("\n"), "  ");
-        write(&format!("\n{}{}", outcome(&session, cx.style), cx.style.dim(&steps)))?;
+        write(&format!("\n{}{}", outcome(&session, ctx.style), ctx.style.dim(&steps)))?;
     }
     Ok(exit_of(progress.status))
 }
 
 struct Printer<'a> {
-    cx: &'a Context,
+    ctx: &'a Context,
     session: &'a SessionView,
     logs: bool,
     last_usage: String,
@@ -130,13 +129,13 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn print(&mut self, message: &StreamMessage) -> Result<(), CliError> {
-        if self.cx.json {
+        if self.ctx.json {
             let unwanted = matches!(message.body, StreamBody::Log(_)) && !self.logs;
             return if unwanted { Ok(()) } else { write_json(message) };
         }
-        let style = self.cx.style;
+        let style = self.ctx.style;
         let text = match &message.body {
-            // Both have messages of their own, which say more.
+            // Status and metrics have separate messages with more detail.
             StreamBody::Activity(view)
                 if matches!(
                     view.item.kind,
@@ -162,15 +161,15 @@ impl Printer<'_> {
         write(&text)
     }
 
-    /// What the agent waits for, with the command that answers it.
+    /// Prints open requests, with the commands that answer them.
     async fn print_requests(&self) -> Result<(), CliError> {
-        if self.cx.json {
+        if self.ctx.json {
             return Ok(());
         }
-        let session = self.cx.client.session(self.session.id).await?;
+        let session = self.ctx.client.session(self.session.id).await?;
         let id = short_id(session.id);
         for request in &session.pending_requests {
-            write(&requests::request(request, &id, self.cx.style, now()))?;
+            write(&requests::request(request, &id, self.ctx.style, now()))?;
         }
         Ok(())
     }
@@ -178,8 +177,8 @@ impl Printer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_api::stream::{StatusView, StreamBody};
     use pilothouse_domain::session::AgentSessionStatus as S;
-    use pilothouse_functions::api::stream::{StatusView, StreamBody};
 
     use super::{Progress, Until};
 
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replayed_does_not_end_a_watch() {
+    fn replayed_messages_do_not_end_a_watch() {
         let mut progress = Progress { until: Until::Idle, status: S::Running, live: false };
         let replayed = [status(S::Running), status(S::Idle), status(S::Running), StreamBody::CaughtUp {}];
         assert!(replayed.iter().all(|body| !progress.is_over_with(body)));
@@ -196,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_over_ends_its_watch_as_soon_as_all_is_shown() {
+    fn watch_of_an_ended_session_ends_after_the_replay() {
         let mut progress = Progress { until: Until::Terminal, status: S::Failed, live: false };
         assert!(!progress.is_over_with(&status(S::Failed)));
         assert!(progress.is_over_with(&StreamBody::CaughtUp {}));
     }
 
     #[test]
-    fn a_watch_goes_as_far_as_it_is_told() {
+    fn watch_stops_at_the_requested_point() {
         let reached = |until: Until| S::ALL.into_iter().filter(|s| until.is_reached_at(*s)).count();
         assert_eq!([reached(Until::Terminal), reached(Until::Idle), reached(Until::Attention)], [4, 7, 9]);
         assert!(!Until::Attention.is_reached_at(S::Queued) && !Until::Attention.is_reached_at(S::Pausing));

@@ -1,17 +1,17 @@
 //! `pilothouse keys`.
 
 use clap::Subcommand;
+use pilothouse_local_keys::LocalKeys;
 
 use crate::args::Globals;
 use crate::context::write_json;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::keys::LocalKeys;
 
 /// The keys of the local data folder.
 #[derive(Debug, Subcommand)]
 pub enum Keys {
-    /// Print the public key as a JSON Web Key Set, for an issuer that others verify tokens by
+    /// Print the public key as a JSON Web Key Set, for an issuer that publishes it
     Jwks,
 }
 

@@ -1,176 +1,167 @@
-//! What is done to a session: interrupt, pause, resume, cancel, close, retry.
+//! `pilothouse interrupt`, `pause`, `resume`, `cancel`, `close` and `retry`.
 //!
-//! The first four are requests that the agent's sidecar confirms (S3). The command waits for that by default.
+//! The first four are requests that the agent's sidecar confirms (S3). By default the command waits for the confirmation.
 
 use std::time::Duration;
 
 use clap::Args;
+use pilothouse_api::sessions::SessionView;
+use pilothouse_client::inputs;
 use pilothouse_domain::session::AgentSessionStatus;
-use pilothouse_functions::api::sessions::SessionView;
 
+use super::parse;
 use super::target::Target;
-use crate::client::inputs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::session::outcome;
 
-/// How to wait for the confirmation.
+/// Options for waiting.
 #[derive(Debug, Clone, Args)]
 pub struct Wait {
-    /// Return as soon as the request is recorded, before it is carried out
+    /// Return when the request is recorded, before it is carried out
     #[arg(long)]
     pub no_wait: bool,
-    /// Wait at most this many seconds; the request stands all the same
-    #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+    /// Wait at most this many seconds; the request stays valid after that
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = parse::waiting_seconds())]
     pub timeout: u64,
 }
 
 impl Wait {
-    /// Waits for what was requested, and says how it ended.
-    async fn settle(&self, cx: &Context, session: SessionView) -> Result<Exit, CliError> {
+    /// Waits for the confirmation of a request, and prints the outcome.
+    async fn settle(&self, ctx: &Context, session: SessionView) -> Result<Exit, CliError> {
         let session = if self.no_wait {
             session
         } else {
-            cx.client.settled(session.id, Duration::from_secs(self.timeout)).await?
+            ctx.client.wait_until_settled(session.id, Duration::from_secs(self.timeout)).await?
         };
-        cx.answer(&session, |session, style, _| outcome(session, style))?;
+        ctx.answer(&session, |session, style, _| outcome(session, style))?;
         if self.no_wait || !session.status.is_intermediate() && !session.cancel_accepted {
             return Ok(Exit::Done);
         }
         Err(CliError::Failed(format!(
-            "it was requested, but is not confirmed after {} s; the request stands: see `pilothouse show {}`",
+            "the request is not confirmed after {} s, and is still valid: see `pilothouse show {}`",
             self.timeout, session.id
         )))
     }
 }
 
-/// End the agent's turn. The session stays and takes messages.
+/// End the agent's turn. The session still accepts messages.
 ///
-/// Messages that wait are held until you send, promote or release one.
+/// Queued messages are held until you send, promote or release one.
 #[derive(Debug, Args)]
 pub struct Interrupt {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// Cancel the messages that wait, instead of holding them
+    /// Cancel queued messages instead of holding them
     #[arg(long)]
     pub clear_queue: bool,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Interrupt {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.interrupt(self.target.id(cx).await?, self.clear_queue).await?;
-        self.wait.settle(cx, session).await
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.interrupt(self.target.id(ctx).await?, self.clear_queue).await?;
+        self.wait.settle(ctx, session).await
     }
 }
 
-/// Suspend the agent where it stands. It costs nothing until it is resumed.
+/// Suspend the agent. It spends nothing until it is resumed.
 #[derive(Debug, Args)]
 pub struct Pause {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Pause {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.pause(self.target.id(cx).await?).await?;
-        self.wait.settle(cx, session).await
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.pause(self.target.id(ctx).await?).await?;
+        self.wait.settle(ctx, session).await
     }
 }
 
-/// Let a paused agent go on.
+/// Resume a paused agent.
 #[derive(Debug, Args)]
 pub struct Resume {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Resume {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.resume(self.target.id(cx).await?).await?;
-        self.wait.settle(cx, session).await
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.resume(self.target.id(ctx).await?).await?;
+        self.wait.settle(ctx, session).await
     }
 }
 
-/// End a session. What it did stays readable.
+/// Cancel a session. Its records are kept.
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// Stop its process at once, without asking it
+    /// Stop its process at once, without a request to the agent
     #[arg(long)]
     pub force: bool,
-    /// How to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
 impl Cancel {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.cancel(self.target.id(cx).await?, self.force).await?;
-        self.wait.settle(cx, session).await
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.cancel(self.target.id(ctx).await?, self.force).await?;
+        self.wait.settle(ctx, session).await
     }
 }
 
-/// Complete a session that rests. One with output that waits for review is approved or rejected instead.
+/// Complete an idle session. If its output waits for review, approve or reject it instead.
 #[derive(Debug, Args)]
 pub struct Close {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// Only if the session is still of this version (see `show --json`)
+    /// Only if the session still has this version (see `show --json`)
     #[arg(long, value_name = "VERSION")]
     pub if_version: Option<u64>,
 }
 
 impl Close {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.close(self.target.id(cx).await?, self.if_version).await?;
-        cx.answer(&session, |session, style, _| outcome(session, style))?;
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.close(self.target.id(ctx).await?, self.if_version).await?;
+        ctx.answer(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }
 
-/// Try a failed session again: it goes on with its conversation.
+/// Retry a failed session in its conversation.
 #[derive(Debug, Args)]
 pub struct Retry {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// What to tell the agent first
+    /// The first message to the agent
     #[arg(value_name = "INSTRUCTION")]
     pub words: Vec<String>,
-    /// Begin a new conversation instead
+    /// Start a new conversation instead
     #[arg(long)]
     pub fresh: bool,
 }
 
 impl Retry {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let (session, words) = self.target.split(self.words);
-        let id = cx.session_id(&session).await?;
+        let id = ctx.session_id(&session).await?;
         let additional_instruction = (!words.is_empty()).then(|| words.join(" "));
         let started =
-            cx.client.retry(id, &inputs::Retry { additional_instruction, fresh: self.fresh }).await?;
-        cx.answer(&started, |started, style, _| outcome(&started.session, style))?;
+            ctx.client.retry(id, &inputs::RetrySession { additional_instruction, fresh: self.fresh }).await?;
+        ctx.answer(&started, |started, style, _| outcome(&started.session, style))?;
         Ok(Exit::Done)
     }
 }
 
-/// How a session that was watched ended, as an exit code.
+/// The exit code for the status in which a watched session ended.
 pub(super) fn exit_of(status: AgentSessionStatus) -> Exit {
     match status {
         AgentSessionStatus::Failed | AgentSessionStatus::Cancelled => Exit::EndedBadly,

@@ -1,4 +1,4 @@
-//! The commands: one file each, or one for a few that differ in a word.
+//! The commands, one file for each or for a few similar ones.
 
 pub mod adjust;
 pub mod answer;
@@ -30,6 +30,7 @@ pub mod token;
 pub mod up;
 pub mod watch;
 pub mod worker;
+pub mod workers;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
@@ -37,10 +38,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::profile::Profile;
 
-/// Runs a command line.
 pub async fn run(cli: Cli) -> Result<Exit, CliError> {
     let globals = cli.globals;
-    let cx = || Context::new(&globals);
+    let ctx = || Context::new(&globals);
     if globals.profile == Profile::Aws
         && let Some(why) = embedded_only(&cli.command)
     {
@@ -55,51 +55,52 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Keys(command) => command.run(&globals),
         Command::Completions(command) => command.run(),
 
-        Command::Run(command) => command.run(&cx()?).await,
-        Command::Ps(command) => command.run(&cx()?).await,
-        Command::Show(command) => command.run(&cx()?).await,
-        Command::Watch(command) => command.run(&cx()?).await,
-        Command::Logs(command) => command.run(&cx()?).await,
-        Command::Messages(command) => command.run(&cx()?).await,
-        Command::Tools(command) => command.run(&cx()?).await,
-        Command::Deliverables(command) => command.run(&cx()?).await,
-        Command::Model(command) => command.run(&cx()?).await,
-        Command::Thinking(command) => command.run(&cx()?).await,
-        Command::Compact(command) => command.run(&cx()?).await,
-        Command::Fork(command) => command.run(&cx()?).await,
-        Command::Tasks(command) => command.run(&cx()?).await,
-        Command::Notifications(command) => command.run(&cx()?).await,
-        Command::Replay(command) => command.run(&cx()?).await,
-        Command::Export(command) => command.run(&cx()?).await,
-        Command::Steer(command) => command.run(&cx()?).await,
-        Command::Queue(command) => command.run(&cx()?).await,
-        Command::Interrupt(command) => command.run(&cx()?).await,
-        Command::Pause(command) => command.run(&cx()?).await,
-        Command::Resume(command) => command.run(&cx()?).await,
-        Command::Cancel(command) => command.run(&cx()?).await,
-        Command::Answer(command) => command.run(&cx()?).await,
-        Command::Plan(command) => command.run(&cx()?).await,
-        Command::Approve(command) => command.run(&cx()?).await,
-        Command::Reject(command) => command.run(&cx()?).await,
-        Command::Close(command) => command.run(&cx()?).await,
-        Command::Retry(command) => command.run(&cx()?).await,
-        Command::Chain(command) => command.run(&cx()?).await,
-        Command::Budget(command) => command.run(&cx()?).await,
-        Command::Pool(command) => command.run(&cx()?).await,
-        Command::Template(command) => command.run(&cx()?).await,
-        Command::Skill(command) => command.run(&cx()?).await,
-        Command::DeadLetters(command) => command.run(&cx()?).await,
+        Command::Run(command) => command.run(&ctx()?).await,
+        Command::Ps(command) => command.run(&ctx()?).await,
+        Command::Show(command) => command.run(&ctx()?).await,
+        Command::Watch(command) => command.run(&ctx()?).await,
+        Command::Logs(command) => command.run(&ctx()?).await,
+        Command::Messages(command) => command.run(&ctx()?).await,
+        Command::Tools(command) => command.run(&ctx()?).await,
+        Command::Deliverables(command) => command.run(&ctx()?).await,
+        Command::Model(command) => command.run(&ctx()?).await,
+        Command::Thinking(command) => command.run(&ctx()?).await,
+        Command::Compact(command) => command.run(&ctx()?).await,
+        Command::Fork(command) => command.run(&ctx()?).await,
+        Command::Tasks(command) => command.run(&ctx()?).await,
+        Command::Notifications(command) => command.run(&ctx()?).await,
+        Command::Replay(command) => command.run(&ctx()?).await,
+        Command::Export(command) => command.run(&ctx()?).await,
+        Command::Steer(command) => command.run(&ctx()?).await,
+        Command::Queue(command) => command.run(&ctx()?).await,
+        Command::Interrupt(command) => command.run(&ctx()?).await,
+        Command::Pause(command) => command.run(&ctx()?).await,
+        Command::Resume(command) => command.run(&ctx()?).await,
+        Command::Cancel(command) => command.run(&ctx()?).await,
+        Command::Answer(command) => command.run(&ctx()?).await,
+        Command::Plan(command) => command.run(&ctx()?).await,
+        Command::Approve(command) => command.run(&ctx()?).await,
+        Command::Reject(command) => command.run(&ctx()?).await,
+        Command::Close(command) => command.run(&ctx()?).await,
+        Command::Retry(command) => command.run(&ctx()?).await,
+        Command::Chain(command) => command.run(&ctx()?).await,
+        Command::Budget(command) => command.run(&ctx()?).await,
+        Command::Pool(command) => command.run(&ctx()?).await,
+        Command::Workers(command) => command.run(&ctx()?).await,
+        Command::Template(command) => command.run(&ctx()?).await,
+        Command::Skill(command) => command.run(&ctx()?).await,
+        Command::DeadLetters(command) => command.run(&ctx()?).await,
     }
 }
 
-/// Why a command makes no sense with a deployment in the cloud.
+/// The reason why a command is not available for a deployment in AWS.
 const fn embedded_only(command: &Command) -> Option<&'static str> {
     match command {
         Command::Up(_) => Some(
-            "`pilothouse up` starts the server of the embedded profile; a deployment in the cloud is always up",
+            "`pilothouse up` starts the server of the embedded profile; a deployment in AWS is always up",
         ),
         Command::Demo(_) => {
-            Some("`pilothouse demo` plays on a server of the embedded profile; leave out --profile aws")
+            Some("`pilothouse demo` needs a server of the embedded profile; remove --profile aws")
         }
         _ => None,
     }

@@ -7,30 +7,30 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// How many sessions may run at once.
+/// Show or change the limit of concurrent sessions.
 #[derive(Debug, Subcommand)]
 pub enum Pool {
-    /// Show who has a slot and who waits
+    /// Show the sessions that have a slot or wait for one
     Show,
-    /// Change the number of slots; lowering it stops nobody
+    /// Change the number of slots; running sessions keep theirs
     Set(Set),
 }
 
 /// Change the number of slots.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// The slots
+    /// The number of slots
     #[arg(value_name = "SLOTS", value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: u32,
 }
 
 impl Pool {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let pool = match self {
-            Self::Show => cx.client.pool().await?,
-            Self::Set(Set { slots }) => cx.client.set_pool(slots).await?,
+            Self::Show => ctx.client.pool().await?,
+            Self::Set(Set { slots }) => ctx.client.configure_pool(slots).await?,
         };
-        cx.answer(&pool, output::pool::show)?;
+        ctx.answer(&pool, output::pool::show)?;
         Ok(Exit::Done)
     }
 }

@@ -1,88 +1,86 @@
 //! `pilothouse queue`.
 
 use clap::{Args, Subcommand};
+use pilothouse_api::messages::QueueView;
+use pilothouse_client::inputs::{EditMessage, EnqueueMessage};
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_domain::{AgentSessionId, MessageId};
-use pilothouse_functions::api::messages::QueueView;
 
 use super::target::{Target, text};
-use crate::client::inputs::{MessageChange, NewMessage};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::queue::list;
 use crate::output::text::count;
 
-/// What waits to be said to the agent, one message a turn.
+/// List and change the messages that are queued for the agent. Each one starts a turn.
 ///
-/// A message is named by its number in `queue list`, by its id, or by the beginning or end of its id.
+/// Name a message by its number in `queue list`, by its id, or by the beginning or end of the id.
 #[derive(Debug, Subcommand)]
 pub enum Queue {
-    /// List what waits, in the order in which the agent will get it
+    /// List queued messages in order of delivery
     List(Target),
-    /// Say something after the current turn
+    /// Queue a message for delivery after the current turn
     Add(Add),
-    /// Change what a message says
+    /// Change the text of a message
     Edit(Named),
-    /// Move a message to another place among those of its priority: queue move SESSION MESSAGE PLACE, from 1
+    /// Move a message within its priority: queue move SESSION MESSAGE PLACE, from 1
     Move(Named),
-    /// Say a queued message now, in the middle of the turn
+    /// Deliver a queued message now, within the running turn
     Promote(Named),
-    /// Let a message go that is held since an interrupt, or whose delivery is uncertain
+    /// Release a message that an interrupt held back, or whose delivery is uncertain
     Release(Named),
     /// Cancel a message
     Rm(Named),
-    /// Cancel everything that waits
+    /// Cancel all queued messages
     Clear(Target),
 }
 
-/// Say something after the current turn.
+/// Queue a message for delivery after the current turn.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// What to say
+    /// The message
     #[arg(value_name = "TEXT")]
     pub words: Vec<String>,
 }
 
-/// A message of a session, and what is to become of it.
+/// A message of a session, with further arguments.
 #[derive(Debug, Args)]
 pub struct Named {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// The message, and what the command needs besides
+    /// The message, and further arguments of the command
     #[arg(value_name = "MESSAGE")]
     pub words: Vec<String>,
 }
 
 impl Named {
-    /// The session, the message, and the words after it.
-    async fn resolve(self, cx: &Context) -> Result<(AgentSessionId, MessageId, Vec<String>), CliError> {
+    /// Splits the arguments into session, message and remaining words.
+    async fn resolve(self, ctx: &Context) -> Result<(AgentSessionId, MessageId, Vec<String>), CliError> {
         let (session, mut words) = self.target.split(self.words);
         if words.is_empty() {
             return Err(CliError::Usage(
                 "name the message, for example by its number in `pilothouse queue list`".into(),
             ));
         }
-        let id = cx.session_id(&session).await?;
+        let id = ctx.session_id(&session).await?;
         let rest = words.split_off(1);
-        let message = find(&cx.client.queue(id).await?, &words[0])?;
+        let message = find(&ctx.client.queue(id).await?, &words[0])?;
         Ok((id, message, rest))
     }
 
-    /// The same for a command that takes nothing besides.
-    async fn alone(self, cx: &Context) -> Result<(AgentSessionId, MessageId), CliError> {
-        match self.resolve(cx).await? {
+    /// The same for a command without further arguments.
+    async fn alone(self, ctx: &Context) -> Result<(AgentSessionId, MessageId), CliError> {
+        match self.resolve(ctx).await? {
             (id, message, rest) if rest.is_empty() => Ok((id, message)),
-            (_, _, rest) => Err(CliError::Usage(format!("`{}` is not understood", rest.join(" ")))),
+            (_, _, rest) => Err(CliError::Usage(format!("unexpected argument: `{}`", rest.join(" ")))),
         }
     }
 }
 
-/// The message that a person means.
+/// The id of the message that `given` names.
 fn find(queue: &QueueView, given: &str) -> Result<MessageId, CliError> {
     if let Ok(id) = given.parse() {
         return Ok(id);
@@ -99,69 +97,69 @@ fn find(queue: &QueueView, given: &str) -> Result<MessageId, CliError> {
     match ids.into_iter().filter(like).collect::<Vec<_>>()[..] {
         [only] => Ok(only),
         [] => Err(CliError::NotFound(format!(
-            "no message `{given}` waits; `pilothouse queue list` shows what does"
+            "no message `{given}` is queued; `pilothouse queue list` shows the queue"
         ))),
-        _ => Err(CliError::Usage(format!("`{given}` could mean several messages; give more of the id"))),
+        _ => Err(CliError::Usage(format!("`{given}` matches several messages; give more of the id"))),
     }
 }
 
 impl Queue {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let queue = match self {
-            Self::Add(add) => return add.run(cx).await,
-            Self::Clear(target) => return clear(target, cx).await,
-            Self::List(target) => cx.client.queue(target.id(cx).await?).await?,
+            Self::Add(add) => return add.run(ctx).await,
+            Self::Clear(target) => return clear(target, ctx).await,
+            Self::List(target) => ctx.client.queue(target.id(ctx).await?).await?,
             Self::Edit(named) => {
-                let (id, message, words) = named.resolve(cx).await?;
-                let content = Some(text(&words, "what the message is to say")?);
-                cx.client.change_message(id, message, &MessageChange { content, position: None }).await?
+                let (id, message, words) = named.resolve(ctx).await?;
+                let content = Some(text(&words, "the new text of the message")?);
+                ctx.client.edit_message(id, message, &EditMessage { content, position: None }).await?
             }
             Self::Move(named) => {
-                let (id, message, words) = named.resolve(cx).await?;
+                let (id, message, words) = named.resolve(ctx).await?;
                 let place = match &words[..] {
                     [place] => place.parse::<usize>().ok().and_then(|place| place.checked_sub(1)),
                     _ => None,
                 };
                 let position = place.ok_or_else(|| {
-                    CliError::Usage("say the new place, from 1: queue move SESSION MESSAGE 1".into())
+                    CliError::Usage("name the new place, from 1: queue move SESSION MESSAGE 1".into())
                 })?;
-                let change = MessageChange { content: None, position: Some(position) };
-                cx.client.change_message(id, message, &change).await?
+                let change = EditMessage { content: None, position: Some(position) };
+                ctx.client.edit_message(id, message, &change).await?
             }
             Self::Promote(named) => {
-                let (id, message) = named.alone(cx).await?;
-                cx.client.promote(id, message).await?
+                let (id, message) = named.alone(ctx).await?;
+                ctx.client.promote_message(id, message).await?
             }
             Self::Release(named) => {
-                let (id, message) = named.alone(cx).await?;
-                cx.client.release(id, message).await?
+                let (id, message) = named.alone(ctx).await?;
+                ctx.client.release_message(id, message).await?
             }
             Self::Rm(named) => {
-                let (id, message) = named.alone(cx).await?;
-                cx.client.cancel_message(id, message).await?
+                let (id, message) = named.alone(ctx).await?;
+                ctx.client.cancel_message(id, message).await?
             }
         };
-        cx.answer(&queue, list)?;
+        ctx.answer(&queue, list)?;
         Ok(Exit::Done)
     }
 }
 
 impl Add {
-    async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let (session, words) = self.target.split(self.words);
-        let content = text(&words, "what to say: pilothouse queue add SESSION \"then update the docs\"")?;
-        let id = cx.session_id(&session).await?;
-        let enqueued = cx.client.enqueue(id, &NewMessage::new(content, MessagePriority::Queued)).await?;
-        cx.answer(&enqueued, |enqueued, style, _| {
+        let content = text(&words, "the message: pilothouse queue add SESSION \"then update the docs\"")?;
+        let id = ctx.session_id(&session).await?;
+        let enqueued = ctx.client.enqueue(id, &EnqueueMessage::new(content, MessagePriority::Queued)).await?;
+        ctx.answer(&enqueued, |enqueued, style, _| {
             format!("Queued. {}\n", style.dim(&format!("(message {})", enqueued.message.message_id)))
         })?;
         Ok(Exit::Done)
     }
 }
 
-async fn clear(target: Target, cx: &Context) -> Result<Exit, CliError> {
-    let cleared = cx.client.clear_queue(target.id(cx).await?).await?;
-    cx.answer(&cleared, |cleared, _, _| {
+async fn clear(target: Target, ctx: &Context) -> Result<Exit, CliError> {
+    let cleared = ctx.client.clear_queue(target.id(ctx).await?).await?;
+    ctx.answer(&cleared, |cleared, _, _| {
         format!("{} cancelled.\n", count(cleared.cancelled.len(), "message"))
     })?;
     Ok(Exit::Done)
@@ -175,7 +173,7 @@ mod tests {
     use crate::error::CliError;
 
     #[test]
-    fn a_message_is_named_by_number_or_id_or_part_of_it() {
+    fn message_is_resolved_by_number_id_or_id_part() {
         let message = |end: &str| {
             json!({
                 "messageId": format!("0197b1c0-0000-7000-8000-00000000{end}"), "content": "x", "priority": "Queued",

@@ -1,55 +1,56 @@
-//! `pilothouse logs`, `messages` and `tools`: what stands in the journal.
+//! `pilothouse logs`, `messages` and `tools`: views of the journal.
 
 use clap::Args;
+use pilothouse_api::Page;
+use pilothouse_client::inputs::PageQuery;
+use pilothouse_client::{ApiError, RecordFilter};
 use pilothouse_domain::{AgentSessionId, SubAgentId, Timestamp};
-use pilothouse_functions::api::Page;
 use serde::Serialize;
 
 use super::target::Target;
-use crate::client::inputs::Slice;
-use crate::client::{ApiError, Records};
 use crate::context::{Context, now};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// Which records.
+/// Filters and paging of records.
 #[derive(Debug, Clone, Args)]
 pub struct Which {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// The most of them
+    /// The maximum number of records
     #[arg(long, default_value_t = 200, value_name = "NUMBER")]
     pub limit: usize,
-    /// Go on after an earlier answer: its nextCursor
+    /// Continue after an earlier page: its nextCursor
     #[arg(long, value_name = "CURSOR")]
     pub cursor: Option<String>,
-    /// Only what was taken in since then, for example 2026-11-21T20:00:00Z
+    /// Only records since this time, for example 2026-11-21T20:00:00Z
     #[arg(long, value_name = "TIME")]
     pub since: Option<Timestamp>,
-    /// Only what is about this subagent
+    /// Only records of this subagent
     #[arg(long, value_name = "ID")]
     pub subagent: Option<SubAgentId>,
 }
 
-/// The most that one answer of the server holds.
+/// The maximum page size of the server.
 const PAGE: usize = 100;
 
 impl Which {
-    /// Gathers pages until there is nothing more, or enough.
+    /// Reads pages until the limit or the end.
     async fn gather<T>(
         self,
-        cx: &Context,
-        fetch: impl AsyncFn(AgentSessionId, &Records) -> Result<Page<T>, ApiError>,
+        ctx: &Context,
+        fetch: impl AsyncFn(AgentSessionId, &RecordFilter) -> Result<Page<T>, ApiError>,
     ) -> Result<Page<T>, CliError> {
-        let id = self.target.id(cx).await?;
+        let id = self.target.id(ctx).await?;
         let mut all = Page { items: Vec::new(), next_cursor: self.cursor };
         let (sub_agent_id, since) = (self.subagent, self.since);
         loop {
             let limit = u32::try_from((self.limit - all.items.len()).min(PAGE)).ok();
-            let slice = Slice { limit, cursor: all.next_cursor.take() };
-            let page = fetch(id, &Records { slice, sub_agent_id: sub_agent_id.clone(), since }).await?;
+            let slice = PageQuery { limit, cursor: all.next_cursor.take() };
+            let page =
+                fetch(id, &RecordFilter { page_query: slice, sub_agent_id: sub_agent_id.clone(), since })
+                    .await?;
             all.items.extend(page.items);
             all.next_cursor = page.next_cursor;
             if all.next_cursor.is_none() || all.items.len() >= self.limit {
@@ -59,14 +60,14 @@ impl Which {
     }
 }
 
-/// Writes a page, and how to see the next one.
+/// Prints a page, and the option for the next one.
 fn show<T: Serialize>(
-    cx: &Context,
+    ctx: &Context,
     page: &Page<T>,
     noun: &str,
     human: impl FnOnce(&[T]) -> String,
 ) -> Result<Exit, CliError> {
-    cx.answer(page, |page, style, _| match (&page.items[..], &page.next_cursor) {
+    ctx.answer(page, |page, style, _| match (&page.items[..], &page.next_cursor) {
         ([], None) => format!("There are no {noun} yet.\n"),
         (items, None) => human(items),
         (items, Some(cursor)) => human(items) + &style.dim(&format!("There are more: --cursor {cursor}\n")),
@@ -77,34 +78,32 @@ fn show<T: Serialize>(
 /// Show a session's logs. To see them live: pilothouse watch SESSION --logs
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// Which.
     #[command(flatten)]
     pub which: Which,
 }
 
 impl Logs {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let page = self.which.gather(cx, async |id, records| cx.client.logs(id, records).await).await?;
-        show(cx, &page, "logs", |items| {
-            items.iter().map(|chunk| output::logs::chunk(chunk, cx.style)).collect()
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let page = self.which.gather(ctx, async |id, records| ctx.client.logs(id, records).await).await?;
+        show(ctx, &page, "logs", |items| {
+            items.iter().map(|chunk| output::logs::chunk(chunk, ctx.style)).collect()
         })
     }
 }
 
-/// Show a session's conversation: you, the agent, and its subagents.
+/// Show a session's conversation, including subagents.
 #[derive(Debug, Args)]
 pub struct Messages {
-    /// Which.
     #[command(flatten)]
     pub which: Which,
 }
 
 impl Messages {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let page = self.which.gather(cx, async |id, records| cx.client.messages(id, records).await).await?;
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let page = self.which.gather(ctx, async |id, records| ctx.client.messages(id, records).await).await?;
         let now = now();
-        show(cx, &page, "messages", |items| {
-            items.iter().map(|message| output::messages::message(message, cx.style, now)).collect()
+        show(ctx, &page, "messages", |items| {
+            items.iter().map(|message| output::messages::message(message, ctx.style, now)).collect()
         })
     }
 }
@@ -112,14 +111,14 @@ impl Messages {
 /// Show a session's tool calls with their results.
 #[derive(Debug, Args)]
 pub struct Tools {
-    /// Which.
     #[command(flatten)]
     pub which: Which,
 }
 
 impl Tools {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let page = self.which.gather(cx, async |id, records| cx.client.tool_calls(id, records).await).await?;
-        show(cx, &page, "tool calls", |items| output::tools::list(items, cx.style, now()))
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let page =
+            self.which.gather(ctx, async |id, records| ctx.client.tool_calls(id, records).await).await?;
+        show(ctx, &page, "tool calls", |items| output::tools::list(items, ctx.style, now()))
     }
 }

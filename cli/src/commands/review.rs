@@ -1,8 +1,8 @@
-//! `pilothouse approve` and `reject`: the owner's word on what a session produced.
+//! `pilothouse approve` and `reject`: review of a session's output.
 
 use clap::Args;
+use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::OutputId;
-use pilothouse_functions::api::sessions::SessionView;
 
 use super::target::Target;
 use crate::context::Context;
@@ -10,27 +10,25 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::session::outcome;
 
-/// Approve what the session produced: it is Completed.
+/// Approve the output of a session: it becomes Completed.
 #[derive(Debug, Args)]
 pub struct Approve {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// The output that you looked at; the latest when not given
+    /// The output that you reviewed [default: the latest]
     #[arg(long, value_name = "ID")]
     pub output: Option<OutputId>,
 }
 
-/// Reject what the session produced: it is Failed and may be retried.
+/// Reject the output of a session: it becomes Failed and can be retried.
 #[derive(Debug, Args)]
 pub struct Reject {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
-    /// Why
+    /// The reason
     #[arg(long, short, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// The output that you looked at; the latest when not given
+    /// The output that you reviewed [default: the latest]
     #[arg(long, value_name = "ID")]
     pub output: Option<OutputId>,
 }
@@ -41,7 +39,7 @@ fn output_of(session: &SessionView, named: Option<OutputId>) -> Result<OutputId,
         session.output.as_ref().filter(|_| session.has_pending_review).map(|output| output.output_id);
     named.or(latest).ok_or_else(|| {
         CliError::Failed(format!(
-            "no output waits for review: the session is {}; one that rests without output is closed with \
+            "no output waits for review: the session is {}; close an idle session without output with \
              `pilothouse close`",
             session.status
         ))
@@ -49,21 +47,21 @@ fn output_of(session: &SessionView, named: Option<OutputId>) -> Result<OutputId,
 }
 
 impl Approve {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.session(self.target.id(cx).await?).await?;
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.session(self.target.id(ctx).await?).await?;
         let output = output_of(&session, self.output)?;
-        let session = cx.client.approve(session.id, output).await?;
-        cx.answer(&session, |session, style, _| outcome(session, style))?;
+        let session = ctx.client.approve(session.id, output).await?;
+        ctx.answer(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }
 
 impl Reject {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let session = cx.client.session(self.target.id(cx).await?).await?;
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let session = ctx.client.session(self.target.id(ctx).await?).await?;
         let output = output_of(&session, self.output)?;
-        let session = cx.client.reject(session.id, output, self.reason).await?;
-        cx.answer(&session, |session, style, _| outcome(session, style))?;
+        let session = ctx.client.reject(session.id, output, self.reason).await?;
+        ctx.answer(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
     }
 }

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use pilothouse_client::inputs::StartSession;
 use pilothouse_domain::value::{ContextPolicy, ThinkingLevel};
 use pilothouse_domain::{AgentTemplateId, Usd};
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use super::criteria::Criteria;
 use super::follow::{FollowOptions, Until, follow};
 use super::parse;
-use crate::client::inputs::StartSession;
 use crate::context::{Context, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -20,39 +20,38 @@ use crate::output::session::outcome;
 
 /// Start a session and watch it.
 ///
-/// The watch ends when the session rests or is over; exits with 5 if it ended as Failed or Cancelled. Ctrl-C ends the
-/// watch, never the session.
+/// The watch ends when the session is idle, interrupted, paused or finished. The exit code is 5 if it ended as Failed or
+/// Cancelled. Ctrl-C ends the watch, never the session.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// What is to be done, and with what
     #[command(flatten)]
     pub work: Work,
-    /// Start it from this template: by its name, its id, or a part of that
+    /// The template to start from: its name, its id, or a part of either
     #[arg(long, value_name = "TEMPLATE")]
     pub template: Option<String>,
 }
 
-/// What is to be done, and with what.
+/// The work and the settings of a session.
 #[derive(Debug, Args)]
 pub struct Work {
-    /// What the agent is to do; - reads it from standard input
+    /// What the agent should do; - reads it from standard input
     pub objective: String,
-    /// Where the agent works [default: here]
+    /// The working directory of the agent [default: the current folder]
     #[arg(long, short, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
-    /// What it may spend, in dollars; it is paused when that is reached [default: 5, or what its template says]
+    /// The cap of its spend in dollars; the session pauses at the cap [default: 5, or the template's cap]
     #[arg(long, short, value_name = "AMOUNT")]
     pub budget: Option<Usd>,
-    /// What to call the session
+    /// The name of the session
     #[arg(long, short, value_name = "NAME")]
     pub name: Option<String>,
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<String>,
-    /// How deeply it thinks: off, minimal, low, medium, high or max
+    /// The thinking level: off, minimal, low, medium, high or max
     #[arg(long, value_parser = parse::thinking_level, value_name = "LEVEL")]
     pub thinking: Option<ThinkingLevel>,
-    /// What drives the agent: claude, acp, native or script
+    /// The adapter: native, claude, acp or script
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// An option of the adapter, as JSON or as text; may be repeated
@@ -64,87 +63,94 @@ pub struct Work {
     /// Play this recording of a real agent
     #[arg(long, value_name = "FILE", conflicts_with = "adapter")]
     pub recording: Option<PathBuf>,
-    /// A label for your own order; may be repeated
+    /// A label; may be repeated
     #[arg(long, value_parser = parse::label, value_name = "KEY=VALUE")]
     pub label: Vec<(String, String)>,
-    /// A tool that the agent may use; may be repeated [default: the adapter's own]
+    /// A tool that the agent may use; may be repeated [default: the adapter's tools]
     #[arg(long, value_name = "TOOL")]
     pub allow: Vec<String>,
-    /// A skill that it starts with, by its name or its id; may be repeated, in their order
+    /// A skill, by its name or its id; may be repeated, the order counts
     #[arg(long, value_name = "SKILL")]
     pub skill: Vec<String>,
-    /// Let the agent proceed by its plan without your approval
+    /// Let the agent carry out plans without your approval
     #[arg(long)]
     pub no_plan_approval: bool,
-    /// What is answered when nobody answers the agent's question in time [default: the session fails]
+    /// The answer to questions that you do not answer in time [default: the session fails]
     #[arg(long, value_name = "TEXT")]
     pub default_answer: Option<String>,
-    /// A chain of yours to go on with, whose current session is over; the budget is the chain's then
+    /// Continue this chain, whose current session has ended; the budget is that of the chain
     #[arg(long, value_name = "CHAIN")]
     pub chain: Option<String>,
-    /// What happens when its context window is full: handoff or compact [default: handoff]
+    /// The policy for a full context window: handoff or compact [default: handoff]
     #[arg(long, value_parser = parse::context_policy, value_name = "POLICY")]
     pub context_policy: Option<ContextPolicy>,
-    /// When it goes on by itself.
     #[command(flatten)]
     pub criteria: Criteria,
-    /// When it hibernates if it rests or waits and nothing happens: 15m, 2h, never [default: 15m]
+    /// The time after which an idle or waiting session hibernates: 15m, 2h, never [default: 15m]
     #[arg(long, value_parser = parse::idle_time, value_name = "TIME")]
     pub idle_timeout: Option<u64>,
-    /// The same while it is paused [default: 1h]
+    /// The same for a paused session [default: 1h]
     #[arg(long, value_parser = parse::idle_time, value_name = "TIME")]
     pub paused_timeout: Option<u64>,
+    /// Let it work although its agent's spend is unknown; its cap then cannot be enforced. Without it the first
+    /// session of such an agent is held before its first model call or after its first turn, and later starts are refused
+    #[arg(long)]
+    pub allow_unmetered: bool,
     /// Do not watch it
     #[arg(long)]
     pub detach: bool,
-    /// Watch until the session is over, rests, or also waits for you
+    /// When the watch ends
     #[arg(long, value_enum, default_value_t = Until::Idle)]
     pub until: Until,
 }
 
-/// What a session may spend when nobody says it, in dollars.
+/// The default cap in dollars.
 const BUDGET: u32 = 5;
 
 impl Run {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let template = match &self.template {
-            Some(given) => Some(cx.client.resolve_template(given).await?),
+            Some(given) => Some(ctx.client.resolve_template(given).await?),
             None => None,
         };
-        self.work.run(cx, template).await
+        self.work.run(ctx, template).await
     }
 }
 
 impl Work {
-    pub(super) async fn run(self, cx: &Context, template: Option<AgentTemplateId>) -> Result<Exit, CliError> {
+    pub(super) async fn run(
+        self,
+        ctx: &Context,
+        template: Option<AgentTemplateId>,
+    ) -> Result<Exit, CliError> {
         let (detach, until) = (self.detach, self.until);
         let mut skill_ids = Vec::with_capacity(self.skill.len());
         for skill in &self.skill {
-            skill_ids.push(super::skill::named(cx, skill).await?);
+            skill_ids.push(super::skill::named(ctx, skill).await?);
         }
         let chain_id = match &self.chain {
-            Some(chain) => Some(cx.client.resolve_chain(chain).await?),
+            Some(chain) => Some(ctx.client.resolve_chain(chain).await?),
             None => None,
         };
         let start = StartSession { skill_ids, chain_id, ..self.into_input(template)? };
-        let started = cx.client.start_session(&start).await?;
-        if cx.json {
+        let started = ctx.client.start_session(&start).await?;
+        if ctx.json {
             write_json(&started)?;
         } else {
-            let mut text = outcome(&started.session, cx.style);
+            let mut text = outcome(&started.session, ctx.style);
             if let Some(pool) = &started.pool {
                 let full = format!(
-                    "It starts when a slot is free: {} of {} are in use.\n",
+                    "The session starts when a slot is free: {} of {} are in use.\n",
                     pool.active_count, pool.max_count
                 );
-                text.push_str(&cx.style.dim(&full));
+                text.push_str(&ctx.style.dim(&full));
             }
             write(&text)?;
         }
         if detach {
             return Ok(Exit::Done);
         }
-        follow(cx, &started.session, FollowOptions { after: None, until, logs: false }).await
+        follow(ctx, &started.session, FollowOptions { after: None, until, logs: false }).await
     }
 
     fn into_input(self, template: Option<AgentTemplateId>) -> Result<StartSession, CliError> {
@@ -175,6 +181,7 @@ impl Work {
             labels: self.label.into_iter().collect::<BTreeMap<_, _>>(),
             plan_approval_required: self.no_plan_approval.then_some(false),
             default_answer: self.default_answer,
+            allow_unmetered: self.allow_unmetered.then_some(true),
             template_id: template,
             context_policy: self.context_policy,
             ..StartSession::new(dir.to_string_lossy(), objective, budget)
@@ -182,7 +189,7 @@ impl Work {
     }
 }
 
-/// Options of the command line stand beside those that a script or a recording brings.
+/// Merges `--option` values into the options of a script or a recording.
 fn with_options(base: Option<Value>, options: Vec<(String, Value)>) -> Option<Value> {
     if options.is_empty() {
         return base;
@@ -196,12 +203,12 @@ fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
     move |source| CliError::File { path: path.to_owned(), source }
 }
 
-/// The path from the root, which the server can use; it must exist.
+/// The absolute path, which the server needs. The path must exist.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(file_error(path))
 }
 
-/// Scripts go inline: the server may stand on another machine, and a mistake is better found here.
+/// Reads a script, which is sent inline: the server may be on another machine, and errors are reported earlier.
 pub(super) fn read_json(path: &Path) -> Result<Value, CliError> {
     let bytes = std::fs::read(path).map_err(file_error(path))?;
     serde_json::from_slice(&bytes)
@@ -217,10 +224,10 @@ fn read_input() -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use pilothouse_client::inputs::StartSession;
     use serde_json::json;
 
     use crate::args::{Cli, Command};
-    use crate::client::inputs::StartSession;
     use crate::error::CliError;
 
     fn input(line: &[&str]) -> Result<StartSession, CliError> {
@@ -233,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_left_to_the_server() {
+    fn omitted_options_are_left_to_the_server() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         let sent = serde_json::to_value(input(&["do it", "--dir", path.to_str().unwrap()]).unwrap()).unwrap();
@@ -241,7 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn options_thinking_criteria_and_idle_times_go_along() {
+    fn options_thinking_criteria_and_idle_times_are_sent() {
+        let sent = serde_json::to_value(input(&["x", "--allow-unmetered"]).unwrap()).unwrap();
+        assert_eq!(sent["allowUnmetered"], true);
         let line = [
             "x",
             "--thinking",
@@ -264,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_goes_inline_and_a_recording_by_its_whole_path() {
+    fn script_is_sent_inline_and_recording_by_absolute_path() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("s.json");
         std::fs::write(&file, r#"{"steps":[]}"#).unwrap();

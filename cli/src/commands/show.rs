@@ -8,18 +8,17 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::session::detail;
 
-/// Show a session in full: status, money, context, tasks, and what waits for you.
+/// Show a session: status, spend, context window, tasks, open requests.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The session.
     #[command(flatten)]
     pub target: Target,
 }
 
 impl Show {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
-        let id = self.target.id(cx).await?;
-        cx.answer(&cx.client.session(id).await?, detail)?;
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
+        let id = self.target.id(ctx).await?;
+        ctx.answer(&ctx.client.session(id).await?, detail)?;
         Ok(Exit::Done)
     }
 }

@@ -1,4 +1,4 @@
-//! Naming the session that a command is about.
+//! The argument that names a session.
 
 use clap::Args;
 use pilothouse_domain::AgentSessionId;
@@ -6,19 +6,18 @@ use pilothouse_domain::AgentSessionId;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// The session.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
     /// The session: its id, 4 or more characters of it, or @last
     #[arg(value_name = "SESSION", required_unless_present = "last")]
     pub session: Option<String>,
-    /// The session that was started last, as @last
+    /// Use the newest session, like @last
     #[arg(long)]
     pub last: bool,
 }
 
 impl Target {
-    /// The name of the session, and the words after it. With `--last`, what stands in the session's place is a word.
+    /// Splits the arguments into the session and the words after it. With `--last`, the first argument is a word.
     pub fn split(self, mut words: Vec<String>) -> (String, Vec<String>) {
         match self.session {
             Some(session) if !self.last => (session, words),
@@ -29,18 +28,18 @@ impl Target {
         }
     }
 
-    /// The session, for a command that takes no words.
-    pub async fn id(self, cx: &Context) -> Result<AgentSessionId, CliError> {
+    /// The session, for a command without further words.
+    pub async fn id(self, ctx: &Context) -> Result<AgentSessionId, CliError> {
         let (session, words) = self.split(Vec::new());
         match &words[..] {
-            [] => cx.session_id(&session).await,
+            [] => ctx.session_id(&session).await,
             [word, ..] => Err(CliError::Usage(format!("either --last or `{word}`, not both"))),
         }
     }
 }
 
-/// The words as one text; they need not be quoted.
+/// Joins the words of an unquoted text.
 pub fn text(words: &[String], what: &str) -> Result<String, CliError> {
     let text = words.join(" ");
-    if text.trim().is_empty() { Err(CliError::Usage(format!("say {what}"))) } else { Ok(text) }
+    if text.trim().is_empty() { Err(CliError::Usage(format!("missing {what}"))) } else { Ok(text) }
 }

@@ -4,19 +4,19 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use pilothouse_client::inputs::{PageQuery, ScheduledLaunch, TemplateSchedule};
 use pilothouse_domain::Usd;
 use serde_json::{Map, Value, json};
 
 use super::run::{Work, absolute, read_json};
-use crate::client::inputs::{NewLaunch, NewSchedule, Slice};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// What sessions are started from, by hand or by the clock.
+/// Manage templates, from which sessions are started by hand or by schedule.
 ///
-/// A template is named by its name, by its id, or by an unambiguous part of that.
+/// Name a template by its name, its id, or an unambiguous part of either.
 #[derive(Debug, Subcommand)]
 pub enum Template {
     /// List templates, latest first
@@ -26,22 +26,22 @@ pub enum Template {
     Show(Named),
     /// Create a template
     Create(Box<Create>),
-    /// Have a template start sessions by the clock
+    /// Set the schedule of a template
     Schedule(Schedule),
-    /// Have a template start no sessions by the clock
+    /// Remove the schedule of a template
     Unschedule(Named),
-    /// Let sessions start from a template again
+    /// Activate a template: sessions can start from it again
     Activate(Named),
-    /// Let no session start from a template; those that run go on
+    /// Deactivate a template: no new sessions; running ones continue
     Deactivate(Named),
     /// Start a session from a template and watch it
     Start(Box<Start>),
 }
 
-/// Which template.
+/// A template.
 #[derive(Debug, Args)]
 pub struct Named {
-    /// Its name, its id, or a part of that
+    /// The template: its name, its id, or a part of either
     #[arg(value_name = "TEMPLATE")]
     pub template: String,
 }
@@ -49,36 +49,36 @@ pub struct Named {
 /// List templates.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only those that sessions start from
+    /// Only active templates
     #[arg(long, conflicts_with = "inactive")]
     pub active: bool,
-    /// Only those that are deactivated
+    /// Only deactivated templates
     #[arg(long)]
     pub inactive: bool,
-    /// At most this many
+    /// The maximum number of templates
     #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub limit: u32,
-    /// Where the list before this one ended
+    /// Continue after an earlier page: its nextCursor
     #[arg(long, value_name = "CURSOR")]
     pub cursor: Option<String>,
 }
 
-/// Create a template: from a file, from options, or from both; options win.
+/// Create a template from a file, from options, or from both. Options take precedence.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// A JSON file with the fields of the API; - reads it from standard input
+    /// A JSON file with the fields of the API; - is standard input
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Its name
+    /// The name
     #[arg(long, short, value_name = "NAME")]
     pub name: Option<String>,
-    /// What it is for
+    /// The description
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
     /// The model of its sessions
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<String>,
-    /// What drives the agent
+    /// The adapter
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// Base instructions, before those of skills
@@ -87,39 +87,42 @@ pub struct Create {
     /// A tool that the agent may use; may be repeated
     #[arg(long, value_name = "TOOL")]
     pub allow: Vec<String>,
-    /// A skill that is enabled for its sessions, by its id; may be repeated
+    /// A skill for its sessions, by its id; may be repeated
     #[arg(long, value_name = "SKILL")]
     pub skill: Vec<String>,
-    /// What a session may spend, in dollars
+    /// The cap of a session's spend in dollars
     #[arg(long, short, value_name = "AMOUNT")]
     pub budget: Option<Usd>,
-    /// Let agents proceed by their plans without your approval
+    /// Let its sessions work although their agents' spend is unknown; their caps then cannot be enforced
+    #[arg(long)]
+    pub allow_unmetered: bool,
+    /// Let agents carry out plans without your approval
     #[arg(long)]
     pub no_plan_approval: bool,
 }
 
-/// Have a template start sessions by the clock.
+/// Set the schedule of a template.
 #[derive(Debug, Args)]
 pub struct Schedule {
-    /// Its name, its id, or a part of that
+    /// The template: its name, its id, or a part of either
     #[arg(value_name = "TEMPLATE")]
     pub template: String,
-    /// When: minute, hour, day of month, month, day of week; like "0 9 * * mon-fri"
+    /// The times as cron expression: minute, hour, day of month, month, day of week; like "0 9 * * mon-fri"
     #[arg(value_name = "CRON")]
     pub cron: String,
-    /// What the agent is to do each time
+    /// What the agent should do each time
     #[arg(value_name = "OBJECTIVE")]
     pub objective: String,
-    /// The clock of which place, like Europe/Berlin
+    /// The IANA time zone of the schedule, like Europe/Berlin
     #[arg(long, default_value = "UTC", value_name = "ZONE")]
     pub zone: String,
-    /// Where the agent works [default: here]
+    /// The working directory of the agent [default: the current folder]
     #[arg(long, short, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
-    /// What to call the sessions
+    /// The name of the sessions
     #[arg(long, short, value_name = "NAME")]
     pub name: Option<String>,
-    /// Keep it without starting sessions
+    /// Keep the schedule without starting sessions
     #[arg(long)]
     pub off: bool,
 }
@@ -127,55 +130,54 @@ pub struct Schedule {
 /// Start a session from a template and watch it, as `pilothouse run` does.
 #[derive(Debug, Args)]
 pub struct Start {
-    /// Its name, its id, or a part of that
+    /// The template: its name, its id, or a part of either
     #[arg(value_name = "TEMPLATE")]
     pub template: String,
-    /// What is said beside it
     #[command(flatten)]
     pub work: Work,
 }
 
 impl Template {
-    pub(super) async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let view = match self {
-            Self::List(list) => return list.run(cx).await,
+            Self::List(list) => return list.run(ctx).await,
             Self::Start(start) => {
-                let id = cx.client.resolve_template(&start.template).await?;
-                return start.work.run(cx, Some(id)).await;
+                let id = ctx.client.resolve_template(&start.template).await?;
+                return start.work.run(ctx, Some(id)).await;
             }
             Self::Show(named) => {
-                let id = cx.client.resolve_template(&named.template).await?;
-                cx.client.template(id).await?
+                let id = ctx.client.resolve_template(&named.template).await?;
+                ctx.client.template(id).await?
             }
-            Self::Create(create) => cx.client.create_template(&create.into_input()?).await?,
+            Self::Create(create) => ctx.client.create_template(&create.into_input()?).await?,
             Self::Schedule(schedule) => {
-                let id = cx.client.resolve_template(&schedule.template).await?;
-                cx.client.schedule_template(id, &schedule.into_input()?).await?
+                let id = ctx.client.resolve_template(&schedule.template).await?;
+                ctx.client.schedule_template(id, &schedule.into_input()?).await?
             }
             Self::Unschedule(named) => {
-                let id = cx.client.resolve_template(&named.template).await?;
-                cx.client.unschedule_template(id).await?
+                let id = ctx.client.resolve_template(&named.template).await?;
+                ctx.client.unschedule_template(id).await?
             }
             Self::Activate(named) => {
-                let id = cx.client.resolve_template(&named.template).await?;
-                cx.client.set_template_active(id, true).await?
+                let id = ctx.client.resolve_template(&named.template).await?;
+                ctx.client.set_template_active(id, true).await?
             }
             Self::Deactivate(named) => {
-                let id = cx.client.resolve_template(&named.template).await?;
-                cx.client.set_template_active(id, false).await?
+                let id = ctx.client.resolve_template(&named.template).await?;
+                ctx.client.set_template_active(id, false).await?
             }
         };
-        cx.answer(&view, output::templates::show)?;
+        ctx.answer(&view, output::templates::show)?;
         Ok(Exit::Done)
     }
 }
 
 impl List {
-    async fn run(self, cx: &Context) -> Result<Exit, CliError> {
+    async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         let active = (self.active || self.inactive).then_some(self.active);
-        let slice = Slice { limit: Some(self.limit), cursor: self.cursor };
-        let page = cx.client.templates(active, &slice).await?;
-        cx.answer(&page, output::templates::list)?;
+        let slice = PageQuery { limit: Some(self.limit), cursor: self.cursor };
+        let page = ctx.client.templates(active, &slice).await?;
+        ctx.answer(&page, output::templates::list)?;
         Ok(Exit::Done)
     }
 }
@@ -201,6 +203,9 @@ impl Create {
         let lists = [("allowedTools", self.allow), ("defaultSkillIds", self.skill)];
         let said = lists.into_iter().filter(|(_, list)| !list.is_empty());
         fields.extend(said.map(|(name, list)| (name.to_owned(), json!(list))));
+        if self.allow_unmetered {
+            fields.insert("allowUnmetered".to_owned(), json!(true));
+        }
         if self.no_plan_approval {
             fields.insert("planApprovalRequired".to_owned(), json!(false));
         }
@@ -219,13 +224,13 @@ fn read_document(file: &Path) -> Result<Value, CliError> {
 }
 
 impl Schedule {
-    fn into_input(self) -> Result<NewSchedule, CliError> {
+    fn into_input(self) -> Result<TemplateSchedule, CliError> {
         let dir = absolute(self.dir.as_deref().unwrap_or(Path::new(".")))?;
-        Ok(NewSchedule {
+        Ok(TemplateSchedule {
             cron_expression: self.cron,
             time_zone: self.zone,
             is_enabled: !self.off,
-            launch: NewLaunch {
+            launch: ScheduledLaunch {
                 working_directory: dir.to_string_lossy().into_owned(),
                 objective: self.objective,
                 name: self.name,
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_the_file() {
+    fn options_override_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("t.json");
         std::fs::write(&file, r#"{ "name": "A", "modelId": "m", "allowedTools": ["Read"] }"#).unwrap();
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_says_where_when_and_what() {
+    fn schedule_has_zone_times_and_inputs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         let line = ["schedule", "Triage", "0 9 * * *", "Sort it", "--zone", "Europe/Berlin", "--dir"];

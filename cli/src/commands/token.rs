@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pilothouse_domain::UserId;
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use serde_json::json;
 
 use super::parse;
@@ -11,19 +12,18 @@ use crate::args::Globals;
 use crate::context::{write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::keys::{DEFAULT_OWNER, LocalKeys};
 use crate::profile::Place;
 
 /// Mint a token from the local data folder, for another machine or program.
 ///
-/// The token speaks for its owner: whoever has it sees and commands that owner's sessions until it expires. On this
-/// machine no token is needed; the program mints its own.
+/// The token gives access to all sessions of its owner until it expires. On this machine you need no token, because the
+/// program mints one for each use.
 #[derive(Debug, Args)]
 pub struct Token {
-    /// Whom the token speaks for
+    /// The owner of the token
     #[arg(long, default_value = DEFAULT_OWNER, value_name = "NAME")]
     pub owner: UserId,
-    /// How long it is good: 90s, 15m, 12h, 30d
+    /// The lifetime of the token: 90s, 15m, 12h, 30d
     #[arg(long, default_value = "12h", value_parser = parse::duration, value_name = "TIME")]
     pub ttl: Duration,
 }
@@ -35,9 +35,9 @@ impl Token {
             CliError::Usage("there is no home folder; name a data folder with --data".into())
         })?;
         let trust = place.trust.ok_or_else(|| {
-            CliError::Usage("this deployment takes tokens of its own identity provider only; name its issuer with --issuer if that is you".into())
+            CliError::Usage("this deployment accepts only tokens of its identity provider; name the issuer with --issuer if it uses your keys".into())
         })?;
-        let token = LocalKeys::open_or_create(&folder)?.mint_for(&trust, &self.owner, self.ttl)?;
+        let token = LocalKeys::open_or_create(&folder)?.mint_with(&trust, &self.owner, self.ttl)?;
         if globals.json {
             write_json(
                 &json!({ "token": token, "owner": self.owner, "expiresInSeconds": self.ttl.as_secs() }),

@@ -3,24 +3,33 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use pilothouse_embedded::{AgentsOnExit, Options, Server};
 
 use crate::args::{DEFAULT_LISTEN, Globals};
 use crate::context::{write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Style;
-use crate::server::{Options, Server};
 
 /// Start the server on this machine.
 ///
-/// It keeps everything in its data folder (--data, default ~/.pilothouse). Ctrl-C ends it; agents that work go on, and
-/// the next start takes them over. Only programs on this machine reach it unless --listen says otherwise; whoever comes
-/// from elsewhere needs a token (pilothouse token) and a network that can be trusted, for it speaks plain HTTP.
+/// All data is in its data folder (--data, default ~/.pilothouse). Ctrl-C ends the server; agents keep working, and the next
+/// start adopts them. By default only programs on this machine can reach it (--listen). Clients on other machines need a
+/// token (pilothouse token) and a trusted network, because the server speaks plain HTTP.
 #[derive(Debug, Args)]
 pub struct Up {
-    /// Where to listen; port 0 takes any that is free
+    /// The address to listen on; port 0 selects a free port
     #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS")]
     pub listen: SocketAddr,
+    /// Pause working agents before the server ends; otherwise they keep working within their budgets
+    #[arg(long, env = "PILOTHOUSE_PAUSE_AGENTS_ON_EXIT")]
+    pub pause_agents_on_exit: bool,
+    /// Do not confine agents, and still serve every owner
+    ///
+    /// For agents that need rights which confinement removes, such as sudo. Any agent can then read the data folder and act as
+    /// any owner.
+    #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
+    pub unconfined: bool,
 }
 
 impl Up {
@@ -29,11 +38,16 @@ impl Up {
             CliError::Usage("there is no home folder; name a data folder with --data".into())
         })?;
         logs();
-        let server =
-            Server::start(Options { listen: self.listen, data: data.clone(), ephemeral: false }).await?;
+        let agents_on_exit =
+            if self.pause_agents_on_exit { AgentsOnExit::Pause } else { AgentsOnExit::Continue };
+        let confine = (!self.unconfined).then(|| globals.credentials());
+        let options = Options { listen: self.listen, data: data.clone(), agents_on_exit, confine };
+        let server = Server::start(options).await?;
         let url = server.url().to_owned();
         if globals.json {
-            write_json(&serde_json::json!({ "url": url, "data": data }))?;
+            write_json(
+                &serde_json::json!({ "url": url, "data": data, "agentConfinement": server.confinement() }),
+            )?;
         } else {
             let style = Style::for_stream(&std::io::stdout());
             let (folder, shown) = (data.display(), style.bold(&url));
@@ -44,19 +58,23 @@ impl Up {
             };
             write(&format!(
                 "Pilothouse listens on {shown}, data in {folder}. In another terminal:\n{hint}  \
-                 pilothouse run \"what to do\"\n  pilothouse ps\nCtrl-C ends it; agents that work go on and are taken \
-                 over at the next start.\n"
+                 pilothouse run \"what to do\"\n  pilothouse ps\nCtrl-C ends the server; agents keep working, and the \
+                 next start adopts them.\n{}\n",
+                server.confinement().statement()
             ))?;
         }
         server.run_until(stop_requested()).await;
         if !globals.json {
-            write("Pilothouse has stopped. Agents that work go on.\n")?;
+            write(match agents_on_exit {
+                AgentsOnExit::Pause => "Pilothouse has stopped. Its agents are paused.\n",
+                _ => "Pilothouse has stopped. Agents keep working.\n",
+            })?;
         }
         Ok(Exit::Done)
     }
 }
 
-/// Ctrl-C, or the polite signal of a service manager.
+/// Waits for Ctrl-C or SIGTERM.
 pub(super) async fn stop_requested() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
@@ -73,15 +91,17 @@ pub(super) async fn stop_requested() {
     }
 }
 
-/// Logs to standard error: warnings, or what `PILOTHOUSE_LOG` says.
+/// Logs to standard error: warnings, or the filter of `PILOTHOUSE_LOG`.
 pub(super) fn logs() {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::try_from_env("PILOTHOUSE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        // A failure to write a log, for example on a full disk, must not end the server.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter);
-    // A second one in the same process changes nothing.
+    // Fails if the process already has a subscriber.
     let _ = subscriber.try_init();
 }

@@ -4,49 +4,50 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use pilothouse_runtime::Containers;
+use pilothouse_embedded::{AgentConfinement, SIDECAR, sidecar_program};
 use pilothouse_wire::worker::WorkerId;
+use pilothouse_worker::{Containers, RemoteWorker, RemoteWorkerSettings, load_or_create_worker_id};
 
 use super::up::{logs, stop_requested};
 use crate::args::Globals;
 use crate::context::{Context, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::server::{SIDECAR, sidecar};
-use crate::worker::{RemoteWorker, Settings, name_of};
 
-/// Run your sessions on this machine, for a control plane elsewhere.
+/// Run your sessions on this machine, for a control plane on another one.
 ///
-/// The worker registers with the control plane (--url) as yours, and runs what your sessions ask for where your
-/// repositories and tools are. A session chooses by its labels: `worker/gpu=a100` asks for a worker with the label
-/// gpu=a100, `worker/id=NAME` for one by name. With --docker, agents see of this machine what they work on, and nothing
-/// else: the session's folders stand where they are here.
+/// The worker registers with the control plane (--url) as yours, and runs your sessions where your repositories and
+/// tools are. A session selects a worker by its labels: `worker/gpu=a100` requires a worker with the label gpu=a100,
+/// `worker/id=NAME` requires this worker. With --docker, agents see only the folders of their session, at the same paths.
 ///
-/// Ctrl-C ends the worker; agents that work go on, and the next start takes them over.
+/// Ctrl-C ends the worker; agents keep working, and the next start adopts them.
 #[derive(Debug, Args)]
 pub struct Worker {
-    /// Its name among your workers [default: made once, and kept in the data folder]
+    /// The name of the worker [default: generated once and kept in the data folder]
     #[arg(long, value_name = "NAME")]
     pub id: Option<WorkerId>,
-    /// What it has, for sessions to ask for; may be given again
+    /// A label that sessions can require; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// How many sessions it runs at once
+    /// The maximum number of concurrent sessions
     #[arg(long, default_value_t = 4, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=500))]
     pub capacity: u32,
-    /// Serve everybody; only for operators of the control plane
+    /// Serve all owners; only for operators of the control plane
     #[arg(long)]
     pub shared: bool,
     /// Run sidecars in containers of this image, whose entry point is a pilothouse-sidecar
     #[arg(long, value_name = "IMAGE")]
     pub docker: Option<String>,
-    /// The engine of containers: a program with Docker's command line
+    /// The container engine: a program with Docker's command line
     #[arg(long, default_value = "docker", requires = "docker", value_name = "PROGRAM")]
     pub docker_engine: PathBuf,
-    /// An option for the engine's `run`, such as --network=host or --init; may be given again
+    /// An option for the engine's `run`, such as --network=host or --init; may be repeated
     #[arg(long = "docker-option", requires = "docker", allow_hyphen_values = true, value_name = "OPTION")]
     pub docker_options: Vec<String>,
-    /// Leave nothing behind at the end: agents end with the worker, and it is forgotten
+    /// Do not confine agents, even for a --shared worker
+    #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
+    pub unconfined: bool,
+    /// End agents with the worker, and remove the worker at the end
     #[arg(long)]
     pub ephemeral: bool,
 }
@@ -64,22 +65,34 @@ impl Worker {
         let folder = globals.data_folder().ok_or_else(|| {
             CliError::Usage("there is no home folder; name a data folder with --data".into())
         })?;
-        // Beside the folder of a server on this machine, which has a worker of its own.
+        // Separate from the folder of a server on this machine, which has a built-in worker.
         let folder = folder.join("workers");
         let id = match self.id {
             Some(id) => id,
-            None => name_of(&folder).map_err(|error| CliError::Failed(error.to_string()))?,
+            None => load_or_create_worker_id(&folder).map_err(|error| CliError::Failed(error.to_string()))?,
         };
         let data = folder.join(id.as_str());
-        let sidecar = sidecar().ok_or_else(|| {
+        let sidecar = sidecar_program().ok_or_else(|| {
             CliError::Failed(format!(
-                "the program pilothouse-sidecar is not beside this one; name it in {SIDECAR}"
+                "the program pilothouse-sidecar is not in the folder of this program; set its path in {SIDECAR}"
             ))
         })?;
         logs();
+        let confinement = match self.docker {
+            Some(_) => None,
+            None => Some(AgentConfinement::detect(&sidecar, !self.unconfined).await),
+        };
+        if self.shared && confinement == Some(AgentConfinement::Unavailable) {
+            return Err(CliError::Failed(
+                "this machine cannot confine agents, so a shared worker would let them act for each other's owners; run them in \
+                 containers with --docker, or accept that with --unconfined"
+                    .into(),
+            ));
+        }
+        let enforced = confinement.is_some_and(AgentConfinement::is_enforced);
         let url = context.client.base().to_string();
         let labels: BTreeMap<_, _> = self.labels.into_iter().collect();
-        let settings = Settings {
+        let settings = RemoteWorkerSettings {
             id: id.clone(),
             labels,
             capacity: self.capacity,
@@ -91,17 +104,21 @@ impl Worker {
                 image,
                 options: self.docker_options,
             }),
+            confinement: enforced.then(|| globals.credentials()),
         };
         let worker = RemoteWorker::start(context.client, settings).await?;
         if globals.json {
-            write_json(&serde_json::json!({ "worker": id, "url": url, "data": data }))?;
+            write_json(
+                &serde_json::json!({ "worker": id, "url": url, "data": data, "agentConfinement": confinement }),
+            )?;
         } else {
             let (bold, folder) = (context.style.bold(id.as_str()), data.display());
-            write(&format!("{bold} works for {url}, data in {folder}. Ctrl-C ends it.\n"))?;
+            let statement = confinement.map(AgentConfinement::worker_statement).unwrap_or_default();
+            write(&format!("{bold} works for {url}, data in {folder}. Ctrl-C ends it.\n{statement}"))?;
         }
         worker.run_until(stop_requested(), self.ephemeral).await;
         if !globals.json {
-            let agents = if self.ephemeral { "Its agents have ended." } else { "Agents that work go on." };
+            let agents = if self.ephemeral { "Its agents have ended." } else { "Agents keep working." };
             write(&format!("The worker has stopped. {agents}\n"))?;
         }
         Ok(Exit::Done)

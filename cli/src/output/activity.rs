@@ -1,23 +1,23 @@
-//! The live stream, a line at a time.
+//! The live stream, one line per message.
 
+use pilothouse_api::records::ActivityView;
+use pilothouse_api::stream::{QueueChange, StatusView, UsageView};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ActivityItemType;
-use pilothouse_functions::api::records::ActivityView;
-use pilothouse_functions::api::stream::{QueueChange, StatusView, UsageView};
 
 use super::sessions::paint;
 use super::style::{Paint, Style};
 use super::text::{clean, event};
 use super::{money, time};
 
-/// A line of the activity stream; times count from the session's creation.
+/// A line of the activity stream. Times count from the creation of the session.
 pub fn activity(view: &ActivityView, style: Style, created_at: Timestamp) -> String {
     use ActivityItemType as T;
     let item = &view.item;
     let (mark, colour) = match item.kind {
         T::Message => ("●", Paint::Plain),
         T::ToolCallStart => ("▸", Paint::Cyan),
-        // The line begins with how it ended.
+        // The summary begins with the outcome.
         T::ToolCallEnd if item.summary.starts_with("Error") => ("✗", Paint::Red),
         T::ToolCallEnd => ("✓", Paint::Green),
         T::SubAgentSpawn | T::SubAgentComplete => ("◆", Paint::Cyan),
@@ -31,7 +31,7 @@ pub fn activity(view: &ActivityView, style: Style, created_at: Timestamp) -> Str
         | T::SkillEnabled
         | T::HandoffInitiated => ("·", Paint::Dim),
     };
-    // What a subagent does stands under it.
+    // Activity of a subagent is indented.
     let indent = if item.sub_agent_id.is_some() { "  " } else { "" };
     format!(
         "{} {indent}{} {}\n",
@@ -72,7 +72,7 @@ mod tests {
     use crate::output::fixtures::session;
 
     #[test]
-    fn each_thing_that_happens_is_a_line_with_its_time_since_the_start() {
+    fn each_activity_is_a_line_with_the_time_since_the_start() {
         let view = serde_json::from_value(json!({
             "id": "j7.0", "type": "ToolCallStart", "summary": "Bash: cargo test", "subAgentId": "a1",
             "timestamp": "2026-11-21T20:01:07.000Z",
@@ -84,10 +84,7 @@ mod tests {
             serde_json::from_value(json!({ "status": "Paused", "event": "SessionPausedEvent" })).unwrap();
         assert_eq!(status(&view, Style::PLAIN), "         ⇒ Paused (session paused)\n");
 
-        let view = pilothouse_functions::api::stream::UsageView {
-            metrics: session().metrics,
-            budget: session().budget,
-        };
+        let view = pilothouse_api::stream::UsageView { metrics: session().metrics, budget: session().budget };
         assert_eq!(usage(&view, Style::PLAIN), "         $ spent $0.42 of $5.00 (8.4 %), context 25 %\n");
     }
 }

@@ -1,8 +1,8 @@
 //! Chains of sessions.
 
+use pilothouse_api::chains::{ChainSummary, ChainView, HandoffView};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::chain::SessionChainStatus;
-use pilothouse_functions::api::chains::{ChainSummary, ChainView, HandoffView};
 
 use super::sessions::short_id;
 use super::style::{Paint, Style};
@@ -10,7 +10,7 @@ use super::table::{Cell, Table};
 use super::text::{clean, line};
 use super::{money, sessions, time};
 
-/// The characters of an id that stand for it.
+/// The length of the shown prefix of an id.
 const SHORT_ID: usize = 13;
 
 fn paint(status: SessionChainStatus) -> Paint {
@@ -40,7 +40,7 @@ pub fn list(chains: &[ChainSummary], style: Style, now: Timestamp) -> String {
     table.render(style)
 }
 
-/// A chain with its sessions and what they left to each other.
+/// A chain with its sessions and handoff documents.
 pub fn detail(chain: &ChainView, style: Style, now: Timestamp) -> String {
     let summary = &chain.summary;
     let mut out = format!(
@@ -76,7 +76,7 @@ pub fn detail(chain: &ChainView, style: Style, now: Timestamp) -> String {
 fn document(view: &HandoffView, style: Style) -> String {
     let handoff = &view.handoff;
     let to = handoff.to_session_id.map(|id| format!(" to {}", short_id(id))).unwrap_or_default();
-    let synthesized = if handoff.synthesized { " (put together from what was recorded)" } else { "" };
+    let synthesized = if handoff.synthesized { " (created from recorded data)" } else { "" };
     let mut out = format!(
         "\n{}{}\n",
         style.bold(&format!("Handoff of {}{to}", short_id(handoff.from_session_id))),
@@ -94,7 +94,7 @@ fn document(view: &HandoffView, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_functions::api::chains::ChainView;
+    use pilothouse_api::chains::ChainView;
     use serde_json::json;
 
     use super::{detail, list};
@@ -130,7 +130,7 @@ mod tests {
             "Port the parser  0197b1c0-3333-7000-8000-00000000cccc",
             "Active, spent $1.25",
             "ContextExhausted",
-            "Handoff of 0197b1c0-1111 to 0197b1c0-2222 (put together from what was recorded)",
+            "Handoff of 0197b1c0-1111 to 0197b1c0-2222 (created from recorded data)",
             "Done     The lexer.",
             "Remains  The rest.",
         ] {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
+use pilothouse_api::operations::{DeadLettersView, RedriveAnswer};
 use pilothouse_domain::Timestamp;
-use pilothouse_functions::api::operations::{DeadLettersView, RedriveAnswer};
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 use super::time;
 
-/// Which there are, why, and what was sent again.
+/// The dead letters with their causes, and the latest redrive.
 pub fn list(dead: &DeadLettersView, style: Style, now: Timestamp) -> String {
     let mut out = String::new();
     if dead.queues.is_empty() {
@@ -46,7 +46,7 @@ pub fn list(dead: &DeadLettersView, style: Style, now: Timestamp) -> String {
     out
 }
 
-/// What a redrive did.
+/// The result of a redrive.
 pub fn redriven(answer: &RedriveAnswer, _: Style, _: Timestamp) -> String {
     let redrive = &answer.redrive;
     let mut out = format!(
@@ -75,7 +75,7 @@ mod tests {
     use crate::output::fixtures::now;
 
     #[test]
-    fn dead_letters_show_their_causes_and_redrives_their_costs() {
+    fn dead_letters_show_their_causes_and_redrives_their_counts() {
         let redrive = json!({ "id": "1", "at": "2026-11-21T20:01:55.000Z", "by": "local", "queue": "events.fifo",
                               "letters": 1, "bytes": 900, "requests": 5 });
         let dead = json!({

@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
+use pilothouse_api::records::DeliverablesView;
 use pilothouse_domain::value::{DeliverableCounts, DeliverableState};
-use pilothouse_functions::api::records::DeliverablesView;
 
 use super::style::{Paint, Style};
 use super::text::line;
 
-/// How many stand where, in a few words.
+/// The number of deliverables in each state.
 pub fn counts(counts: DeliverableCounts) -> String {
     let blocked = if counts.blocked > 0 { format!(", {} blocked", counts.blocked) } else { String::new() };
     format!("{} of {} passed{blocked}", counts.passed, counts.total())
 }
 
-/// All of them with their marks.
+/// All deliverables with marks for their states.
 pub fn list(shown: &DeliverablesView, with_criteria: bool, style: Style) -> String {
     let mut out = format!("{} {}\n", style.dim("Deliverables"), counts(shown.counts));
     for deliverable in &shown.deliverables {
@@ -38,7 +38,7 @@ mod tests {
     use crate::output::Style;
 
     #[test]
-    fn each_is_shown_with_where_it_stands() {
+    fn each_deliverable_is_shown_with_its_state() {
         let shown = serde_json::from_value(serde_json::json!({
             "pending": 1, "passed": 1, "blocked": 1, "updatedAt": "2026-11-21T20:01:00.000Z",
             "deliverables": [

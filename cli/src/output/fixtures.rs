@@ -1,10 +1,10 @@
-//! Fixed inputs for the tests of rendering.
+//! Fixed inputs for tests of the output.
 
+use pilothouse_api::sessions::{SessionSummary, SessionView};
 use pilothouse_domain::Timestamp;
-use pilothouse_functions::api::sessions::{SessionSummary, SessionView};
 use serde_json::json;
 
-/// Two minutes after the sessions below were created.
+/// Two minutes after the creation of the sessions below.
 pub(crate) fn now() -> Timestamp {
     "2026-11-21T20:02:00.000Z".parse().unwrap()
 }

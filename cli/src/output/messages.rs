@@ -1,14 +1,14 @@
 //! The conversation.
 
+use pilothouse_api::records::MessageView;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::AgentMessageSource;
-use pilothouse_functions::api::records::MessageView;
 
 use super::style::{Paint, Style};
 use super::text::{indented, line};
 use super::time;
 
-/// A message: who says it and when, and below it what.
+/// A message: sender and time, and the text below.
 pub fn message(message: &MessageView, style: Style, now: Timestamp) -> String {
     let (who, paint) = match message.source {
         AgentMessageSource::User => ("You", Paint::Bold),
@@ -25,9 +25,8 @@ pub fn message(message: &MessageView, style: Style, now: Timestamp) -> String {
     let body = indented(&message.content, "  ");
     out.push_str(&if message.thinking { style.dim(&body) } else { body });
     if message.truncated {
-        let whole =
-            message.blob.as_deref().map(|blob| format!("; the whole is at {blob}")).unwrap_or_default();
-        out.push_str(&style.dim(&format!("  … cut here{whole}\n")));
+        let whole = message.blob.as_deref().map(|blob| format!("; full text at {blob}")).unwrap_or_default();
+        out.push_str(&style.dim(&format!("  … truncated{whole}\n")));
     }
     out
 }
@@ -41,7 +40,7 @@ mod tests {
     use crate::output::fixtures::now;
 
     #[test]
-    fn a_message_says_who_speaks_and_what_was_cut() {
+    fn message_shows_its_sender_and_truncation() {
         let view = serde_json::from_value(json!({
             "id": "j1", "source": "SubAgent", "subAgentId": "a1", "content": "one\ntwo \u{1b}[31m", "thinking": false,
             "truncated": true, "blob": "blobs/x", "timestamp": "2026-11-21T20:01:50.000Z",
@@ -49,7 +48,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             message(&view, Style::PLAIN, now()),
-            "Subagent a1 10 s ago\n  one\n  two [31m\n  … cut here; the whole is at blobs/x\n"
+            "Subagent a1 10 s ago\n  one\n  two [31m\n  … truncated; full text at blobs/x\n"
         );
     }
 }

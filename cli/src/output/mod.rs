@@ -1,5 +1,5 @@
-//! What people read. Each noun has its file; each renders to a string from its data, a [`Style`] and the time now, so
-//! that it can be tested on fixed inputs. Machine output (`--json`) is the API's own JSON and passes none of this.
+//! Text output. Each kind of object has a file with functions that render its data to a string, given a [`Style`] and the current
+//! time, so that they can be tested with fixed inputs. JSON output (`--json`) is the JSON of the API and bypasses this module.
 
 pub mod activity;
 pub mod chains;
@@ -22,6 +22,7 @@ pub mod templates;
 pub mod text;
 pub mod time;
 pub mod tools;
+pub mod workers;
 
 pub use style::Style;
 

@@ -1,14 +1,14 @@
-//! Dollars.
+//! Amounts in dollars.
 
 use pilothouse_domain::Usd;
 
-/// An amount with at least two decimals, and more only where it would read as nothing: `$5.00`, `$0.0125`.
+/// An amount with two decimals, or more if it would otherwise read as zero: `$5.00`, `$0.0125`.
 pub fn usd(amount: Usd) -> String {
     let exact = amount.to_string();
     let (whole, fraction) = exact.split_once('.').unwrap_or((&exact, ""));
     let small = whole == "0" && fraction.starts_with('0');
     let shown: String = if small {
-        // Two digits that say something.
+        // Two significant digits.
         let zeros = fraction.bytes().take_while(|b| *b == b'0').count();
         fraction.chars().take(zeros + 2).collect()
     } else {
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_have_cents_and_small_ones_do_not_vanish() {
+    fn amounts_have_cents_and_small_ones_are_not_rounded_to_zero() {
         assert_eq!(
             [shown("0"), shown("5"), shown("12.5"), shown("1.2399")],
             ["$0.00", "$5.00", "$12.50", "$1.23"]

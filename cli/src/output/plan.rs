@@ -7,7 +7,7 @@ use super::style::{Paint, Style};
 use super::text::clean;
 use super::time;
 
-/// The plan with where it stands.
+/// The plan with its status.
 pub fn show(plan: &SessionPlan, style: Style, now: Timestamp) -> String {
     let (status, paint) = match plan.status {
         PlanStatus::Draft => ("draft", Paint::Dim),
@@ -30,7 +30,7 @@ mod tests {
     use crate::output::fixtures::now;
 
     #[test]
-    fn a_plan_says_where_it_stands() {
+    fn plan_shows_its_status() {
         let plan = serde_json::from_value(serde_json::json!({
             "content": "1. Look\n2. Leap\n", "status": "PendingApproval", "requiresApproval": true,
             "createdAt": "2026-11-21T20:01:00.000Z", "approvedAt": null, "version": 2,

@@ -1,14 +1,14 @@
 //! The pool.
 
+use pilothouse_api::pool::PoolView;
 use pilothouse_domain::Timestamp;
-use pilothouse_functions::api::pool::PoolView;
 
 use super::sessions::short_id;
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 use super::time;
 
-/// How full the pool is, who has a slot and who waits.
+/// The load of the pool, the sessions with a slot, and the waiting sessions.
 pub fn show(pool: &PoolView, style: Style, now: Timestamp) -> String {
     let mut out = format!(
         "{} of {} slots in use ({} %), {} free\n",
@@ -20,14 +20,14 @@ pub fn show(pool: &PoolView, style: Style, now: Timestamp) -> String {
     let mut table = Table::new(&["SESSION", "STATE", "SINCE"]);
     for lease in &pool.leases {
         let since = time::ago(lease.since, now);
-        table.row(vec![
-            short_id(lease.session_id).into(),
-            Cell::painted("has a slot", Paint::Cyan),
-            since.into(),
-        ]);
+        let state = match lease.unreachable_since {
+            None => Cell::painted("has a slot", Paint::Cyan),
+            Some(_) => Cell::painted("has a slot, unreachable", Paint::Yellow),
+        };
+        table.row(vec![short_id(lease.session_id).into(), state, since.into()]);
     }
     for (at, waiting) in pool.waiting.iter().enumerate() {
-        let state = format!("waits, place {} ({:?})", at + 1, waiting.cause);
+        let state = format!("waits, place {} ({})", at + 1, waiting.cause);
         let since = time::ago(waiting.since, now);
         table.row(vec![
             short_id(waiting.session_id).into(),
@@ -48,7 +48,7 @@ mod tests {
     use crate::output::fixtures::now;
 
     #[test]
-    fn the_pool_says_who_has_a_slot_and_who_waits() {
+    fn pool_shows_slot_holders_and_waiting_sessions() {
         let pool = serde_json::from_value(json!({
             "activeCount": 1, "maxCount": 1, "availableSlots": 0, "utilizationPercent": "100",
             "leases": [{ "sessionId": "0197b1c0-1111-7000-8000-00000000aaaa",

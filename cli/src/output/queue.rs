@@ -1,9 +1,9 @@
 //! The message queue.
 
+use pilothouse_api::messages::QueueView;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::queue::SessionMessage;
 use pilothouse_domain::value::MessageSource;
-use pilothouse_functions::api::messages::QueueView;
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
@@ -30,12 +30,12 @@ pub fn list(queue: &QueueView, style: Style, now: Timestamp) -> String {
         let (state, paint) = state(message);
         let from = match message.source {
             MessageSource::User => String::new(),
-            other => format!("[{other:?}] "),
+            other => format!("[{other}] "),
         };
         table.row(vec![
             (at + 1).to_string().into(),
             Cell::painted(message.message_id.to_string(), Paint::Bold),
-            format!("{:?}", message.priority).into(),
+            message.priority.to_string().into(),
             Cell::painted(state, paint),
             time::ago(message.created_at, now).into(),
             line(&format!("{from}{}", message.content.as_str()), 60).into(),
@@ -44,7 +44,7 @@ pub fn list(queue: &QueueView, style: Style, now: Timestamp) -> String {
     let mut out = table.render(style);
     if queue.held {
         let held = format!(
-            "{} held since the interrupt: send, promote or release one to go on.\n",
+            "{} held since the interrupt: send, promote or release one to continue.\n",
             if queue.items.len() == 1 {
                 "1 message is".into()
             } else {
@@ -58,7 +58,7 @@ pub fn list(queue: &QueueView, style: Style, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_functions::api::messages::QueueView;
+    use pilothouse_api::messages::QueueView;
     use serde_json::json;
 
     use super::list;
@@ -83,7 +83,7 @@ mod tests {
 #  MESSAGE                               PRIORITY   STATE  SINCE     TEXT
 1  0197b1c0-0000-7000-8000-000000000001  Immediate  sent   60 s ago  look left
 2  0197b1c0-0000-7000-8000-000000000002  Queued     waits  60 s ago  [System] then right
-2 messages are held since the interrupt: send, promote or release one to go on.
+2 messages are held since the interrupt: send, promote or release one to continue.
 "
         );
     }

@@ -24,7 +24,7 @@ pub fn question(question: &Question, style: Style) -> String {
     out
 }
 
-/// A request with what to type about it; `session` is how the session is named.
+/// A request with the command that answers it. `session` is the id or part of an id to show in the command.
 pub fn request(request: &PendingRequest, session: &str, style: Style, now: Timestamp) -> String {
     let due = style.dim(&format!(
         "(asked {}, expires {})",
@@ -57,7 +57,7 @@ mod tests {
     use crate::output::fixtures::{now, session};
 
     #[test]
-    fn a_question_is_shown_with_its_options_and_the_command_that_answers_it() {
+    fn question_is_shown_with_options_and_the_answer_command() {
         assert_eq!(
             request(&session().pending_requests[0], "0197b1c0-1111", Style::PLAIN, now()),
             "\

@@ -1,23 +1,26 @@
-//! One session in full.
+//! Details of one session.
 
+use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::Timestamp;
-use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
+use pilothouse_domain::session::{AgentSessionStatus, Disk, PausedReason};
 use pilothouse_domain::value::{SessionOutcome, SessionTaskList, SessionTaskStatus};
-use pilothouse_functions::api::sessions::SessionView;
 
 use super::sessions::{paint, short_id};
 use super::style::{Paint, Style};
 use super::text::{clean, count, line};
 use super::{deliverables, money, requests, time};
 
-/// The status with what qualifies it: `Idle (hibernated, output waits for review)`.
+/// The status with qualifications: `Idle (hibernated, output waits for review)`.
 pub fn status(session: &SessionView, style: Style) -> String {
     let mut notes = Vec::new();
     if let Some(reason) = &session.queued_reason {
         notes.push(reason.clone());
     }
     if session.validating {
-        notes.push("its criteria are checked".into());
+        notes.push("validation is running".into());
+    }
+    if let Some(since) = session.unreachable_since {
+        notes.push(format!("unreachable since {since}"));
     }
     if session.hibernated {
         notes.push("hibernated".into());
@@ -30,25 +33,35 @@ pub fn status(session: &SessionView, style: Style) -> String {
     }
     match (session.paused_reason, session.quota.as_ref().and_then(|quota| quota.reset_at)) {
         (Some(PausedReason::QuotaExceeded), Some(at)) => {
-            notes.push(format!("quota used up, goes on at {at}"));
+            notes.push(format!("quota used up, resumes at {at}"));
         }
         (Some(PausedReason::QuotaExceeded), None) => notes.push("quota used up".into()),
         _ => {}
+    }
+    match session.full_disk {
+        Some(Disk::Server) => notes.push("the disk of the server is nearly full".into()),
+        Some(Disk::Worker) => notes.push("the disk of the worker is full, the agent waits".into()),
+        None => {}
     }
     if let Some(outcome) = session.last_outcome.filter(|outcome| !outcome.is_completed()) {
         notes.push(format!("last turn: {}", ended_how(outcome)));
     }
     if !session.adjustments.is_empty() {
-        notes.push("the agent is being changed".into());
+        notes.push("changes to the agent are pending".into());
     }
     if session.budget.exhausted {
         notes.push("budget exhausted".into());
+    }
+    if session.budget.unmetered {
+        let held =
+            if session.budget.allow_unmetered { "" } else { ", held until unmetered spend is allowed" };
+        notes.push(format!("spend unknown{held}"));
     }
     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
     style.paint(paint(session.status), &session.status.to_string()) + &style.dim(&notes)
 }
 
-/// Everything that a person decides by.
+/// Everything that an owner needs for decisions.
 pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     let mut out =
         format!("{}  {}\n", style.bold(&line(&session.name, 100)), style.dim(&session.id.to_string()));
@@ -67,6 +80,13 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     if let Some(window) = &session.metrics.context_window {
         let limit = window.snapshot.model_context_limit;
         field("Context", format!("{} % ({} of {limit} tokens)", window.usage_percent, window.total_tokens));
+    } else if session
+        .current_run
+        .as_ref()
+        .and_then(|run| run.capabilities)
+        .is_some_and(|can| !can.context_usage)
+    {
+        field("Context", "unknown: the agent does not report it".to_owned());
     }
     field("Turns", turns(session, now));
     field(
@@ -77,7 +97,7 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     if let Some(failure) = &session.failure_reason {
         let message = failure.message.as_deref().map(|m| format!(": {}", clean(m))).unwrap_or_default();
         let retries = format!(" (retried {} of {} times)", session.retry_count, session.max_retries);
-        field("Failed", style.paint(Paint::Red, &format!("{:?}{message}", failure.reason)) + &retries);
+        field("Failed", style.paint(Paint::Red, &format!("{}{message}", failure.reason)) + &retries);
     }
     if let Some(recorded) = &session.output {
         let output = &recorded.output;
@@ -96,18 +116,18 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     out
 }
 
-/// How a turn ended that did not end normally (S4).
+/// The outcome of a turn that did not complete normally (S4).
 const fn ended_how(outcome: SessionOutcome) -> &'static str {
     match outcome {
         SessionOutcome::Completed => "completed",
-        SessionOutcome::MaxIterations => "at the limit of its iterations",
-        SessionOutcome::ExecutionError => "in an error",
-        SessionOutcome::BudgetExceeded => "at the limit of its costs",
+        SessionOutcome::MaxIterations => "iteration limit reached",
+        SessionOutcome::ExecutionError => "error",
+        SessionOutcome::BudgetExceeded => "cost limit reached",
         SessionOutcome::QuotaExceeded => "quota used up",
     }
 }
 
-/// The adapter with the model that the agent works with, and how deeply it thinks.
+/// The adapter, the model and the thinking level.
 fn agent(session: &SessionView) -> String {
     let settings = &session.agent_settings;
     let model = if settings.model_id.is_empty() { &session.model_id } else { &settings.model_id };
@@ -116,7 +136,7 @@ fn agent(session: &SessionView) -> String {
     format!("{} on {}{level}", session.adapter, clean(model))
 }
 
-/// What the agent works with, and what it could work with.
+/// The current model settings of the agent, and the available ones.
 pub fn works_with(session: &SessionView, style: Style) -> String {
     let mut out = format!("{} {}\n", style.bold(&short_id(session.id)), agent(session));
     for model in &session.agent_settings.available_models {
@@ -131,7 +151,7 @@ fn spent(session: &SessionView) -> String {
     let earlier = if budget.carried_usd.is_zero() {
         String::new()
     } else {
-        format!(" (and {} by the sessions before it)", money::usd(budget.carried_usd))
+        format!(" (and {} in earlier sessions)", money::usd(budget.carried_usd))
     };
     let tokens = format!(
         "{}{earlier}, {} tokens",
@@ -145,11 +165,11 @@ fn spent(session: &SessionView) -> String {
     }
 }
 
-/// The chain with the sessions before and after this one.
+/// The chain with the previous and the next session.
 fn chain(session: &SessionView) -> String {
     let Some(id) = session.chain_id else { return String::new() };
-    let before = session.continues.map(|id| format!(", goes on from {}", short_id(id))).unwrap_or_default();
-    let after = session.continuation.map(|id| format!(", goes on in {}", short_id(id))).unwrap_or_default();
+    let before = session.continues.map(|id| format!(", continues {}", short_id(id))).unwrap_or_default();
+    let after = session.continuation.map(|id| format!(", continued by {}", short_id(id))).unwrap_or_default();
     format!("{id}{before}{after}")
 }
 
@@ -166,7 +186,7 @@ fn created(session: &SessionView, now: Timestamp) -> String {
     format!("{}{ended}", time::ago(session.created_at, now))
 }
 
-/// The agent's tasks with their marks.
+/// The tasks of the agent with marks for their status.
 pub fn task_list(list: &SessionTaskList, style: Style) -> String {
     let mut out = format!("{} {} of {} done\n", style.dim("Tasks     "), list.completed(), list.tasks.len());
     for task in &list.tasks {
@@ -181,7 +201,7 @@ pub fn task_list(list: &SessionTaskList, style: Style) -> String {
     out
 }
 
-/// One line about where a session stands and what it cost: the answer to a command.
+/// Status and cost of a session in one line: the result of a command.
 pub fn outcome(session: &SessionView, style: Style) -> String {
     let cost = money::of_cap(session.budget.estimated_cost_usd, session.budget.hard_cap_usd);
     format!(
@@ -192,7 +212,7 @@ pub fn outcome(session: &SessionView, style: Style) -> String {
     )
 }
 
-/// The commands that make sense now, for a person who wonders how to go on.
+/// The commands that are useful in the current status.
 pub fn next_steps(session: &SessionView) -> Vec<String> {
     use AgentSessionStatus as S;
     if let Some(continuation) = session.continuation {
@@ -227,7 +247,7 @@ mod tests {
     use crate::output::fixtures::{now, session};
 
     #[test]
-    fn a_session_is_shown_with_all_that_its_owner_decides_by() {
+    fn session_view_shows_everything_its_owner_needs() {
         assert_eq!(
             detail(&session(), Style::PLAIN, now()),
             "\
@@ -255,7 +275,7 @@ The agent asks (asked 30 s ago, expires in 24 h)
     }
 
     #[test]
-    fn a_command_is_answered_in_one_line_and_says_how_to_go_on() {
+    fn command_result_is_one_line_with_the_next_step() {
         let mut session = session();
         assert_eq!(
             outcome(&session, Style::PLAIN),

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
+use pilothouse_api::sessions::SessionSummary;
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{AgentSessionId, Timestamp};
-use pilothouse_functions::api::sessions::SessionSummary;
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 use super::text::line;
 use super::{money, time};
 
-/// The characters of an id that stand for it: the time of its making, to the millisecond, which is what tells ids
-/// apart.
+/// The length of the shown prefix of an id. It covers the creation time in milliseconds, which distinguishes most ids.
 const SHORT_ID: usize = 13;
 
-/// The beginning of an id: enough to name the session by.
+/// A prefix of an id that commands accept for the session.
 pub fn short_id(id: AgentSessionId) -> String {
     id.to_string().chars().take(SHORT_ID).collect()
 }
@@ -38,6 +37,9 @@ fn note(session: &SessionSummary) -> String {
     let mut notes = Vec::new();
     if session.has_pending_review {
         notes.push("review".to_owned());
+    }
+    if session.unreachable {
+        notes.push("unreachable".to_owned());
     }
     if session.hibernated {
         notes.push("hibernated".to_owned());
@@ -84,6 +86,7 @@ mod tests {
         let mut second = summary();
         second.name = "a much longer name than the other one".into();
         second.has_pending_review = true;
+        second.unreachable = true;
         second.context_window_usage_percent = Some("47.5".into());
         second.labels.insert("team".into(), "core".into());
         assert_eq!(
@@ -91,7 +94,7 @@ mod tests {
             "\
 SESSION        STATUS  NAME                              SPENT    CAP  CONTEXT  TURNS  TIME  STARTED    NOTE
 0197b1c0-1111  Idle    demo                              $0.42  $5.00               3  1:05  2 min ago
-0197b1c0-1111  Idle    a much longer name than the oth…  $0.42  $5.00   47.5 %      3  1:05  2 min ago  review, team=core
+0197b1c0-1111  Idle    a much longer name than the oth…  $0.42  $5.00   47.5 %      3  1:05  2 min ago  review, unreachable, team=core
 "
         );
     }

@@ -1,16 +1,16 @@
-//! Skills and what agents learned with them.
+//! Skills and memory pills.
 
 use std::fmt::Write as _;
 
+use pilothouse_api::skills::{SkillSummary, SkillView};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::skill::{MemoryPill, MemoryPillStatus};
-use pilothouse_functions::api::skills::{SkillSummary, SkillView};
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 use super::{text, time};
 
-/// All skills, one a line.
+/// The table of skills.
 pub fn list(skills: &[SkillSummary], style: Style) -> String {
     if skills.is_empty() {
         return "No skills; create one with `pilothouse skill create NAME --description TEXT`\n".to_owned();
@@ -35,7 +35,7 @@ pub fn list(skills: &[SkillSummary], style: Style) -> String {
     table.render(style)
 }
 
-/// One skill in a line: what a change answers.
+/// A skill in one line: the result of a change.
 pub fn line(skill: &SkillView, style: Style, _: Timestamp) -> String {
     let state = if skill.is_active { "active" } else { "inactive" };
     let name = style.bold(&text::line(&skill.name, 100));
@@ -84,7 +84,7 @@ pub fn show(skill: &SkillView, style: Style, now: Timestamp) -> String {
     out
 }
 
-/// What agents learned.
+/// The table of memory pills.
 pub fn pills(pills: &[MemoryPill], style: Style, now: Timestamp) -> String {
     if pills.is_empty() {
         return "No memory pills\n".to_owned();
@@ -94,8 +94,8 @@ pub fn pills(pills: &[MemoryPill], style: Style, now: Timestamp) -> String {
         let paint = if pill.status == MemoryPillStatus::Active { Paint::Plain } else { Paint::Dim };
         table.row(vec![
             Cell::painted(pill.id.to_string(), Paint::Dim),
-            format!("{:?}", pill.category).into(),
-            Cell::painted(format!("{:?}", pill.status), paint),
+            pill.category.to_string().into(),
+            Cell::painted(pill.status.to_string(), paint),
             time::ago(pill.created_at, now).into(),
             Cell::painted(text::line(pill.content.as_str(), 80), paint),
         ]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_is_shown_whole_and_without_an_agents_control_characters() {
+    fn skill_is_shown_in_full_without_control_characters() {
         let skill = json!({
             "id": ID, "ownerId": "local", "name": "testing", "description": "How we test", "version": 1,
             "instructions": "Test first.", "isActive": false, "toolDefinitions": [], "subAgentDefinitions": [],

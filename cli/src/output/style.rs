@@ -1,23 +1,23 @@
-//! Colours, where a terminal shows them.
+//! Colours on terminals that support them.
 
 use std::io::IsTerminal;
 
 /// A colour or weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// As it is.
+    /// Unstyled.
     Plain,
-    /// Stands out.
+    /// Bold, for emphasis.
     Bold,
-    /// Steps back.
+    /// Dimmed, for secondary text.
     Dim,
-    /// It went well.
+    /// For success.
     Green,
-    /// It wants attention.
+    /// For states that need attention.
     Yellow,
-    /// It went wrong.
+    /// For errors.
     Red,
-    /// It is under way.
+    /// For work in progress.
     Cyan,
 }
 
@@ -33,14 +33,14 @@ impl Style {
     /// With colours.
     pub const COLOUR: Self = Self { colour: true };
 
-    /// Colours if `stream` is a terminal and nothing in the environment is against it (<https://no-color.org>).
+    /// Colours if `stream` is a terminal and the environment does not disable them (<https://no-color.org>).
     pub fn for_stream(stream: &impl IsTerminal) -> Self {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { colour: stream.is_terminal() && !unwanted }
     }
 
-    /// Text in a colour.
+    /// The text in a colour.
     pub fn paint(self, paint: Paint, text: &str) -> String {
         let code = match paint {
             Paint::Plain => return text.to_owned(),
@@ -54,12 +54,12 @@ impl Style {
         if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Text that stands out.
+    /// The text in bold.
     pub fn bold(self, text: &str) -> String {
         self.paint(Paint::Bold, text)
     }
 
-    /// Text that steps back.
+    /// The text dimmed.
     pub fn dim(self, text: &str) -> String {
         self.paint(Paint::Dim, text)
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::{Paint, Style};
 
     #[test]
-    fn paints_only_where_colours_are_wanted() {
+    fn colours_are_used_only_when_enabled() {
         assert_eq!(Style::COLOUR.paint(Paint::Red, "no"), "\x1b[31mno\x1b[0m");
         assert_eq!(Style::COLOUR.paint(Paint::Red, ""), "");
         assert_eq!(Style::PLAIN.paint(Paint::Red, "no"), "no");

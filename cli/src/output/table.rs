@@ -1,8 +1,8 @@
-//! Tables: columns as wide as their widest cell.
+//! Tables with columns as wide as their widest cell.
 
 use super::style::{Paint, Style};
 
-/// One cell.
+/// A cell of a table.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
@@ -25,13 +25,13 @@ impl<T: Into<String>> From<T> for Cell {
 /// A table under construction.
 #[derive(Debug)]
 pub struct Table {
-    /// The head, and whether the column's cells end at the same place (numbers) or begin there.
+    /// Heading, and whether the column is aligned to the right, as for numbers.
     columns: Vec<(&'static str, bool)>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// A table with these columns. A column whose head begins with `>` is aligned to the right.
+    /// Creates a table with these columns. A heading that begins with `>` aligns its column to the right.
     pub fn new(columns: &[&'static str]) -> Self {
         let column = |head: &&'static str| head.strip_prefix('>').map_or((*head, false), |rest| (rest, true));
         Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
@@ -42,7 +42,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table, each line ended.
+    /// The table as lines.
     pub fn render(&self, style: Style) -> String {
         let width = |column: usize, head: &str| {
             let cells =
@@ -77,7 +77,7 @@ mod tests {
     use crate::output::style::Paint;
 
     #[test]
-    fn columns_are_aligned_whatever_the_colours() {
+    fn colours_do_not_affect_column_alignment() {
         let mut table = Table::new(&["NAME", ">COST", "NOTE"]);
         table.row(vec!["a".into(), "$1.50".into(), "".into()]);
         table.row(vec![Cell::painted("longer", Paint::Red), "$10.00".into(), "x".into()]);

@@ -1,9 +1,9 @@
-//! Tasks of agents, notifications, raw events.
+//! Tasks of agents, notifications, and raw events.
 
+use pilothouse_api::records::{RawEventOutcome, RawEventView};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::agent_api::{AgentTask, AgentTaskPriority};
 use pilothouse_domain::announcement::Notification;
-use pilothouse_functions::api::records::{RawEventOutcome, RawEventView};
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
@@ -23,7 +23,7 @@ pub fn tasks(tasks: &[AgentTask], style: Style, now: Timestamp) -> String {
         let follows = task.task.linked_task_id.as_ref().map(|id| line(id.as_str(), 20)).unwrap_or_default();
         table.row(vec![
             Cell::painted(line(task.task.title.as_str(), 60), Paint::Bold),
-            Cell::painted(format!("{:?}", task.task.priority), paint),
+            Cell::painted(task.task.priority.to_string(), paint),
             time::ago(task.created_at, now).into(),
             line(&tags.join(", "), 30).into(),
             follows.into(),
@@ -50,7 +50,7 @@ pub fn notifications(notifications: &[Notification], style: Style, now: Timestam
     table.render(style)
 }
 
-/// One raw event, on one line.
+/// A raw event in one line.
 pub fn raw_event(event: &RawEventView, style: Style) -> String {
     let outcome = match event.outcome {
         RawEventOutcome::Applied => String::new(),
@@ -78,7 +78,7 @@ mod tests {
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
 
     #[test]
-    fn tasks_are_listed_with_what_matters() {
+    fn tasks_are_listed_with_their_key_fields() {
         let all = serde_json::from_value::<Vec<_>>(json!([
             { "id": ID, "sessionId": ID, "ownerId": "ada", "title": "Cover the parser", "priority": "High",
               "tags": ["tests"], "linkedTaskId": "T-17", "createdAt": "2026-11-21T20:01:00.000Z" },
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_say_what_happened_where() {
+    fn notifications_show_the_event_and_its_session() {
         let all = serde_json::from_value::<Vec<_>>(json!([
             { "sequence": 4, "kind": "output-ready", "text": "Output waits.", "sessionId": ID,
               "at": "2026-11-21T20:01:00.000Z" },
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_event_says_what_became_of_it() {
+    fn raw_event_shows_its_outcome() {
         let event = serde_json::from_value(json!({
             "journalSequence": 9, "runId": ID, "run": 2, "sequence": 4, "at": "2026-11-21T20:01:00.000Z",
             "eventType": "turn_completed", "outcome": "ignored", "ignoredReason": "stale-run", "truncated": false,

@@ -1,13 +1,13 @@
 //! Templates.
 
+use pilothouse_api::Page;
+use pilothouse_api::templates::{ScheduleView, TemplateSummary, TemplateView};
 use pilothouse_domain::Timestamp;
-use pilothouse_functions::api::Page;
-use pilothouse_functions::api::templates::{ScheduleView, TemplateSummary, TemplateView};
 
 use super::style::{Paint, Style};
 use super::table::{Cell, Table};
 
-/// The templates, one a line.
+/// The templates, one per line.
 pub fn list(page: &Page<TemplateSummary>, style: Style, _: Timestamp) -> String {
     if page.items.is_empty() {
         return "No templates. Create one with `pilothouse template create`.\n".to_owned();
@@ -35,7 +35,7 @@ pub fn list(page: &Page<TemplateSummary>, style: Style, _: Timestamp) -> String 
     out
 }
 
-/// As much of an id as tells sessions apart.
+/// A prefix of an id that distinguishes sessions.
 fn short(id: &str) -> String {
     id.chars().take(13).collect()
 }
@@ -47,7 +47,10 @@ pub fn show(template: &TemplateView, _: Style, _: Timestamp) -> String {
         ("name", template.name.clone()),
         ("state", if template.is_active { "active" } else { "deactivated" }.to_owned()),
         ("model", template.model_id.clone()),
-        ("budget", format!("{} dollars a session", template.default_budget.hard_cap_usd)),
+        ("budget", {
+            let unmetered = if template.default_budget.allow_unmetered { ", or unmetered" } else { "" };
+            format!("{} dollars a session{unmetered}", template.default_budget.hard_cap_usd)
+        }),
         ("tools", template.allowed_tools.join(", ")),
     ];
     let custom: Vec<_> = template.custom_tool_definitions.iter().map(|tool| tool.name.to_string()).collect();
@@ -94,7 +97,7 @@ mod tests {
     const ID: &str = "0197b1c0-1111-7000-8000-00000000aaaa";
 
     #[test]
-    fn a_list_says_what_is_active_and_what_runs_next() {
+    fn template_list_shows_active_state_and_next_run() {
         let page = serde_json::from_value(json!({ "items": [
             { "id": ID, "name": "Triage", "description": null, "modelId": "small", "isActive": true,
               "customToolCount": 0, "skillCount": 0, "ruleCount": 1, "nextRunAt": "2026-11-22T08:00:00.000Z",
@@ -111,7 +114,7 @@ TEMPLATE       NAME    MODEL  STATE   NEXT RUN
     }
 
     #[test]
-    fn a_template_says_what_its_sessions_get() {
+    fn template_view_shows_what_its_sessions_receive() {
         let template = serde_json::from_value(json!({
             "id": ID, "version": 1, "name": "Triage", "description": null, "modelId": "small", "systemPrompt": "Be brief.",
             "allowedTools": ["Read", "Bash"], "customToolDefinitions": [], "defaultSkillIds": [],

@@ -1,10 +1,10 @@
-//! Times as people say them.
+//! Times in words.
 
 use std::time::Duration;
 
 use pilothouse_domain::Timestamp;
 
-/// How long ago: `now`, `12 s ago`, `3 min ago`, `5 h ago`, `2 days ago`.
+/// The time since `then`: `now`, `12 s ago`, `3 min ago`, `5 h ago`, `2 days ago`.
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     match now.since(then).as_secs() {
         0..=1 => "now".into(),
@@ -12,7 +12,7 @@ pub fn ago(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// How long until then: `in 3 min`, or `overdue`.
+/// The time until `then`: `in 3 min`, or `overdue`.
 pub fn until(then: Timestamp, now: Timestamp) -> String {
     match then.since(now).as_secs() {
         0 => "overdue".into(),
@@ -29,7 +29,7 @@ fn rough(seconds: u64) -> String {
     }
 }
 
-/// A length of time: `0:07`, `12:30`, `1:02:03`.
+/// A duration: `0:07`, `12:30`, `1:02:03`.
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -45,7 +45,7 @@ mod tests {
     use super::{ago, clock, until};
 
     #[test]
-    fn times_are_as_exact_as_people_want_them() {
+    fn times_are_shown_with_suitable_precision() {
         let then = Timestamp::from_millis(0);
         let after = |seconds: i64| ago(then, Timestamp::from_millis(seconds * 1000));
         assert_eq!(
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_as_on_a_clock() {
+    fn durations_are_shown_like_a_clock() {
         let clock = |seconds| clock(Duration::from_secs(seconds));
         assert_eq!([clock(7), clock(750), clock(3723)], ["0:07", "12:30", "1:02:03"]);
     }

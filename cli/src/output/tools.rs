@@ -1,8 +1,8 @@
 //! Tool calls.
 
+use pilothouse_api::records::ToolCallView;
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::ToolCallStatus;
-use pilothouse_functions::api::records::ToolCallView;
 use serde_json::{Map, Value};
 
 use super::style::{Paint, Style};
@@ -10,7 +10,7 @@ use super::table::{Cell, Table};
 use super::text::line;
 use super::time;
 
-/// The one field of the input that says most, or the input itself.
+/// The most informative field of the input, or the whole input.
 fn gist(input: &Value) -> String {
     let telling = ["command", "file_path", "path", "pattern", "query", "url", "prompt", "description"];
     let found = telling.iter().find_map(|key| input.get(key)?.as_str());
@@ -53,7 +53,7 @@ mod tests {
     use crate::output::fixtures::now;
 
     #[test]
-    fn calls_are_listed_with_the_gist_of_their_input_and_result() {
+    fn calls_are_listed_with_a_summary_of_input_and_result() {
         let calls = serde_json::from_value::<Vec<_>>(json!([
             { "id": "t1", "toolName": "Bash", "input": { "command": "cargo test" }, "truncated": false, "status": "Success",
               "result": { "content": "ok. 12 passed", "isError": false, "truncated": false },

@@ -1,4 +1,4 @@
-//! `pilothouse demo`: everything once, on a server of its own that is gone afterwards.
+//! `pilothouse demo`: a tour on a temporary server.
 
 mod narrator;
 mod scene;
@@ -8,25 +8,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
+use pilothouse_client::{Client, Credentials};
 use pilothouse_domain::UserId;
+use pilothouse_embedded::{AgentsOnExit, Options, Server};
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use tokio::sync::oneshot;
 
-use crate::client::{Client, Credentials};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::keys::{DEFAULT_OWNER, LocalKeys};
-use crate::server::{Options, Server};
 
 /// A recorded run of a real agent: tools, a task list, a subagent, a question, a plan.
 const RECORDING: &str = include_str!("../../../../tests/fixtures/transcripts/claude-sdk-full-tour.jsonl");
-/// A run that costs more than it may.
+/// A run that exceeds its cap.
 const BUDGET_SCRIPT: &str = include_str!("../../../assets/demo-budget.json");
 
-/// See everything once: two recorded sessions, steered, paused, answered and approved.
+/// Show a tour: two sessions that are steered, paused, answered and approved.
 ///
-/// Starts a server of its own in a temporary folder, plays two agents (no model is called, nothing is spent), and does
-/// with them what you would do, naming each command. Ends by itself after less than a minute; exits with 1 if anything
-/// did not happen.
+/// Starts a server in a temporary folder, plays two agents (no model is called, nothing is spent), and runs and prints the
+/// commands that you would type. Takes less than a minute. The exit code is 1 if a step failed.
 #[derive(Debug, Args)]
 pub struct Demo {}
 
@@ -39,14 +38,20 @@ impl Demo {
             .map_err(|source| CliError::File { path: std::env::temp_dir(), source })?;
         let files = story::Files::write(folder.path())?;
         let data = folder.path().join("data");
-        // Port 0: a server that runs already is not in the way.
+        // Port 0 avoids a conflict with a running server.
         let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::start(Options { listen, data: data.clone(), ephemeral: true }).await?;
+        let server = Server::start(Options {
+            listen,
+            data: data.clone(),
+            agents_on_exit: AgentsOnExit::End,
+            confine: None,
+        })
+        .await?;
         let client = client(server.url(), &data)?;
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.run_until(async move {
-            // Either way the server is to end: when it is told to, and when nobody is left to tell it.
+            // Ends the server on a message, and also when the sender is dropped.
             let _ = stopped.await;
         }));
         let told = tokio::select! {
@@ -54,7 +59,7 @@ impl Demo {
             _ = tokio::signal::ctrl_c() => Ok(Exit::Stopped),
         };
         if !matches!(told, Ok(Exit::Done)) {
-            // Nothing is to outlive the demo.
+            // No agent may outlive the demo.
             story::clear_the_stage(&client).await;
         }
         drop(stop);

@@ -1,11 +1,11 @@
-//! What the demo says.
+//! The output of the demo.
 
 use crate::context::write;
 use crate::error::CliError;
 use crate::output::style::{Paint, Style};
 use crate::output::text::{indented, prefixed};
 
-/// Tells the story on standard output.
+/// Prints the steps of the demo to standard output.
 #[derive(Debug)]
 pub(super) struct Narrator {
     pub(super) style: Style,
@@ -17,34 +17,34 @@ impl Narrator {
         Self { style: Style::for_stream(&std::io::stdout()), step: 0 }
     }
 
-    /// A new step.
+    /// Begins a step.
     pub(super) fn step(&mut self, title: &str) -> Result<(), CliError> {
         self.step += 1;
         write(&format!("\n{}\n", self.style.bold(&format!("{}. {title}", self.step))))
     }
 
-    /// The command that a person would type.
+    /// Prints the command that a person would type.
     pub(super) fn command(&self, command: &str) -> Result<(), CliError> {
         write(&format!("   {} {}\n", self.style.dim("$"), self.style.paint(Paint::Cyan, command)))
     }
 
-    /// What came of it.
+    /// Prints the result of a command.
     pub(super) fn happened(&self, what: &str) -> Result<(), CliError> {
         write(&format!("   {} {what}\n", self.style.paint(Paint::Green, "✓")))
     }
 
-    /// What a command would print. It is clean already: it comes from the output modules.
+    /// Prints the output of a command. The output modules have already removed control characters.
     pub(super) fn output(text: &str) -> Result<(), CliError> {
         write(&prefixed(text, "   "))
     }
 
-    /// A line of a live stream.
+    /// Prints a line of a live stream.
     pub(super) fn live(&self, who: &str, text: &str) -> Result<(), CliError> {
         let margin = self.style.dim(&format!("   {who:<8}│"));
         write(&prefixed(text, &margin))
     }
 
-    /// An aside.
+    /// Prints a note.
     pub(super) fn aside(&self, text: &str) -> Result<(), CliError> {
         write(&self.style.dim(&indented(text, "   ")))
     }

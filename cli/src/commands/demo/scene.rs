@@ -1,48 +1,48 @@
-//! A session of the demo: shows live what it does, and waits for what must happen, each with a deadline.
+//! A session of the demo: prints its live stream, and waits for conditions with a deadline.
 
 use std::time::Duration;
 
+use pilothouse_api::sessions::SessionView;
+use pilothouse_api::stream::StreamBody;
+use pilothouse_client::{ApiError, Client, SessionWatch, WatchEvent};
 use pilothouse_domain::AgentSessionId;
 use pilothouse_domain::value::ActivityItemType;
-use pilothouse_functions::api::sessions::SessionView;
-use pilothouse_functions::api::stream::StreamBody;
 use tokio::time::{Instant, timeout};
 
 use super::narrator::Narrator;
-use crate::client::{ApiError, Client, Followed, Following};
 use crate::error::CliError;
 use crate::output::activity;
 use crate::output::sessions::short_id;
 use crate::output::text::line;
 
-/// How long one thing may take to happen.
+/// The deadline of a condition.
 const STEP: Duration = Duration::from_secs(20);
-/// How often it is looked for.
+/// The time between two checks of a condition.
 const TICK: Duration = Duration::from_millis(100);
-/// The characters of a live line.
+/// The maximum length of a summary in characters.
 const LIVE_WIDTH: usize = 90;
 
 /// A session of the demo.
 pub(super) struct Scene<'a> {
     pub(super) client: &'a Client,
     pub(super) id: AgentSessionId,
-    /// How the demo calls it.
+    /// The name in the output.
     pub(super) name: &'static str,
     session: SessionView,
-    following: Following,
+    following: SessionWatch,
 }
 
 impl<'a> Scene<'a> {
     pub(super) fn new(client: &'a Client, name: &'static str, session: SessionView) -> Self {
-        Self { client, id: session.id, name, following: client.follow(session.id, None), session }
+        Self { client, id: session.id, name, following: client.watch(session.id, None), session }
     }
 
-    /// What a person would type for the session.
+    /// The short id, as a person would type it.
     pub(super) fn short_id(&self) -> String {
         short_id(self.id)
     }
 
-    /// The session once `condition` holds; an error that names `what` when it does not in time.
+    /// Waits until `condition` holds, and returns the session. Fails with an error that names `what` after the deadline.
     pub(super) async fn until(
         &mut self,
         narrator: &Narrator,
@@ -53,27 +53,27 @@ impl<'a> Scene<'a> {
         loop {
             let session = self.client.session(self.id).await?;
             if condition(&session).await? {
-                // What led there has been sent or is about to be.
+                // The events that led to this state may still be on the way.
                 self.show(narrator, TICK).await?;
                 return Ok(session);
             }
             if Instant::now() >= deadline {
                 let (name, status, seconds) = (self.name, session.status, STEP.as_secs());
                 return Err(CliError::Failed(format!(
-                    "the demo is at an end: {what} did not happen within {seconds} s; the session `{name}` is {status}"
+                    "the demo failed: {what} did not happen within {seconds} s; the session `{name}` is {status}"
                 )));
             }
             self.show(narrator, TICK).await?;
         }
     }
 
-    /// Shows what the live stream brings within this time.
+    /// Prints the messages of the live stream that arrive within this time.
     async fn show(&mut self, narrator: &Narrator, time: Duration) -> Result<(), CliError> {
         let end = Instant::now() + time;
         while let Ok(followed) =
             timeout(end.saturating_duration_since(Instant::now()), self.following.next()).await
         {
-            let Followed::Message(mut message) = followed? else { continue };
+            let WatchEvent::Message(mut message) = followed? else { continue };
             let style = narrator.style;
             let text = match &mut message.body {
                 StreamBody::Activity(view)

@@ -1,30 +1,30 @@
-//! What happens in the demo, step by step.
+//! The steps of the demo.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pilothouse_api::sessions::SessionView;
+use pilothouse_client::inputs::{AnswerRequest, EnqueueMessage, PageQuery, StartSession, UpdateBudget};
+use pilothouse_client::{ApiError, Client, RecordFilter};
 use pilothouse_domain::Usd;
 use pilothouse_domain::session::{AgentSessionStatus as S, RequestKind};
 use pilothouse_domain::value::{AgentMessageSource, Answer, MessagePriority, ToolCallStatus};
-use pilothouse_functions::api::sessions::SessionView;
 use serde_json::{Value, json};
 
 use super::narrator::Narrator;
 use super::scene::Scene;
 use super::{BUDGET_SCRIPT, RECORDING};
-use crate::client::inputs::{Answers, NewMessage, Slice, StartSession};
-use crate::client::{ApiError, Client, Records};
 use crate::context::now;
 use crate::error::CliError;
 use crate::output::{self, money};
 
-/// What the second session may spend at first: less than its script spends.
+/// The first cap of the second session, which its script exceeds.
 const SMALL_CAP: &str = "0.05";
-/// What it may spend then.
+/// The cap after the raise.
 const LARGER_CAP: &str = "1";
-/// The call during which the recorded agent waits: it sleeps there, and goes on when it is spoken to.
+/// The tool call in which the recorded agent sleeps until it gets a message.
 const LONG_CALL: &str = "sleep 2";
-/// What is said to the agent in the middle of its turn.
+/// The message into the running turn.
 const STEERING: &str = "When you are done, say so in two words.";
 
 /// The files of the demo.
@@ -35,7 +35,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Writes them into the demo's folder: the program may be installed far from its sources.
+    /// Writes the files into the demo's folder, because an installed program has no source tree.
     pub(super) fn write(folder: &Path) -> Result<Self, CliError> {
         let work = folder.join("work");
         let recording = folder.join("tour.jsonl");
@@ -56,7 +56,7 @@ impl Files {
     }
 }
 
-/// The demo. Ends with an error that names what did not happen.
+/// Runs all steps. Fails with an error that names the missing event.
 pub(super) async fn tell(client: &Client, files: &Files) -> Result<(), CliError> {
     let mut narrator = Narrator::new();
     narrator.step("A server, in a temporary folder")?;
@@ -96,7 +96,7 @@ async fn start<'a>(
     tour.until(narrator, "the start of the first agent", async |session| Ok(session.status != S::Queued))
         .await?;
     narrator.command("pilothouse ps")?;
-    let page = client.sessions(None, &Slice::default()).await?;
+    let page = client.sessions(None, &PageQuery::default()).await?;
     Narrator::output(&output::sessions::list(&page.items, narrator.style, now()))?;
     Ok((tour, report))
 }
@@ -114,17 +114,17 @@ async fn question(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), C
         .iter()
         .map(|q| Answer {
             question: q.question.clone(),
-            // The last option of each: as good as any.
+            // Any option works; take the last one.
             answer: q.options.last().map_or_else(|| "Blue".to_owned(), |option| option.label.clone()),
         })
         .collect();
     let given: Vec<_> = answers.iter().map(|a| format!("\"{}\"", a.answer)).collect();
     narrator.command(&format!("pilothouse answer {} {}", tour.short_id(), given.join(" ")))?;
-    tour.client.answer(tour.id, &Answers { request_id: request.id.clone(), answers }).await?;
+    tour.client.answer(tour.id, &AnswerRequest { request_id: request.id.clone(), answers }).await?;
     let id = request.id.clone();
     let over = async |session: &SessionView| Ok(session.pending_requests.iter().all(|open| open.id != id));
     tour.until(narrator, "the end of the question", over).await?;
-    narrator.happened("The agent has its answer and goes on")
+    narrator.happened("The agent has its answer and continues")
 }
 
 async fn plan(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
@@ -156,12 +156,13 @@ async fn pause(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliE
     client.resume(tour.id).await?;
     let resumed = async |session: &SessionView| Ok(session.status == S::Running);
     tour.until(narrator, "the confirmation of the resume", resumed).await?;
-    narrator.happened("It goes on where it stood")
+    narrator.happened("The agent continues where it was")
 }
 
-/// Whether the agent stands in the call at which its recording waits for a word.
+/// Whether the agent is in the tool call in which its recording waits for a message.
 async fn long_call_runs(client: &Client, session: &SessionView) -> Result<bool, ApiError> {
-    let records = Records { slice: Slice { limit: Some(100), cursor: None }, ..Records::default() };
+    let records =
+        RecordFilter { page_query: PageQuery { limit: Some(100), cursor: None }, ..RecordFilter::default() };
     let calls = client.tool_calls(session.id, &records).await?.items;
     Ok(session.status == S::Running
         && calls.iter().any(|call| {
@@ -174,9 +175,12 @@ async fn steer(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliE
     narrator.step("Steered: a word in the middle of the turn")?;
     narrator.command(&format!("pilothouse steer {} \"{STEERING}\"", tour.short_id()))?;
     let client = tour.client;
-    client.enqueue(tour.id, &NewMessage::new(STEERING, MessagePriority::Immediate)).await?;
+    client.enqueue(tour.id, &EnqueueMessage::new(STEERING, MessagePriority::Immediate)).await?;
     let delivered = async |session: &SessionView| {
-        let records = Records { slice: Slice { limit: Some(100), cursor: None }, ..Records::default() };
+        let records = RecordFilter {
+            page_query: PageQuery { limit: Some(100), cursor: None },
+            ..RecordFilter::default()
+        };
         let said = client.messages(session.id, &records).await?.items;
         Ok(said.iter().any(|m| m.source == AgentMessageSource::User && m.content == STEERING))
     };
@@ -204,12 +208,13 @@ async fn budget(report: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), C
     let spent = money::of_cap(session.budget.estimated_cost_usd, session.budget.hard_cap_usd);
     narrator.happened(&format!("Paused by its budget: {spent}. Nothing more is spent until you say so"))?;
     narrator.command(&format!("pilothouse budget set {} {LARGER_CAP}", report.short_id()))?;
-    report.client.set_budget(report.id, usd(LARGER_CAP)?, None).await?;
+    let larger = UpdateBudget { cap_usd: Some(usd(LARGER_CAP)?), ..UpdateBudget::default() };
+    report.client.set_budget(report.id, &larger).await?;
     narrator.command(&format!("pilothouse resume {}", report.short_id()))?;
     report.client.resume(report.id).await?;
     let resumed = async |session: &SessionView| Ok(!matches!(session.status, S::Paused | S::Resuming));
     report.until(narrator, "the confirmation of the resume", resumed).await?;
-    narrator.happened("The cap is raised; it goes on")
+    narrator.happened("The cap is raised; the session continues")
 }
 
 async fn review(report: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
@@ -233,24 +238,24 @@ async fn approve(scene: &mut Scene<'_>, narrator: &Narrator, session: &SessionVi
 async fn end(client: &Client, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step("What is left")?;
     narrator.command("pilothouse ps --all")?;
-    let page = client.sessions(None, &Slice::default()).await?;
+    let page = client.sessions(None, &PageQuery::default()).await?;
     Narrator::output(&output::sessions::list(&page.items, narrator.style, now()))?;
     narrator.aside(
-        "\nThis server and its folder are gone now. To go on with your own:\n\n  \
-         pilothouse up                                   # in a terminal of its own\n  \
+        "\nThis server and its folder are deleted now. To continue with your own:\n\n  \
+         pilothouse up                                   # in a separate terminal\n  \
          pilothouse run \"Make the tests pass\" --budget 2 # in your project\n  \
          pilothouse steer @last \"Not that file\"\n  \
          pilothouse --help\n",
     )
 }
 
-/// Cancels what still runs, so that no agent outlives the demo.
+/// Cancels unfinished sessions, so that no agent outlives the demo.
 pub(super) async fn clear_the_stage(client: &Client) {
-    let Ok(page) = client.sessions(None, &Slice::default()).await else { return };
+    let Ok(page) = client.sessions(None, &PageQuery::default()).await else { return };
     for session in page.items.iter().filter(|session| !session.status.is_terminal()) {
         if client.cancel(session.id, true).await.is_ok() {
-            // Whatever comes of it, the server ends next.
-            let _ = client.settled(session.id, Duration::from_secs(5)).await;
+            // The server ends next in any case.
+            let _ = client.wait_until_settled(session.id, Duration::from_secs(5)).await;
         }
     }
 }
@@ -260,7 +265,7 @@ fn usd(amount: &str) -> Result<Usd, CliError> {
 }
 
 fn missing(what: &str) -> CliError {
-    CliError::Failed(format!("the demo is at an end: {what} is missing"))
+    CliError::Failed(format!("the demo failed: {what} is missing"))
 }
 
 #[cfg(test)]
@@ -268,14 +273,14 @@ mod tests {
     use super::{BUDGET_SCRIPT, Files, LARGER_CAP, LONG_CALL, RECORDING, SMALL_CAP, usd};
 
     #[test]
-    fn the_recording_holds_what_the_story_waits_for() {
+    fn recording_contains_everything_the_story_waits_for() {
         for needed in ["AskUserQuestion", "ExitPlanMode", &format!("\"command\":\"{LONG_CALL}")] {
             assert!(RECORDING.contains(needed), "{needed}");
         }
     }
 
     #[test]
-    fn the_script_spends_more_than_the_small_cap_and_less_than_the_larger_one() {
+    fn script_spends_between_the_small_and_the_large_cap() {
         let script: serde_json::Value = serde_json::from_str(BUDGET_SCRIPT).unwrap();
         let steps = script["steps"][0]["turn"]["steps"].as_array().unwrap();
         let spent: pilothouse_domain::Usd = steps
