@@ -1,6 +1,6 @@
-# The tools of `infra`, pinned, in a virtual environment under target/. Sourced, never run.
+# Pinned tools of `infra`, in a virtual environment under target/. Sourced, never run.
 #
-# Sets `aws` (the AWS CLI: the one in the PATH, for its logins, or ours) and `lint` (cfn-lint).
+# Sets `aws` (the AWS CLI of the PATH, which may have logins, or else the pinned one) and `lint` (cfn-lint).
 # shellcheck shell=bash disable=SC2034
 
 infra="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

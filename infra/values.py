@@ -1,15 +1,15 @@
-"""The JSON that `deploy` handles: the values of a deployment, what stacks answer, parameters of templates.
+"""Reads and writes the JSON of `deploy`: values of a deployment, descriptions of stacks, parameters of templates.
 
 values.py set FILE NAME=VALUE...         sets values
 values.py get FILE NAME                  prints a value, or nothing
-values.py parameters FILE TEMPLATE       prints those values that a template has parameters for, as the AWS CLI takes them
-values.py status STACKS NAME             prints the status of a stack in the answer of describe-stacks, or nothing
-values.py outputs FILE STACKS NAME...    takes the outputs of stacks over as values
-values.py contexts MANIFEST              prints the stacks that hold functions
+values.py parameters FILE TEMPLATE       prints the values for the parameters of a template, in the format of the AWS CLI
+values.py status STACKS NAME             prints the status of a stack in the output of describe-stacks, or nothing
+values.py outputs FILE STACKS NAME...    sets the outputs of stacks as values
+values.py contexts MANIFEST              prints the stacks that contain functions
 values.py check MANIFEST FUNCTIONS PREFIX ZIP
-                                         fails unless every function runs what is in ZIP
-values.py sha256 FILE...                 prints the SHA-256 of what the files hold
-values.py zip FILE OUT                   packs a program as `bootstrap`, the same bytes for the same program
+                                         fails unless every function runs the program in ZIP
+values.py sha256 FILE...                 prints the SHA-256 of the content of the files
+values.py zip FILE OUT                   packs a program as `bootstrap`, reproducibly
 """
 
 import base64
@@ -18,7 +18,7 @@ import json
 import sys
 import zipfile
 
-# The stacks that hold no functions.
+# The stacks without functions.
 OTHERS = {"data", "containers", "api", "stream", "operations"}
 
 
@@ -58,7 +58,7 @@ def main(command, *arguments):
         values, declared = read(arguments[0]), read(arguments[1]).get("Parameters", {})
         missing = [name for name, it in declared.items() if name not in values and "Default" not in it]
         if missing:
-            sys.exit(f"{arguments[1]} wants values of {', '.join(missing)}")
+            sys.exit(f"{arguments[1]} needs values for {', '.join(missing)}")
         named = [name for name in declared if name in values]
         print(json.dumps([{"ParameterKey": name, "ParameterValue": values[name]} for name in named]))
     elif command == "status":

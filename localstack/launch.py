@@ -1,12 +1,10 @@
-"""Starts MiniStack with what makes it answer as fast as it can, and judge as AWS does.
+"""Starts MiniStack with changes that make it faster and closer to AWS.
 
-Two waits of its Lambda runtime cost every call about 90 ms: answers of its runtime API stand in the socket until the
-next acknowledgement, and it waits for a line of log that may never come.
-
-It keeps 100 connections waiting: fewer than come while it stands still for seconds, which it does on a busy machine. Its
-clients are refused then, one after the other.
-
-Where it evaluates policies, `aws:PrincipalArn` is that of the session when a role was assumed; AWS has that of the role.
+- Two waits of its Lambda runtime cost about 90 ms for each call: responses of its runtime API stay in the socket until the
+  next acknowledgement (Nagle's algorithm), and it waits for a log line that may never come.
+- Its backlog of 100 connections is too small for a busy machine, on which it can pause for seconds. Further clients would
+  be refused.
+- For an assumed role, its policy evaluation uses the ARN of the session as `aws:PrincipalArn`. AWS uses the ARN of the role.
 """
 
 import socketserver
@@ -27,7 +25,7 @@ resolve = iam_evaluator._resolve_condition_key
 
 
 def resolve_condition_key(key, ctx):
-    """The value of a condition key: for `aws:PrincipalArn` of a session, the ARN of its role."""
+    """Returns the value of a condition key. `aws:PrincipalArn` of a session is the ARN of its role."""
     value = resolve(key, ctx)
     if key.lower() == "aws:principalarn" and value and ":assumed-role/" in value:
         _, partition, _, _, account, session = value.split(":", 5)

@@ -1,10 +1,10 @@
-# What the scripts of the local cloud share. Sourced, never run.
+# Shared settings and functions of the local cloud's scripts. Sourced, never run.
 # shellcheck shell=bash
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root="$(dirname "$here")"
 home="$root/target/localcloud"
-# Where cargo puts programs.
+# The target folder of cargo.
 built="${CARGO_TARGET_DIR:-$root/target}"
 venv="$home/venv"
 port="${PILOTHOUSE_CLOUD_PORT:-4566}"
@@ -14,7 +14,7 @@ log_file="$home/$port.log"
 worker_file="$home/$port.worker.pid"
 worker_log="$home/$port.worker.log"
 
-# What every client of the local cloud needs, functions included: those inherit the server's environment.
+# Needed by every client of the local cloud, including functions, which inherit the server's environment.
 export AWS_ENDPOINT_URL="$url"
 export AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
 export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}"
@@ -28,12 +28,12 @@ healthy() {
         curl --silent --fail --max-time 2 --output /dev/null "$url/_localstack/health"
 }
 
-# Whether the local cloud that runs evaluates IAM policies (`up --auth`).
+# Whether the running local cloud evaluates IAM policies (`up --auth`).
 evaluates_policies() {
     curl --silent --fail --max-time 2 "$url/_ministack/health" | grep --quiet '"auth": "enabled"'
 }
 
-# The process whose id a file holds, if it still is the one that runs what is said.
+# Prints the process id in a file, if that process still runs the given command.
 running() {
     local file="$1" what="$2" pid
     pid="$(cat "$file" 2>/dev/null)" || return 1
@@ -41,12 +41,30 @@ running() {
     echo "$pid"
 }
 
-# The process that `up` started.
+# The server that `up` started.
 running_pid() { running "$pid_file" "$here/launch.py"; }
 # The worker that `demo` started.
 running_worker() { running "$worker_file" "$built/debug/pilothouse"; }
 
-# Asks a process to end, and ends it when it has not within a number of seconds.
+# Whether a program is missing, or older than a source file in one of the given folders.
+stale() {
+    local program="$built/debug/$1"
+    shift
+    [ -x "$program" ] || return 0
+    [ -n "$(cd "$root" && find Cargo.toml Cargo.lock "$@" -name tests -prune -o -type f -newer "$program" -print -quit)" ]
+}
+
+# Builds the programs of the local cloud with one cargo command, unless they are up to date. Programs of a test build have other
+# features of their dependencies, and are used all the same: cargo would compile most dependencies a second time.
+build_programs() {
+    if stale pilothouse cli functions shared || stale pilothouse-sidecar sidecar shared || stale bootstrap functions shared; then
+        echo "· building the programs"
+        (cd "$root" && cargo build --quiet --locked \
+            --package pilothouse-cli --package pilothouse-sidecar --package pilothouse-bootstrap)
+    fi
+}
+
+# Terminates a process, and kills it if it does not end within a number of seconds.
 stop() {
     local pid="$1" seconds="$2"
     kill "$pid"
@@ -54,5 +72,6 @@ stop() {
         kill -0 "$pid" 2>/dev/null || return 0
         sleep 0.1
     done
-    kill -KILL "$pid"
+    # The process may have ended since the last check.
+    kill -KILL "$pid" 2>/dev/null || ! kill -0 "$pid" 2>/dev/null
 }

@@ -1,5 +1,5 @@
-//! The HTTP API: every route declared, each to its own function. Tokens of owners are verified before a function runs;
-//! agents and sidecars have keys that the functions check.
+//! The HTTP API, with one route for each function. The API verifies owners' tokens; functions verify the keys of agents and
+//! sidecars.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::contexts::deployed;
 use crate::names::{function as arn_of, logical};
 use crate::template::{Stack, attribute, only_if, reference, sub};
 
-/// What pages of other origins may send and see, where any may: tokens go in a header, so no cookies.
+/// CORS settings for the allowed origins. Tokens are sent in a header, so cookies are not allowed.
 fn cors() -> Value {
     json!({
         "AllowOrigins": { "Fn::Split": [",", reference("AllowedOrigins")] },

@@ -1,5 +1,5 @@
-//! Where sidecars run as ECS tasks: a cluster, the task that a sidecar is, and nothing that it may do by itself. It gets
-//! credentials of its own run from the control plane. The stack is deployed for `Runtime=ecs` only.
+//! The cluster and the task definition for sidecars on ECS, only with `Runtime=ecs`. The task has no permissions; a sidecar gets
+//! credentials for its run from the control plane.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(crate) fn stack() -> Stack {
         "AWS::Logs::LogGroup",
         json!({ "LogGroupName": sub("/ecs/${Prefix}-sidecar"), "RetentionInDays": reference("LogDays") }),
     );
-    // What runs in the task can do nothing with this role; the other one starts it.
+    // The task role has no permissions. The execution role starts the task.
     stack.add("TaskRole", "AWS::IAM::Role", role("task", &json!([])));
     stack.add(
         "TaskStartRole",
@@ -26,7 +26,7 @@ pub(crate) fn stack() -> Stack {
             "task-start",
             &json!([
                 { "Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": [attribute("SidecarLog", "Arn")] },
-                // A login to the registry knows no resources.
+                // The login to the registry cannot be limited to resources.
                 { "Effect": "Allow", "Action": ["ecr:GetAuthorizationToken"], "Resource": ["*"] },
                 {
                     "Effect": "Allow",
@@ -55,9 +55,9 @@ pub(crate) fn stack() -> Stack {
                 "Name": CONTAINER,
                 "Image": reference("EcsImage"),
                 "Essential": true,
-                // As long as Fargate waits: the agent ends within 45 s, and what is spooled is sent for a minute more.
+                // The maximum of Fargate: the agent ends within 45 s, and the spool is sent for another minute.
                 "StopTimeout": 120,
-                // What an agent leaves behind is reaped, and signals get to the sidecar.
+                // Reaps orphans of the agent and forwards signals to the sidecar.
                 "LinuxParameters": { "InitProcessEnabled": true },
                 "LogConfiguration": {
                     "LogDriver": "awslogs",
@@ -70,7 +70,7 @@ pub(crate) fn stack() -> Stack {
             }],
         }),
     );
-    // Nothing calls a sidecar; it calls out, over HTTPS.
+    // A sidecar accepts no connections and makes only outgoing HTTPS requests.
     stack.add(
         "SidecarNetwork",
         "AWS::EC2::SecurityGroup",

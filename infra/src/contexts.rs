@@ -1,57 +1,55 @@
-//! Which functions the cloud has, and which stack each stands in.
+//! The functions of the AWS profile and their stacks.
 
-use pilothouse_functions::catalogue::{CallerKind, EVENT_FUNCTIONS, Needs, Trigger, cloud_functions};
+use pilothouse_app::function::{CallerKind, Requirements, Trigger};
+use pilothouse_functions::catalog::{EVENT_FUNCTIONS, cloud_functions};
 
-/// A function of the cloud.
+/// A function of the AWS profile.
 #[derive(Debug, Clone)]
 pub struct Deployed {
-    /// Its name in the catalogue.
     pub name: &'static str,
-    /// What it does.
+    /// What the function does, in one line.
     pub summary: &'static str,
-    /// What it needs.
-    pub needs: Needs,
-    /// The route that leads to it, when HTTP triggers it.
+    pub requirements: Requirements,
+    /// The route of a function that HTTP triggers.
     pub route: Option<Route>,
-    /// What triggers it otherwise.
-    pub triggers: &'static [Trigger],
+    /// The triggers of any other function.
+    pub triggers: Vec<Trigger>,
 }
 
 /// A route of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// `POST /api/agents/sessions`.
+    /// Method and path: `POST /api/agents/sessions`.
     pub key: String,
-    /// Whether the API verifies an owner's token first. Agents and sidecars have keys that the function checks.
+    /// Whether the API verifies an owner's token. Functions verify the keys of agents and sidecars.
     pub by_token: bool,
 }
 
-/// Every function of the cloud, in the order of the catalogue.
+/// All functions of the AWS profile, in the order of the catalog.
 pub fn deployed() -> Vec<Deployed> {
     let of_http = cloud_functions().into_iter().map(|function| Deployed {
         name: function.name,
         summary: function.summary,
-        needs: function.needs,
+        requirements: function.requirements,
         route: Some(Route {
-            key: format!("{} {}", function.method, function.path),
+            key: format!("{} {}", function.verb.as_str(), function.path),
             by_token: function.caller == CallerKind::Owner,
         }),
-        triggers: &[],
+        triggers: Vec::new(),
     });
-    let of_events = EVENT_FUNCTIONS.iter().filter(|function| function.needs.profiles.in_aws());
+    let of_events = EVENT_FUNCTIONS.iter().filter(|function| function.requirements.profiles.in_aws());
     of_http
         .chain(of_events.map(|function| Deployed {
             name: function.name,
             summary: function.summary,
-            needs: function.needs,
+            requirements: function.requirements,
             route: None,
-            triggers: function.triggers,
+            triggers: function.triggers().collect(),
         }))
         .collect()
 }
 
-/// The stack of a function: one a context, which the first word of its name tells. A context that is not named here has
-/// a stack of its own.
+/// The stack of a function, by the first word of its name. A word that is not listed has a separate stack.
 pub fn context(function: &str) -> &str {
     match function.split('-').next().unwrap_or(function) {
         "sessions" | "pool" => "sessions",

@@ -1,4 +1,4 @@
-//! What is kept: the table, large bodies, the root secret, queues, and where events of the domain go.
+//! The stack `data`: table, bucket for large bodies, root secret, queues, topic and event bus.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn add_bucket(stack: &mut Stack) {
     );
 }
 
-/// `{"id": "1", "secret": "…"}`: the id that keys name, and 64 random letters and digits that they are derived from.
+/// `{"id": "1", "secret": "…"}`: the id that derived keys contain, and the 64 random letters and digits that they are derived from.
 fn add_secret(stack: &mut Stack) {
     stack.add_with(
         "RootSecret",
@@ -74,7 +74,7 @@ fn add_secret(stack: &mut Stack) {
     stack.output("SecretArn", &attribute("RootSecret", "Id"));
 }
 
-/// The issuer's bucket: two public documents say which keys sign the tokens of this deployment's operator.
+/// The issuer's bucket. Its two public documents name the keys that sign tokens for this deployment.
 fn add_issuer(stack: &mut Stack) {
     stack.add_with(
         "IssuerBucket",

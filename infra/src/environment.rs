@@ -1,11 +1,11 @@
-//! The environment of every function.
+//! The environment variables of functions.
 
 use serde_json::{Value, json};
 
 use crate::names::topic;
 use crate::template::{only_if, reference};
 
-/// The variables: the same for all, so that one artifact reads them in one place.
+/// The variables. They are the same for all functions, because one artifact reads them in one place.
 pub(crate) fn variables() -> Value {
     let given = |condition: &str, parameter: &str| only_if(condition, &reference(parameter));
     json!({
@@ -31,6 +31,7 @@ pub(crate) fn variables() -> Value {
         "PILOTHOUSE_ECS_SECURITY_GROUP": given("RunsOnEcs", "EcsSecurityGroup"),
         "PILOTHOUSE_ECS_PUBLIC_ADDRESSES": given("RunsOnEcs", "EcsPublicAddresses"),
         "PILOTHOUSE_ECS_DURABLE_WORKSPACE": given("RunsOnEcs", "EcsDurableWorkspace"),
+        "PILOTHOUSE_ECS_LEASE_SECONDS": given("RunsOnEcs", "EcsLeaseSeconds"),
         "PILOTHOUSE_HURRY": given("HasHurry", "Hurry"),
         "RUST_LOG": given("HasLogFilter", "LogFilter"),
         "OTEL_EXPORTER_OTLP_ENDPOINT": given("HasTracesEndpoint", "TracesEndpoint"),

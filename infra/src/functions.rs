@@ -1,4 +1,4 @@
-//! Functions: each with its own role, log group, event sources and permissions to be called.
+//! Functions, each with a role, a log group, event sources and invocation permissions.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::permissions;
 use crate::sources;
 use crate::template::{Stack, attribute, named, reference, sub};
 
-/// One stack a context.
+/// The stacks of functions, one for each context.
 pub(crate) fn stacks() -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     for function in deployed() {
@@ -66,11 +66,11 @@ fn add(stack: &mut Stack, function: &Deployed) {
             "Handler": function.name,
             "Code": { "S3Bucket": reference("CodeBucket"), "S3Key": reference("CodeKey") },
             "Role": attribute(&role, "Arn"),
-            "MemorySize": function.needs.memory_mb,
-            "Timeout": function.needs.timeout_seconds,
+            "MemorySize": function.requirements.memory_mb,
+            "Timeout": function.requirements.timeout_seconds,
             "Environment": { "Variables": environment::variables() },
-            // A function's own line tells of each invocation; those of the platform would be half of what logs cost. What
-            // functions log is theirs to decide, so nothing of that is held back.
+            // Each function logs its invocations. The platform's lines would double the cost of logs. Application logs are not
+            // filtered here, because functions filter their own.
             "LoggingConfig": {
                 "LogFormat": "JSON",
                 "SystemLogLevel": reference("PlatformLogLevel"),

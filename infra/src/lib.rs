@@ -1,19 +1,19 @@
-//! The templates of the AWS profile, made from the catalogue of functions.
+//! The templates of the AWS profile, made from the catalog of functions.
 //!
-//! A deployment is a row of sibling stacks, `{prefix}-{stack}`, wired by parameters: outputs of one are parameters of the
-//! next (`infra/deploy` hands them on by name). Nothing is exported and imported, so each can be changed alone.
+//! A deployment consists of sibling stacks, `{prefix}-{stack}`. Outputs of a stack are parameters of the following ones;
+//! `infra/deploy` passes them by name. There are no exports, so each stack can be changed independently.
 //!
-//! | stack | what it holds |
+//! | stack | content |
 //! |---|---|
-//! | `data` | table, bucket, root secret, queues with their dead letters, topic, event bus, issuer's bucket, vended roles |
-//! | `containers` | cluster and task definition, where sidecars run as ECS tasks |
-//! | `api` | the HTTP API: a route and an integration a function, and the JWT authorizer |
+//! | `data` | table, bucket, root secret, queues with their dead letters, topic, event bus, issuer's bucket, roles of sidecars and workers |
+//! | `containers` | cluster and task definition for sidecars on ECS |
+//! | `api` | the HTTP API: a route and an integration for each function, and the JWT authorizer |
 //! | `stream` | the WebSocket API of the live stream |
-//! | one a context | functions, each with its role, log group, event sources and permissions |
+//! | one for each context | functions, each with its role, log group, event sources and permissions |
 //! | `operations` | alarms and dashboard |
 //!
-//! The APIs come before the functions, which are told their addresses; they name the functions by ARNs that are known
-//! beforehand, and the permissions to call stand beside the functions.
+//! The APIs are deployed before the functions, which need their addresses. The APIs refer to functions by ARNs that are known in
+//! advance; the stacks of functions contain the permissions to invoke them.
 
 mod api;
 mod containers;
@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Every stack, in the order of deployment.
+/// All stacks, in the order of deployment.
 pub fn stacks() -> Vec<Stack> {
     let mut stacks = vec![data::stack(), containers::stack(), api::stack(), stream::stack()];
     stacks.extend(functions::stacks());
@@ -49,14 +49,14 @@ pub fn stacks() -> Vec<Stack> {
     stacks
 }
 
-/// The list that `infra/deploy` goes by: the names of the stacks in order, and of the functions.
+/// The manifest for `infra/deploy`: the names of the stacks in order, and of the functions.
 pub fn manifest() -> Value {
     let stacks: Vec<_> = stacks().iter().map(|stack| stack.name.clone()).collect();
     let functions: Vec<_> = deployed().iter().map(|function| function.name).collect();
     json!({ "stacks": stacks, "functions": functions })
 }
 
-/// Every file of `infra/templates`, by name, with what it holds.
+/// The content of each file of `infra/templates`, by name.
 pub fn files() -> Vec<(String, String)> {
     let mut files: Vec<_> =
         stacks().iter().map(|stack| (format!("{}.json", stack.name), text(&stack.document()))).collect();
@@ -64,8 +64,7 @@ pub fn files() -> Vec<(String, String)> {
     files
 }
 
-/// The text of a document, with its fields in the order of their names: how `serde_json` orders them depends on what else
-/// is built.
+/// The text of a document with sorted fields. The order of `serde_json` depends on features that other crates enable.
 fn text(document: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {

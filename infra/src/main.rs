@@ -1,4 +1,4 @@
-//! Writes the templates: `pilothouse-infra [folder]`, `infra/templates` when no folder is named.
+//! Writes the templates: `pilothouse-infra [folder]`. The default folder is `infra/templates`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! Names and ARNs that are known before the thing itself is there.
+//! Names and ARNs of resources, which are known before the resources exist.
 
 use serde_json::Value;
 
 use crate::template::sub;
 
-/// The logical id of a name: `sessions-start` is `SessionsStart`, `events.fifo` is `Events`.
+/// The logical id of a name: `SessionsStart` for `sessions-start`, `Events` for `events.fifo`.
 pub fn logical(name: &str) -> String {
     name.trim_end_matches(".fifo")
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -25,12 +25,12 @@ pub(crate) fn queue(name: &str) -> Value {
     arn("sqs", &format!("${{Prefix}}-{name}"))
 }
 
-/// The ARN of a function, by its name in the catalogue.
+/// The ARN of a function, by its name in the catalog.
 pub(crate) fn function(name: &str) -> Value {
     arn("lambda", &format!("function:${{Prefix}}-{name}"))
 }
 
-/// What API Gateway calls to invoke a function, for authorizers and WebSocket integrations.
+/// The URI with which authorizers and WebSocket integrations of API Gateway invoke a function.
 pub(crate) fn invocation(name: &str) -> Value {
     sub(format!(
         "arn:${{AWS::Partition}}:apigateway:${{AWS::Region}}:lambda:path/2015-03-31/functions/\
@@ -38,7 +38,7 @@ pub(crate) fn invocation(name: &str) -> Value {
     ))
 }
 
-/// The ARN of something of the table: `""` is the table itself, `/index/due` an index.
+/// The ARN of the table (`""`) or of a part, such as `/index/due`.
 pub(crate) fn table(part: &str) -> Value {
     arn("dynamodb", &format!("table/${{Prefix}}{part}"))
 }
@@ -48,7 +48,7 @@ pub(crate) fn log_streams(function: &str) -> Value {
     arn("logs", &format!("log-group:/aws/lambda/${{Prefix}}-{function}:*"))
 }
 
-/// The ARN of the bus that other systems listen to.
+/// The ARN of the event bus.
 pub(crate) fn event_bus() -> Value {
     arn("events", "event-bus/${Prefix}")
 }
@@ -58,22 +58,21 @@ pub(crate) fn topic(name: &str) -> Value {
     arn("sns", &format!("${{Prefix}}-{name}"))
 }
 
-/// The ARN of something of the bucket of large bodies.
+/// The ARN of the bucket for large bodies, or of objects in it.
 pub(crate) fn bucket(part: &str) -> Value {
     sub(format!("arn:${{AWS::Partition}}:s3:::${{Bucket}}{part}"))
 }
 
-/// The name of a function's role. Roles are of all regions, so it says which.
+/// The name of a function's role. It contains the region, because roles are global.
 pub(crate) fn role_name(name: &str) -> String {
     format!("${{Prefix}}-${{AWS::Region}}-{name}")
 }
 
-/// The ARN of a function's role.
 pub(crate) fn role(name: &str) -> Value {
     sub(format!("arn:${{AWS::Partition}}:iam::${{AWS::AccountId}}:role/{}", role_name(name)))
 }
 
-/// The ARN of something of the ECS service.
+/// The ARN of an ECS resource.
 pub(crate) fn ecs(resource: &str) -> Value {
     arn("ecs", resource)
 }

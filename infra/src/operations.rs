@@ -1,7 +1,7 @@
-//! Alarms and the dashboard: whatever needs a person, and what the system looks like.
+//! Alarms and the dashboard.
 
-use pilothouse_functions::catalogue::Trigger;
-use pilothouse_functions::catalogue::needs::{SHARED_QUEUES, WEBHOOKS, dead_letters_of};
+use pilothouse_app::function::Trigger;
+use pilothouse_app::function::requirements::{SHARED_QUEUES, WEBHOOKS, dead_letters_of};
 use serde_json::{Value, json};
 
 use crate::contexts::{Deployed, deployed};
@@ -10,11 +10,9 @@ use crate::queues::GIVEN_UP;
 use crate::template::{Stack, named, reference, sub};
 use crate::topics;
 
-/// After how many seconds the oldest message of a queue is too old: the intake and the reactions take them in less than
-/// one.
+/// The maximum age of the oldest message of a queue, in seconds. Intake and reactions usually take less than one.
 const TOO_OLD: u32 = 120;
 
-/// What an alarm looks at.
 struct Alarm {
     id: String,
     about: String,
@@ -23,7 +21,7 @@ struct Alarm {
     dimension: (&'static str, Value),
     statistic: &'static str,
     above: u32,
-    /// In how many minutes of five.
+    /// The number of minutes, of five, that must exceed the threshold.
     minutes: u32,
 }
 
@@ -95,7 +93,7 @@ fn alarms() -> Vec<Alarm> {
             minutes: 3,
         });
     }
-    // Of the ends of tasks nobody is alarmed: a run whose end is not told ends by its silence.
+    // No alarm for lost reports of stopped tasks: a run without a report ends by its lease.
     let watched =
         |function: &&Deployed| function.route.is_none() && !function.triggers.contains(&Trigger::TaskStopped);
     for function in deployed().iter().filter(watched) {
@@ -165,7 +163,7 @@ fn dashboard() -> Value {
     let dead: Vec<String> =
         SHARED_QUEUES.iter().map(|queue| dead_letters_of(queue.name)).chain([GIVEN_UP.to_owned()]).collect();
     let api = |metric: &str| json!(["AWS/ApiGateway", metric, "ApiId", "${ApiId}"]);
-    // What the functions count themselves; of all deployments in the account.
+    // Metrics of the functions, over all deployments in the account.
     let ours = |metric: &str| json!(["Pilothouse", metric]);
     let table = |metric: &str| json!(["AWS/DynamoDB", metric, "TableName", "${Prefix}"]);
     let widgets = [

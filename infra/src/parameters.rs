@@ -1,17 +1,16 @@
-//! Every parameter and condition of the templates, once. A template declares those that it names.
+//! The parameters and conditions of all templates. A template declares the ones that it uses.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// A parameter.
 struct Parameter {
     name: &'static str,
-    /// Its value when none is given; a parameter without one must be given.
+    /// The default. A parameter without a default is required.
     default: Option<&'static str>,
-    /// What it may be, as a regular expression.
+    /// A regular expression for valid values.
     pattern: Option<&'static str>,
-    /// The values that it may have, where they are few.
+    /// The allowed values, if they are limited.
     allowed: &'static [&'static str],
     number: bool,
     about: &'static str,
@@ -119,6 +118,13 @@ const ALL: &[Parameter] = &[
         about: "Whether the folders of sessions are on a volume that outlives tasks",
         ..TEXT
     },
+    Parameter {
+        name: "EcsLeaseSeconds",
+        default: Some(""),
+        pattern: Some("^[0-9]*$"),
+        about: "Seconds without an accepted publish after which a sidecar ends its run; when empty, 3600 where folders outlive tasks, else 60",
+        ..TEXT
+    },
     Parameter { name: "EcsImage", about: "The image of sidecars with their agents", ..TEXT },
     Parameter { name: "EcsVpc", about: "The network of sidecars", ..TEXT },
     Parameter {
@@ -164,7 +170,7 @@ const ALL: &[Parameter] = &[
     Parameter { name: "AlarmEmail", default: Some(""), about: "Who is told of alarms", ..TEXT },
 ];
 
-/// Every condition with what it depends on.
+/// All conditions with their definitions.
 fn all_conditions() -> Vec<(&'static str, Value)> {
     let given = |name: &str| json!({ "Fn::Not": [{ "Fn::Equals": [{ "Ref": name }, ""] }] });
     let equals = |name: &str, value: &str| json!({ "Fn::Equals": [{ "Ref": name }, value] });
@@ -182,7 +188,7 @@ fn all_conditions() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The conditions that a template names.
+/// The conditions that a template uses.
 pub(crate) fn conditions_in(body: &Value) -> Value {
     let mut named = BTreeSet::new();
     walk(body, &mut |field, value| match (field, value) {
@@ -196,7 +202,7 @@ pub(crate) fn conditions_in(body: &Value) -> Value {
     Value::Object(conditions.map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// The parameters that a template names.
+/// The parameters that a template uses.
 pub(crate) fn parameters_in(parts: &[&Value]) -> Value {
     let mut named = BTreeSet::new();
     for part in parts {
@@ -227,7 +233,7 @@ fn declaration(parameter: &Parameter) -> Value {
     Value::Object(fields)
 }
 
-/// The names in `${…}`.
+/// The names in `${…}` of a text.
 fn variables(text: &str) -> impl Iterator<Item = String> {
     text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned()))
 }

@@ -1,9 +1,9 @@
-//! From what a function may touch, as the catalogue says, to the statements of its role. Each names its actions and its
-//! resources; nothing is allowed on everything.
+//! The statements of a function's role, generated from its access in the catalogue. Each statement names its actions and
+//! resources.
 
-use pilothouse_functions::catalogue::Trigger;
-use pilothouse_functions::catalogue::needs::{
-    AssumedRole, BlobAccess, PassingQueues, SHARED_QUEUES, TableAccess, dead_letters_of,
+use pilothouse_app::function::Trigger;
+use pilothouse_app::function::requirements::{
+    AssumedRole, BlobAccess, DynamicQueueAccess, SHARED_QUEUES, TableAccess, dead_letters_of,
 };
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ use crate::names::{bucket, ecs, event_bus, log_streams, queue, role, table, topi
 use crate::queues::GIVEN_UP;
 use crate::template::{only_if, reference, sub};
 
-/// Sends, one or many: with the pattern, as local clouds know the batch action by a name of its own.
+/// Send one or several messages. A pattern, because local clouds use a separate name for the batch action.
 const SEND: &[&str] = &["sqs:SendMessage*", "sqs:GetQueueUrl"];
-/// Receives, deletes and gives back, one or many.
+/// Receive, delete and release one or several messages.
 const TAKE: &[&str] = &[
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage*",
@@ -22,7 +22,7 @@ const TAKE: &[&str] = &[
     "sqs:GetQueueAttributes",
     "sqs:GetQueueUrl",
 ];
-/// Makes, fills, looks at and removes.
+/// Create, send to, inspect and delete queues.
 const MANAGE: &[&str] = &[
     "sqs:CreateQueue",
     "sqs:DeleteQueue",
@@ -35,21 +35,21 @@ const READ_ITEMS: &[&str] = &["dynamodb:GetItem", "dynamodb:BatchGetItem", "dyna
 const WRITE_ITEMS: &[&str] =
     &["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"];
 
-/// A statement that allows.
+/// An allow statement.
 pub(crate) fn allow(actions: &[&str], resources: &[Value]) -> Value {
     json!({ "Effect": "Allow", "Action": actions, "Resource": resources })
 }
 
-/// What a function may do.
+/// The statements of a function's role.
 pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
-    let access = &function.needs.access;
+    let access = &function.requirements.access;
     let mut statements =
         vec![allow(&["logs:CreateLogStream", "logs:PutLogEvents"], &[log_streams(function.name)])];
-    for trigger in function.triggers {
+    for trigger in &function.triggers {
         match trigger {
             Trigger::Queue(name) => {
                 statements.push(allow(TAKE, &[queue(name)]));
-                // What keeps failing is buried by who takes it, with its cause (ruling 9).
+                // The consumer moves failing messages to the dead letters, with their cause (decision 9).
                 statements.push(allow(SEND, &[queue(&dead_letters_of(name))]));
             }
             Trigger::Stream => {
@@ -74,7 +74,7 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     }
     if matches!(access.blobs, BlobAccess::Read | BlobAccess::Both) {
         statements.push(allow(&["s3:GetObject"], &[bucket("/sessions/*")]));
-        // Without it, S3 calls what is missing forbidden.
+        // Without this permission, S3 reports missing objects as forbidden.
         statements.push(allow(&["s3:ListBucket"], &[bucket("")]));
     }
     if matches!(access.blobs, BlobAccess::Write | BlobAccess::Both) {
@@ -87,11 +87,11 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     for (passing, pattern) in
         [(access.run_queues, "commands-*.fifo"), (access.worker_queues, "worker-*.fifo")]
     {
-        if passing != PassingQueues::None {
+        if passing != DynamicQueueAccess::None {
             statements.push(allow(MANAGE, &[queue(pattern)]));
         }
-        if passing == PassingQueues::Sweep {
-            // Listing knows no resources.
+        if passing == DynamicQueueAccess::Sweep {
+            // Listing cannot be limited to resources.
             statements.push(allow(&["sqs:ListQueues"], &[json!("*")]));
         }
     }
@@ -108,7 +108,7 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
         statements.push(allow(&["sns:Publish"], &[topic("notices")]));
     }
     if access.connections {
-        // To post to one, and to close it.
+        // Post to connections and close them.
         let ways = ["POST", "DELETE"].map(|method| {
             sub(format!(
                 "arn:${{AWS::Partition}}:execute-api:${{AWS::Region}}:${{AWS::AccountId}}:${{StreamApiId}}/live/{method}/@connections/*"
@@ -129,7 +129,7 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
     statements
 }
 
-/// Runs, looks at and stops tasks, where ECS runs sidecars.
+/// Run, describe and stop tasks, if sidecars run on ECS.
 fn on_ecs() -> Vec<Value> {
     let mut pass = allow(&["iam:PassRole"], &[role("task"), role("task-start")]);
     pass["Condition"] = json!({ "StringEquals": { "iam:PassedToService": "ecs-tasks.amazonaws.com" } });

@@ -1,24 +1,26 @@
-//! The queues that are always there, each with its dead letters.
+//! The shared queues, each with a dead-letter queue.
 
-use pilothouse_functions::catalogue::needs::{SHARED_QUEUES, dead_letters_of};
-use pilothouse_functions::catalogue::{EVENT_FUNCTIONS, Trigger};
+use pilothouse_app::function::requirements::{SHARED_QUEUES, dead_letters_of};
+use pilothouse_app::function::{EventFunction, Trigger};
+use pilothouse_functions::catalog::EVENT_FUNCTIONS;
 use serde_json::{Value, json};
 
 use crate::names::logical;
 use crate::template::{Stack, attribute, named};
 
-/// How long dead letters are kept, in seconds: as long as SQS can, 14 days.
+/// The retention of dead letters in seconds: 14 days, the maximum of SQS.
 const KEPT: u32 = 14 * 24 * 60 * 60;
-/// The logical name of the queue that is told which records of the table's stream were given up. No FIFO queue can be.
+/// The logical name of the dead-letter queue for records of the table's stream. It cannot be a FIFO queue.
 pub(crate) const GIVEN_UP: &str = "relay-dead";
 
-/// The timeout of the function that takes from a queue, in seconds.
+/// The timeout of the consumer of a queue, in seconds.
 fn timeout_of_consumer(queue: &str) -> u32 {
-    let takes = |triggers: &[Trigger]| triggers.contains(&Trigger::Queue(queue_of_catalogue(queue)));
-    EVENT_FUNCTIONS.iter().find(|f| takes(f.triggers)).map_or(30, |f| f.needs.timeout_seconds)
+    let takes =
+        |function: &&EventFunction| function.triggers().any(|t| t == Trigger::Queue(queue_of_catalog(queue)));
+    EVENT_FUNCTIONS.iter().find(takes).map_or(30, |f| f.requirements.timeout_seconds)
 }
 
-fn queue_of_catalogue(name: &str) -> &'static str {
+fn queue_of_catalog(name: &str) -> &'static str {
     SHARED_QUEUES.iter().find(|queue| queue.name == name).map_or("", |queue| queue.name)
 }
 
@@ -26,7 +28,7 @@ fn properties(name: &str, more: Value) -> Value {
     let mut properties = json!({ "QueueName": named(name), "SqsManagedSseEnabled": true });
     if name.strip_suffix(".fifo").is_some() {
         properties["FifoQueue"] = json!(true);
-        // Groups do not share a limit, nor deduplication ids.
+        // Throughput limit and deduplication apply to each message group.
         properties["DeduplicationScope"] = json!("messageGroup");
         properties["FifoThroughputLimit"] = json!("perMessageGroupId");
     }
@@ -51,7 +53,7 @@ pub(crate) fn add(stack: &mut Stack) {
                 queue.name,
                 json!({
                     "MessageRetentionPeriod": KEPT,
-                    // SQS's own advice: six times the timeout of who takes from it.
+                    // SQS recommends six times the timeout of the consumer.
                     "VisibilityTimeout": 6 * timeout_of_consumer(queue.name),
                     "RedrivePolicy": {
                         "deadLetterTargetArn": attribute(&format!("{}Queue", logical(&dead)), "Arn"),

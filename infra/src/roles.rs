@@ -1,7 +1,7 @@
-//! The two roles that are vended: what a sidecar or a worker may do at most. Whoever hands out credentials of one
-//! narrows them, by a session policy, to a single run or worker.
+//! The roles whose temporary credentials sidecars and workers get. A session policy restricts the credentials to one run or
+//! worker.
 
-use pilothouse_functions::catalogue::needs::{AssumedRole, EVENTS};
+use pilothouse_app::function::requirements::{AssumedRole, EVENTS};
 use serde_json::{Value, json};
 
 use crate::contexts::deployed;
@@ -9,7 +9,7 @@ use crate::names::{bucket, queue, role, role_name};
 use crate::permissions::allow;
 use crate::template::{Stack, attribute, sub};
 
-/// Who is vended credentials is told the addresses of its queues, and looks at none.
+/// Sidecars and workers know the addresses of their queues and need no permission to look them up.
 const SEND: &[&str] = &["sqs:SendMessage*"];
 const TAKE: &[&str] = &["sqs:ReceiveMessage", "sqs:DeleteMessage*", "sqs:ChangeMessageVisibility*"];
 
@@ -41,11 +41,11 @@ pub(crate) fn add(stack: &mut Stack) {
     }
 }
 
-/// Only the functions that hand out its credentials may take a role on.
+/// Only functions that issue credentials of a role may assume it.
 fn trust(assumed: AssumedRole) -> Value {
     let vendors: Vec<Value> = deployed()
         .iter()
-        .filter(|function| function.needs.access.assumes.contains(&assumed))
+        .filter(|function| function.requirements.access.assumes.contains(&assumed))
         .map(|function| role(function.name))
         .collect();
     json!({
@@ -53,7 +53,7 @@ fn trust(assumed: AssumedRole) -> Value {
         "Statement": [{
             "Effect": "Allow",
             "Action": "sts:AssumeRole",
-            // A principal must exist when it is named, and these roles come later.
+            // A principal must exist when the policy is created, and these roles are created later.
             "Principal": { "AWS": sub("arn:${AWS::Partition}:iam::${AWS::AccountId}:root") },
             "Condition": { "ArnEquals": { "aws:PrincipalArn": vendors } },
         }],

@@ -1,7 +1,7 @@
-//! What calls a function: event sources, the schedule, and permissions for the two APIs.
+//! The triggers of functions: event sources, the schedule, and invocation permissions for the two APIs.
 
-use pilothouse_functions::catalogue::Trigger;
-use pilothouse_store::layout::{JOURNAL, OWNED_JOURNAL, SESSION};
+use pilothouse_app::function::Trigger;
+use pilothouse_store::layout::{AGGREGATE_JOURNAL, JOURNAL, SESSION};
 use serde_json::{Value, json};
 
 use crate::contexts::Deployed;
@@ -9,7 +9,7 @@ use crate::names::{ecs, logical, queue};
 use crate::queues::GIVEN_UP;
 use crate::template::{Stack, attribute, named, reference, sub};
 
-/// Messages or records of one batch. SQS gives a FIFO queue's ten at most.
+/// The batch size. SQS returns at most ten messages of a FIFO queue.
 const MESSAGES: u32 = 10;
 const RECORDS: u32 = 100;
 
@@ -17,7 +17,7 @@ pub(crate) fn add(stack: &mut Stack, function: &Deployed, lambda: &str) {
     if function.route.is_some() {
         permit(stack, function, lambda, "Api", "apigateway.amazonaws.com", &execute("ApiId"));
     }
-    for trigger in function.triggers {
+    for trigger in &function.triggers {
         match trigger {
             Trigger::Queue(name) => add_queue(stack, lambda, name),
             Trigger::Stream => add_stream(stack, lambda),
@@ -37,7 +37,7 @@ pub(crate) fn add(stack: &mut Stack, function: &Deployed, lambda: &str) {
     }
 }
 
-/// The ARN of everything of an API.
+/// The ARN of all stages and routes of an API.
 fn execute(api: &str) -> Value {
     sub(format!("arn:${{AWS::Partition}}:execute-api:${{AWS::Region}}:${{AWS::AccountId}}:${{{api}}}/*"))
 }
@@ -68,11 +68,11 @@ fn add_queue(stack: &mut Stack, lambda: &str, name: &str) {
     );
 }
 
-/// Only journal entries and sessions: something follows from those, and the rest would be paid for nothing.
+/// Filters for journal entries and sessions. Other items have no effects, and their invocations would cost money.
 fn add_stream(stack: &mut Stack, lambda: &str) {
     let pattern = json!({
         "eventName": ["INSERT", "MODIFY"],
-        "dynamodb": { "NewImage": { "k": { "S": [JOURNAL, OWNED_JOURNAL, SESSION] } } },
+        "dynamodb": { "NewImage": { "k": { "S": [JOURNAL, AGGREGATE_JOURNAL, SESSION] } } },
     });
     stack.add(
         format!("{lambda}FromTable"),
@@ -87,14 +87,14 @@ fn add_stream(stack: &mut Stack, lambda: &str) {
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
             "BisectBatchOnFunctionError": true,
             "MaximumRetryAttempts": 1000,
-            // A stream keeps its records for a day.
+            // The stream keeps its records for a day.
             "MaximumRecordAgeInSeconds": 24 * 60 * 60,
             "DestinationConfig": { "OnFailure": { "Destination": queue(GIVEN_UP) } },
         }),
     );
 }
 
-/// Tasks of the deployment's own cluster that stop, where ECS runs sidecars.
+/// Stopped tasks of the deployment's cluster, if sidecars run on ECS.
 fn add_rule(stack: &mut Stack, function: &Deployed, lambda: &str) {
     let rule = format!("{}Rule", logical(function.name));
     let on_ecs = json!({ "Condition": "RunsOnEcs" });
@@ -109,7 +109,7 @@ fn add_rule(stack: &mut Stack, function: &Deployed, lambda: &str) {
                 "detail-type": ["ECS Task State Change"],
                 "detail": { "clusterArn": [ecs("cluster/${Prefix}")], "lastStatus": ["STOPPED"] },
             },
-            // EventBridge tries for a day by itself; a run of which nobody hears ends by its silence all the same.
+            // EventBridge retries for a day. A run without a report ends by its lease.
             "Targets": [{ "Id": function.name, "Arn": attribute(lambda, "Arn") }],
         }),
         on_ecs.clone(),
@@ -166,7 +166,7 @@ fn add_schedule(stack: &mut Stack, function: &Deployed, lambda: &str) {
             "Target": {
                 "Arn": attribute(lambda, "Arn"),
                 "RoleArn": attribute(&role, "Arn"),
-                // The next one comes in a minute.
+                // The next invocation follows in a minute.
                 "RetryPolicy": { "MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60 },
             },
         }),

@@ -1,6 +1,6 @@
-//! The WebSocket API of the live stream: who connects is authorized by a function, and each route leads to one.
+//! The WebSocket API of the live stream. A function authorizes connections, and each route invokes a function.
 
-use pilothouse_functions::catalogue::Trigger;
+use pilothouse_app::function::Trigger;
 use serde_json::json;
 
 use crate::contexts::deployed;
@@ -20,10 +20,10 @@ pub(crate) fn stack() -> Stack {
     );
     for function in deployed() {
         let id = logical(function.name);
-        for trigger in function.triggers {
+        for trigger in &function.triggers {
             match trigger {
-                // No identity source: a token comes in the header or, from browsers, in the query, and API Gateway
-                // would want all that are named.
+                // No identity source: the token is in the header or, from browsers, in the query, and API Gateway would
+                // require all named sources.
                 Trigger::Authorizer => stack.add(
                     "Owners",
                     "AWS::ApiGatewayV2::Authorizer",
@@ -51,7 +51,7 @@ pub(crate) fn stack() -> Stack {
                         "Target": sub(format!("integrations/${{{id}Integration}}")),
                         "AuthorizationType": "NONE",
                     });
-                    // The rest of a connection is authorized by its beginning.
+                    // A connection is authorized once, when it is opened.
                     if *key == "$connect" {
                         route["AuthorizationType"] = json!("CUSTOM");
                         route["AuthorizerId"] = reference("Owners");

@@ -1,13 +1,13 @@
-//! A stack as it is put together, and the intrinsic functions of `CloudFormation`.
+//! A builder for templates, and the intrinsic functions of `CloudFormation`.
 
 use serde_json::{Map, Value, json};
 
 use crate::parameters;
 
-/// A template in the making.
+/// A template under construction.
 #[derive(Debug)]
 pub struct Stack {
-    /// Its name: the deployed stack is `{prefix}-{name}`.
+    /// The name of the deployed stack is `{prefix}-{name}`.
     pub name: String,
     description: &'static str,
     resources: Map<String, Value>,
@@ -19,7 +19,6 @@ impl Stack {
         Self { name: name.into(), description, resources: Map::new(), outputs: Map::new() }
     }
 
-    /// Adds a resource.
     pub(crate) fn add(&mut self, id: impl Into<String>, kind: &str, properties: Value) {
         self.add_with(id, kind, properties, json!({}));
     }
@@ -40,17 +39,17 @@ impl Stack {
         self.resources.insert(id.into(), Value::Object(resource));
     }
 
-    /// Adds an output. One with the name of a parameter is handed to the stacks that follow.
+    /// Adds an output. Following stacks get it as the parameter of the same name.
     pub(crate) fn output(&mut self, name: &str, value: &Value) {
         self.outputs.insert(name.to_owned(), json!({ "Value": value }));
     }
 
-    /// Adds an output that is there under a condition only.
+    /// Adds an output with a condition.
     pub(crate) fn output_if(&mut self, condition: &str, name: &str, value: &Value) {
         self.outputs.insert(name.to_owned(), json!({ "Condition": condition, "Value": value }));
     }
 
-    /// The template. It declares those parameters and conditions that something in it names.
+    /// The finished template. It declares the parameters and conditions that it uses.
     pub fn document(&self) -> Value {
         let body = json!({ "Resources": self.resources, "Outputs": self.outputs });
         let mut document = json!({
@@ -88,12 +87,12 @@ pub(crate) fn attribute(id: &str, name: &str) -> Value {
     json!({ "Fn::GetAtt": [id, name] })
 }
 
-/// `Fn::If`, with nothing otherwise.
+/// `Fn::If` with `AWS::NoValue` as the alternative.
 pub(crate) fn only_if(condition: &str, value: &Value) -> Value {
     json!({ "Fn::If": [condition, value, { "Ref": "AWS::NoValue" }] })
 }
 
-/// A name of this deployment: `{prefix}-{name}`.
+/// The name `{prefix}-{name}`.
 pub(crate) fn named(name: &str) -> Value {
     sub(format!("${{Prefix}}-{name}"))
 }

@@ -1,11 +1,11 @@
-//! Topics, with policies of their own: the one that SNS gives a topic lets every role of the account publish to it, whatever
-//! the role itself allows.
+//! Topics with explicit policies. The default policy of SNS lets every role of the account publish, independent of the role's
+//! permissions.
 
 use serde_json::{Value, json};
 
 use crate::template::{Stack, named, reference, sub};
 
-/// Adds a topic. Roles of the account publish when they allow it themselves, and AWS's own `services` do for this account.
+/// Adds a topic. Roles of the account need a permission to publish; the AWS `services` may publish for this account.
 pub(crate) fn add(stack: &mut Stack, id: &str, name: &str, services: &[&str]) {
     stack.add(id, "AWS::SNS::Topic", json!({ "TopicName": named(name) }));
     let publishing = |principal: Value| {

@@ -1,17 +1,18 @@
-//! `docs/specification.md` against the sources: what the table names is there, and what is there stands in it.
+//! Compares `docs/specification.md` with the sources: named files and tests exist, and all endpoints have rows.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pilothouse_functions::catalogue::{CallerKind, http_functions};
+use pilothouse_app::function::CallerKind;
+use pilothouse_functions::catalog::HTTP_FUNCTIONS;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A row: what is asked for, the files that do it, and the tests that prove it.
+/// A row: the item, the files that implement it, and the tests that prove it.
 struct Row {
     section: String,
     item: String,
@@ -19,13 +20,17 @@ struct Row {
     tests: Vec<String>,
 }
 
-/// What stands between backticks.
+/// The parts of a cell between backticks.
 fn named(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 fn rows() -> Vec<Row> {
-    let table = std::fs::read_to_string(root().join("docs/specification.md")).unwrap();
+    rows_of("docs/specification.md")
+}
+
+fn rows_of(document: &str) -> Vec<Row> {
+    let table = std::fs::read_to_string(root().join(document)).unwrap();
     let mut section = String::new();
     let mut rows = Vec::new();
     for line in table.lines() {
@@ -35,7 +40,7 @@ fn rows() -> Vec<Row> {
         let Some(line) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else { continue };
         let cells: Vec<_> = line.split(" | ").collect();
         if let [item, files, tests] = cells[..]
-            && item != "Item"
+            && !matches!(item, "Item" | "What fails")
         {
             let row = Row {
                 section: section.clone(),
@@ -49,7 +54,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Every Rust source of the workspace.
+/// Appends all Rust sources of a folder to `into`.
 fn sources(folder: &Path, into: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -62,14 +67,14 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
-/// Names of functions, as they stand after `fn`.
+/// The names after `fn`.
 fn functions(sources: &str) -> BTreeSet<&str> {
     let name = |rest: &'_ str| rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     sources.split("fn ").skip(1).map(|rest| &rest[..name(rest)]).collect()
 }
 
 #[test]
-fn every_file_and_every_test_that_the_table_names_is_there() {
+fn every_file_and_test_named_in_the_table_exists() {
     let mut text = String::new();
     sources(&root(), &mut text);
     let functions = functions(&text);
@@ -80,12 +85,29 @@ fn every_file_and_every_test_that_the_table_names_is_there() {
         missing.extend(row.files.iter().filter(|file| !root().join(file).exists()));
         missing.extend(row.tests.iter().filter(|test| !functions.contains(test.as_str())));
     }
-    assert!(missing.is_empty(), "named and not there: {missing:?}");
+    assert!(missing.is_empty(), "these do not exist: {missing:?}");
 }
 
-/// Each section of S1 that says what the agent loop does, and each of S4, is there clause by clause, and each is proved by something.
+/// Each promise names existing tests, and each kind of failure has a promise.
 #[test]
-fn every_section_of_the_agent_loop_and_of_deliverables_has_rows() {
+fn every_failure_promise_names_its_test() {
+    let mut text = String::new();
+    sources(&root(), &mut text);
+    let functions = functions(&text);
+    let rows = rows_of("docs/failures.md");
+    for row in &rows {
+        assert!(!row.tests.is_empty(), "no test for: {}", row.item);
+        let missing: Vec<_> = row.tests.iter().filter(|test| !functions.contains(test.as_str())).collect();
+        assert!(missing.is_empty(), "{}: {missing:?} do not exist", row.item);
+    }
+    for section in ["The server", "A worker", "A sidecar", "An agent", "A disk", "Network"] {
+        assert!(rows.iter().any(|row| row.section.starts_with(section)), "no row for: {section}");
+    }
+}
+
+/// Each section of S1 about the agent loop, and each of S4, has rows with tests.
+#[test]
+fn agent_loop_and_deliverables_sections_have_rows() {
     const LOOP: [&str; 14] =
         ["3.1", "3.2", "3.3", "3.4", "3.5", "4.1", "4.2", "5.", "6.1", "6.2", "6.3", "7.", "8.", "9."];
     const DELIVERABLES: [&str; 8] = [
@@ -102,15 +124,15 @@ fn every_section_of_the_agent_loop_and_of_deliverables_has_rows() {
     let sections = LOOP.iter().map(|section| format!("S1 {section}"));
     for section in sections.chain(DELIVERABLES.iter().map(|section| format!("S4 {section}"))) {
         let of_it: Vec<_> = rows.iter().filter(|row| row.section.starts_with(&section)).collect();
-        assert!(!of_it.is_empty(), "{section} does not stand in docs/specification.md");
+        assert!(!of_it.is_empty(), "{section} has no rows in docs/specification.md");
         let open: Vec<_> = of_it.iter().filter(|row| row.tests.is_empty()).map(|row| &row.item).collect();
-        assert!(open.len() < of_it.len(), "nothing of {section} is proved: {open:?}");
+        assert!(open.len() < of_it.len(), "no row of {section} has a test: {open:?}");
     }
 }
 
-/// Who adds a function says in the table what proves it.
+/// A new endpoint needs a row that names its tests.
 #[test]
-fn every_endpoint_stands_in_the_table() {
+fn every_endpoint_is_in_the_table() {
     let plain = |path: &str| {
         let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
         parts.collect::<Vec<_>>().join("/")
@@ -123,16 +145,16 @@ fn every_endpoint_stands_in_the_table() {
             Some(format!("{} {}", if method == "WS" { "GET" } else { method }, plain(path)))
         })
         .collect();
-    let missing: Vec<_> = http_functions()
+    let missing: Vec<_> = HTTP_FUNCTIONS
         .iter()
         .filter(|function| function.caller != CallerKind::Sidecar)
-        .map(|function| format!("{} {}", function.method, plain(function.path)))
+        .map(|function| format!("{} {}", function.verb.as_str(), plain(function.path)))
         .filter(|endpoint| !listed.contains(endpoint))
         .collect();
     assert!(missing.is_empty(), "not in docs/specification.md: {missing:?}");
 }
 
-/// S0 8.1, principles 2 and 3: the domain does no I/O, and of projects, worktrees and queues of work it knows nothing.
+/// S0 8.1, principles 2 and 3: the domain does no I/O and has no types for projects, worktrees and work queues.
 #[test]
 fn the_domain_is_pure_and_knows_no_other_context() {
     const PURE: [&str; 7] = ["jiff", "rust_decimal", "schemars", "serde", "serde_json", "thiserror", "uuid"];
@@ -146,6 +168,73 @@ fn the_domain_is_pure_and_knows_no_other_context() {
     let mut text = String::new();
     sources(&domain.join("src"), &mut text);
     for word in ["Worktree", "ProjectId", "WorkQueue", "WorkItem"] {
-        assert!(!text.contains(word), "the domain speaks of {word}");
+        assert!(!text.contains(word), "the domain mentions {word}");
     }
+}
+
+/// The decisions that a text cites: `decision 13`, `decisions 9, 17 and 28 to 30`.
+fn cited_decisions(text: &str) -> BTreeSet<usize> {
+    // A citation can continue on the next line of a comment.
+    let lines: Vec<_> = text.lines().map(|line| line.trim().trim_start_matches(['/', '!']).trim()).collect();
+    let text = lines.join(" ").to_lowercase();
+    let mut cited = BTreeSet::new();
+    for rest in text.split("decision").skip(1) {
+        let Some(mut rest) = rest.strip_prefix('s').unwrap_or(rest).strip_prefix(' ') else { continue };
+        loop {
+            let (digits, after) =
+                rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+            let Ok(number) = digits.parse() else { break };
+            cited.insert(number);
+            let more = [", ", " and ", " or ", " to "].into_iter().find_map(|next| after.strip_prefix(next));
+            let Some(more) = more else { break };
+            rest = more;
+        }
+    }
+    cited
+}
+
+/// The decision records by their numbers: file name and text.
+fn decision_records() -> BTreeMap<usize, (String, String)> {
+    let mut records = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("docs/decisions")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name != "README.md" {
+            let number = name.split('-').next().unwrap().parse().unwrap();
+            let earlier = records.insert(number, (name, std::fs::read_to_string(&path).unwrap()));
+            assert!(earlier.is_none(), "two decision records have the number {number}");
+        }
+    }
+    records
+}
+
+#[test]
+fn decision_records_have_no_gaps_and_are_in_the_index() {
+    let records = decision_records();
+    let numbers: Vec<_> = records.keys().copied().collect();
+    assert_eq!(numbers, (1..=records.len()).collect::<Vec<_>>());
+    let index = std::fs::read_to_string(root().join("docs/decisions/README.md")).unwrap();
+    for (number, (name, text)) in &records {
+        assert!(index.contains(&format!("({name})")), "{name} is not in docs/decisions/README.md");
+        assert!(text.starts_with(&format!("# {number}. ")), "the title of {name} has another number");
+    }
+}
+
+#[test]
+fn every_cited_decision_has_a_record() {
+    let records = decision_records();
+    let mut text = String::new();
+    sources(&root(), &mut text);
+    for folder in [root(), root().join("docs")] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                text.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let cited = cited_decisions(&text);
+    assert!(cited.len() > 40, "the citations were not read: {cited:?}");
+    let missing: Vec<_> = cited.iter().filter(|number| !records.contains_key(*number)).collect();
+    assert!(missing.is_empty(), "cited and not in docs/decisions: {missing:?}");
 }

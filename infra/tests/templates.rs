@@ -1,26 +1,27 @@
-//! The templates are what the catalogue says, and allow no more than that.
+//! The templates agree with the catalog and grant no further permissions.
 
-#![allow(clippy::unwrap_used)] // what is missing fails the test
+#![allow(clippy::unwrap_used)] // a missing value fails the test
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use pilothouse_functions::catalogue::needs::{
-    BlobAccess, PassingQueues, Profiles, SHARED_QUEUES, TableAccess, dead_letters_of,
+use pilothouse_app::function::requirements::{
+    BlobAccess, DynamicQueueAccess, Profiles, SHARED_QUEUES, TableAccess, dead_letters_of,
 };
-use pilothouse_functions::catalogue::{CallerKind, EVENT_FUNCTIONS, Trigger, http_functions};
+use pilothouse_app::function::{CallerKind, Trigger};
+use pilothouse_functions::catalog::{EVENT_FUNCTIONS, HTTP_FUNCTIONS};
 use pilothouse_infra::{Deployed, Stack, deployed, files, logical, stacks};
 use serde_json::Value;
 
-/// The variable that exports anew.
+/// The variable that makes the test write the templates.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("templates")
 }
 
-/// The resources of a kind in all stacks, by logical id, with their properties.
+/// The properties of all resources of a type, with their logical ids.
 fn of_kind(kind: &str) -> Vec<(String, Value)> {
     static ALL: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
         let documents: Vec<_> = stacks().iter().map(Stack::document).collect();
@@ -45,7 +46,7 @@ fn role(function: &Deployed) -> Vec<Value> {
     statements(role)
 }
 
-/// The statements of a role, those under a condition too.
+/// The statements of a role, including conditional ones.
 fn statements(role: &Value) -> Vec<Value> {
     let of_policy = |policy: &Value| policy["PolicyDocument"]["Statement"].as_array().unwrap().clone();
     let all = role["Policies"].as_array().into_iter().flatten().flat_map(of_policy);
@@ -60,7 +61,7 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().map_or_else(|| vec![text(value)], |all| all.iter().map(text).collect())
 }
 
-/// Whether a role allows an action on a resource whose text has `on` in it.
+/// Whether a role allows an action on a resource whose text contains `on`.
 fn allows(statements: &[Value], action: &str, on: &str) -> bool {
     statements.iter().any(|statement| {
         let matches = |pattern: &String| match pattern.strip_suffix('*') {
@@ -72,7 +73,7 @@ fn allows(statements: &[Value], action: &str, on: &str) -> bool {
     })
 }
 
-/// What is committed is what the catalogue says.
+/// The committed templates agree with the catalog.
 #[test]
 fn the_templates_are_up_to_date() {
     let files: BTreeMap<_, _> = files().into_iter().collect();
@@ -99,7 +100,7 @@ fn the_templates_are_up_to_date() {
     }
 }
 
-/// `CloudFormation` takes 500 resources a stack, templates of 1 MB, and 200 parameters.
+/// The limits of `CloudFormation`: 500 resources, 1 MB and 200 parameters for a template.
 #[test]
 fn every_stack_is_within_the_limits() {
     for stack in stacks() {
@@ -114,11 +115,11 @@ fn every_stack_is_within_the_limits() {
     }
 }
 
-/// Whatever the cloud's profile has is there once, and nothing else is.
+/// Each function of the AWS profile is deployed once, and there are no others.
 #[test]
-fn every_function_of_the_profile_is_deployed_with_what_it_needs() {
-    let of_http = http_functions().into_iter().map(|f| (f.name, f.needs.profiles));
-    let of_events = EVENT_FUNCTIONS.iter().map(|f| (f.name, f.needs.profiles));
+fn every_function_is_deployed_with_what_it_needs() {
+    let of_http = HTTP_FUNCTIONS.iter().map(|f| (f.name, f.requirements.profiles));
+    let of_events = EVENT_FUNCTIONS.iter().map(|f| (f.name, f.requirements.profiles));
     let wanted: BTreeSet<_> = of_http
         .chain(of_events)
         .filter(|(_, profiles)| *profiles != Profiles::Embedded)
@@ -135,24 +136,28 @@ fn every_function_of_the_profile_is_deployed_with_what_it_needs() {
     for function in deployed() {
         let properties = lambda(&function);
         assert_eq!(properties["FunctionName"]["Fn::Sub"], format!("${{Prefix}}-{}", function.name));
-        assert_eq!(properties["MemorySize"], function.needs.memory_mb);
-        assert_eq!(properties["Timeout"], function.needs.timeout_seconds);
+        assert_eq!(properties["MemorySize"], function.requirements.memory_mb);
+        assert_eq!(properties["Timeout"], function.requirements.timeout_seconds);
         assert_eq!(properties["Runtime"], "provided.al2023");
         assert_eq!(properties["Role"]["Fn::GetAtt"][0], format!("{}Role", logical(function.name)));
         assert_eq!(properties["Code"]["S3Key"]["Ref"], "CodeKey");
         let name = format!("/aws/lambda/${{Prefix}}-{}", function.name);
         let log = logs.iter().find(|log| log["LogGroupName"]["Fn::Sub"] == name).unwrap();
-        assert!(log["RetentionInDays"].is_object(), "{name} would be kept for ever");
+        assert!(log["RetentionInDays"].is_object(), "{name} has no retention");
         if function.route.is_some() {
-            assert!(function.needs.timeout_seconds <= 29, "API Gateway does not wait for {}", function.name);
+            assert!(
+                function.requirements.timeout_seconds <= 29,
+                "API Gateway does not wait for {}",
+                function.name
+            );
         }
     }
 }
 
-/// The routes are those of the OpenAPI document, each with an authorizer if and only if owners call it.
+/// The routes agree with the OpenAPI document. A route has an authorizer if and only if owners call it.
 #[test]
-fn the_routes_are_those_of_the_document() {
-    let document = pilothouse_functions::openapi::document();
+fn routes_match_the_openapi_document() {
+    let document = pilothouse_functions::queries::openapi::document();
     let mut documented = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -165,12 +170,12 @@ fn the_routes_are_those_of_the_document() {
     let integrations: BTreeMap<_, _> = of_kind("AWS::ApiGatewayV2::Integration").into_iter().collect();
     let routes: BTreeMap<_, _> = of_kind("AWS::ApiGatewayV2::Route").into_iter().collect();
     let functions: Vec<_> =
-        http_functions().into_iter().filter(|f| f.needs.profiles != Profiles::Embedded).collect();
+        HTTP_FUNCTIONS.iter().filter(|f| f.requirements.profiles != Profiles::Embedded).collect();
     for function in &functions {
         let id = logical(function.name);
         let route = &routes[&format!("{id}Route")];
         let key = route["RouteKey"].as_str().unwrap();
-        assert_eq!(key, format!("{} {}", function.method, function.path));
+        assert_eq!(key, format!("{} {}", function.verb.as_str(), function.path));
         let authorized = function.caller == CallerKind::Owner;
         assert_eq!(route["AuthorizationType"] == "JWT", authorized, "{key}");
         assert_eq!(route["AuthorizerId"]["Ref"] == "Owners", authorized, "{key}");
@@ -179,14 +184,14 @@ fn the_routes_are_those_of_the_document() {
         let uri = integrations[&format!("{id}Integration")]["IntegrationUri"]["Fn::Sub"].as_str().unwrap();
         assert!(uri.ends_with(&format!(":function:${{Prefix}}-{}", function.name)), "{uri}");
         let known = if function.caller == CallerKind::Sidecar { &mut of_sidecars } else { &mut of_api };
-        assert!(known.insert(key.to_owned()), "{key} is there twice");
+        assert!(known.insert(key.to_owned()), "{key} exists twice");
     }
     assert_eq!(of_api, documented);
     let declared = routes.values().filter(|route| route["ApiId"]["Ref"] == "Api").count();
     assert_eq!(declared, functions.len());
 }
 
-/// Every trigger has its event source, and no function has another.
+/// Each trigger has an event source, and there are no others.
 #[test]
 fn every_trigger_has_its_source() {
     let sources = of_kind("AWS::Lambda::EventSourceMapping");
@@ -196,7 +201,7 @@ fn every_trigger_has_its_source() {
         let id = format!("{}Function", logical(function.name));
         let of_function: Vec<_> =
             sources.iter().filter(|(_, source)| source["FunctionName"]["Ref"] == id).collect();
-        for trigger in function.triggers {
+        for trigger in &function.triggers {
             match trigger {
                 Trigger::Queue(queue) => {
                     wanted += 1;
@@ -234,7 +239,7 @@ fn every_trigger_has_its_source() {
                         documents.iter().flat_map(|document| document["Resources"].as_object().unwrap());
                     let rules: Vec<_> = all.filter(|(_, it)| it["Type"] == "AWS::Events::Rule").collect();
                     let [(name, rule)] = rules[..] else { panic!("one rule, not {rules:?}") };
-                    assert_eq!(rule["Condition"], "RunsOnEcs", "nobody else has tasks");
+                    assert_eq!(rule["Condition"], "RunsOnEcs", "only ECS has tasks");
                     let rule = &rule["Properties"];
                     assert_eq!(rule["Targets"][0]["Arn"]["Fn::GetAtt"][0], id);
                     let detail = &rule["EventPattern"]["detail"];
@@ -272,9 +277,9 @@ fn every_trigger_has_its_source() {
     assert_eq!(routes.iter().filter(|(_, route)| route["ApiId"]["Ref"] == "StreamApi").count(), sockets);
 }
 
-/// Pages of other origins may call the API only where the deployment names them, and never with cookies.
+/// Only origins that the deployment names may call the API, and never with cookies.
 #[test]
-fn no_other_origin_is_allowed_unless_it_is_named() {
+fn other_origins_are_refused_unless_configured() {
     let apis = of_kind("AWS::ApiGatewayV2::Api");
     let (_, api) = apis.iter().find(|(_, api)| api["ProtocolType"] == "HTTP").unwrap();
     let [condition, cors, otherwise] = &api["CorsConfiguration"]["Fn::If"].as_array().unwrap()[..] else {
@@ -290,7 +295,7 @@ fn no_other_origin_is_allowed_unless_it_is_named() {
     assert!(strings(&cors["ExposeHeaders"]).iter().any(|it| it == "etag"));
 }
 
-/// Each queue has dead letters of its kind, and hides messages for six timeouts of who takes them.
+/// Each queue has a dead-letter queue of its type, and a visibility timeout of six times the timeout of its consumer.
 #[test]
 fn queues_outlast_their_consumers() {
     let queues = of_kind("AWS::SQS::Queue");
@@ -306,16 +311,21 @@ fn queues_outlast_their_consumers() {
         let consumers: Vec<_> =
             deployed().into_iter().filter(|f| f.triggers.contains(&Trigger::Queue(shared.name))).collect();
         assert_eq!(consumers.len(), 1, "{} has one consumer", shared.name);
-        assert_eq!(live["VisibilityTimeout"], 6 * consumers[0].needs.timeout_seconds, "{}", shared.name);
+        assert_eq!(
+            live["VisibilityTimeout"],
+            6 * consumers[0].requirements.timeout_seconds,
+            "{}",
+            shared.name
+        );
     }
 }
 
-/// Actions that know no resources: IAM takes them on everything only.
+/// Actions that IAM cannot limit to resources.
 const WITHOUT_RESOURCES: [&str; 2] = ["sqs:ListQueues", "ecr:GetAuthorizationToken"];
 
-/// No role may do everything, or something to everything.
+/// No role has a wildcard action or resource.
 #[test]
-fn nothing_is_allowed_on_everything() {
+fn no_role_has_a_wildcard_action_or_resource() {
     let mut seen = 0;
     for (id, role) in of_kind("AWS::IAM::Role") {
         for statement in statements(&role) {
@@ -334,16 +344,16 @@ fn nothing_is_allowed_on_everything() {
             }
         }
         let trust = role["AssumeRolePolicyDocument"]["Statement"].as_array().unwrap();
-        assert!(trust.iter().all(|it| it["Principal"].is_object()), "{id} trusts everybody");
+        assert!(trust.iter().all(|it| it["Principal"].is_object()), "{id} can be assumed by anyone");
     }
     assert!(seen > 100);
 }
 
-/// A role allows what the catalogue says of its function, and nothing that it does not say.
+/// A role allows exactly the access that the catalog declares.
 #[test]
 fn each_role_allows_what_the_catalogue_says() {
     for function in deployed() {
-        let (access, role) = (function.needs.access, role(&function));
+        let (access, role) = (function.requirements.access, role(&function));
         let may = |action: &str, on: &str| allows(&role, action, on);
         let name = function.name;
         assert!(may("logs:PutLogEvents", &format!("/aws/lambda/${{Prefix}}-{name}:")), "{name} may log");
@@ -384,28 +394,27 @@ fn each_role_allows_what_the_catalogue_says() {
             };
             let takes = function.triggers.contains(&Trigger::Queue(shared.name));
             assert_eq!(ends("sqs:SendMessageBatch", &queue), access.sends.contains(&shared.name), "{name}");
-            assert_eq!(ends("sqs:ReceiveMessage", &queue), takes, "{name} takes from {queue}");
+            assert_eq!(ends("sqs:ReceiveMessage", &queue), takes, "{name} receives from {queue}");
             assert_eq!(ends("sqs:ChangeMessageVisibilityBatch", &queue), takes, "{name}");
-            assert_eq!(ends("sqs:SendMessage", &dead), takes, "{name} buries in {dead}");
+            assert_eq!(ends("sqs:SendMessage", &dead), takes, "{name} sends to {dead}");
             assert_eq!(ends("sqs:ReceiveMessage", &dead), access.dead_letters, "{name} handles {dead}");
         }
         assert_eq!(
             may("sqs:ReceiveMessage", "-relay-dead"),
             access.dead_letters,
-            "{name} shows what was given up"
+            "{name} lists given-up records"
         );
         for (passing, queues) in [(access.run_queues, "commands-*"), (access.worker_queues, "worker-*")] {
-            assert_eq!(may("sqs:CreateQueue", queues), passing != PassingQueues::None, "{name}");
-            assert_eq!(may("sqs:SendMessage", queues), passing != PassingQueues::None, "{name}");
-            assert!(!may("sqs:ReceiveMessage", queues), "{name} reads what is for others");
+            assert_eq!(may("sqs:CreateQueue", queues), passing != DynamicQueueAccess::None, "{name}");
+            assert_eq!(may("sqs:SendMessage", queues), passing != DynamicQueueAccess::None, "{name}");
+            assert!(!may("sqs:ReceiveMessage", queues), "{name} receives other consumers' messages");
         }
         let streams = function.triggers.contains(&Trigger::Stream);
         assert_eq!(may("dynamodb:GetRecords", "/stream/"), streams, "{name}");
     }
 }
 
-/// Whoever is vended credentials can do with them what the design says, at most; and only those functions vend them
-/// whose catalogue entries say so.
+/// Roles of sidecars and workers have only the intended permissions, and only functions that declare it may assume them.
 #[test]
 fn vended_roles_are_narrow() {
     let roles: BTreeMap<_, _> = of_kind("AWS::IAM::Role").into_iter().collect();
@@ -424,10 +433,10 @@ fn vended_roles_are_narrow() {
     for role in [&sidecar, &worker] {
         assert!(
             !role.iter().any(|it| it.to_string().contains("dynamodb")),
-            "no sidecar or worker sees the table"
+            "a sidecar or worker can read the table"
         );
     }
-    for function in deployed().iter().filter(|f| !f.needs.access.assumes.is_empty()) {
+    for function in deployed().iter().filter(|f| !f.requirements.access.assumes.is_empty()) {
         let trusted: String = ["SidecarRole", "WorkerRole"]
             .iter()
             .map(|role| roles[*role]["AssumeRolePolicyDocument"].to_string())
@@ -436,10 +445,10 @@ fn vended_roles_are_narrow() {
     }
 }
 
-/// Lambda takes from queues and from the stream with the role of the function that they trigger, and sends what it gives up
-/// with it. A local cloud does not ask the role, so that only this shows it.
+/// Lambda uses the function's role to read from queues and the stream, and to send failed records. A local cloud does not check
+/// this, so this test does.
 #[test]
-fn a_role_allows_what_lambda_does_for_its_event_sources() {
+fn role_allows_the_calls_of_its_event_sources() {
     let sources = of_kind("AWS::Lambda::EventSourceMapping");
     assert!(!sources.is_empty());
     for (source, properties) in sources {
@@ -450,7 +459,7 @@ fn a_role_allows_what_lambda_does_for_its_event_sources() {
             })
             .unwrap();
         let role = role(&function);
-        // On this very resource, not on a pattern that it may or may not fit.
+        // On exactly this resource, not on a pattern.
         let check = |actions: &[&str], resource: &Value| {
             for action in actions {
                 let of_resource = role.iter().filter(|statement| {
@@ -461,7 +470,7 @@ fn a_role_allows_what_lambda_does_for_its_event_sources() {
             }
         };
         if properties["EventSourceArn"]["Ref"] == "TableStreamArn" {
-            // Its name has the time in it at which the table was made.
+            // The name of the stream contains its creation time.
             let stream =
                 "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${Prefix}/stream/*";
             let actions = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"]
@@ -475,9 +484,9 @@ fn a_role_allows_what_lambda_does_for_its_event_sources() {
     }
 }
 
-/// The role of the schedule calls its function, and nothing else does with it.
+/// The role of the schedule may only invoke its function.
 #[test]
-fn the_role_of_the_schedule_calls_its_function_alone() {
+fn schedule_role_calls_only_its_function() {
     let (roles, schedules) = (of_kind("AWS::IAM::Role"), of_kind("AWS::Scheduler::Schedule"));
     assert!(!schedules.is_empty());
     for (name, schedule) in schedules {
@@ -489,13 +498,13 @@ fn the_role_of_the_schedule_calls_its_function_alone() {
         assert_eq!(statements[0]["Resource"], serde_json::json!([schedule["Target"]["Arn"]]), "{name}");
         let trust = &role["AssumeRolePolicyDocument"]["Statement"][0];
         assert_eq!(trust["Principal"]["Service"], "scheduler.amazonaws.com");
-        assert!(trust["Condition"]["StringEquals"]["aws:SourceAccount"].is_object(), "of this account alone");
+        assert!(trust["Condition"]["StringEquals"]["aws:SourceAccount"].is_object(), "only of this account");
     }
 }
 
-/// What SNS gives a topic by itself lets the whole account publish; each has a policy that leaves it to the roles.
+/// The default policy of SNS lets the whole account publish. Each topic has a policy that requires a permission of the role.
 #[test]
-fn every_topic_leaves_it_to_roles_who_publishes() {
+fn topic_policies_delegate_publishing_to_roles() {
     let (topics, policies) = (of_kind("AWS::SNS::Topic"), of_kind("AWS::SNS::TopicPolicy"));
     assert!(!topics.is_empty());
     for (topic, _) in topics {
