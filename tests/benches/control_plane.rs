@@ -1,11 +1,11 @@
-//! Benches of the control plane on the embedded engine. Prints figures; asserts nothing.
+//! Benches of the control plane on the embedded engine. They print figures and assert nothing.
 //!
 //! `cargo bench -p pilothouse-tests --bench control_plane [-- commands writes events growth]`
 //!
-//! The server is a process of its own (this program again), so that its memory and its start can be seen. Its sidecars
-//! are a shell that sleeps: what is measured is the control plane. Both sides share the machine's cores.
+//! The server is a separate process (this program starts itself again), so that its memory and start time can be measured. Its
+//! sidecars are shells that sleep, so the figures cover the control plane alone. Client and server share the processor cores.
 
-// A bench stops at the first thing that is wrong, and prints ratios of counts.
+// Benches panic on errors, and print ratios of counts.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_precision_loss,
@@ -21,19 +21,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pilothouse_app::FreshIds;
+use pilothouse_app::http::Keyring;
+use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::embedded::EmbeddedBroker;
-use pilothouse_broker::{Broker, MAX_BATCH, Outgoing};
-use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys};
-use pilothouse_cli::server::{Options, SIDECAR, Server};
+use pilothouse_broker::{Broker, MAX_BATCH, OutgoingMessage};
 use pilothouse_domain::value::Capabilities;
-use pilothouse_domain::{AgentSessionId, IdSource, Occasion, RunId, UserId};
-use pilothouse_functions::app::FreshIds;
-use pilothouse_functions::edge::Keyring;
-use pilothouse_functions::{App, Parts, intake, queues};
+use pilothouse_domain::{AgentSessionId, DomainContext, IdSource, RunId, UserId};
+use pilothouse_embedded::{AgentsOnExit, Options, SIDECAR, Server};
+use pilothouse_functions::events::intake;
+use pilothouse_local_keys::{AUDIENCE, ISSUER, LocalKeys};
 use pilothouse_sqlite::system_clock;
-use pilothouse_stage::{Ground, NoRuntime, new_session, sealed, with_run};
 use pilothouse_store::Commit;
 use pilothouse_store::sqlite::SqliteTable;
+use pilothouse_test_support::{
+    EmbeddedEngines, InertRuntime, create_session_with_run, new_session, sealed_event,
+};
 use pilothouse_wire::event::{AssistantContent, RawEvent};
 
 const SERVE: &str = "PILOTHOUSE_BENCH_SERVE";
@@ -42,7 +45,7 @@ fn main() {
     if let Ok(data) = std::env::var(SERVE) {
         return serve(Path::new(&data));
     }
-    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    // `cargo test` runs benches with `--test`; skip the work then.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
@@ -66,7 +69,9 @@ fn serve(data: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let server = Server::start(Options { listen, data: data.to_owned(), ephemeral: true }).await.unwrap();
+        let agents_on_exit = AgentsOnExit::End;
+        let options = Options { listen, data: data.to_owned(), agents_on_exit, confine: Some(vec![]) };
+        let server = Server::start(options).await.unwrap();
         println!("{}", server.url());
         server.run_until(std::future::pending()).await;
     });
@@ -82,7 +87,7 @@ struct ServerProcess {
 impl ServerProcess {
     fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
-        // Stands in for the sidecar: a process that does nothing, so that only the control plane is measured.
+        // A process that does nothing replaces the sidecar, so that only the control plane is measured.
         let sidecar = data.path().join("sidecar.sh");
         std::fs::write(&sidecar, "#!/bin/sh\nexec sleep 600\n").unwrap();
         std::fs::set_permissions(&sidecar, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -120,7 +125,8 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Its sleeping sidecars are in groups of their own; each has its pid in no file, so they end by themselves.
+        // The sleeping sidecars have their own process groups and write no process ids, so they cannot be killed here. They exit on
+        // their own.
     }
 }
 
@@ -130,7 +136,7 @@ fn rss_mib(pid: u32) -> f64 {
     line.split_whitespace().nth(1).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }
 
-/// The smallest HTTP client: one connection, one request after the other.
+/// A minimal HTTP client: one connection, sequential requests.
 struct Client {
     stream: TcpStream,
     token: String,
@@ -195,7 +201,7 @@ fn percentile(sorted: &[Duration], p: usize) -> Duration {
     sorted.get((sorted.len() * p / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
-/// Runs `work` in `clients` threads, each with its own connection and owner, for `each` requests. Prints.
+/// Runs `work` in `clients` threads and prints the rate. Each thread has its own connection and owner, and sends `each` requests.
 fn load(
     name: &str,
     server: &ServerProcess,
@@ -241,7 +247,7 @@ fn commands() {
         server.rss_mib()
     );
     for n in 0..8 {
-        // One run an owner, so that the other sessions stay in line and no process is in the way.
+        // Each owner has one run: the other sessions stay queued and start no process.
         let mut client = Client::connect(server.address, &server.token(&format!("owner-{n}")));
         client.request("PATCH", "/api/agents/pool", r#"{"maxConcurrentSessions":1}"#);
         client.create_session();
@@ -255,7 +261,7 @@ fn commands() {
     load("read a session", &server, 1, 3000, |client, _| {
         client.request("GET", &format!("/api/agents/sessions/{}", sessions[0][0]), "");
     });
-    // A queue takes 100 messages: 40 sessions take 4,000.
+    // A queue accepts 100 messages: 40 sessions accept 4,000.
     load("enqueue a message", &server, 1, 1500, |client, i| assert!(client.enqueue(&sessions[0][i % 40])));
     load("enqueue a message", &server, 8, 2000, |client, i| {
         let (owner, i) = (i / 2000, i % 2000);
@@ -270,9 +276,9 @@ fn commands() {
     println!("  server with {} sessions: {:.1} MiB", 8 * 41 + 1000, server.rss_mib());
 }
 
-/// What a command writes.
+/// Prints what each command writes.
 fn writes() {
-    println!("items and bytes that a command writes (table alone; the broker's messages come on top)");
+    println!("items and bytes that a command writes (table only, without the messages of the broker)");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let bench = Bench::open().await;
@@ -325,9 +331,9 @@ fn writes() {
     });
 }
 
-/// The cost of a command against how much is stored.
+/// Prints the cost of a command depending on the amount of stored data.
 fn growth() {
-    println!("a command against what is stored (journal items; store without HTTP)");
+    println!("a command by amount of stored data (journal items; store without HTTP)");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let bench = Bench::open().await;
@@ -385,33 +391,33 @@ fn events() {
     });
 }
 
-/// The control plane without HTTP and without processes.
+/// The control plane without HTTP and processes.
 struct Bench {
     app: App,
     table: SqliteTable,
     broker: EmbeddedBroker,
     keys: LocalKeys,
-    _ground: Ground,
+    _engines: EmbeddedEngines,
 }
 
 impl Bench {
     async fn open() -> Self {
-        let ground = Ground::open(system_clock()).await;
-        let keys = LocalKeys::open_or_create(ground.folder()).unwrap();
+        let engines = EmbeddedEngines::open(system_clock()).await;
+        let keys = LocalKeys::open_or_create(&engines.folder().join("keys")).unwrap();
         let public = HashMap::from([(keys.kid().to_owned(), keys.decoding_key().clone())]);
         let app = App::new(Parts {
-            runtime: Arc::new(NoRuntime::durable("bench")),
+            runtime: Arc::new(InertRuntime::with_workspace("bench")),
             keyring: Keyring::new(ISSUER, AUDIENCE, public),
-            ..ground.parts()
+            ..engines.parts()
         });
-        let (table, broker) = (ground.table.clone(), ground.broker.clone());
-        Self { app, table, broker, keys, _ground: ground }
+        let (table, broker) = (engines.table.clone(), engines.broker.clone());
+        Self { app, table, broker, keys, _engines: engines }
     }
 
-    /// A session whose sidecar is ready.
+    /// Creates a session whose sidecar is ready.
     async fn running_session(&self) -> (AgentSessionId, RunId) {
         let owner = UserId::parse(format!("owner-{}", FreshIds.fresh())).unwrap();
-        let (id, run) = with_run(&self.app, new_session(&owner, "1000")).await;
+        let (id, run) = create_session_with_run(&self.app, new_session(&owner, "1000")).await;
         let ready = RawEvent::SidecarReady {
             sidecar_version: "bench".to_owned(),
             adapter: "bench".to_owned(),
@@ -422,8 +428,8 @@ impl Bench {
         (id, run)
     }
 
-    fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> Outgoing {
-        sealed(&self.app, session, run, Some(sequence), body)
+    fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> OutgoingMessage {
+        sealed_event(&self.app, session, run, Some(sequence), body)
     }
 
     async fn send(&self, session: AgentSessionId, run: RunId, from: u64, count: u64) {
@@ -439,7 +445,7 @@ impl Bench {
         }
     }
 
-    /// Takes everything in.
+    /// Processes all queued events.
     async fn drain(&self, consumers: usize) {
         let tasks: Vec<_> = (0..consumers)
             .map(|_| {
@@ -466,14 +472,21 @@ impl Bench {
         }
     }
 
-    /// One durable change of a session that has a long journal.
+    /// Commits one change to a session with a long journal.
     async fn touch(&self, session: AgentSessionId, n: u64) {
         let mut loaded = self.app.store.conversation(session).await.unwrap().unwrap();
         let mut ids = FreshIds;
-        let mut cx: Occasion<'_> = self.app.occasion(&mut ids);
+        let mut ctx: DomainContext<'_> = self.app.domain_context(&mut ids);
         let cap = format!("{}", 1000 + n % 7).parse().unwrap();
-        let events = loaded.conversation.session.change_budget(cap, None).unwrap();
-        let events = self.app.follow(&mut loaded.conversation, events, &mut cx);
+        let events = loaded
+            .conversation
+            .session
+            .change_budget(pilothouse_domain::session::BudgetChange {
+                cap_usd: Some(cap),
+                ..Default::default()
+            })
+            .unwrap();
+        let events = self.app.with_consequences(&mut loaded.conversation, events, &mut ctx);
         let mut commit = Commit::new();
         self.app.record(&mut commit, &mut loaded, pilothouse_domain::journal::Cause::Clock, events).unwrap();
         self.app.store.commit(commit).await.unwrap();

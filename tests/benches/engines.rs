@@ -1,16 +1,16 @@
-//! How fast the embedded engines are here: durable commits a second, and messages a second through the broker.
-//! Prints numbers and judges none. `cargo bench -p pilothouse-tests --bench engines`.
+//! Throughput of the embedded engines on this machine: durable commits and broker messages per second. Asserts nothing.
+//! `cargo bench -p pilothouse-tests --bench engines`.
 
-// Helpers of tests speak by panicking, as the tests do.
+// Benches panic on errors, like tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-// Rates are for reading.
+// Rates are printed for reading.
 #![allow(clippy::cast_precision_loss)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pilothouse_broker::{Broker, EmbeddedBroker, Outgoing, QueueName, QueueOptions};
+use pilothouse_broker::{Broker, EmbeddedBroker, OutgoingMessage, QueueName, QueueOptions};
 use pilothouse_sqlite::{Database, system_clock};
 use pilothouse_store::sqlite::SqliteTable;
 use pilothouse_store::table::{Condition, Item, Key, Query, SortRange, Table, Write};
@@ -27,7 +27,7 @@ fn item(partition: &str, sort: String, kind: &str, version: u64) -> Item {
     }
 }
 
-/// A command as the control plane commits it: the aggregate, two journal items, an idempotency record.
+/// The items of a command as the control plane commits it: the aggregate, two journal items, an idempotency record.
 fn command(partition: &str, version: u64) -> Vec<Write> {
     let condition = if version == 1 { Condition::Absent } else { Condition::Version(version - 1) };
     vec![
@@ -101,7 +101,7 @@ async fn events(broker: &EmbeddedBroker, producers: usize, consumers: usize, tot
             for batch in 0..total / producers / 10 {
                 let messages = (0..10)
                     .map(|n| {
-                        Outgoing::new(
+                        OutgoingMessage::new(
                             format!("session-{producer}-{}", batch % 4),
                             format!("{consumers}-{producer}-{batch:06}-{n}"),
                             "e".repeat(600),
@@ -152,7 +152,7 @@ async fn run() {
 }
 
 fn main() {
-    // `cargo test --benches` runs it without meaning to measure.
+    // `cargo test` runs benches with `--test`; skip the work then.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }

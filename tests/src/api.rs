@@ -1,4 +1,4 @@
-//! Requests, as any program would send them.
+//! HTTP requests, as any program can send them.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use reqwest::Method;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
+use crate::log_capture::LogCapture;
 use crate::session::Session;
-use crate::witness::Witness;
 
-/// How often a request that changes nothing is sent again.
+/// How often a failed GET is retried.
 const RESENDS: usize = 3;
 
 /// Sends requests to one server with one token. Cheap to clone.
@@ -18,31 +18,34 @@ pub struct Api {
     http: reqwest::Client,
     url: String,
     token: Option<String>,
-    /// Who tells what was logged, when something fails.
-    pub(crate) witness: Arc<dyn Witness>,
+    /// The source of logs that are shown when a request fails.
+    pub(crate) log_capture: Arc<dyn LogCapture>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The HTTP status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body, when it is JSON; `null` otherwise.
+    /// The body if it is JSON; `null` otherwise.
     pub body: Value,
-    /// The body as it came.
+    /// The body as text.
     pub text: String,
 }
 
 impl Api {
-    /// Requests to the server at `url`.
-    pub fn new(http: reqwest::Client, url: String, token: Option<String>, witness: Arc<dyn Witness>) -> Self {
-        Self { http, url, token, witness }
+    /// Creates a client for the server at `url`.
+    pub fn new(
+        http: reqwest::Client,
+        url: String,
+        token: Option<String>,
+        log_capture: Arc<dyn LogCapture>,
+    ) -> Self {
+        Self { http, url, token, log_capture }
     }
 
-    /// A GET. One that was cut off, by a test that kills what answers, is sent again; so is one that failed as an engine
-    /// that is not ours did not answer, and what was logged of it is told.
+    /// Sends a GET. Retries it when the connection breaks, because tests kill the server, and when it fails because an emulated
+    /// engine did not respond; the log of that failure is printed.
     pub async fn get(&self, path: &str) -> Reply {
         const CUT_OFF: u16 = 502;
         const FAILED: u16 = 500;
@@ -50,8 +53,8 @@ impl Api {
             let reply = self.send(Method::GET, path, &[], None).await;
             match reply.status {
                 CUT_OFF => {}
-                FAILED => match self.witness.failures().await {
-                    Some(why) => eprintln!("GET {path} failed and is sent again; logged:\n{why}"),
+                FAILED => match self.log_capture.failures().await {
+                    Some(why) => eprintln!("GET {path} failed and is retried; log:\n{why}"),
                     None => return reply,
                 },
                 _ => return reply,
@@ -60,22 +63,22 @@ impl Api {
         self.send(Method::GET, path, &[], None).await
     }
 
-    /// A POST with a JSON body.
+    /// Sends a POST with a JSON body.
     pub async fn post(&self, path: &str, body: Value) -> Reply {
         self.send(Method::POST, path, &[], Some(body.to_string().into_bytes())).await
     }
 
-    /// A PATCH with a JSON body.
+    /// Sends a PATCH with a JSON body.
     pub async fn patch(&self, path: &str, body: Value) -> Reply {
         self.send(Method::PATCH, path, &[], Some(body.to_string().into_bytes())).await
     }
 
-    /// A DELETE.
+    /// Sends a DELETE.
     pub async fn delete(&self, path: &str) -> Reply {
         self.send(Method::DELETE, path, &[], None).await
     }
 
-    /// Any request.
+    /// Sends any request. Panics without a response.
     pub async fn send(
         &self,
         method: Method,
@@ -88,7 +91,7 @@ impl Api {
             .unwrap_or_else(|error| panic!("{method} {path} was not answered: {error:?}"))
     }
 
-    /// Any request, to a server that may be away.
+    /// Sends any request to a server that may be unavailable.
     pub async fn try_send(
         &self,
         method: Method,
@@ -113,7 +116,7 @@ impl Api {
         Ok(Reply { status, headers, body, text })
     }
 
-    /// All items of a list, page by page.
+    /// All items of a list, from all pages.
     pub async fn all(&self, path: &str) -> Vec<Value> {
         let (mut items, mut cursor) = (Vec::new(), String::new());
         let joint = if path.contains('?') { '&' } else { '?' };
@@ -127,21 +130,21 @@ impl Api {
         }
     }
 
-    /// A handle of a session that is there.
+    /// A handle of an existing session.
     pub fn session(&self, id: &str) -> Session {
         Session::new(self.clone(), id.to_owned(), Value::Null)
     }
 }
 
 impl Reply {
-    /// The answer, if it has this status.
+    /// Returns the response if it has this status; panics otherwise.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
     }
 
-    /// The answer, if it is a refusal with this status and code, as a problem document (ruling 5).
+    /// Returns the response if it is a problem document with this status and code (decision 5); panics otherwise.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Self {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.text);
@@ -149,11 +152,11 @@ impl Reply {
         assert_eq!(self.body["type"], format!("https://pilothouse.dev/problems/{code}"));
         assert_eq!(self.body["status"], status);
         let detail = self.body["detail"].as_str().unwrap_or_default();
-        assert!(detail.ends_with(['.', '!', '?']), "`{detail}` is no sentence");
+        assert!(detail.ends_with(['.', '!', '?']), "`{detail}` is not a sentence");
         self
     }
 
-    /// The fields that a refusal names, sorted.
+    /// The violated fields that a refusal names, sorted.
     #[track_caller]
     pub fn violated(&self) -> Vec<String> {
         let violations =
@@ -163,7 +166,7 @@ impl Reply {
         fields
     }
 
-    /// A header as text; empty when it is not there.
+    /// A header as text; empty if it is missing.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Sidecars, as the operating system knows them: whoever holds the lock of a run is alive, whatever the server says.
+//! Sidecars as the operating system sees them: the process that holds the lock of a run is alive, whatever the server reports.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgid};
 
-/// A sidecar that is alive.
+/// A live sidecar process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
     /// Its run.
     pub run: String,
-    /// Its process, which leads a group of its own.
+    /// Its process, the leader of its process group.
     pub pid: Pid,
 }
 
 impl Sidecar {
-    /// Kills it and all that it started, at once.
+    /// Kills the sidecar and its process group with SIGKILL.
     pub fn kill9(&self) {
-        // Only a group of its own: never the group of the test.
+        // The check protects the process group of the test.
         if getpgid(Some(self.pid)) == Ok(self.pid) {
             let _ = killpg(self.pid, Signal::SIGKILL);
         } else {
@@ -29,29 +29,29 @@ impl Sidecar {
         }
     }
 
-    /// Stops it from running without ending it: it is silent, and alive.
+    /// Suspends the sidecar (SIGSTOP).
     pub fn freeze(&self) {
-        kill(self.pid, Signal::SIGSTOP).expect("a sidecar that is alive can be stopped");
+        kill(self.pid, Signal::SIGSTOP).expect("a live sidecar can be stopped");
     }
 
-    /// Lets it run again.
+    /// Continues the sidecar (SIGCONT).
     pub fn thaw(&self) {
-        kill(self.pid, Signal::SIGCONT).expect("a stopped sidecar can go on");
+        kill(self.pid, Signal::SIGCONT).expect("a stopped sidecar can continue");
     }
 }
 
-/// The sidecars of a data folder that are alive.
+/// The live sidecars of a data folder.
 pub fn alive(data: &Path) -> Vec<Sidecar> {
     run_folders(data).iter().filter_map(|folder| holder(folder)).collect()
 }
 
-/// Kills every sidecar of a data folder whose server is dead, also one that was only just started.
+/// Kills every sidecar of a data folder whose server is dead, including those that are starting.
 pub fn kill_all(data: &Path) {
     let give_up = Instant::now() + Duration::from_secs(5);
     loop {
         let alive = alive(data);
         alive.iter().for_each(Sidecar::kill9);
-        // A folder without a lock may be one whose sidecar is about to take it.
+        // A folder without a lock may belong to a sidecar that is about to take it.
         let starting = run_folders(data).iter().any(|f| !f.join("lock").exists() && !is_over(f));
         if (alive.is_empty() && !starting) || Instant::now() >= give_up {
             return;
@@ -60,13 +60,13 @@ pub fn kill_all(data: &Path) {
     }
 }
 
-/// Whether a process lives: one that is dead and was not reaped does not.
+/// Whether a process is alive. A zombie is not.
 pub fn lives(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     kill(pid, None) != Err(Errno::ESRCH) && !stat.contains(") Z ")
 }
 
-/// The process that has written its id to a file, once it has.
+/// The process whose id is in a file, once it is written.
 pub fn written(file: &Path) -> Option<Pid> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok().map(Pid::from_raw)
 }
@@ -84,14 +84,14 @@ fn is_over(folder: &Path) -> bool {
     ["finished", "exited.json"].iter().any(|file| folder.join(file).exists())
 }
 
-/// Who holds the lock of a run. A lock without a process id is left alone: taking it, if only to look, could turn away
-/// the sidecar that is about to write it.
+/// The process that holds the lock of a run. A lock file without a process id is left alone: locking it, even briefly, could turn
+/// away the sidecar that is about to write its id.
 fn holder(folder: &Path) -> Option<Sidecar> {
     let lock = folder.join("lock");
     let pid: i32 = std::fs::read_to_string(&lock).ok()?.trim().parse().ok().filter(|pid| *pid > 1)?;
     let file: File = OpenOptions::new().read(true).write(true).open(&lock).ok()?;
-    // Shared: two that look at once do not take each other for the sidecar, and neither does the server's own look,
-    // unless it falls between these two lines.
+    // A shared lock: concurrent readers, including the server's own check, do not mistake each other for the sidecar, unless the
+    // check falls between these two lines.
     match Flock::lock(file, FlockArg::LockSharedNonblock) {
         Err((_, Errno::EWOULDBLOCK)) => {
             let run = folder.file_name()?.to_string_lossy().into_owned();

@@ -1,18 +1,29 @@
-//! Where the programs under test stand.
+//! Paths of the programs under test.
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
 
-/// The program `pilothouse` beside this test.
+/// The program `pilothouse` in the folder of this test.
 pub fn pilothouse() -> PathBuf {
     built("pilothouse")
 }
 
-/// The program `pilothouse-sidecar` beside this test.
+/// The program `pilothouse-sidecar` in the folder of this test.
 pub fn sidecar() -> PathBuf {
     built("pilothouse-sidecar")
 }
 
-/// Cargo puts tests into `deps` and `examples`, and programs one folder above.
+/// Whether the kernel of this machine supports confinement. Otherwise the servers of tests are configured to serve every owner.
+pub fn confines_agents() -> bool {
+    static CONFINES: LazyLock<bool> = LazyLock::new(|| {
+        let said = Command::new(sidecar()).arg("confinement").output().expect("the sidecar program runs");
+        String::from_utf8_lossy(&said.stdout).trim() != "nothing"
+    });
+    *CONFINES
+}
+
+/// The path of a program. Cargo puts tests into `deps` and `examples`, and programs one folder above.
 fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     let program =

@@ -1,4 +1,4 @@
-//! A server process with its data.
+//! A server process with its data folder.
 
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, RandomState};
@@ -9,28 +9,45 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pilothouse_cli::client::{Client, Credentials};
-use pilothouse_cli::keys::{DEFAULT_OWNER, LocalKeys};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pilothouse_client::{Client, Credentials};
 use pilothouse_domain::UserId;
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::log_capture::LogFiles;
 use crate::processes::{self, Sidecar};
-use crate::witness::LogFiles;
+use crate::small_disk::SmallDisk;
 use crate::{Api, programs};
 
-/// How long a token of a test is good.
+/// The lifetime of test tokens.
 const TTL: Duration = Duration::from_hours(1);
-/// How long a server may take to answer its first request.
+/// Time limit of the first response of a server.
 const START: Duration = Duration::from_secs(30);
 
-/// A real server on a port of its own, with a data folder of its own. Dropped, it is killed, and its sidecars
-/// after it.
+/// Limits of the machine that a server runs on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Machine {
+    /// The size of a separate disk for the data folder.
+    pub disk_mebibytes: Option<u64>,
+    /// The limit of open descriptors of each process: the server and its children.
+    pub descriptors: Option<u32>,
+}
+
+/// A real server with its own port and data folder. Dropping it kills the server and then its sidecars.
 pub struct ServerProcess {
+    /// Unmounted before its folder is removed.
+    disk: Option<SmallDisk>,
     folder: TempDir,
+    /// The limit of open descriptors; `None` keeps the limit of this process.
+    descriptors: Option<u32>,
     hurry: u32,
     environment: Vec<(String, String)>,
     child: Option<Child>,
+    /// The document that the server wrote when it started to listen.
+    said: Value,
     /// `http://127.0.0.1:port`
     url: String,
     keys: Arc<LocalKeys>,
@@ -38,38 +55,83 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server whose every deadline is divided by `hurry`, and waits until it answers.
+    /// Starts a server with every deadline divided by `hurry`, and waits until it responds.
     pub async fn start(hurry: u32) -> Self {
         Self::start_with(hurry, &[]).await
     }
 
-    /// Starts a server with these variables in its environment too, as [`Self::start`] does; restarts keep them.
+    /// Starts a server like [`Self::start`] with additional environment variables. A restart keeps them.
     pub async fn start_with(hurry: u32, environment: &[(&str, &str)]) -> Self {
+        Self::start_on(hurry, environment, Machine::default()).await.unwrap()
+    }
+
+    /// Starts a server like [`Self::start_with`] with a limit of open descriptors. A restart keeps it.
+    pub async fn start_limited(hurry: u32, environment: &[(&str, &str)], descriptors: Option<u32>) -> Self {
+        Self::start_on(hurry, environment, Machine { descriptors, ..Machine::default() }).await.unwrap()
+    }
+
+    /// Starts a server like [`Self::start_with`] on a limited machine. Returns `None` where the test may not create such a machine.
+    pub async fn start_on(hurry: u32, environment: &[(&str, &str)], machine: Machine) -> Option<Self> {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let environment = environment.collect();
         let folder = tempfile::Builder::new().prefix("pilothouse-e2e-").tempdir().unwrap();
         let data = folder.path().join("data");
+        let disk = match machine.disk_mebibytes {
+            Some(mebibytes) => {
+                std::fs::create_dir(&data).unwrap();
+                Some(SmallDisk::mount(&data, mebibytes)?)
+            }
+            None => None,
+        };
         let keys = Arc::new(LocalKeys::open_or_create(&data).unwrap());
         std::fs::create_dir(folder.path().join("work")).unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
-        let mut server = Self { folder, hurry, environment, child: None, url: String::new(), keys, http };
+        let mut server = Self {
+            disk,
+            folder,
+            descriptors: machine.descriptors,
+            hurry,
+            environment,
+            child: None,
+            said: Value::Null,
+            url: String::new(),
+            keys,
+            http,
+        };
         server.url = server.spawn(&free_address());
         server.answers().await;
-        server
+        Some(server)
     }
 
-    /// Starts the process, and returns the address that it says it listens on.
+    /// The separate disk of the data folder.
+    pub const fn disk(&self) -> Option<&SmallDisk> {
+        self.disk.as_ref()
+    }
+
+    /// Starts the process, and returns the address that it reports.
     fn spawn(&mut self, listen: &str) -> String {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
-        let mut child = Command::new(programs::pilothouse())
+        let mut command = match self.descriptors {
+            // Sets the soft and the hard limit.
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &limit.to_string()]);
+                shell.arg(programs::pilothouse());
+                shell
+            }
+            None => Command::new(programs::pilothouse()),
+        };
+        let mut child = command
             .args(["--json", "up", "--listen", listen, "--data"])
             .arg(self.data())
             .env("PILOTHOUSE_HURRY", self.hurry.to_string())
             .env("PILOTHOUSE_SIDECAR", programs::sidecar())
-            // Receivers of tests stand on this machine.
+            .env("PILOTHOUSE_CLOCK_OFFSET_FILE", self.clock_offset_file())
+            // Webhook receivers of tests listen on loopback.
             .env("PILOTHOUSE_WEBHOOK_REACH", "loopback")
             .env("PILOTHOUSE_LOG", std::env::var("PILOTHOUSE_LOG").unwrap_or_else(|_| "info".into()))
             .env("NO_COLOR", "1")
+            .env("PILOTHOUSE_UNCONFINED", (!programs::confines_agents()).to_string())
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -78,12 +140,13 @@ impl ServerProcess {
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         self.child = Some(child);
-        // It writes one JSON document when it listens. A pipe that ends first is that of a server that did not start.
+        // The server writes one JSON document when it listens. End of file without a document means that it failed to start.
         let mut said = String::new();
         for line in stdout.lines() {
             said.push_str(&line.unwrap());
             if let Ok(document) = serde_json::from_str::<Value>(&said) {
-                return document["url"].as_str().unwrap().trim_end_matches('/').to_owned();
+                self.said = document;
+                return self.said["url"].as_str().unwrap().trim_end_matches('/').to_owned();
             }
         }
         panic!("the server did not start:\n{}", self.log());
@@ -93,12 +156,12 @@ impl ServerProcess {
         let give_up = Instant::now() + START;
         while !matches!(self.http.get(format!("{}/healthz", self.url)).send().await, Ok(r) if r.status().is_success())
         {
-            assert!(Instant::now() < give_up, "the server does not answer:\n{}", self.log());
+            assert!(Instant::now() < give_up, "the server does not respond:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Ends the server at once, as a power cut would. Its sidecars go on.
+    /// Kills the server with SIGKILL. Its sidecars continue.
     pub fn kill9(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -106,7 +169,34 @@ impl ServerProcess {
         }
     }
 
-    /// Starts it again, on the same port and the same data, and waits until it answers.
+    /// Suspends the server (SIGSTOP).
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Continues the server (SIGCONT).
+    pub fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.pid().and_then(|pid| i32::try_from(pid).ok()).expect("the server runs");
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Sets the offset of the server's clock from the system clock.
+    pub fn set_clock_offset(&self, milliseconds: i64) {
+        // A rename is atomic: the server can read the file at any time.
+        let (file, new) = (self.clock_offset_file(), self.folder.path().join("clock-offset.new"));
+        std::fs::write(&new, milliseconds.to_string()).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
+    fn clock_offset_file(&self) -> PathBuf {
+        self.folder.path().join("clock-offset")
+    }
+
+    /// Restarts the server with the same port and data, and waits until it responds.
     pub async fn restart(&mut self) {
         self.kill9();
         let address = self.url.trim_start_matches("http://").to_owned();
@@ -115,42 +205,47 @@ impl ServerProcess {
         self.answers().await;
     }
 
-    /// Whether its process is alive.
+    /// Whether the process is alive.
     pub fn is_alive(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// `http://127.0.0.1:port`, the same after a restart.
+    /// `http://127.0.0.1:port`; a restart keeps it.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its data folder.
+    /// The document that the server wrote when it started to listen.
+    pub const fn said(&self) -> &Value {
+        &self.said
+    }
+
+    /// The data folder.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// A folder that agents may work in.
+    /// A working directory for agents.
     pub fn work_folder(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    /// What it signs with.
+    /// The signing keys of the server.
     pub fn keys(&self) -> Arc<LocalKeys> {
         Arc::clone(&self.keys)
     }
 
-    /// A token that speaks for `owner`.
+    /// A token for `owner`.
     pub fn token(&self, owner: &str) -> String {
         self.keys.mint(&UserId::parse(owner).unwrap(), TTL).unwrap()
     }
 
-    /// Requests of the owner that the program speaks for.
+    /// Requests of the local owner.
     pub fn api(&self) -> Api {
         self.api_of(DEFAULT_OWNER)
     }
@@ -160,29 +255,29 @@ impl ServerProcess {
         self.api_with(Some(self.token(owner)))
     }
 
-    /// Requests with any token, or none.
+    /// Requests with any token, or without one.
     pub fn api_with(&self, token: Option<String>) -> Api {
-        let witness = LogFiles { process: ("server", self.log_path()), data: self.data() };
-        Api::new(self.http.clone(), self.url.clone(), token, Arc::new(witness))
+        let log_capture = LogFiles { process: ("server", self.log_path()), data: self.data() };
+        Api::new(self.http.clone(), self.url.clone(), token, Arc::new(log_capture))
     }
 
-    /// The typed client, for the owner that the program speaks for.
+    /// The typed client of the local owner.
     pub fn client(&self) -> Client {
         self.client_of(DEFAULT_OWNER)
     }
 
-    /// The typed client, for `owner`.
+    /// The typed client of `owner`.
     pub fn client_of(&self, owner: &str) -> Client {
         let credentials = Credentials::local(Arc::clone(&self.keys), UserId::parse(owner).unwrap());
         Client::new(&self.url, credentials).unwrap()
     }
 
-    /// The sidecars that are alive.
+    /// The live sidecars.
     pub fn sidecars(&self) -> Vec<Sidecar> {
         processes::alive(&self.data())
     }
 
-    /// What the server logged.
+    /// The log of the server.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -192,8 +287,8 @@ impl ServerProcess {
     }
 }
 
-/// An address of this machine that is free, and that stays free while its server is away: the system gives ports of this
-/// range to nobody who does not ask for them, as it does with those that it takes for outgoing connections.
+/// A free loopback address that stays free while its server is down: the port is outside of the range from which the system
+/// assigns ports.
 fn free_address() -> String {
     const PORTS: std::ops::Range<u16> = 15_000..32_000;
     loop {

@@ -1,4 +1,4 @@
-//! A session over the API, and waiting for what must become of it.
+//! A session over the API, with helpers that wait for its states.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Api, Reply};
 
-/// How long anything may take to happen. Long, for a busy machine; a test that passes does not wait for it.
+/// The limit of every wait. It is generous for a busy machine; passing tests do not wait that long.
 pub const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A session of an owner.
@@ -16,17 +16,17 @@ pub struct Session {
     pub api: Api,
     /// Its id.
     pub id: String,
-    /// What starting it answered.
+    /// The response to its start.
     pub started: Value,
 }
 
 impl Session {
-    /// A handle of a session that is there.
+    /// A handle of an existing session.
     pub const fn new(api: Api, id: String, started: Value) -> Self {
         Self { api, id, started }
     }
 
-    /// Starts a session, and expects it to be accepted.
+    /// Starts a session, and expects the server to accept it.
     pub async fn start(api: &Api, body: Value) -> Self {
         let reply = api.post("/api/agents/sessions", body).await;
         assert!(matches!(reply.status, 201 | 202), "{}", reply.text);
@@ -34,42 +34,42 @@ impl Session {
         Self { api: api.clone(), id, started: reply.body }
     }
 
-    /// The key of its agent.
+    /// The API key of its agent.
     pub fn api_key(&self) -> &str {
         self.started["apiKey"].as_str().unwrap()
     }
 
-    /// The path of something that belongs to it: `/pause`.
+    /// The path of a resource of the session, such as `/pause`.
     pub fn path(&self, rest: &str) -> String {
         format!("/api/agents/sessions/{}{rest}", self.id)
     }
 
-    /// A POST to something of its own.
+    /// Sends a POST to a resource of the session.
     pub async fn post(&self, rest: &str, body: Value) -> Reply {
         self.api.post(&self.path(rest), body).await
     }
 
-    /// A PATCH to something of its own.
+    /// Sends a PATCH to a resource of the session.
     pub async fn patch(&self, rest: &str, body: Value) -> Reply {
         self.api.patch(&self.path(rest), body).await
     }
 
-    /// A DELETE of something of its own.
+    /// Sends a DELETE to a resource of the session.
     pub async fn delete(&self, rest: &str) -> Reply {
         self.api.delete(&self.path(rest)).await
     }
 
-    /// A GET of something of its own.
+    /// Sends a GET to a resource of the session.
     pub async fn get(&self, rest: &str) -> Reply {
         self.api.get(&self.path(rest)).await
     }
 
-    /// The session as it stands.
+    /// The current state of the session.
     pub async fn view(&self) -> Value {
         self.get("").await.expect(200).body
     }
 
-    /// The session once `condition` holds. Panics with everything that is known when it does not in time.
+    /// Waits until `condition` holds, and returns the session. On a timeout, panics with the state and the logs.
     pub async fn until(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         self.until_within(PATIENCE, what, async || {
             let view = self.view().await;
@@ -78,12 +78,12 @@ impl Session {
         .await
     }
 
-    /// The session once it has this status.
+    /// Waits until the session has this status.
     pub async fn until_status(&self, status: &str) -> Value {
         self.until(status, |view| view["status"] == status).await
     }
 
-    /// The activity stream once `condition` holds for it.
+    /// Waits until `condition` holds for the activity stream.
     pub async fn until_activity(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         self.until_within(PATIENCE, what, async || {
             let activity = self.activity().await;
@@ -92,7 +92,7 @@ impl Session {
         .await
     }
 
-    /// The conversation once `condition` holds for it.
+    /// Waits until `condition` holds for the conversation.
     pub async fn until_messages(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         self.until_within(PATIENCE, what, async || {
             let messages = self.messages().await;
@@ -101,12 +101,12 @@ impl Session {
         .await
     }
 
-    /// Once the agent has said exactly this.
+    /// Waits until the agent has sent exactly this message.
     pub async fn until_said(&self, text: &str) {
         self.until_messages(text, |all| all.iter().any(|m| m["content"] == text)).await;
     }
 
-    /// What `look` finds, as soon as it does. Panics with everything that is known when it does not in time.
+    /// Polls `look` until it returns a value. On a timeout, panics with the state and the logs.
     pub async fn until_within<T>(
         &self,
         patience: Duration,
@@ -126,7 +126,7 @@ impl Session {
         }
     }
 
-    /// Everything that was recorded, oldest first.
+    /// The activity stream, oldest first.
     pub async fn activity(&self) -> Vec<Value> {
         self.api.all(&self.path("/activity")).await
     }
@@ -136,29 +136,29 @@ impl Session {
         self.api.all(&self.path("/messages")).await
     }
 
-    /// What the agent and its subagents said, without what was thought.
+    /// The messages of the agent and its subagents, without thoughts.
     pub async fn said(&self) -> Vec<String> {
         let by_agent = |m: &Value| m["source"] == "Agent" && m["thinking"] == false;
         texts(self.messages().await.iter().filter(|m| by_agent(m)))
     }
 
-    /// Tool calls, oldest first.
+    /// The tool calls, oldest first.
     pub async fn tool_calls(&self) -> Vec<Value> {
         self.api.all(&self.path("/tool-calls")).await
     }
 
-    /// The queue.
+    /// The message queue.
     pub async fn queue(&self) -> Value {
         self.get("/messages/queue").await.expect(200).body
     }
 
-    /// Says something, and returns the message as it stands then.
+    /// Sends a message, and returns it as the server stored it.
     pub async fn say(&self, content: &str, priority: &str) -> Value {
         let body = json!({ "content": content, "priority": priority });
         self.post("/messages/queue", body).await.expect(201).body["message"].clone()
     }
 
-    /// Waits until the sidecar told something in which all these words are.
+    /// Waits until one raw event contains all these words.
     pub async fn until_told(&self, words: &[&str]) {
         let told = async || {
             let events: Vec<Value> = self.api.all(&self.path("/events")).await;
@@ -168,7 +168,7 @@ impl Session {
         self.until_within(PATIENCE, &words.join(" "), told).await;
     }
 
-    /// Everything that is known about the session, for a person who looks for what went wrong.
+    /// The state and the logs of the session, for failure messages.
     pub async fn everything(&self) -> String {
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
         let get =
@@ -184,7 +184,7 @@ impl Session {
             let lines = reply.body["items"].as_array().into_iter().flatten();
             told.extend(lines.map(|line| format!("activity: {line}")));
         }
-        told.extend(self.api.witness.logs(&self.id).await);
+        told.extend(self.api.log_capture.logs(&self.id).await);
         told.join("\n")
     }
 }

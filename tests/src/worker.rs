@@ -1,4 +1,4 @@
-//! A worker process that stands elsewhere, with its data.
+//! A separate worker process with its data folder.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader};
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use crate::processes::{self, Sidecar};
 use crate::programs;
 
-/// How long a worker may take to end when it is asked to.
+/// Time limit of a graceful shutdown.
 const END: Duration = Duration::from_secs(30);
 
-/// A real `pilothouse worker`, with a data folder of its own. Dropped, it is killed, and its sidecars after it.
+/// A real `pilothouse worker` with its own data folder. Dropping it kills the worker and then its sidecars.
 pub struct WorkerProcess {
     folder: TempDir,
     id: String,
@@ -37,7 +37,7 @@ impl WorkerProcess {
         worker
     }
 
-    /// Starts it again on the same data, and waits until it is registered.
+    /// Restarts the worker with the same data, and waits until it is registered.
     pub fn restart(&mut self) {
         self.kill9();
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
@@ -47,6 +47,7 @@ impl WorkerProcess {
             .args(&self.args)
             .env("PILOTHOUSE_TOKEN", &self.token)
             .env("PILOTHOUSE_SIDECAR", programs::sidecar())
+            .env("PILOTHOUSE_UNCONFINED", (!programs::confines_agents()).to_string())
             .env("PILOTHOUSE_LOG", std::env::var("PILOTHOUSE_LOG").unwrap_or_else(|_| "info".into()))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
@@ -61,7 +62,7 @@ impl WorkerProcess {
         assert!(registered, "the worker did not start: {said}\n{}", self.log());
     }
 
-    /// Ends the worker at once, as a power cut would. Its sidecars go on.
+    /// Kills the worker with SIGKILL. Its sidecars continue.
     pub fn kill9(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -69,11 +70,30 @@ impl WorkerProcess {
         }
     }
 
-    /// Asks it to end, and waits until it has. Whether it ended well.
-    pub fn terminate(&mut self) -> bool {
-        let Some(mut child) = self.child.take() else { return false };
+    /// Suspends the worker and all its sidecars (SIGSTOP), as if its machine slept.
+    pub fn suspend_machine(&self) {
+        self.signal(Signal::SIGSTOP);
+        self.sidecars().iter().for_each(Sidecar::freeze);
+    }
+
+    /// Continues what [`Self::suspend_machine`] suspended.
+    pub fn resume_machine(&self) {
+        self.sidecars().iter().for_each(Sidecar::thaw);
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("the worker runs");
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
-        kill(pid, Signal::SIGTERM).expect("a child that was not waited for can be signalled");
+        kill(pid, signal).expect("a child that was not waited for can be signalled");
+    }
+
+    /// Sends SIGTERM and waits for the exit. Returns whether the exit was successful.
+    pub fn terminate(&mut self) -> bool {
+        if self.child.is_some() {
+            self.signal(Signal::SIGTERM);
+        }
+        let Some(mut child) = self.child.take() else { return false };
         let give_up = Instant::now() + END;
         loop {
             match child.try_wait().unwrap() {
@@ -82,28 +102,28 @@ impl WorkerProcess {
                 None => {
                     let _ = child.kill();
                     let _ = child.wait();
-                    panic!("the worker does not end:\n{}", self.log());
+                    panic!("the worker does not exit:\n{}", self.log());
                 }
             }
         }
     }
 
-    /// Where its runs are kept.
+    /// The folder of its runs.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("workers").join(&self.id)
     }
 
-    /// The sidecars that are alive.
+    /// The live sidecars.
     pub fn sidecars(&self) -> Vec<Sidecar> {
         processes::alive(&self.data())
     }
 
-    /// What it logged.
+    /// The log of the worker.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// Where it logs to.
+    /// The log file.
     pub fn log_path(&self) -> PathBuf {
         self.folder.path().join("worker.log")
     }

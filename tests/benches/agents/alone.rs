@@ -1,4 +1,4 @@
-//! The agent as a process of its own, without sidecar and control plane: this program again.
+//! The agent alone: this program starts itself again as the agent, without sidecar and control plane.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use pilothouse_agent::session::{AgentSession, PromptOptions, SessionConfig, Star
 
 use crate::in_process;
 
-/// Names the folder that it works in, and says that this process is the agent.
+/// The variable with the agent's working folder. A process that has it is the agent.
 pub(crate) const FOLDER: &str = "PILOTHOUSE_BENCH_AGENT";
-/// Names the model server.
+/// The variable with the address of the model server.
 pub(crate) const MODELS: &str = "PILOTHOUSE_BENCH_MODELS";
 
-/// Takes one prompt.
+/// Processes one prompt and exits.
 pub(crate) fn agent(folder: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

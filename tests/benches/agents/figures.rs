@@ -1,8 +1,8 @@
-//! What is printed.
+//! Output of the benches.
 
 use std::time::Duration;
 
-/// Prints the spread of times.
+/// Prints the median and the extremes of the times.
 pub(crate) fn times(what: &str, mut all: Vec<Duration>) {
     all.sort_unstable();
     let at = |part: f64| millis(all[((all.len() - 1) as f64 * part).round() as usize]);
@@ -15,7 +15,7 @@ pub(crate) fn times(what: &str, mut all: Vec<Duration>) {
     );
 }
 
-/// Prints a figure.
+/// Prints one figure.
 pub(crate) fn figure(what: &str, figure: impl std::fmt::Display) {
     println!("{what:<58} {figure}");
 }
@@ -31,7 +31,7 @@ pub(crate) fn memory(pid: u32, field: &str) -> f64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) * 1024.0 / 1e6
 }
 
-/// How long the threads of a process were on a processor so far: what a start takes where nobody else is at work.
+/// Processor time of all threads of a process so far.
 pub(crate) fn on_processor(pid: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {

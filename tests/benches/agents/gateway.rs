@@ -1,5 +1,4 @@
-//! A control plane that is nothing but a gateway: it has `begin` before the sidecar starts, and takes every event unread. So
-//! what is measured is the sidecar.
+//! A minimal control plane: a gateway that queues `begin` before the sidecar starts and accepts every event without reading it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,20 +18,19 @@ use pilothouse_wire::envelope::PROTOCOL_VERSION;
 use pilothouse_wire::gateway::{
     DeleteCommands, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendEvents, SendResult,
 };
-use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, SidecarLaunch};
+use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
 use pilothouse_wire::{Envelope, RootSecret};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// What it knows.
 #[derive(Default)]
 struct Inner {
     command: Mutex<Option<String>>,
     events: AtomicUsize,
 }
 
-/// A gateway for one run, and the run's folder.
+/// A gateway for one run, with the folder of the run.
 pub(crate) struct Stage {
     inner: Arc<Inner>,
     folder: TempDir,
@@ -40,7 +38,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// With a `begin` that waits for the sidecar. Models are asked at this address.
+    /// Creates a gateway that has queued `begin`. Its run sends model requests to `models`.
     pub(crate) async fn new(models: String, prompt: Option<&str>) -> Self {
         let secret = RootSecret::new("k1", vec![9; 32]).unwrap();
         let (session, run) = (AgentSessionId::new(Uuid::now_v7()), RunId::new(Uuid::now_v7()));
@@ -78,14 +76,16 @@ impl Stage {
                 adapter: "native".into(),
                 working_directory: text(folder.path()),
                 worker_labels: std::collections::BTreeMap::new(),
+                lease_ms: None,
             },
             envelope_key: secret.envelope_key(run),
             key_id: "k1".into(),
-            broker: BrokerAccess::Gateway { url, token: secret.gateway_token(session, run) },
+            broker: BrokerAccess::Gateway { url, token: secret.gateway_token(session, run), http2: false },
             session_home: text(&folder.path().join("home")),
             agent_api: AgentApiAccess { url: "http://127.0.0.1:1".into(), api_key: "ph_x".into() },
             heartbeat_seconds: 15.0,
-            isolation_seconds: 60.0,
+            offline: OfflineLimits::default(),
+            confinement: None,
         };
         std::fs::create_dir(folder.path().join("run")).unwrap();
         std::fs::write(folder.path().join("run/launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
@@ -101,12 +101,12 @@ impl Stage {
         Sidecar(program.stdin(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    /// How many events came.
+    /// The number of received events.
     pub(crate) fn events(&self) -> usize {
         self.inner.events.load(Ordering::Relaxed)
     }
 
-    /// What the sidecar logged.
+    /// The log of the sidecar.
     pub(crate) fn logged(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
@@ -116,11 +116,11 @@ impl Stage {
     }
 }
 
-/// A sidecar. It is killed when it is dropped.
+/// A sidecar process. Dropping it kills the process.
 pub(crate) struct Sidecar(Child);
 
 impl Sidecar {
-    /// Its process.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
@@ -153,6 +153,7 @@ fn begin(folder: &Path, prompt: Option<&str>) -> Begin {
         resume_conversation: false,
         prompt: prompt.map(Into::into),
         allowance_usd: None,
+        allow_unmetered: false,
     }
 }
 
@@ -184,7 +185,7 @@ async fn delete(State(inner): State<Arc<Inner>>, Json(_): Json<DeleteCommands>) 
     StatusCode::NO_CONTENT
 }
 
-/// A script of one answer that comes again and again.
+/// A script that repeats one answer.
 pub(crate) fn always(step: &Value) -> Value {
     let mut step = step.clone();
     step["repeat"] = json!(true);

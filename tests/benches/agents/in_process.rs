@@ -1,4 +1,4 @@
-//! The loop in this process, with a model that answers at once: what a turn costs without the model.
+//! The agent loop in this process, with a model that answers immediately: the cost of a turn without the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::figures::figure;
 
-/// Calls a tool so many times, and ends.
+/// A model that calls a tool a given number of times and then ends the turn.
 struct Scripted {
     left: AtomicUsize,
 }
@@ -49,7 +49,7 @@ impl LanguageModel for Scripted {
     }
 }
 
-/// Does nothing, with arguments that are checked.
+/// A tool that does nothing. Its arguments are validated.
 struct Nothing {
     spec: ToolSpec,
 }
@@ -74,7 +74,7 @@ impl Tool for Nothing {
     }
 }
 
-/// A provider for tests whose one model has a very large window.
+/// A test provider with one model that has a very large context window.
 pub(crate) fn registry(base_url: Option<String>) -> ModelRegistry {
     ModelRegistry::new().with(ProviderConfig {
         name: "scripted".into(),
@@ -91,7 +91,7 @@ pub(crate) fn registry(base_url: Option<String>) -> ModelRegistry {
     })
 }
 
-/// Prints what a turn takes, in conversations of several lengths.
+/// Prints the cost of a turn in conversations of several lengths.
 pub(crate) async fn turns() {
     for turns in [50, 500, 2000] {
         let folder = tempfile::tempdir().unwrap();

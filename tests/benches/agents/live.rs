@@ -1,4 +1,4 @@
-//! Sessions of the native agent on a real server with a real sidecar: steering, and the stream of tokens.
+//! Sessions of the native agent on a real server with a real sidecar: latency of steering and throughput of tokens.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::figures::{figure, times};
 
-/// How often an agent is steered.
+/// The number of steering messages.
 const STEERED: usize = 20;
-/// Characters of a token, as the script sends them.
+/// The number of characters in a token of the script.
 const TOKEN: usize = 4;
-/// Tokens of the long answer.
+/// The number of tokens in the long answer.
 const TOKENS: usize = 20_000;
 
 struct Live {
@@ -40,11 +40,11 @@ impl Live {
     }
 }
 
-/// From the answer that accepted a steering message to the request that tells the model. The agent runs tools meanwhile, each
-/// for 20 ms, so that there is a gap between two of them every 20 ms and something.
+/// Measures the time from the response that accepts a steering message to the model request that contains it. Meanwhile the agent
+/// runs tools of 20 ms each, so a message waits for at most one of them.
 pub(crate) async fn steering() {
     let call = json!({ "name": "bash", "input": { "command": "sleep 0.02" } });
-    // What it takes is told small: this is not about a context window that fills up.
+    // The reported usage is small, so that the context window does not fill up.
     let usage = json!({ "input": 1000, "output": 10 });
     let step = json!({ "text": "I work.", "tools": vec![call; 40], "usage": usage, "repeat": true });
     let live = Live::start(json!({ "conversations": [{ "steps": [step] }] })).await;
@@ -52,7 +52,7 @@ pub(crate) async fn steering() {
     live.models.wait_for(1).await;
     let mut took = Vec::new();
     for n in 0..STEERED {
-        // Somewhere in the batch.
+        // Sends the message at some point within the batch.
         tokio::time::sleep(Duration::from_millis(150 + 37 * n as u64 % 100)).await;
         let words = format!("look at part {n} instead");
         session.say(&words, "Immediate").await;
@@ -67,7 +67,7 @@ pub(crate) async fn steering() {
     live.server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
 }
 
-/// A long answer, a token a piece, as fast as it goes: until the conversation in the control plane has it.
+/// Streams a long answer token by token, and measures until the control plane has it in the conversation.
 pub(crate) async fn tokens() {
     let text: String =
         (0..TOKENS).map(|n| format!("{n:>3} ").chars().take(TOKEN).collect::<String>()).collect();

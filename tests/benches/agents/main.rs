@@ -1,12 +1,11 @@
-//! Benches of agents: the native loop, its start, its memory, steering, and the stream of tokens. Prints figures; asserts
-//! nothing but that the work was done.
+//! Benches of agents: the native loop, its start, its memory, steering, and streamed tokens. They print figures and assert only
+//! that the work was done.
 //!
 //! `cargo bench -p pilothouse-tests --bench agents [-- loop start memory steering tokens]`
 //!
-//! The model is a script in this process, on loopback: what is measured is everything but the model. They need the programs:
-//! `cargo build --workspace --bins`.
+//! The model is a script in this process, on loopback, so the figures exclude the model. The benches need the programs:
 
-// A bench stops at the first thing that is wrong, and prints ratios of counts.
+// Benches panic on errors, and print ratios of counts.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -30,7 +29,7 @@ fn main() {
     if let Ok(folder) = std::env::var(alone::FOLDER) {
         return alone::agent(folder.as_ref());
     }
-    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    // `cargo test` runs benches with `--test`; skip the work then.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }

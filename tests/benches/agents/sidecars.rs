@@ -1,4 +1,4 @@
-//! A sidecar with the native agent: how soon it asks its model, and how much memory it takes.
+//! A sidecar with the native agent: time to its first model request, and memory.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use crate::alone;
 use crate::figures::{self, figure, times};
 use crate::gateway::{Stage, always};
 
-/// How long anything may take.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often something is started.
+/// The number of starts.
 const STARTS: usize = 20;
 
 async fn soon<T>(stage: Option<&Stage>, future: impl Future<Output = T>) -> T {
     let Ok(value) = tokio::time::timeout(PATIENCE, future).await else {
-        panic!("it did not happen in time\n{}", stage.map(Stage::logged).unwrap_or_default());
+        panic!("timed out\n{}", stage.map(Stage::logged).unwrap_or_default());
     };
     value
 }
 
-/// From the start of a process to the first request to its model, which waits for its answer then.
+/// Measures the time from the start of a process to its first model request, which the model then leaves unanswered.
 pub(crate) async fn start() {
     let script = Script::from_value(always(&json!({ "text": "Hello.", "wait": "never" }))).unwrap();
     let (mut agents, mut worked) = (Vec::new(), Vec::new());
@@ -55,11 +55,11 @@ pub(crate) async fn start() {
         worked.push(figures::on_processor(sidecar.pid()));
         sidecars.push(asked[0].received - begun);
     }
-    times("start: sidecar with `begin` there, exec to model request", sidecars);
+    times("start: sidecar with `begin` queued, exec to model request", sidecars);
     times("start: of that on a processor", worked);
 }
 
-/// What a sidecar takes of memory: before its first turn, in a turn, and after a long one.
+/// Measures the memory of a sidecar before its first turn, during a turn, and after a long one.
 pub(crate) async fn memory() {
     let text = "word ".repeat(2000);
     let script = json!({ "conversations": [{ "steps": [
@@ -75,7 +75,7 @@ pub(crate) async fn memory() {
         }
     })
     .await;
-    // Nothing tells that it has nothing more to do; it has waited for a command for a while then.
+    // No event reports that it is idle. It is idle once it has polled for commands for a while.
     tokio::time::sleep(Duration::from_secs(1)).await;
     figure("memory: sidecar with the native agent, idle", resident(sidecar.pid()));
     drop(sidecar);
@@ -84,7 +84,7 @@ pub(crate) async fn memory() {
     let sidecar = stage.sidecar();
     soon(Some(&stage), server.wait_for(2)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    figure("memory: the same in a turn, an answer on its way", resident(sidecar.pid()));
+    figure("memory: the same while an answer arrives", resident(sidecar.pid()));
     server.open("go on");
     soon(
         Some(&stage),
@@ -98,7 +98,7 @@ pub(crate) async fn memory() {
     );
 }
 
-/// What a process has in memory, and how much of it is its own, not pages of the program's file.
+/// The resident memory of a process, and the part that is anonymous, not pages of the program file.
 fn resident(pid: u32) -> String {
     format!("{:.1} MB, {:.1} MB its own", figures::memory(pid, "VmRSS"), figures::memory(pid, "RssAnon"))
 }

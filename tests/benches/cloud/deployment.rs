@@ -1,8 +1,8 @@
-//! A deployment, as `infra/deploy` describes it.
+//! A deployment as described by the file that `infra/deploy` writes.
 
 use pilothouse_tests::Description;
 
-/// What is needed of the description.
+/// The parts of the description that the bench needs.
 pub(crate) struct Deployment {
     pub(crate) prefix: String,
     pub(crate) api_url: String,
@@ -16,7 +16,7 @@ impl Deployment {
         let description = Description::read(format!("target/deploy/{prefix}.json"));
         let value = |name| description.value(name).to_owned();
         let (prefix, api_url, here) = (value("Prefix"), value("ApiUrl"), value("Endpoint"));
-        assert_eq!(here, endpoint, "{prefix} is of another cloud");
+        assert_eq!(here, endpoint, "the deployment {prefix} is on another cloud");
         Self { prefix, api_url, endpoint: here, description }
     }
 

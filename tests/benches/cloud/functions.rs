@@ -1,12 +1,12 @@
-//! The functions of the deployment: where they send their requests, and what their logs say.
+//! The functions of the deployment: the address that their requests go to, and their logs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-/// What `CloudWatch` adds to each line when it counts bytes.
+/// Bytes that `CloudWatch` adds to each line.
 const LINE: usize = 26;
-/// What the SDK reads the address of a service from. A local cloud sets `AWS_ENDPOINT_URL` itself; these come before it.
+/// Variables from which the SDK reads the address of a service. They override `AWS_ENDPOINT_URL`, which the local cloud sets.
 const VARIABLES: [&str; 5] = [
     "AWS_ENDPOINT_URL_DYNAMODB",
     "AWS_ENDPOINT_URL_SQS",
@@ -22,16 +22,16 @@ pub(crate) struct Functions {
     prefix: String,
 }
 
-/// What the invocations of one function came to.
+/// The totals of one function's invocations.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Invocations {
-    /// How many there were.
+    /// The number of invocations.
     pub(crate) count: u64,
-    /// Their time, in seconds.
+    /// Their duration in seconds.
     pub(crate) seconds: f64,
-    /// Their time, in seconds of a gigabyte.
+    /// Their duration in gigabyte-seconds.
     pub(crate) gb_seconds: f64,
-    /// What they logged, in KB.
+    /// The size of their logs in KB.
     pub(crate) logged: f64,
 }
 
@@ -62,7 +62,7 @@ impl Functions {
         }
     }
 
-    /// Has a function send its requests to `address`; to the cloud itself, where there is none.
+    /// Directs the requests of a function to `address`, or to the cloud for `None`.
     pub(crate) async fn direct(&self, name: &str, address: Option<String>) {
         let path = format!("/2015-03-31/functions/{}-{name}/configuration", self.prefix);
         let found = self.lambda("GET", &path, None).await;
@@ -78,7 +78,7 @@ impl Functions {
         self.lambda("PUT", &path, Some(&body)).await;
     }
 
-    /// What the logs of a function tell of the time between two moments.
+    /// The invocations of a function between two times, from its logs.
     pub(crate) async fn invocations(&self, name: &str, from: u64, until: u64) -> Invocations {
         let mut found = Invocations::default();
         let mut next = Value::Null;
@@ -140,7 +140,7 @@ fn number(line: &str, name: &str) -> Option<f64> {
     line.split(name).nth(1)?.split(' ').next()?.parse().ok()
 }
 
-/// Names the service. Nobody checks the rest in a local cloud.
+/// An `Authorization` header that names the service. A local cloud does not check the signature.
 fn signed(service: &str) -> String {
     let scope = format!("Credential=test/20260101/eu-central-1/{service}/aws4_request");
     format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0")

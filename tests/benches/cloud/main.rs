@@ -1,16 +1,15 @@
-//! What commands, events and sessions cost, counted on a deployment in a local cloud.
+//! Measures what commands, events and sessions cost on a deployment in a local cloud.
 //!
 //! ```text
 //! PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo bench -p pilothouse-tests --bench cloud [-- PREFIX]
 //! ```
 //!
-//! The deployment (`target/deploy/PREFIX.json`, which is best of a release build) is used as it is, with a real worker and
-//! real sidecars. Every request that a function sends to the cloud goes through a proxy of the bench, which counts it, and
-//! works out the units of the table from the items in it, by DynamoDB's published rules. Invocations, their time and what
-//! they log are those of the functions' logs. Requests to queues that others send are added by rule (`tally.rs`). What a
-//! session costs that does nothing is measured first, and taken off. Nothing is asserted.
+//! The bench uses the deployment in `target/deploy/PREFIX.json` (preferably a release build) with a real worker and real sidecars.
+//! A proxy counts every request of a function to the cloud, and computes table units from the items by the published rules of
+//! DynamoDB. The number of invocations, their durations and their log sizes come from the logs of the functions. Queue requests of
+//! other senders are added by rule (`tally.rs`). The cost of an idle session is measured first and subtracted. Nothing is asserted.
 
-// A bench stops at the first thing that is wrong, and prints ratios of counts.
+// Benches panic on errors, and print ratios of counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_precision_loss)]
 
 #[allow(dead_code)] // the bench of costs uses the rest
@@ -28,7 +27,7 @@ mod tally;
 use deployment::Deployment;
 
 fn main() {
-    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    // `cargo test` runs benches with `--test`; skip the work then.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measurements.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use serde_json::{Value, json};
 
 use crate::tally::{Bench, Cost};
 
-/// How often each command is given.
+/// The number of repetitions of each command.
 const COMMANDS: u32 = 20;
-/// How many sessions are started.
+/// The number of started sessions.
 const STARTS: u32 = 10;
-/// How long an idle session is looked at.
+/// The observation time of an idle session.
 const IDLE: Duration = Duration::from_mins(1);
-/// Events of an agent at work, one each two seconds, and all at once.
+/// Events of a working agent: one every two seconds, and all at once.
 const EVENTS: u32 = 60;
 const BURST: u32 = 600;
 
-/// Measures everything, and prints it.
+/// Runs all measurements and prints them.
 pub(crate) async fn carry_out(bench: &Bench) {
     bench.api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 500 })).await.expect(200);
     let session = begin(bench, &at_work()).await;
     let idle = bench.measure(async || tokio::time::sleep(IDLE).await).await;
-    println!("an hour of a session that says nothing");
+    println!("an hour of an idle session");
     idle.hourly().print("heartbeats, empty receives");
     println!("    dollars: {:.5}", idle.hourly().dollars() / 1e6);
 
-    println!("a million commands, with all that follows from each");
+    println!("a million commands, including all their effects");
     commands(bench, &session, &idle).await;
     end(&session).await;
 
     println!("a million events");
     let pace = json!({ "wait": 2000 });
     let calm = events(bench, EVENTS, &pace, &idle).await;
-    calm.print("event, one each two seconds");
-    events(bench, BURST, &json!({ "wait": 0 }), &idle).await.print("event, as fast as it goes");
+    calm.print("event, one every two seconds");
+    events(bench, BURST, &json!({ "wait": 0 }), &idle).await.print("event, at full speed");
     let hour = (1800.0 * calm.dollars() + idle.hourly().dollars()) / 1e6;
     println!("an hour of a session with 30 events a minute, without its container: ${hour:.4}");
 }
@@ -87,7 +87,7 @@ async fn commands(bench: &Bench, session: &Session, idle: &Cost) {
     }
 }
 
-/// A turn that goes on, so that commands find an agent at work.
+/// A turn that keeps running, so that commands find a working agent.
 fn at_work() -> Value {
     json!({ "steps": [{ "turn": { "steps": [{ "wait": 3_600_000 }] } }] })
 }
@@ -107,12 +107,12 @@ fn order(bench: &Bench, script: &Value) -> Value {
         "objective": "Make the tests of the shop pass",
         "budgetCapUsd": "50",
         "adapter": "script",
-        // By file, as the session's item is not to hold it.
+        // The script is in a file, so that it does not enlarge the session's item.
         "adapterOptions": { "scriptFile": file },
     })
 }
 
-/// A session whose first turn has begun.
+/// A session whose first turn has started.
 async fn begin(bench: &Bench, script: &Value) -> Session {
     let session = Session::start(&bench.api, order(bench, script)).await;
     session.until_status("Running").await;
@@ -124,8 +124,8 @@ async fn end(session: &Session) {
     session.until_status("Cancelled").await;
 }
 
-/// Events of an agent that thinks, calls a tool, says something and has used tokens: five to a round, with a pause after
-/// each.
+/// The cost of an event of an agent that thinks, calls a tool, sends a message and reports usage: five events per round, with a
+/// pause after each.
 async fn events(bench: &Bench, n: u32, pause: &Value, idle: &Cost) -> Cost {
     let text = "I looked at the file and found that the total is rounded before the tax is added, not after.";
     let wait = pause["wait"].as_u64().unwrap();
@@ -147,7 +147,7 @@ async fn events(bench: &Bench, n: u32, pause: &Value, idle: &Cost) -> Cost {
     let cost = bench
         .measure(async || {
             session.say("go", "Queued").await;
-            // One event each pause, and a moment for the last of them.
+            // One event per pause, and some time for the last events.
             let paced = Duration::from_millis(wait) * n;
             tokio::time::sleep(paced + Duration::from_secs(1)).await;
             let all = json!(1020 * u64::from(n / 5));

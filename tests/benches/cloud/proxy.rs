@@ -1,6 +1,6 @@
-//! Stands between functions and the cloud, and counts what passes.
+//! A proxy between functions and the cloud that counts requests.
 //!
-//! Each function has an address of its own here, `http://…/{function}`, so that its requests are known from others'.
+//! Each function has its own address, `http://…/{function}`, so that its requests can be attributed to it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,31 +17,31 @@ use tokio::net::TcpListener;
 
 use crate::ledger::Ledger;
 
-/// The largest body that passes.
+/// The size limit of a body.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// What passed.
+/// Counts of the proxied requests.
 #[derive(Default)]
 pub(crate) struct Passed {
-    /// Requests, by function and action.
+    /// Requests by function and action.
     pub(crate) requests: BTreeMap<(String, String), u64>,
-    /// Requests to the table that were refused: lost races, mostly. Their units are not in the books.
+    /// Refused table requests, mostly lost races. Their units are not counted.
     pub(crate) refused: u64,
-    /// The books of the table.
+    /// Units and items of the table.
     pub(crate) ledger: Ledger,
 }
 
-/// The proxy. Clones are the same.
+/// The proxy. Clones share the counts.
 #[derive(Clone)]
 pub(crate) struct Proxy {
-    /// What passed so far.
+    /// The counts so far.
     pub(crate) passed: Arc<Mutex<Passed>>,
     http: reqwest::Client,
     cloud: Arc<str>,
 }
 
 impl Proxy {
-    /// A proxy for `cloud`, with its address.
+    /// Starts a proxy for `cloud`, and returns it with its address.
     pub(crate) async fn start(cloud: &str) -> (Self, String) {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let proxy = Self { passed: Arc::default(), http, cloud: cloud.into() };
@@ -103,7 +103,7 @@ fn refusal(error: &reqwest::Error) -> Response {
     response
 }
 
-/// Service and action.
+/// The service and action of a request.
 fn action(headers: &HeaderMap, method: &str, body: &Bytes) -> String {
     let target = headers.get("x-amz-target").and_then(|value| value.to_str().ok());
     if let Some((service, action)) = target.and_then(|target| target.split_once('.')) {
@@ -117,13 +117,13 @@ fn action(headers: &HeaderMap, method: &str, body: &Bytes) -> String {
     }
 }
 
-/// Whether a function serves workers, which cost the same whatever they are given, or the bench itself, which looks how
-/// far things are.
+/// Whether the requests of a function are ignored: it serves workers, whose cost does not depend on load, or the bench's own
+/// status queries.
 pub(crate) fn is_aside(function: &str) -> bool {
     function.starts_with("workers-") || function == "sessions-get"
 }
 
-/// Puts a request to the table into the books.
+/// Records a table request in the ledger.
 fn book(ledger: &mut Ledger, action: &str, asked: &[u8], answered: &[u8]) {
     let asked: Value = serde_json::from_slice(asked).unwrap_or_default();
     let answered: Value = serde_json::from_slice(answered).unwrap_or_default();
@@ -163,7 +163,7 @@ fn book(ledger: &mut Ledger, action: &str, asked: &[u8], answered: &[u8]) {
                 ledger.read(&[item(found)], false);
             }
         }
-        other => panic!("{other} is not in the books"),
+        other => panic!("the ledger cannot record {other}"),
     }
 }
 

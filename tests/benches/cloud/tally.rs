@@ -1,12 +1,13 @@
-//! Measuring: what passed and what was logged between two moments.
+//! Measures the requests and logs between two points in time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use pilothouse_functions::catalogue::{EVENT_FUNCTIONS, Trigger};
-use pilothouse_tests::witness::Witness;
+use pilothouse_app::function::Trigger;
+use pilothouse_functions::catalog::EVENT_FUNCTIONS;
+use pilothouse_tests::log_capture::LogCapture;
 use pilothouse_tests::{Api, WorkerProcess};
 
 use crate::deployment::Deployment;
@@ -14,20 +15,20 @@ use crate::functions::{Functions, now};
 use crate::price;
 use crate::proxy::{Passed, Proxy, is_aside};
 
-/// Nothing follows any more from what was done when nothing has passed for so long.
+/// The effects of an action are complete after this time without requests.
 const QUIET: Duration = Duration::from_secs(2);
-/// The owner of everything here.
+/// The owner of all sessions of the bench.
 const OWNER: &str = "bench";
 
-/// What something cost.
+/// The cost of a piece of work.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Cost {
-    /// Seconds that it took.
+    /// Its duration in seconds.
     seconds: f64,
-    /// Requests of functions, by action.
+    /// Requests of functions by action.
     requests: BTreeMap<String, f64>,
-    /// Requests of others to queues, by rule: Lambda receives and deletes what a function is triggered with; a sidecar sends
-    /// the events of one batch, and receives and deletes a command.
+    /// Queue requests of other senders, by rule: Lambda receives and deletes the messages that trigger a function; a sidecar sends
+    /// each batch of events, and receives and deletes each command.
     taking: f64,
     write_units: f64,
     read_units: f64,
@@ -40,7 +41,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Adds so many times the other.
+    /// Adds `other`, multiplied by `times`.
     #[must_use]
     pub(crate) fn plus(&self, other: &Self, times: f64) -> Self {
         let mut sum = self.clone();
@@ -66,13 +67,13 @@ impl Cost {
         sum
     }
 
-    /// What is left of it without what an idle session costs in the same time, for one of `n`.
+    /// The cost of one of `n`, without what an idle session costs in the same time.
     pub(crate) fn each(&self, n: f64, idle: &Self) -> Self {
         let over = self.plus(idle, -self.seconds / idle.seconds.max(1.0));
         Self::default().plus(&over, 1.0 / n)
     }
 
-    /// What it costs in an hour.
+    /// The cost per hour.
     pub(crate) fn hourly(&self) -> Self {
         Self::default().plus(self, 3600.0 / self.seconds)
     }
@@ -82,7 +83,7 @@ impl Cost {
         self.requests.iter().filter(ours).map(|(_, count)| count).sum()
     }
 
-    /// Dollars of a million.
+    /// Dollars per million.
     pub(crate) fn dollars(&self) -> f64 {
         self.write_units * price::WRITE_UNITS
             + self.read_units * price::READ_UNITS
@@ -93,7 +94,7 @@ impl Cost {
             + self.logged * price::LOG_KB
     }
 
-    /// One line of figures and one of actions.
+    /// Prints a line of figures and a line of actions.
     pub(crate) fn print(&self, name: &str) {
         println!(
             "  {name:<34} {:>5.1} WRU {:>5.1} RRU {:>5.1} table {:>4.1} SQS {:>4.1} taking {:>4.1} invocations {:>5.1} ms {:>4.1} KB logs  ${:>6.2}",
@@ -113,16 +114,16 @@ impl Cost {
     }
 }
 
-/// What is nothing is not shown as less than that.
+/// Zero for values below the printed precision.
 fn shown(value: f64) -> f64 {
     if value.abs() < 0.05 { 0.0 } else { value }
 }
 
-/// The deployment with a proxy before its cloud, and a worker.
+/// A deployment with a proxy in front of its cloud, and a worker.
 pub(crate) struct Bench {
-    /// Requests of an owner.
+    /// The API client of the owner.
     pub(crate) api: Api,
-    /// Where agents work.
+    /// The working directory of the agents.
     pub(crate) folder: tempfile::TempDir,
     functions: Functions,
     names: Vec<String>,
@@ -130,11 +131,11 @@ pub(crate) struct Bench {
     worker: WorkerProcess,
 }
 
-/// Tells nothing: what a bench asserts needs no logs.
+/// A log source without logs: the assertions of a bench need none.
 struct Silent;
 
 #[async_trait]
-impl Witness for Silent {
+impl LogCapture for Silent {
     async fn logs(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
@@ -156,7 +157,7 @@ impl Bench {
         Self { api, folder: tempfile::tempdir().unwrap(), functions, names, proxy, worker }
     }
 
-    /// Takes the proxy out of the way again.
+    /// Removes the proxy again.
     pub(crate) async fn close(mut self) {
         self.worker.terminate();
         for name in &self.names {
@@ -164,7 +165,7 @@ impl Bench {
         }
     }
 
-    /// What a piece of work costs with all that follows from it, without what workers cost.
+    /// The cost of a piece of work and all its effects, without the cost of workers.
     pub(crate) async fn measure(&self, work: impl AsyncFnOnce()) -> Cost {
         self.quiet().await;
         let (began, from, before) = (Instant::now(), now(), self.snapshot());
@@ -182,9 +183,9 @@ impl Bench {
             cost.logged += found.logged;
             match EVENT_FUNCTIONS.iter().find(|function| function.name == name) {
                 None => cost.http += count,
-                // The sidecar's own request comes on top.
+                // The request of the sidecar itself is added.
                 Some(_) if name == "intake" => cost.taking += 3.0 * count,
-                Some(function) if function.triggers.iter().any(|t| matches!(t, Trigger::Queue(_))) => {
+                Some(function) if function.triggers().any(|t| matches!(t, Trigger::Queue(_))) => {
                     cost.taking += 2.0 * count;
                 }
                 Some(_) => {}
@@ -212,7 +213,7 @@ impl Bench {
         cost
     }
 
-    /// Waits until nothing passes any more but what always does: workers and sidecars that ask for what there is.
+    /// Waits until only workers and sidecars poll.
     async fn quiet(&self) {
         let busy = |passed: &Passed| -> u64 {
             let idle =

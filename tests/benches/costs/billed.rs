@@ -1,4 +1,4 @@
-//! A table that keeps books.
+//! A table that counts billed units.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use pilothouse_store::table::{Item, Key, Page, Query, Table, TableError, Write};
 
-use crate::ledger::{Bill, Kind, Ledger};
+use super::ledger::{Bill, Kind, Ledger};
 
-/// The table with its bill. Clones are the same.
+/// A table with its bill. Clones share both.
 #[derive(Clone)]
 pub(crate) struct Billed {
     inner: Arc<dyn Table>,
@@ -24,7 +24,7 @@ impl Billed {
         self.ledger.lock().unwrap().bill
     }
 
-    /// What was put, by kind.
+    /// Written items by kind.
     pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
         self.ledger.lock().unwrap().kinds.clone()
     }
@@ -42,7 +42,7 @@ impl Table for Billed {
         let page = self.inner.query(query).await?;
         let mut ledger = self.ledger.lock().unwrap();
         if query.index.is_some() {
-            // The keys, and then each item for itself.
+            // Keys first, then each item individually.
             ledger.read(&[], false);
             page.items.iter().for_each(|item| ledger.read(std::slice::from_ref(item), false));
         } else {

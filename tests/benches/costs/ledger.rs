@@ -1,60 +1,80 @@
-//! What `DynamoDB` would bill, by its published rules, for two designs at once.
+//! Computes what `DynamoDB` bills under its published rules, for two designs at once.
 //!
-//! - *as it is*: aggregate and journal entries in one transaction, each item at twice its units;
-//! - *one write*: the aggregate carries its new events in a single conditional write, and the reader of the stream writes
-//!   the journal. Only where nothing else is guarded: a queue, a pool or an idempotency record still needs the
-//!   transaction, without the entries.
+//! - *current*: a transaction writes the aggregate and its journal entries; each item costs twice its units
+//! - *one write*: a single conditional write stores the aggregate with its new events, and the reader of the stream writes the
+//!   journal. This is possible only where no other item is guarded: a queue, a pool or an idempotency record still needs the
+//!   transaction, without the journal entries
 //!
-//! Units of a write are the KiB begun of the larger of the item before and after. An index of keys costs a unit for an
-//! entry that comes or goes, two for one that moves, nothing for one that stays.
+//! A write costs one unit for each started KiB of the larger of the old and the new item. An index entry costs one unit when it is
+//! added or removed, two when it moves, and none when it stays.
 
 use std::collections::{BTreeMap, HashMap};
 
 use pilothouse_store::dynamodb::stored_bytes;
 use pilothouse_store::table::{Item, Key, Write};
 
-/// What was billed.
+/// The billed units.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bill {
-    /// Write request units as it is.
+    /// Write request units of the current design.
     pub(crate) write_units: u64,
     /// Write request units with one write for aggregate and events.
     pub(crate) one_write_units: u64,
-    /// Halves of read request units.
+    /// Half read request units.
     pub(crate) read_half_units: u64,
-    /// Commits.
     pub(crate) commits: u64,
+    /// Requests that read.
+    pub(crate) reads: u64,
+    /// Items that were written, deleted or checked.
+    pub(crate) writes: u64,
+    /// Bytes of the bodies that were put, as JSON.
+    pub(crate) bytes: u64,
 }
 
-/// What was put of one kind of item.
+impl Bill {
+    /// What was billed since `earlier`.
+    pub(crate) const fn since(self, earlier: Self) -> Self {
+        Self {
+            write_units: self.write_units - earlier.write_units,
+            one_write_units: self.one_write_units - earlier.one_write_units,
+            read_half_units: self.read_half_units - earlier.read_half_units,
+            commits: self.commits - earlier.commits,
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            bytes: self.bytes - earlier.bytes,
+        }
+    }
+}
+
+/// The written items of one kind.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Kind {
-    /// How many.
+    /// The number of items.
     pub(crate) puts: u64,
-    /// Bytes of their bodies as JSON.
+    /// Bytes of the bodies as JSON.
     pub(crate) body: usize,
-    /// Bytes of them as they are stored, with keys.
+    /// Bytes of the stored items, with keys.
     pub(crate) stored: usize,
-    /// Units of each, as a write outside a transaction.
+    /// The sum of their write units outside a transaction.
     pub(crate) units: u64,
-    /// Bodies, one in `EACH`, for who wants to see them.
+    /// Sample bodies: one in `EACH`.
     pub(crate) samples: Vec<String>,
 }
 
-/// One body in so many is kept.
+/// One of this many bodies is kept as a sample.
 const EACH: u64 = 7;
 
-/// The books.
+/// The bill and the items behind it.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// What was billed so far.
+    /// The units billed so far.
     pub(crate) bill: Bill,
-    /// What was put, by kind.
+    /// Written items by kind.
     pub(crate) kinds: BTreeMap<String, Kind>,
     places: HashMap<Key, Standing>,
 }
 
-/// An item as it stands.
+/// The stored size and the index keys of an item.
 struct Standing {
     bytes: usize,
     listing: Option<Key>,
@@ -75,7 +95,7 @@ fn moved(before: Option<&Key>, after: Option<&Key>) -> u64 {
 }
 
 impl Ledger {
-    /// Units of one item as a write outside a transaction, and units of its index entries.
+    /// Records a put. Returns the write units of the item outside a transaction, and those of its index entries.
     pub(crate) fn put(&mut self, item: &Item, with: usize) -> (u64, u64) {
         let bytes = stored_bytes(item);
         let kind = self.kinds.entry(item.kind.clone()).or_default();
@@ -83,6 +103,7 @@ impl Ledger {
             kind.samples.push(item.body.clone());
         }
         kind.puts += 1;
+        self.bill.bytes += item.body.len() as u64;
         kind.body += item.body.len();
         kind.stored += bytes;
         kind.units += units(bytes);
@@ -103,7 +124,7 @@ impl Ledger {
         (units(was), indexes)
     }
 
-    /// A transaction, or a write by itself.
+    /// Records a transaction or a single write.
     pub(crate) fn committed(&mut self, writes: &[Write]) {
         let is_entry = |write: &Write| matches!(write, Write::Put(item, _) if item.kind == "journal");
         let carrying = |session: &Item| {
@@ -140,20 +161,23 @@ impl Ledger {
             self.bill.one_write_units += two;
         }
         self.bill.commits += 1;
+        self.bill.writes += writes.len() as u64;
     }
 
-    /// A get or a page.
+    /// Records a get or a page of a query.
     pub(crate) fn read(&mut self, items: &[Item], consistent: bool) {
+        self.bill.reads += 1;
         let bytes: usize = items.iter().map(stored_bytes).sum();
         self.bill.read_half_units += bytes.div_ceil(4096).max(1) as u64 * if consistent { 2 } else { 1 };
     }
 
-    /// Items that were put each for itself.
+    /// Records items that were put individually.
     pub(crate) fn put_alone(&mut self, items: &[Item]) {
         for item in items {
             let (units, indexes) = self.put(item, 0);
             self.bill.write_units += units + indexes;
             self.bill.one_write_units += units + indexes;
+            self.bill.writes += 1;
         }
     }
 }

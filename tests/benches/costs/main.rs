@@ -1,12 +1,12 @@
-//! What commands, events and sessions cost in an account, worked out from what the functions really do.
+//! Estimates what commands, events and sessions cost in an AWS account, from the work that the functions do.
 //!
 //! `cargo bench -p pilothouse-tests --bench costs`
 //!
-//! The functions run in this process; their table and their queues keep books (`billed.rs`). Units of the table follow
-//! `DynamoDB`'s published rules, requests are counted, and prices are those that AWS publishes for its first region. The
-//! time of a function is an assumption, named below and measured by the bench of the artifact. Nothing is asserted.
+//! The functions run in this process on a table and queues that count billed units (`billed.rs`). Table units follow the published
+//! rules of `DynamoDB`, requests are counted, and prices are the AWS list prices of the first region. The duration of a function is
+//! an assumption (see the constants below), checked by the bench of the Lambda artifact. Nothing is asserted.
 
-// A bench stops at the first thing that is wrong, and prints ratios of counts.
+// Benches panic on errors, and print ratios of counts.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 mod billed;
@@ -19,14 +19,14 @@ use std::collections::BTreeMap;
 use ledger::{Bill, Kind};
 use world::{Counts, World};
 
-/// A warm invocation with two round trips to the table: its time in seconds, and what it logs in KB: its own lines, as
-/// Lambda adds none to those that went well.
+/// A warm invocation with two round trips to the table: its duration in seconds, and its log in KB. Lambda adds no lines for
+/// successful invocations.
 const TIME: f64 = 0.012;
 const LOGGED: f64 = 0.4;
-/// Memory in GB, as the catalogue has it: of functions of the HTTP API, and of those that queues and the stream trigger.
+/// Memory in GB, as in the catalog: of functions of the HTTP API, and of functions with a queue or stream trigger.
 const MEMORY: [f64; 2] = [0.5, 1.0];
 
-/// What one of something cost, in units and requests.
+/// The cost of one operation, in units and requests.
 struct Cost {
     write_units: f64,
     one_write_units: f64,
@@ -38,13 +38,13 @@ struct Cost {
 
 impl Cost {
     fn of(bill: Bill, counts: Counts, n: f64, http: f64) -> Self {
-        // Each commit reaches the relay. Each message that a queue triggers a function with is a request to send, one to
-        // receive and one to delete; together with others they are fewer.
+        // Each commit reaches the relay. Each message to a queue that triggers a function costs a send, a receive and a delete
+        // request; batches need fewer.
         let invocations = bill.commits as f64 + counts.triggering as f64;
         Self {
             write_units: bill.write_units as f64 / n,
             one_write_units: bill.one_write_units as f64 / n,
-            // The relay asks once a commit who watches.
+            // The relay checks for subscribers once per commit.
             read_units: (bill.read_half_units as f64 / 2.0 + bill.commits as f64) / n,
             queue_requests: 3.0 * counts.messages as f64 / n,
             invocations: invocations / n + http,
@@ -64,7 +64,7 @@ impl Cost {
         }
     }
 
-    /// Dollars of a million.
+    /// Dollars per million operations.
     fn dollars(&self, write_units: f64) -> f64 {
         let [of_http, of_others] = MEMORY;
         let gb_seconds = TIME * (self.http * of_http + (self.invocations - self.http) * of_others);
@@ -91,15 +91,15 @@ impl Cost {
 }
 
 fn main() {
-    // `cargo test` runs benches too, with `--test`: then there is nothing to do.
+    // `cargo test` runs benches with `--test`; skip the work then.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // `-- samples FOLDER` keeps bodies of items as they were written, a file a kind.
+    // `-- samples FOLDER` writes sample bodies of items, one file per kind.
     let samples = std::env::args().skip_while(|argument| argument != "samples").nth(1);
     runtime.block_on(async {
-        println!("a million commands, with all that follows from each (in brackets: one write for aggregate and events)");
+        println!("a million commands, including all their effects (in brackets: one write for aggregate and events)");
         let mut kinds = commands().await;
         println!("a million events");
         let (each, of_events) = events(1, 600).await;
@@ -117,7 +117,7 @@ fn main() {
     });
 }
 
-/// What items weigh.
+/// Prints the sizes of items.
 fn items(kinds: &BTreeMap<String, Kind>) {
     println!("items: puts, bytes of JSON, bytes as stored with keys, units outside a transaction (means)");
     for (name, kind) in kinds {
@@ -155,21 +155,19 @@ async fn commands() -> BTreeMap<String, Kind> {
         ),
         ("change the budget", "PATCH", "/budget", r#"{"capUsd":"9"}"#, 40),
     ] {
-        let cost = world
-            .measure(f64::from(n), 1.0, async || {
-                for i in 0..n {
-                    // Each budget another one: what changes nothing writes nothing.
-                    let body = body.replace('9', &(9 + i).to_string());
-                    world.call(method, &format!("{path}{rest}"), &body).await;
-                    world.settle().await;
-                }
-            })
-            .await;
+        let cost = measure(&world, f64::from(n), 1.0, async || {
+            for i in 0..n {
+                // Each request sets another budget, because an unchanged budget writes nothing.
+                let body = body.replace('9', &(9 + i).to_string());
+                world.call(method, &format!("{path}{rest}"), &body).await;
+                world.settle().await;
+            }
+        })
+        .await;
         cost.print(name);
         total.push(cost);
     }
-    let cost = world
-        .measure(40.0, 1.0, async || {
+    let cost = measure(&world, 40.0, 1.0, async || {
             for _ in 0..40 {
                 let body = r#"{"workingDirectory":"/work/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
                 world.call("POST", "/api/agents/sessions", body).await;
@@ -177,8 +175,8 @@ async fn commands() -> BTreeMap<String, Kind> {
             }
         })
         .await;
-    cost.print("start a session (queue of the run too)");
-    let (pause, resume) = world.paused_and_resumed(20).await;
+    cost.print("start a session (with the queue of its run)");
+    let (pause, resume) = paused_and_resumed(&world, 20).await;
     pause.print("pause, with its acknowledgements");
     resume.print("resume, with its acknowledgements");
     total.extend([cost, pause, resume]);
@@ -187,11 +185,35 @@ async fn commands() -> BTreeMap<String, Kind> {
     world.kinds()
 }
 
-/// Events of a working agent: what it says, thinks, calls and uses.
+/// What `n` of something cost.
+async fn measure(world: &World, n: f64, http: f64, work: impl AsyncFnOnce()) -> Cost {
+    let (bill, counts) = world.used(work).await;
+    Cost::of(bill, counts, n, http)
+}
+
+/// What a pause costs, and what a resume.
+async fn paused_and_resumed(world: &World, n: u32) -> (Cost, Cost) {
+    let id = world.another_running_session().await;
+    let (mut pauses, mut resumes) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        for (command, costs) in [("pause", &mut pauses), ("resume", &mut resumes)] {
+            let path = format!("/api/agents/sessions/{id}/{command}");
+            let cost = measure(world, 1.0, 1.0, async || {
+                world.call("POST", &path, "{}").await;
+                world.settle().await;
+                world.acknowledge(id, &format!("{command}_ack")).await;
+            });
+            costs.push(cost.await);
+        }
+    }
+    (Cost::mean(&pauses), Cost::mean(&resumes))
+}
+
+/// Measures events of a working agent: messages, thoughts, tool calls and usage.
 async fn events(batch: usize, n: u64) -> (Cost, BTreeMap<String, Kind>) {
     let world = World::open().await;
     let session = world.running_session().await;
-    let cost = world.measure(n as f64, 0.0, async || world.work(session, n, batch).await).await;
-    cost.print(&format!("event, {batch} to an invocation"));
+    let cost = measure(&world, n as f64, 0.0, async || world.work(session, n, batch).await).await;
+    cost.print(&format!("event, {batch} per invocation"));
     (cost, world.kinds())
 }

@@ -1,4 +1,4 @@
-//! Dollars for a million of each, on demand, first region.
+//! On-demand prices in dollars per million, in the first AWS region.
 
 /// Write request units.
 pub(crate) const WRITE_UNITS: f64 = 0.625;

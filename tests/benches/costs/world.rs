@@ -1,4 +1,4 @@
-//! The functions with a table and queues that keep books, and something for them to do.
+//! The functions with a table and queues that count billed units, and a workload.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,37 +6,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pilothouse_app::http::Keyring;
+use pilothouse_app::{App, Parts, queues};
 use pilothouse_broker::embedded::EmbeddedBroker;
 use pilothouse_broker::{
-    Broker, DeadLetter, Depth, MAX_BATCH, Outgoing, QueueError, QueueName, QueueOptions, Receipt, Received,
-    SendOutcome,
+    Broker, DeadLetter, Depth, MAX_BATCH, OutgoingMessage, QueueError, QueueName, QueueOptions, Receipt,
+    Received, SendOutcome,
 };
-use pilothouse_cli::keys::{AUDIENCE, ISSUER, LocalKeys};
 use pilothouse_domain::{AgentSessionId, CommandId, RunId, UserId};
-use pilothouse_functions::edge::Keyring;
-use pilothouse_functions::{App, Parts, intake, queues, reactions};
+use pilothouse_functions::events::intake;
+use pilothouse_functions::reactions;
+use pilothouse_local_keys::{AUDIENCE, ISSUER, LocalKeys};
 use pilothouse_runtime::ProcessState;
 use pilothouse_sqlite::system_clock;
-use pilothouse_stage::{Ground, NoRuntime, sealed};
 use pilothouse_store::Store;
 use pilothouse_store::sqlite::SqliteTable;
+use pilothouse_test_support::{EmbeddedEngines, InertRuntime, sealed_event};
 use pilothouse_wire::Envelope;
 use serde_json::{Value, json};
 
-use crate::Cost;
-use crate::billed::Billed;
-use crate::ledger::{Bill, Kind};
+use super::billed::Billed;
+use super::ledger::{Bill, Kind};
 
-/// Messages that were sent.
+/// Sent messages.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
-    /// All of them.
+    /// All messages.
     pub(crate) messages: u64,
-    /// Those that trigger a function.
+    /// Messages to queues that trigger a function.
     pub(crate) triggering: u64,
 }
 
-/// Queues that keep books. Clones are the same.
+/// Queues that count their messages. Clones share the count.
 #[derive(Clone)]
 struct Counted {
     inner: EmbeddedBroker,
@@ -55,7 +56,11 @@ impl Broker for Counted {
     async fn list(&self, prefix: &str) -> Result<Vec<QueueName>, QueueError> {
         self.inner.list(prefix).await
     }
-    async fn send(&self, queue: &QueueName, messages: Vec<Outgoing>) -> Result<SendOutcome, QueueError> {
+    async fn send(
+        &self,
+        queue: &QueueName,
+        messages: Vec<OutgoingMessage>,
+    ) -> Result<SendOutcome, QueueError> {
         self.messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
         if !queue.as_str().starts_with("commands-") {
             self.triggering.fetch_add(1, Ordering::Relaxed);
@@ -71,20 +76,29 @@ impl Broker for Counted {
     async fn release(&self, q: &QueueName, receipts: &[Receipt], delay: Duration) -> Result<(), QueueError> {
         self.inner.release(q, receipts, delay).await
     }
-    async fn bury(&self, queue: &QueueName, message: &Received, cause: &str) -> Result<(), QueueError> {
-        self.inner.bury(queue, message, cause).await
+    async fn dead_letter(
+        &self,
+        queue: &QueueName,
+        message: &Received,
+        cause: &str,
+    ) -> Result<(), QueueError> {
+        self.inner.dead_letter(queue, message, cause).await
     }
-    async fn receive_dead(&self, queue: &QueueName, max: usize) -> Result<Vec<DeadLetter>, QueueError> {
-        self.inner.receive_dead(queue, max).await
+    async fn receive_dead_letters(
+        &self,
+        queue: &QueueName,
+        max: usize,
+    ) -> Result<Vec<DeadLetter>, QueueError> {
+        self.inner.receive_dead_letters(queue, max).await
     }
     async fn forget(&self, queue: &QueueName, receipt: &Receipt) -> Result<(), QueueError> {
         self.inner.forget(queue, receipt).await
     }
-    async fn show_dead(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
-        self.inner.show_dead(queue, receipts).await
+    async fn release_dead_letters(&self, queue: &QueueName, receipts: &[Receipt]) -> Result<(), QueueError> {
+        self.inner.release_dead_letters(queue, receipts).await
     }
-    async fn dead_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
-        self.inner.dead_depth(queue).await
+    async fn dead_letter_depth(&self, queue: &QueueName) -> Result<u64, QueueError> {
+        self.inner.dead_letter_depth(queue).await
     }
     async fn depth(&self, queue: &QueueName) -> Result<Depth, QueueError> {
         self.inner.depth(queue).await
@@ -104,52 +118,49 @@ pub(crate) struct World {
     token: String,
     relayed: AtomicU64,
     said: AtomicU64,
-    _ground: Ground,
+    _engines: EmbeddedEngines,
 }
 
 impl World {
     pub(crate) async fn open() -> Self {
-        let ground = Ground::open(system_clock()).await;
-        let table = ground.table.clone();
+        let engines = EmbeddedEngines::open(system_clock()).await;
+        let table = engines.table.clone();
         let billed = Billed::new(Arc::new(table.clone()));
-        let inner = ground.broker.clone();
+        let inner = engines.broker.clone();
         let broker = Counted { inner, messages: Arc::default(), triggering: Arc::default() };
-        let keys = LocalKeys::open_or_create(ground.folder()).unwrap();
+        let keys = LocalKeys::open_or_create(&engines.folder().join("keys")).unwrap();
         let app = App::new(Parts {
             store: Store::new(Arc::new(billed.clone())),
             broker: Arc::new(broker.clone()),
-            runtime: Arc::new(NoRuntime { state: ProcessState::Alive, ..NoRuntime::durable("bench") }),
+            runtime: Arc::new(InertRuntime {
+                state: ProcessState::Alive,
+                ..InertRuntime::with_workspace("bench")
+            }),
             keyring: keyring(&keys),
-            ..ground.parts()
+            ..engines.parts()
         });
         let token = keys.mint(&UserId::parse("bench").unwrap(), Duration::from_mins(10)).unwrap();
         let (relayed, said) = (AtomicU64::new(0), AtomicU64::new(0));
-        let world = Self { app, table, billed, broker, token, relayed, said, _ground: ground };
-        // Sessions start at once: waiting in line is another story.
+        let world = Self { app, table, billed, broker, token, relayed, said, _engines: engines };
+        // The pool is large, so that sessions start without waiting.
         world.call("PATCH", "/api/agents/pool", r#"{"maxConcurrentSessions":500}"#).await;
         world
     }
 
-    /// What `n` of something cost.
-    pub(crate) async fn measure(&self, n: f64, http: f64, work: impl AsyncFnOnce()) -> Cost {
+    /// The cost of `work` and its effects, divided by `n`.
+    pub(crate) async fn used(&self, work: impl AsyncFnOnce()) -> (Bill, Counts) {
         let (bill, counts) = (self.billed.bill(), self.counts());
         work().await;
         self.settle().await;
-        let (bill_then, counts_then) = (self.billed.bill(), self.counts());
-        let bill = Bill {
-            write_units: bill_then.write_units - bill.write_units,
-            one_write_units: bill_then.one_write_units - bill.one_write_units,
-            read_half_units: bill_then.read_half_units - bill.read_half_units,
-            commits: bill_then.commits - bill.commits,
-        };
+        let counts_then = self.counts();
         let counts = Counts {
             messages: counts_then.messages - counts.messages,
             triggering: counts_then.triggering - counts.triggering,
         };
-        Cost::of(bill, counts, n, http)
+        (self.billed.bill().since(bill), counts)
     }
 
-    /// What was put into the table, by kind.
+    /// Items written to the table, by kind.
     pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
         self.billed.kinds()
     }
@@ -161,7 +172,7 @@ impl World {
         }
     }
 
-    /// A request of the owner.
+    /// Sends a request of the owner.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &str) -> Value {
         let request = http::Request::builder()
             .method(method)
@@ -178,7 +189,7 @@ impl World {
         answer
     }
 
-    /// Lets follow what follows: the relay, the reactions, the intake.
+    /// Runs the relay, the reactions and the intake until nothing is left to do.
     pub(crate) async fn settle(&self) {
         loop {
             let after = self.relayed.load(Ordering::Relaxed);
@@ -201,7 +212,7 @@ impl World {
         }
     }
 
-    /// A session in its first turn.
+    /// Starts a session and its first turn.
     pub(crate) async fn running_session(&self) -> AgentSessionId {
         let body = json!({
             "workingDirectory": "/work/shop", "objective": "Make the tests of the shop pass", "budgetCapUsd": "5",
@@ -218,16 +229,16 @@ impl World {
         id
     }
 
-    /// The run of a session, from beside the books: a sidecar knows it.
+    /// The run of a session, read without counting: a sidecar knows its run.
     async fn run_of(&self, id: AgentSessionId) -> RunId {
         let store = Store::new(Arc::new(self.table.clone()));
         store.session(id).await.unwrap().unwrap().run().unwrap().id
     }
 
-    /// Sends events of the sidecar and has them taken in, all in one batch.
-    async fn say(&self, id: AgentSessionId, events: &[Value]) {
+    /// Sends events of the sidecar and processes them in one batch.
+    pub(crate) async fn say(&self, id: AgentSessionId, events: &[Value]) {
         let run = self.run_of(id).await;
-        let messages: Vec<_> = events.iter().map(|body| self.sealed(id, run, body)).collect();
+        let messages: Vec<_> = events.iter().map(|body| self.sealed_event(id, run, body)).collect();
         self.broker.send(&queues::events(), messages).await.unwrap();
         let batch = self.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
         assert_eq!(batch.len(), events.len());
@@ -235,13 +246,13 @@ impl World {
         self.settle().await;
     }
 
-    fn sealed(&self, session: AgentSessionId, run: RunId, body: &Value) -> Outgoing {
+    fn sealed_event(&self, session: AgentSessionId, run: RunId, body: &Value) -> OutgoingMessage {
         let sequence = self.said.fetch_add(1, Ordering::Relaxed) + 1;
-        sealed(&self.app, session, run, Some(sequence), body)
+        sealed_event(&self.app, session, run, Some(sequence), body)
     }
 
-    /// Takes the next command from the queue of the run and says that it is received and done.
-    async fn acknowledge(&self, id: AgentSessionId, ack: &str) {
+    /// Receives the next command from the queue of the run, and acknowledges it as received and done.
+    pub(crate) async fn acknowledge(&self, id: AgentSessionId, ack: &str) {
         let queue = queues::commands(self.run_of(id).await);
         let received = self.broker.receive(&queue, 1, Duration::ZERO).await.unwrap();
         let [command] = &received[..] else { panic!("no command to be answered with {ack}") };
@@ -253,29 +264,13 @@ impl World {
         }
     }
 
-    /// What a pause costs, and what a resume.
-    pub(crate) async fn paused_and_resumed(&self, n: u32) -> (Cost, Cost) {
-        // A run of its own: its envelopes are counted from 1.
+    /// A session in its first turn, whose run counts its envelopes from 1.
+    pub(crate) async fn another_running_session(&self) -> AgentSessionId {
         self.said.store(0, Ordering::Relaxed);
-        let id = self.running_session().await;
-        let (mut pauses, mut resumes) = (Vec::new(), Vec::new());
-        for _ in 0..n {
-            for (command, costs) in [("pause", &mut pauses), ("resume", &mut resumes)] {
-                let path = format!("/api/agents/sessions/{id}/{command}");
-                let cost = self
-                    .measure(1.0, 1.0, async || {
-                        self.call("POST", &path, "{}").await;
-                        self.settle().await;
-                        self.acknowledge(id, &format!("{command}_ack")).await;
-                    })
-                    .await;
-                costs.push(cost);
-            }
-        }
-        (Cost::mean(&pauses), Cost::mean(&resumes))
+        self.running_session().await
     }
 
-    /// `n` events of an agent at work, `batch` to an invocation.
+    /// The cost of one of `n` events of a working agent, `batch` per invocation.
     pub(crate) async fn work(&self, id: AgentSessionId, n: u64, batch: usize) {
         let events: Vec<_> = (0..n).map(event).collect();
         for batch in events.chunks(batch) {
@@ -284,17 +279,18 @@ impl World {
     }
 }
 
-/// An adapter that can do everything.
+/// An adapter with all capabilities, and whose spend is known.
 fn able() -> Value {
     let mut all = serde_json::to_value(pilothouse_domain::value::Capabilities::default()).unwrap();
     for (_, can) in all.as_object_mut().unwrap().iter_mut().filter(|(_, can)| can.is_boolean()) {
         *can = json!(true);
     }
+    all["unmetered"] = json!(false);
     all
 }
 
-/// The `n`th event: an agent thinks, calls a tool, gets its result, says something, and has used tokens.
-fn event(n: u64) -> Value {
+/// The `n`th event of an agent that thinks, calls a tool, gets its result, sends a message, and reports usage.
+pub(crate) fn event(n: u64) -> Value {
     let text = "I looked at the file and found that the total is rounded before the tax is added, not after.";
     let usage = |n: u64| json!({ "inputTokens": 900 * n, "outputTokens": 120 * n, "cacheReadTokens": 0, "cacheWriteTokens": 0 });
     match n % 5 {

@@ -1,4 +1,4 @@
-//! An answer, whatever the protocol, and the events that it is streamed as.
+//! An answer independent of the protocol, and the events of its stream.
 
 use serde_json::Value;
 
@@ -10,47 +10,41 @@ use crate::{
     tokens,
 };
 
-/// Characters in a piece, where the script says nothing.
+/// Default number of characters in a piece.
 const CHUNK: usize = 16;
 
-/// What a model says.
+/// An answer of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
-    /// Different for each answer.
+    /// Unique id of the answer.
     pub(crate) id: String,
-    /// The model that was asked.
     pub(crate) model: String,
-    /// What it thinks, with the provider's signature.
+    /// The thought and the provider's signature.
     pub(crate) thinking: Option<(String, String)>,
-    /// What it says.
     pub(crate) text: Option<String>,
-    /// What it calls.
     pub(crate) calls: Vec<Call>,
-    /// What it took.
     pub(crate) usage: Tokens,
-    /// Why it stops.
     pub(crate) stop: Stop,
     /// Characters in a piece.
     pub(crate) chunk: usize,
-    /// Whether the end of a stream tells what it took.
+    /// Whether the end of the stream reports the usage.
     pub(crate) tells_usage: bool,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Its id, without the provider's prefix.
+    /// Id without the provider's prefix.
     pub(crate) id: String,
-    /// The tool.
     pub(crate) name: String,
-    /// The arguments, as text.
+    /// Arguments as text.
     pub(crate) arguments: String,
-    /// What is said before it, after what came before.
+    /// Text before this call, after everything earlier.
     pub(crate) says: Option<String>,
 }
 
 impl Answer {
-    /// What a chosen step says to a request.
+    /// Converts a selected step to the answer to a request.
     pub(crate) fn new(choice: &Choice, script: &Script, prompt: &Prompt, id: &str) -> Self {
         let step = &choice.step;
         let source = Source { prompt, vars: &script.vars };
@@ -93,44 +87,42 @@ impl Answer {
     }
 }
 
-/// The signature of a thought: a function of its text, so that every server of the kind believes it again.
+/// The signature of a thought. It depends only on the text, so that another server process accepts it as well.
 pub(crate) fn signature(thinking: &str) -> String {
-    // FNV-1a; it keeps nothing secret, it notices changes.
+    // FNV-1a: it need not be secure, it only detects changes.
     let hash = thinking.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("c2lnbmVk{hash:016x}")
 }
 
-/// An event of a stream (SSE).
+/// A server-sent event (SSE).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its name, in protocols that name their events.
+    /// The event's name, in protocols with named events.
     pub(crate) name: Option<&'static str>,
-    /// Its data.
     pub(crate) data: String,
-    /// Whether it carries a piece of the answer.
+    /// Whether the event contains a piece of the answer.
     pub(crate) is_piece: bool,
 }
 
 impl Event {
-    /// An event with a name.
     pub(crate) fn named(name: &'static str, data: &Value) -> Self {
         Self { name: Some(name), data: data.to_string(), is_piece: false }
     }
 
-    /// An event without one.
+    /// An event without a name.
     pub(crate) fn data(data: &(impl ToString + ?Sized)) -> Self {
         Self { name: None, data: data.to_string(), is_piece: false }
     }
 
-    /// It carries a piece of the answer.
+    /// Marks the event as a piece of the answer.
     pub(crate) fn piece(mut self) -> Self {
         self.is_piece = true;
         self
     }
 
-    /// Its bytes.
+    /// The event in the SSE format.
     pub(crate) fn bytes(&self) -> String {
         match self.name {
             Some(name) => format!("event: {name}\ndata: {}\n\n", self.data),

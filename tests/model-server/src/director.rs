@@ -1,4 +1,4 @@
-//! Finds the step that answers a request.
+//! Selects the step that answers a request.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::{
     script::{Conversation, Progress, Script, Step},
 };
 
-/// What was said already.
+/// Progress of the conversations.
 #[derive(Debug, Default)]
 pub(crate) struct Director {
     taken: HashSet<(String, usize)>,
@@ -16,26 +16,25 @@ pub(crate) struct Director {
     seen: HashMap<String, u64>,
 }
 
-/// What a request gets.
+/// The selection for a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
-    /// The conversation, and the key after `#` where the marker had one.
+    /// Name of the conversation, with the key after `#` if the marker has one.
     pub(crate) conversation: String,
-    /// The place of the step; none for what is said otherwise.
+    /// Index of the step; `None` for the script's default answer.
     pub(crate) index: Option<usize>,
-    /// The step.
     pub(crate) step: Step,
-    /// What goes wrong instead, this time.
+    /// The failure to play instead of the answer.
     pub(crate) failure: Option<Failure>,
-    /// Tokens of the conversation that a cache has.
+    /// Tokens of the conversation that are in the provider's cache.
     pub(crate) cached: u64,
 }
 
 impl Director {
-    /// Chooses, and remembers that it did. An error says what is missing in the script.
+    /// Selects a step and records it. The error says what the script lacks.
     pub(crate) fn choose(&mut self, script: &Script, prompt: &Prompt) -> Result<Choice, String> {
-        let Some(Cast { conversation, key, since }) = cast(script, prompt) else {
-            return otherwise(script, "", "no conversation of the script fits this request");
+        let Some(Selection { conversation, key, since }) = select_conversation(script, prompt) else {
+            return otherwise(script, "", "no conversation of the script matches this request");
         };
         let size = crate::tokens::of_bytes(prompt.bytes);
         let cached = self.seen.insert(key.clone(), size).unwrap_or(0);
@@ -45,7 +44,7 @@ impl Director {
         };
         let out_of_turn = (0..conversation.steps.len()).find(|index| {
             let step = &conversation.steps[*index];
-            let said = |text: &String| prompt.news().any(|news| news.contains(text));
+            let said = |text: &String| prompt.recent_text().any(|recent_text| recent_text.contains(text));
             step.when.as_ref().is_some_and(said) && (answers.is_some() || self.is_left(&key, *index, step))
         });
         let in_order = || {
@@ -79,15 +78,15 @@ impl Director {
     }
 }
 
-/// A conversation, under the key that its steps are counted by, and the turn that it began with.
-struct Cast<'a> {
+/// A conversation, the key under which its steps are counted, and the turn in which it began.
+struct Selection<'a> {
     conversation: &'a Conversation,
     key: String,
     since: usize,
 }
 
-fn cast<'a>(script: &'a Script, prompt: &Prompt) -> Option<Cast<'a>> {
-    // The latest marker; a runtime that repeats a text (a reminder, a summary) repeats the marker with it.
+fn select_conversation<'a>(script: &'a Script, prompt: &Prompt) -> Option<Selection<'a>> {
+    // The latest marker wins. A runtime that repeats a text (a reminder, a summary) repeats its marker, too.
     let named = prompt.user_texts().find_map(|(since, text)| {
         let (_, marker) = text.rsplit_once("[[script:")?;
         let (key, _) = marker.split_once("]]")?;
@@ -96,7 +95,7 @@ fn cast<'a>(script: &'a Script, prompt: &Prompt) -> Option<Cast<'a>> {
             .conversations
             .iter()
             .find(|conversation| conversation.name == name && fits(conversation, prompt))?;
-        Some(Cast { conversation, key: key.to_owned(), since })
+        Some(Selection { conversation, key: key.to_owned(), since })
     });
     named.or_else(|| {
         script
@@ -114,7 +113,7 @@ fn cast<'a>(script: &'a Script, prompt: &Prompt) -> Option<Cast<'a>> {
                     Some(when) => prompt.user_texts().find(|(_, text)| text.contains(when.as_str()))?.0,
                     None => 0,
                 };
-                Some(Cast { conversation, key, since })
+                Some(Selection { conversation, key, since })
             })
     })
 }

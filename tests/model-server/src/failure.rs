@@ -1,13 +1,13 @@
-//! How a provider fails.
+//! Failures of a provider.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One failure, in the words of whichever provider is asked. `kind` names it.
+/// A failure, played in the format of the requested provider. `kind` selects the variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Failure {
-    /// 429, perhaps with `retry-after`.
+    /// 429, optionally with `retry-after`.
     RateLimited {
         /// `retry-after` in seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,7 +16,7 @@ pub enum Failure {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_date: Option<u64>,
     },
-    /// 529 of Anthropic, 503 of OpenAI.
+    /// 529 for Anthropic, 503 for OpenAI.
     Overloaded,
     /// 500.
     ServerError,
@@ -24,50 +24,48 @@ pub enum Failure {
     Unauthorized,
     /// Any status, body and headers.
     Status {
-        /// The status.
         status: u16,
-        /// The body; an error in the provider's form without it.
+        /// Default: an error in the provider's format.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<Value>,
-        /// Headers.
         #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
         headers: std::collections::BTreeMap<String, String>,
     },
     /// The connection breaks after some pieces of the answer.
     Cut {
-        /// How many pieces come whole.
+        /// Number of complete pieces.
         #[serde(default)]
         pieces: usize,
-        /// Whether half of the next event still comes.
+        /// Whether half of the next event is still sent.
         #[serde(default)]
         mid_event: bool,
     },
-    /// The stream ends in order after some pieces, without saying that it is over.
+    /// The stream ends normally after some pieces, without its final event.
     Short {
-        /// How many pieces come.
+        /// Number of pieces.
         #[serde(default)]
         pieces: usize,
     },
-    /// An error comes as an event of the stream, after some pieces. Where nothing is streamed it is [`Self::Overloaded`].
+    /// An error event after some pieces. Without streaming it equals [`Self::Overloaded`].
     ErrorEvent {
-        /// How many pieces come before it.
+        /// Number of pieces before the error.
         #[serde(default)]
         pieces: usize,
     },
-    /// The conversation does not fit.
+    /// The conversation does not fit into the context window.
     Overflow {
-        /// Whether the limit of the output is to blame too, in the words that Anthropic has for that.
+        /// Whether the output limit contributes to the overflow, for which Anthropic has another message.
         #[serde(default)]
         with_output: bool,
     },
-    /// The plan that pays is used up.
+    /// The quota of the subscription is exceeded.
     QuotaExceeded {
-        /// Seconds until it can go on; not said without it.
+        /// Seconds until the quota resets. Not reported if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resets_in: Option<u64>,
     },
-    /// Nothing comes until the client goes away.
+    /// No response until the client disconnects.
     Hang,
-    /// 200, and no JSON.
+    /// 200 with a body that is not JSON.
     Garbage,
 }

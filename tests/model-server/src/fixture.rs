@@ -1,4 +1,4 @@
-//! Work for agents: a repository with a failing test, and the script of a model that makes its tests pass.
+//! A task for agents: a repository with failing tests, and a model's script that makes them pass.
 
 use std::{
     fs, io,
@@ -8,19 +8,19 @@ use std::{
 
 use crate::script::{Script, ScriptError};
 
-/// What an agent is told to do in it; the script answers to these words.
+/// The prompt of the task. The script matches this text.
 pub const TASK: &str = "make the tests pass";
 
-/// A small calculator in Python. Its tests need `python3` and nothing else; two of its promises are broken.
+/// Creates a small calculator in Python with two bugs. Its tests need only `python3`.
 ///
-/// It goes into an empty or new folder, as it stands in `tests/fixtures/broken-calculator`.
+/// The folder must be empty or new. The files come from `tests/fixtures/broken-calculator`.
 pub fn broken_calculator(folder: &Path) -> io::Result<()> {
     copy(&fixtures().join("broken-calculator"), folder)
 }
 
-/// The script for it: reads, runs the tests, edits, runs them again, edits, runs them until they pass, and says so. It knows the
-/// tools of the native agent and of Claude Code, goes by history, and runs the tests for real: the answers do not depend on them,
-/// but its edits fit only what it was told to read.
+/// The script for the task: it reads files, runs the tests, edits, and repeats that until they pass. It knows the
+/// tools of the native agent and of Claude Code, and its progress follows the history. The tests really run, but the
+/// answers do not depend on their results; the edits fit only the files that the prompt tells it to read.
 pub fn make_the_tests_pass() -> Result<Script, ScriptError> {
     Script::parse(include_str!("../../fixtures/broken-calculator.json"))
 }

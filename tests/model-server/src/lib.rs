@@ -1,8 +1,9 @@
-//! A scripted model server for tests: it speaks the protocols of model providers and can fail like them.
+//! A scripted model server for tests. It implements the protocols of model providers and can fail like them.
 //!
-//! What it fakes is the model alone. Anthropic Messages, OpenAI Chat Completions and OpenAI Responses come over plain HTTP on a
-//! loopback port, streamed or not; what a [`Script`] says comes as the answers. A request is checked as a provider would check
-//! it, so that a client that breaks the pairing of calls and results gets the same 400 as from the real one.
+//! Only the model is fake. The server implements Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and
+//! Gemini over plain HTTP on a loopback port, with and without streaming, and takes its answers from a [`Script`]. It
+//! validates requests like a provider: a client that breaks the pairing of calls and results gets the same 400 as
+//! from the real one.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,12 +26,13 @@ mod chat;
 mod director;
 mod failure;
 pub mod fixture;
+mod gemini;
 mod prompt;
 mod reply;
 mod responses;
 mod script;
 mod server;
-mod side;
+mod side_requests;
 mod template;
 mod tokens;
 

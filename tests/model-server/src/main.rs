@@ -1,6 +1,7 @@
-//! Serves a script: `pilothouse-model-server <script.json> [--port PORT]`. It prints its address and serves until it is stopped.
+//! Serves a script: `pilothouse-model-server <script.json> [--port PORT]`. Prints its address and serves until it is
+//! stopped.
 //!
-//! `POST /_script/open/GATE` opens a gate, `GET /_script/requests` tells what came.
+//! `POST /_script/open/GATE` opens a gate; `GET /_script/requests` lists the requests so far.
 
 use std::{error::Error, io::Write as _};
 

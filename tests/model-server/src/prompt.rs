@@ -1,4 +1,4 @@
-//! What is asked, whatever the protocol.
+//! A request independent of the protocol.
 
 /// A request that passed its provider's checks.
 #[allow(
@@ -7,48 +7,43 @@
 )]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Prompt {
-    /// The model.
     pub(crate) model: String,
-    /// Whether the answer is to be streamed.
+    /// Whether to stream the answer.
     pub(crate) stream: bool,
-    /// The system prompt.
     pub(crate) system: String,
     /// The conversation, in order.
     pub(crate) turns: Vec<Turn>,
-    /// The names of the tools that it offers.
+    /// Names of the offered tools.
     pub(crate) tools: Vec<String>,
-    /// The most tokens that may be written.
+    /// Output limit in tokens.
     pub(crate) max_output: Option<u64>,
-    /// Whether it asks for a cache (Anthropic; OpenAI always caches).
+    /// Whether it requests caching (Anthropic; OpenAI always caches).
     pub(crate) caches: bool,
-    /// Whether the model shall think.
+    /// Whether the model should think.
     pub(crate) thinks: bool,
-    /// Whether the end of a stream tells what it took.
+    /// Whether the end of a stream should report the usage.
     pub(crate) wants_usage: bool,
-    /// Whether the answer must be JSON of a given form.
+    /// Whether the answer must be JSON with a given schema.
     pub(crate) structured: bool,
-    /// Bytes of the request's body.
+    /// Size of the request's body in bytes.
     pub(crate) bytes: usize,
 }
 
 /// A part of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// A user's text.
     User(String),
-    /// An answer of the model.
     Assistant,
-    /// What came of a call.
+    /// The result of a call.
     Result {
-        /// The call.
+        /// Id of the call.
         id: String,
-        /// Its text.
         text: String,
     },
 }
 
 impl Prompt {
-    /// Everything that users said, the latest first, with its place among the turns.
+    /// All user texts, latest first, with their index among the turns.
     pub(crate) fn user_texts(&self) -> impl Iterator<Item = (usize, &str)> {
         self.turns.iter().enumerate().rev().filter_map(|(index, turn)| match turn {
             Turn::User(text) => Some((index, text.as_str())),
@@ -56,8 +51,8 @@ impl Prompt {
         })
     }
 
-    /// What is new since the model's last answer.
-    pub(crate) fn news(&self) -> impl Iterator<Item = &str> {
+    /// Texts since the model's last answer.
+    pub(crate) fn recent_text(&self) -> impl Iterator<Item = &str> {
         let since = self.turns.iter().rposition(|turn| *turn == Turn::Assistant).map_or(0, |index| index + 1);
         self.turns[since..].iter().filter_map(|turn| match turn {
             Turn::User(text) | Turn::Result { text, .. } => Some(text.as_str()),
@@ -65,12 +60,12 @@ impl Prompt {
         })
     }
 
-    /// How often the model answered since a turn.
+    /// Number of the model's answers since a turn.
     pub(crate) fn answers_since(&self, index: usize) -> usize {
         self.turns[index.min(self.turns.len())..].iter().filter(|turn| **turn == Turn::Assistant).count()
     }
 
-    /// The results of tools, the latest first.
+    /// Tool results, latest first.
     pub(crate) fn results(&self) -> impl Iterator<Item = (&str, &str)> {
         self.turns.iter().rev().filter_map(|turn| match turn {
             Turn::Result { id, text } => Some((id.as_str(), text.as_str())),
@@ -79,30 +74,29 @@ impl Prompt {
     }
 }
 
-/// Why a request is refused, before any script is asked.
+/// Why a request is rejected before the script is consulted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// The status.
+pub(crate) struct InvalidRequest {
     pub(crate) status: u16,
-    /// The provider's sentence.
+    /// The provider's message.
     pub(crate) message: String,
-    /// What is at fault, where the provider says so.
+    /// The invalid parameter, if the provider names it.
     pub(crate) param: Option<String>,
 }
 
-impl Refused {
-    /// A request that breaks the protocol.
+impl InvalidRequest {
+    /// A request that violates the protocol.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self { status: 400, message: message.into(), param: None }
     }
 
-    /// Names the parameter.
+    /// Sets the invalid parameter.
     pub(crate) fn at(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
         self
     }
 
-    /// A request without a (right) key.
+    /// A request with a missing or wrong key.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self { status: 401, message: message.into(), param: None }
     }

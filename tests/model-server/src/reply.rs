@@ -1,4 +1,4 @@
-//! What goes back over HTTP: refusals, whole answers, and streams that may break.
+//! HTTP responses: errors, complete answers, and streams that may break.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,24 +22,20 @@ use crate::{
     server::{Exchange, Gates, Outcome},
 };
 
-/// A refusal of a provider.
+/// An error response of a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
-    /// The status.
     pub(crate) status: u16,
-    /// Headers.
     pub(crate) headers: BTreeMap<String, String>,
-    /// The body.
     pub(crate) body: Value,
 }
 
 impl Refusal {
-    /// A refusal without headers of its own.
+    /// An error response without additional headers.
     pub(crate) fn new(status: u16, body: Value) -> Self {
         Self { status, headers: BTreeMap::new(), body }
     }
 
-    /// As it goes over HTTP.
     pub(crate) fn into_response(self) -> Response {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -52,7 +48,7 @@ impl Refusal {
     }
 }
 
-/// Adds `retry-after` as a failure wants it.
+/// Adds the `retry-after` header of a failure.
 pub(crate) fn retry_after(mut refusal: Refusal, failure: &Failure) -> Refusal {
     if let Failure::RateLimited { retry_after, retry_after_date } = failure {
         let date = retry_after_date.map(http_date);
@@ -63,7 +59,7 @@ pub(crate) fn retry_after(mut refusal: Refusal, failure: &Failure) -> Refusal {
     refusal
 }
 
-/// Seconds since the epoch, so many from now.
+/// Seconds since the epoch, `from_now` seconds in the future.
 pub(crate) fn epoch_seconds(from_now: u64) -> i64 {
     Timestamp::now().as_second().saturating_add(i64::try_from(from_now).unwrap_or(i64::MAX))
 }
@@ -74,30 +70,35 @@ fn http_date(from_now: u64) -> String {
     then.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
-/// How a stream goes, and how it goes wrong.
-pub(crate) struct Course {
-    /// What is sent.
+/// The course of a stream, including its failure.
+pub(crate) struct StreamPlan {
+    /// The events to send.
     pub(crate) events: Vec<Event>,
     /// The gate after the first piece.
     pub(crate) wait_inside: Option<String>,
-    /// Between two pieces.
+    /// Delay between two pieces.
     pub(crate) pace: Duration,
     /// Whether the connection breaks at the end.
     pub(crate) breaks: bool,
-    /// Half of an event, before it breaks.
-    pub(crate) torn: Option<String>,
+    /// Half an event, sent before the break.
+    pub(crate) partial_event: Option<String>,
 }
 
-impl Course {
-    /// The events of an answer, up to where a failure comes.
+impl StreamPlan {
+    /// The events of an answer, up to the failure if there is one.
     pub(crate) fn new(mut events: Vec<Event>, failure: Option<&Failure>, error: Event) -> Self {
-        let mut course =
-            Self { events: Vec::new(), wait_inside: None, pace: Duration::ZERO, breaks: false, torn: None };
+        let mut plan = Self {
+            events: Vec::new(),
+            wait_inside: None,
+            pace: Duration::ZERO,
+            breaks: false,
+            partial_event: None,
+        };
         match failure {
             Some(Failure::Cut { pieces, mid_event }) => {
                 let rest = split_off(&mut events, *pieces);
-                course.breaks = true;
-                course.torn = rest.first().filter(|_| *mid_event).map(|event| {
+                plan.breaks = true;
+                plan.partial_event = rest.first().filter(|_| *mid_event).map(|event| {
                     let bytes = event.bytes();
                     bytes.chars().take(bytes.chars().count() / 2).collect()
                 });
@@ -111,24 +112,25 @@ impl Course {
             }
             _ => {}
         }
-        course.events = events;
-        course
+        plan.events = events;
+        plan
     }
 
-    /// As a stream of server-sent events. It holds `exchange` until the last of them is sent, or the client is gone.
+    /// Converts to a response with server-sent events. It holds `exchange` until the last event was sent or the
+    /// client has disconnected.
     pub(crate) fn into_response(self, gates: Arc<Gates>, exchange: Exchange) -> Response {
-        let playing =
-            Playing { events: self.events.clone().into(), course: self, gates, exchange, pieces: 0 };
-        let body = stream::unfold(Some(playing), |playing| async move {
-            let mut playing = playing?;
-            match playing.next().await {
-                Some(Ok(bytes)) => Some((Ok(bytes), Some(playing))),
+        let state =
+            StreamState { events: self.events.clone().into(), plan: self, gates, exchange, pieces: 0 };
+        let body = stream::unfold(Some(state), |state| async move {
+            let mut state = state?;
+            match state.next().await {
+                Some(Ok(bytes)) => Some((Ok(bytes), Some(state))),
                 Some(Err(broken)) => {
-                    playing.exchange.end(Outcome::Failed);
+                    state.exchange.end(Outcome::Failed);
                     Some((Err(broken), None))
                 }
                 None => {
-                    playing.exchange.end(Outcome::Sent);
+                    state.exchange.end(Outcome::Sent);
                     None
                 }
             }
@@ -139,37 +141,37 @@ impl Course {
     }
 }
 
-/// A stream on its way.
-struct Playing {
+/// A stream that is being sent.
+struct StreamState {
     events: VecDeque<Event>,
-    course: Course,
+    plan: StreamPlan,
     gates: Arc<Gates>,
     exchange: Exchange,
     pieces: usize,
 }
 
-impl Playing {
-    /// The next bytes; an error where the connection breaks.
+impl StreamState {
+    /// The next bytes, or an error to break the connection.
     async fn next(&mut self) -> Option<Result<Bytes, std::io::Error>> {
         let Some(event) = self.events.pop_front() else {
-            if let Some(torn) = self.course.torn.take() {
-                return Some(Ok(torn.into()));
+            if let Some(partial_event) = self.plan.partial_event.take() {
+                return Some(Ok(partial_event.into()));
             }
-            if self.course.breaks {
-                // Lets go out what was written, before nothing more does.
+            if self.plan.breaks {
+                // Flushes what was written before the next event.
                 tokio::task::yield_now().await;
                 return Some(Err(std::io::ErrorKind::ConnectionAborted.into()));
             }
             return None;
         };
         if self.pieces == 1
-            && let Some(gate) = self.course.wait_inside.take()
+            && let Some(gate) = self.plan.wait_inside.take()
         {
             self.gates.pass(&gate).await;
         }
         if event.is_piece {
-            if self.pieces > 0 && !self.course.pace.is_zero() {
-                tokio::time::sleep(self.course.pace).await;
+            if self.pieces > 0 && !self.plan.pace.is_zero() {
+                tokio::time::sleep(self.plan.pace).await;
             }
             self.pieces += 1;
         }
@@ -177,11 +179,11 @@ impl Playing {
     }
 }
 
-/// Keeps what comes before the piece after so many; gives the rest.
+/// Splits after the given number of pieces. Keeps the first part and returns the rest.
 fn split_off(events: &mut Vec<Event>, pieces: usize) -> Vec<Event> {
     let at =
         events.iter().enumerate().filter(|(_, event)| event.is_piece).nth(pieces).map(|(index, _)| index);
-    // An answer with fewer pieces ends before it says that it is over.
+    // An answer with fewer pieces ends before its final event.
     let at = at.unwrap_or_else(|| events.len().saturating_sub(1));
     events.split_off(at)
 }

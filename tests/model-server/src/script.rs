@@ -1,4 +1,4 @@
-//! What a model says, and when: the script, which is JSON with the same names.
+//! The script of a model server. Its JSON form uses the same names.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +7,44 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// What a server says to everybody who asks.
+/// The answers of a server to all clients.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Script {
-    /// The conversations, in the order in which they are looked at.
+    /// The conversations, in order of precedence.
     pub conversations: Vec<Conversation>,
-    /// The answer where no conversation has a step (left). Without it such a request gets a 400 that says so.
+    /// The answer if no conversation has a step for a request. Default: a 400 with an explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Step>,
-    /// Tokens of a context window: larger requests overflow, in the words of the provider. Estimated as four bytes a token.
+    /// Size of the context window in tokens. Larger requests overflow with the provider's error. Requests are
+    /// estimated at four bytes per token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// The models that are listed.
+    /// The models to list.
     pub models: Vec<String>,
-    /// What `{{var:NAME}}` stands for.
+    /// Values of `{{var:NAME}}`.
     pub vars: BTreeMap<String, String>,
-    /// The key that requests must carry. Without it any does, but there must be one.
+    /// The key that requests must have. Default: any key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// Why a script cannot be read.
+/// Why a script is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// It is not what a script looks like.
-    #[error("the script cannot be read")]
+    #[error("failed to parse the script")]
     Format(#[from] serde_json::Error),
-    /// Two conversations have one name and are for the same requests.
-    #[error("two conversations are named {0:?}, and nothing tells them apart")]
+    /// Two conversations with the same name apply to the same requests.
+    #[error("two conversations named {0:?} apply to the same requests")]
     Twice(String),
 }
 
 impl Script {
-    /// Reads a script.
     pub fn parse(json: &str) -> Result<Self, ScriptError> {
         Self::checked(serde_json::from_str(json)?)
     }
 
-    /// Takes a script from a value that a test put together with `json!`.
+    /// Parses a value, for scripts that tests write with `json!`.
     pub fn from_value(value: Value) -> Result<Self, ScriptError> {
         Self::checked(serde_json::from_value(value)?)
     }
@@ -70,40 +69,40 @@ impl Script {
     }
 }
 
-/// One conversation: steps that come one after the other.
+/// One conversation: a sequence of steps.
 ///
-/// The last marker `[[script:NAME]]` in a user's text chooses it; else the first one in the script whose conditions all hold.
-/// `[[script:NAME#anything]]` counts its steps apart from other keys, for sessions that play the same conversation at a time.
+/// The last marker `[[script:NAME]]` in a user's text selects it. Without a marker, the first conversation whose
+/// conditions all hold is selected. `[[script:NAME#anything]]` counts its steps separately for each key, for sessions
+/// that play the same conversation concurrently.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Conversation {
-    /// Its name, for markers.
+    /// Name for markers.
     pub name: String,
-    /// A text that some user's text of the conversation must have.
+    /// A text that some user text of the conversation must contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// A tool that the request must offer: the same task in the words of another agent.
+    /// A tool that the request must offer. Distinguishes the same task for different agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offers: Option<String>,
-    /// Only for requests to this model.
+    /// Restricts the conversation to requests to this model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How its next step is found.
+    /// How the next step is selected.
     pub progress: Progress,
-    /// What the model says.
     pub steps: Vec<Step>,
 }
 
-/// How the next step of a conversation is found.
+/// How the next step of a conversation is selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Progress {
-    /// Each step once, in their order, whoever asks.
+    /// Each step once, in order, whatever the request.
     #[default]
     Order,
-    /// By the request: as many steps are over as the model has answered since the conversation began. A client that was killed
-    /// and asks again hears the same again, and any number of sessions play it at a time.
-    /// It is not for conversations that are compacted: that takes answers away.
+    /// By the request's history: the number of the model's answers since the conversation began is the number of
+    /// completed steps. A client that repeats a request after a kill gets the same answer, and any number of sessions
+    /// can play concurrently. Not for conversations that are compacted, because that removes answers.
     History,
 }
 
@@ -111,99 +110,98 @@ pub enum Progress {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Step {
-    /// Only when what is new since the last answer (a user's text, a result of a tool) has this text. Such a step comes out of turn.
+    /// Only if the text since the last answer (a user text or a tool result) contains this. Such a step is played out
+    /// of order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Whether it comes again and again; it is for steps with `when`, and for the last one.
+    /// Whether the step can be played repeatedly. For steps with `when`, and for the last one.
     pub repeat: bool,
-    /// What it thinks, before it speaks.
+    /// The thought before the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// The provider's signature of the thought; made up without it.
+    /// The provider's signature of the thought. Default: a generated one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// What it says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The tools that it calls.
     pub tools: Vec<Tool>,
-    /// What it took; plausible figures without it.
+    /// Default: plausible values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Tokens>,
-    /// Why it stops; as its content says without it.
+    /// Default: according to the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
     /// The gate that must be open before the answer begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// The gate that must be open before the answer goes on after its first piece.
+    /// The gate that must be open before the answer continues after its first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_inside: Option<String>,
-    /// Milliseconds before the answer begins. Tests wait with gates; this is for benches and trials.
+    /// Milliseconds before the answer begins. For benches and manual trials; tests use gates.
     pub delay_ms: u64,
     /// Milliseconds between two pieces.
     pub pace_ms: u64,
-    /// Characters in a piece; 16 without it.
+    /// Characters in a piece. Default: 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
-    /// What goes wrong first: each failure once, then the answer.
+    /// Failures to play before the answer, each once.
     pub fail: Vec<Failure>,
 }
 
 impl Step {
-    /// Says something.
+    /// An answer with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// Calls a tool.
+    /// An answer with a tool call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
         Self::default().and_tool(name, input)
     }
 
-    /// Calls one more tool.
+    /// Adds a tool call.
     #[must_use]
     pub fn and_tool(mut self, name: impl Into<String>, input: Value) -> Self {
         self.tools.push(Tool { name: name.into(), input, ..Tool::default() });
         self
     }
 
-    /// Says something, and calls one more tool.
+    /// Adds a text followed by a tool call.
     #[must_use]
     pub fn and_says_before(mut self, says: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         self.tools.push(Tool { name: name.into(), input, says: Some(says.into()), ..Tool::default() });
         self
     }
 
-    /// Thinks first.
+    /// Adds a thought.
     #[must_use]
     pub fn thinking(mut self, thinking: impl Into<String>) -> Self {
         self.thinking = Some(thinking.into());
         self
     }
 
-    /// Fails first.
+    /// Adds failures before the answer.
     #[must_use]
     pub fn failing(mut self, failures: impl IntoIterator<Item = Failure>) -> Self {
         self.fail.extend(failures);
         self
     }
 
-    /// Waits for a gate before it answers.
+    /// Adds a gate before the answer.
     #[must_use]
     pub fn waiting(mut self, gate: impl Into<String>) -> Self {
         self.wait = Some(gate.into());
         self
     }
 
-    /// Waits for a gate after its first piece.
+    /// Adds a gate after the first piece.
     #[must_use]
     pub fn waiting_inside(mut self, gate: impl Into<String>) -> Self {
         self.wait_inside = Some(gate.into());
         self
     }
 
-    /// Takes this many tokens.
+    /// Sets the usage.
     #[must_use]
     pub fn taking(mut self, usage: Tokens) -> Self {
         self.usage = Some(usage);
@@ -211,21 +209,22 @@ impl Step {
     }
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Tool {
-    /// The tool.
     pub name: String,
-    /// Its arguments; texts in it may have placeholders:
-    /// `{{result}}` the last result of a tool, `{{result:ID}}` the one of the call that the script named so,
-    /// `{{result~REGEX}}` what the first group of a regular expression found in it, `{{prompt}}` the user's last text,
-    /// `{{var:NAME}}` a variable.
+    /// The arguments. Strings may contain placeholders:
+    /// - `{{result}}`: the last result of a tool
+    /// - `{{result:ID}}`: the result of the call with this `id` in the script
+    /// - `{{result~REGEX}}`: the first group of a regular expression's match in the last result
+    /// - `{{prompt}}`: the user's last text
+    /// - `{{var:NAME}}`: a variable
     pub input: Value,
-    /// Its arguments as they are sent, however broken.
+    /// The arguments as they are sent, valid or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<String>,
-    /// What is said after what came before, and before this call.
+    /// Text before this call, after everything earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
     /// A name for the call, for `{{result:ID}}`. It becomes part of the call's id.
@@ -233,17 +232,17 @@ pub struct Tool {
     pub id: Option<String>,
 }
 
-/// What an answer took. The parts do not overlap.
+/// Tokens of an answer. The parts do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Tokens {
-    /// Read, and not from a cache.
+    /// Input tokens, not read from a cache.
     pub input: u64,
-    /// Written.
+    /// Output tokens.
     pub output: u64,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read: u64,
-    /// Written to a cache.
+    /// Input tokens written to a cache.
     pub cache_write: u64,
 }
 
@@ -251,14 +250,14 @@ pub struct Tokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stop {
-    /// Everything was said.
+    /// The answer is complete.
     End,
     /// Tools are called.
     ToolUse,
-    /// At the limit of the output.
+    /// The output limit was reached.
     Length,
-    /// It will not answer.
+    /// The model refuses to answer.
     Refusal,
-    /// The provider's filter cut it off (OpenAI; a refusal elsewhere).
+    /// The provider's filter cut off the answer (OpenAI; a refusal for other providers).
     ContentFilter,
 }

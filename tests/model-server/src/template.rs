@@ -1,4 +1,4 @@
-//! Placeholders in what a script says.
+//! Placeholders in scripts.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use crate::prompt::Prompt;
 
-/// Where placeholders get their values from.
+/// The values of placeholders.
 pub(crate) struct Source<'a> {
-    /// The request that is answered.
+    /// The request to answer.
     pub(crate) prompt: &'a Prompt,
-    /// `{{var:NAME}}`.
+    /// Values of `{{var:NAME}}`.
     pub(crate) vars: &'a BTreeMap<String, String>,
 }
 
 impl Source<'_> {
-    /// Fills the texts of a value.
+    /// Fills in all strings of a value.
     pub(crate) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
@@ -27,7 +27,7 @@ impl Source<'_> {
         }
     }
 
-    /// Fills a text. A placeholder that nothing is known for stays as it is.
+    /// Fills in a text. Unknown placeholders stay unchanged.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -61,7 +61,7 @@ impl Source<'_> {
         let call = call.trim().strip_prefix(':').map(str::trim);
         let wanted = |id: &str| call.is_none_or(|call| id.ends_with(&format!("_{call}")));
         let (_, text) = self.prompt.results().find(|(id, _)| wanted(id))?;
-        // What a runtime adds to a result for the model is none of it.
+        // Runtimes append reminders for the model, which are not part of the result.
         let text = text.split("<system-reminder>").next().unwrap_or(text);
         let Some(pattern) = pattern else { return Some(text.trim().to_owned()) };
         let found = regex_lite::Regex::new(pattern).ok()?.captures(text)?;
@@ -77,7 +77,7 @@ mod tests {
     use crate::prompt::Turn;
 
     #[test]
-    fn placeholders_stand_for_results_prompts_and_variables() {
+    fn placeholders_expand_to_results_prompts_and_variables() {
         let result = |id: &str, text: &str| Turn::Result { id: id.to_owned(), text: text.to_owned() };
         let turns = vec![
             Turn::User("make it pass".to_owned()),

@@ -1,27 +1,26 @@
-//! Plausible figures of what an answer took.
+//! Plausible token counts.
 
 use crate::{
     prompt::Prompt,
     script::{Step, Tokens},
 };
 
-/// The bytes that are counted as a token.
 const BYTES_A_TOKEN: usize = 4;
-/// What is never in a cache: the end of the last message.
+/// Tokens that are never cached: the end of the last message.
 const UNCACHED: u64 = 4;
 
-/// The tokens of a text.
+/// Estimated tokens of a text.
 pub(crate) fn of_text(text: &str) -> u64 {
     of_bytes(text.len())
 }
 
-/// The tokens of so many bytes.
+/// Estimated tokens of this many bytes.
 pub(crate) fn of_bytes(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(BYTES_A_TOKEN)).unwrap_or(u64::MAX)
 }
 
-/// What a step took: as it says, or as the sizes of question and answer suggest. `cached` is how many tokens of the same
-/// conversation were seen before.
+/// The usage of a step: as scripted, or estimated from the sizes of request and answer. `cached` is how many tokens
+/// of the conversation were seen before.
 pub(crate) fn usage(step: &Step, prompt: &Prompt, cached: u64) -> Tokens {
     if let Some(given) = step.usage {
         return given;

@@ -1,4 +1,4 @@
-//! One server with its owner: rounds of kills, and settling down after them.
+//! One server with its owners: rounds of faults, then a wait until it settles.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,39 +6,49 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
 use pilothouse_domain::Timestamp;
-use pilothouse_tests::{Api, ServerProcess, processes};
+use pilothouse_sqlite::system_clock;
+use pilothouse_tests::{Api, Machine, ServerProcess, processes};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::check::{self, Violation};
-use crate::owner::{Ledger, Owner};
+use crate::owner::{Ledger, Owner, is_refused_for_now};
 use crate::stalls::Stalls;
 
-/// By how much deadlines are divided: a sidecar counts as dead after 9 s, stops by itself after 6 s, is asked for what is
-/// missing for 3 s, and waits half a second at most between two tries to reach the server. Much less, and what is not
-/// divided counts: how long processes take to start, and disks to write.
+/// The divisor of deadlines. A sidecar counts as dead after 9 s and stops itself after 6 s; a missing event is requested for 3 s;
+/// a sidecar retries at least every half second. With a larger divisor, undivided times matter: process starts and disk writes.
 pub(crate) const HURRY: u32 = 10;
-/// Who commands at once.
+/// The number of owners that send commands concurrently.
 const OWNERS: u64 = 3;
-/// Slots of the pool: fewer than sessions, so that some wait.
+/// Slots of the pool: fewer than sessions, so that some sessions wait.
 const SLOTS: u32 = 5;
-/// How long nothing may change for everything to count as settled: longer than any deadline but that of a silence and
-/// of a launch, for which runs and processes are compared.
+/// The state must be unchanged for this time to count as settled. It is longer than every deadline but those of silence and of
+/// launches, for which runs and processes are compared.
 const QUIET: Duration = Duration::from_secs(4);
-/// How long settling may take: longer than a launch and the draining of a spool together.
+/// Time limit for settling: longer than a launch and the drain of a spool together.
 const SETTLED: Duration = Duration::from_secs(90);
 
-/// What a lane found.
+/// The disk size of a lane with a small disk, and the space that the server keeps free on it.
+const DISK_MEBIBYTES: u64 = 192;
+const RESERVE_MEBIBYTES: u64 = 8;
+/// The descriptor limit of lanes with few descriptors. The pool is small, so the limit suffices.
+const FEW_DESCRIPTORS: u32 = 256;
+
+/// Steps of the server's clock in minutes.
+const CLOCK_STEPS: [i64; 6] = [-60, -5, 1, 5, 60, 540];
+
+/// The result of a lane.
 pub(crate) struct Report {
     pub(crate) lane: u64,
     pub(crate) summary: String,
     pub(crate) violations: Vec<Violation>,
 }
 
-/// When each round began.
+/// The start and the fault of each round.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds(Vec<(Timestamp, String)>);
 
@@ -48,29 +58,42 @@ impl Rounds {
         self.0.push((Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap()), what));
     }
 
-    /// Adds to what was killed in the latest round.
+    /// Adds a fault to the latest round.
     fn also(&mut self, what: &str) {
         let killed = &mut self.0.last_mut().unwrap().1;
         killed.push_str(if killed.is_empty() { "" } else { ", then " });
         killed.push_str(what);
     }
 
-    /// The round of a moment, 0 before the first.
+    /// The round at a time; 0 before the first.
     pub(crate) fn at(&self, at: Timestamp) -> usize {
         self.0.partition_point(|(begun, _)| *begun <= at)
     }
 
-    /// What was killed in a round.
+    /// The faults of a round.
     pub(crate) fn strike(&self, round: usize) -> &str {
         round.checked_sub(1).and_then(|at| self.0.get(at)).map_or("", |(_, what)| what)
     }
 }
 
-/// Plays the rounds of one server and checks what is left.
+/// Plays the rounds of one server and checks the stored data.
 pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     let begun = Instant::now();
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut server = ServerProcess::start(HURRY).await;
+    // Every second lane has few descriptors, and every lane has a small disk if the test may mount one.
+    let machine = Machine {
+        disk_mebibytes: Some(DISK_MEBIBYTES),
+        descriptors: (lane % 2 == 1).then_some(FEW_DESCRIPTORS),
+    };
+    let reserve = RESERVE_MEBIBYTES.to_string();
+    let environment = [("PILOTHOUSE_DISK_RESERVE_MIB", reserve.as_str())];
+    let mut server = if let Some(server) = ServerProcess::start_on(HURRY, &environment, machine).await {
+        server
+    } else {
+        println!("lane {lane}: only root can mount a small disk; no disk is filled");
+        let machine = Machine { disk_mebibytes: None, ..machine };
+        ServerProcess::start_on(HURRY, &environment, machine).await.unwrap()
+    };
     let stalls = Stalls::watch(server.data().parent().unwrap());
     let api = server.api();
     api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": SLOTS })).await.expect(200);
@@ -86,19 +109,19 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     }
     let mut history = Rounds::default();
     for _ in 0..rounds {
-        // The point of the kill is what is random here; there is no condition to wait for.
+        // The time of the fault is random on purpose; there is no condition to wait for.
         tokio::time::sleep(Duration::from_millis(rng.random_range(60..1500))).await;
-        strike(&mut server, &mut rng, &mut history).await;
+        strike(&mut server, &mut rng, &mut history, &stalls).await;
     }
     enough.store(true, Ordering::SeqCst);
     while let Some(owner) = owners.join_next().await {
-        owner.unwrap_or_else(|error| panic!("an owner of lane {lane}, seed {seed} broke off: {error}"));
+        owner.unwrap_or_else(|error| panic!("an owner of lane {lane}, seed {seed} panicked: {error}"));
     }
     let played = begun.elapsed();
-    // Idle sessions keep their slots. With enough for all, whoever still waits is forgotten.
-    api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 1000 })).await.expect(200);
+    // Idle sessions keep their slots. With enough slots for all, a session that still waits was forgotten.
+    widen_pool(&api).await;
     let mut violations = settle(&mut server, &api, &ledger).await;
-    // First the server, and then, before they count as isolated, the sidecars: what is stored now is what is checked.
+    // The server dies first. The sidecars follow before they count as isolated, so that nothing changes after settling.
     server.kill9();
     processes::kill_all(&server.data());
     let settled = begun.elapsed().saturating_sub(played);
@@ -115,8 +138,73 @@ pub(crate) async fn run(seed: u64, lane: u64, rounds: u64) -> Report {
     Report { lane, summary, violations }
 }
 
-/// One round's kills: a server, a sidecar before, while or after it is away, or a sidecar alone.
-async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds) {
+/// Gives every session a slot, once the server has noticed the free disk space.
+async fn widen_pool(api: &Api) {
+    let give_up = Instant::now() + SETTLED;
+    loop {
+        let reply = api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 1000 })).await;
+        if !is_refused_for_now(&reply) {
+            reply.expect(200);
+            return;
+        }
+        assert!(Instant::now() < give_up, "the server does not notice the free disk space: {}", reply.text);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The fault of one round: mostly a kill.
+async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds, stalls: &Stalls) {
+    let kind = rng.random_range(0..100);
+    let length = Duration::from_millis(match rng.random_range(0..100) {
+        0..90 => rng.random_range(20..2500),
+        // Long enough for a sidecar to count as silent.
+        _ => 10_000,
+    });
+    let (pick, room) = (rng.random_range(0..1000), rng.random_range(0..2) * RESERVE_MEBIBYTES / 2);
+    let from = system_clock()();
+    match kind {
+        0..62 => return strike_down(server, rng, history).await,
+        62..74 => freeze_one(server, pick, length, history).await,
+        74..82 => {
+            history.begin(format!("the server stopped for {length:?}"));
+            server.freeze();
+            tokio::time::sleep(length).await;
+            server.thaw();
+        }
+        82..90 => {
+            let step = CLOCK_STEPS[pick % CLOCK_STEPS.len()];
+            history.begin(format!("the clock of the server {step} minutes off for {length:?}"));
+            server.set_clock_offset(step * 60_000);
+            tokio::time::sleep(length).await;
+            server.set_clock_offset(0);
+        }
+        _ => {
+            let Some(disk) = server.disk() else { return history.begin("nothing".to_owned()) };
+            history.begin(format!("the disk full but for {room} MiB for {length:?}"));
+            disk.fill(room);
+            tokio::time::sleep(length).await;
+            disk.clear();
+        }
+    }
+    // Deadlines are not checked for the time in which the machine could not run or write.
+    stalls.note(from, system_clock()());
+}
+
+/// Suspends a sidecar for a while, if there is one.
+async fn freeze_one(server: &ServerProcess, pick: usize, length: Duration, history: &mut Rounds) {
+    let sidecars = server.sidecars();
+    let Some(victim) = sidecars.get(pick % sidecars.len().max(1)) else {
+        return history.begin("no sidecar".to_owned());
+    };
+    history.begin(format!("the sidecar of {} stopped for {length:?}", victim.run));
+    // The sidecar may exit before, or be killed meanwhile.
+    let _ = kill(victim.pid, Signal::SIGSTOP);
+    tokio::time::sleep(length).await;
+    let _ = kill(victim.pid, Signal::SIGCONT);
+}
+
+/// The kills of one round: a server, a sidecar before, during or after the outage of its server, or only a sidecar.
+async fn strike_down(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Rounds) {
     let server_too = rng.random_bool(0.7);
     let sidecar_when = rng.random_bool(0.6).then(|| rng.random_range(0..3));
     let pick = rng.random_range(0..1000);
@@ -124,8 +212,8 @@ async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Roun
     let away = Duration::from_millis(match rng.random_range(0..100) {
         0..60 => 0,
         60..98 => rng.random_range(0..500),
-        // So long that sidecars stop their agents by themselves.
-        _ => 6600,
+        // Minutes in terms of divided deadlines.
+        _ => 15_000,
     });
     history.begin(String::new());
     if !server_too || sidecar_when == Some(0) {
@@ -151,7 +239,7 @@ async fn strike(server: &mut ServerProcess, rng: &mut StdRng, history: &mut Roun
     }
 }
 
-/// Kills a sidecar, or the process that drains what one has left, if there is any.
+/// Kills a sidecar, or the process that drains a dead one, if there is any.
 fn kill_one(server: &ServerProcess, pick: usize) -> String {
     let sidecars = server.sidecars();
     let Some(victim) = sidecars.get(pick % sidecars.len().max(1)) else { return "no sidecar".to_owned() };
@@ -159,7 +247,7 @@ fn kill_one(server: &ServerProcess, pick: usize) -> String {
     format!("the sidecar of {}", victim.run)
 }
 
-/// Waits until nothing is under way any more; what still is after all deadlines is a violation.
+/// Waits until nothing is pending. Anything that outlasts all deadlines is a violation.
 async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<Violation> {
     let give_up = Instant::now() + SETTLED;
     let mut before = BTreeMap::new();
@@ -193,11 +281,7 @@ async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<V
                     let id = what.split(':').next().unwrap_or_default().to_owned();
                     let lines: Vec<_> = log.lines().filter(|line| line.contains(&id)).collect();
                     let tail = lines[lines.len().saturating_sub(8)..].join("\n");
-                    Violation::of(
-                        &id,
-                        "this has not settled although all deadlines have passed",
-                        format!("{what}\n{tail}"),
-                    )
+                    Violation::of(&id, "this did not settle within all deadlines", format!("{what}\n{tail}"))
                 })
                 .collect();
         }
@@ -205,27 +289,27 @@ async fn settle(server: &mut ServerProcess, api: &Api, ledger: &Ledger) -> Vec<V
     }
 }
 
-/// Why a session is not at rest.
+/// Why a session has not settled.
 fn under_way(view: &Value) -> Option<String> {
     let status = view["status"].as_str().unwrap();
     let phase = view["currentRun"]["phase"].as_str();
     let resting = match status {
         "Idle" | "Interrupted" | "Paused" => matches!(phase, None | Some("Live")),
         "Completed" | "Cancelled" | "Failed" | "ContextExhausted" => phase.is_none(),
-        // Intermediate; or an agent at work, and all their scripts end; or a request that has a deadline.
+        // The status is intermediate; or the agent is working, and all scripts end; or a request has a deadline.
         _ => false,
     };
     (!resting || view["cancelAccepted"] == true).then(|| format!("{status}, run {}", view["currentRun"]))
 }
 
-/// Sidecars that no session knows, and runs that count as live and have none.
+/// Sidecars without a session, and live runs without a sidecar.
 fn strangers(server: &ServerProcess, views: &BTreeMap<String, Value>) -> Vec<String> {
     let alive: Vec<String> = server.sidecars().into_iter().map(|sidecar| sidecar.run).collect();
     let known: Vec<(&String, &str)> =
         views.iter().filter_map(|(id, view)| Some((id, view["currentRun"]["id"].as_str()?))).collect();
     let unknown = alive.iter().filter(|run| known.iter().all(|(_, known)| known != run));
     let dead = known.iter().filter(|(_, run)| alive.iter().all(|alive| alive != run));
-    let unknown = unknown.map(|run| format!("{run}: a sidecar is alive that no session knows"));
+    let unknown = unknown.map(|run| format!("{run}: the sidecar is alive but belongs to no session"));
     let dead = dead.map(|(id, run)| format!("{id}: its run {run} has no process"));
     unknown.chain(dead).collect()
 }
@@ -235,6 +319,6 @@ fn keep(data: &Path, lane: u64) {
         let to = Path::new(&folder).join(format!("lane-{lane}"));
         let _ = std::fs::create_dir_all(&folder);
         let copied = std::process::Command::new("cp").arg("-a").arg(data.parent().unwrap()).arg(&to).status();
-        println!("the data of lane {lane} are in {} ({copied:?})", to.display());
+        println!("the data of lane {lane} is in {} ({copied:?})", to.display());
     }
 }

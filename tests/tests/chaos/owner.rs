@@ -1,4 +1,4 @@
-//! The owner of the sessions: asks at random, repeats what was not answered, and remembers what was.
+//! An owner of the sessions: sends random requests, retries those without a response, and records the responses.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,26 +16,28 @@ use uuid::Uuid;
 
 use crate::script;
 
-/// Sessions that are open at once.
+/// Refusals for a temporary lack of resources. They change nothing, and the request is retried.
+const REFUSED_FOR_NOW: [&str; 2] = ["storage-full", "server-at-capacity"];
+/// The number of concurrently open sessions.
 const OPEN: usize = 7;
-/// How long a server may be away.
+/// The longest outage of a server.
 const AWAY: Duration = Duration::from_mins(1);
 
-/// A request that was answered.
+/// A request with its response.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// The function, as the catalogue names it.
+    /// The function, by its name in the catalog.
     pub(crate) function: &'static str,
-    /// The session; of a start, the one that it made.
+    /// The session; for a start, the created session.
     pub(crate) session: String,
     pub(crate) path: String,
     pub(crate) body: Value,
     pub(crate) status: u16,
-    /// How often it was sent.
+    /// How often the request was sent.
     pub(crate) sent: u32,
 }
 
-/// What the owner knows.
+/// Requests and responses of all owners.
 #[derive(Default)]
 pub(crate) struct Ledger {
     asked: Mutex<Vec<Asked>>,
@@ -49,23 +51,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledger {
-    /// Every session that was started.
+    /// All started sessions.
     pub(crate) fn sessions(&self) -> Vec<String> {
         let started = |asked: &&Asked| asked.function == "sessions-start" && asked.status < 300;
         lock(&self.asked).iter().filter(started).map(|asked| asked.session.clone()).collect()
     }
 
-    /// Every request that was answered.
+    /// All requests that got a response.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         lock(&self.asked).clone()
     }
 
-    /// Answers that should not have been given: session, what, evidence.
+    /// Unexpected responses: session, description, evidence.
     pub(crate) fn wrong(&self) -> Vec<(String, String, String)> {
         lock(&self.wrong).clone()
     }
 
-    /// Counts of what was asked.
+    /// Counts of the requests.
     pub(crate) fn summary(&self) -> String {
         let asked = lock(&self.asked);
         let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
@@ -76,7 +78,7 @@ impl Ledger {
         }
         let repeated = asked.iter().filter(|one| one.sent > 1).count();
         let counts: Vec<_> = counts.iter().map(|(name, (yes, all))| format!("{name} {yes}/{all}")).collect();
-        format!("{} requests, {repeated} sent again: {}", asked.len(), counts.join(", "))
+        format!("{} requests, {repeated} retried: {}", asked.len(), counts.join(", "))
     }
 
     fn unique(&self) -> u64 {
@@ -84,7 +86,7 @@ impl Ledger {
     }
 }
 
-/// One of several who command the same sessions.
+/// One of several clients that command the same sessions.
 pub(crate) struct Owner {
     api: Api,
     folder: PathBuf,
@@ -97,7 +99,7 @@ impl Owner {
         Self { api, folder, ledger, rng }
     }
 
-    /// Commands until it is enough.
+    /// Sends commands until `enough` is set.
     pub(crate) async fn command(mut self, enough: &AtomicBool) {
         while !enough.load(Ordering::SeqCst) {
             let open = lock(&self.ledger.open).clone();
@@ -128,7 +130,7 @@ impl Owner {
         }
     }
 
-    /// One command to one session, mostly one that fits.
+    /// Sends one command to a session, mostly one that its status allows.
     async fn one(&mut self, id: &str) {
         let at = format!("/api/agents/sessions/{id}");
         let Ok(reply) = self.api.try_send(Method::GET, &at, &[], None).await else { return };
@@ -194,7 +196,7 @@ impl Owner {
                 let body = json!({ "clearQueue": self.rng.random_bool(0.2) });
                 self.ask("sessions-interrupt", id, post, format!("{at}/interrupt"), body).await;
             }
-            // Rarely: a cancelled session is of little more use here.
+            // Rarely, because a cancelled session is of little further use.
             "cancel" if self.rng.random_bool(0.08) => {
                 let body = json!({ "force": self.rng.random_bool(0.3) });
                 self.ask("sessions-cancel", id, post, format!("{at}/cancel"), body).await;
@@ -220,7 +222,7 @@ impl Owner {
                 self.ask("sessions-retry", id, post, format!("{at}/retry"), body).await;
             }
             "budget" => {
-                // A cap that no other request names.
+                // A cap that no other request sets.
                 let spent: f64 =
                     view["budget"]["estimatedCostUsd"].as_str().and_then(|s| s.parse().ok()).unwrap_or(0.0);
                 let cap =
@@ -249,7 +251,7 @@ impl Owner {
         self.ask("messages-enqueue", id, Method::POST, format!("{at}/messages/queue"), body).await;
     }
 
-    /// In words that nobody used before: what reaches an agent as a message is told apart by its text.
+    /// Answers or decides with a unique text, by which the checks identify the message that an agent receives.
     async fn decide(&mut self, id: &str, at: &str, request: &Value) {
         let request_id = &request["id"];
         if let Some(questions) = request["questions"].as_array() {
@@ -274,7 +276,7 @@ impl Owner {
         }
     }
 
-    /// Promotes, releases, edits or takes back what waits.
+    /// Promotes, releases, edits or cancels a waiting message.
     async fn rearrange(&mut self, id: &str, at: &str) {
         let Ok(reply) = self.api.try_send(Method::GET, &format!("{at}/messages/queue"), &[], None).await
         else {
@@ -291,7 +293,7 @@ impl Owner {
         };
     }
 
-    /// Asks until there is an answer, always with the same key, and now and then once more after it.
+    /// Retries until there is a response, always with the same key, and sometimes sends the request once more afterwards.
     async fn ask(
         &mut self,
         function: &'static str,
@@ -308,9 +310,14 @@ impl Owner {
             sent += 1;
             match self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes.clone()).await
             {
+                // The response suggests a delay; the retry here is sooner.
+                Ok(reply) if is_refused_for_now(&reply) => {
+                    assert!(Instant::now() < give_up, "{method} {path} is still refused: {}", reply.text);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
                 Ok(reply) => break reply,
                 Err(error) => {
-                    assert!(Instant::now() < give_up, "{method} {path} was not answered: {error:?}");
+                    assert!(Instant::now() < give_up, "{method} {path} got no response: {error:?}");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
@@ -320,7 +327,7 @@ impl Owner {
         if first.status >= 500 || (stop && first.body["code"] == "version-conflict") {
             self.wrong(
                 session,
-                "a request was answered as none should be",
+                "a request got an unexpected response",
                 format!("{method} {path} {body}: {}", first.text),
             );
         }
@@ -329,13 +336,18 @@ impl Owner {
             if let Ok(second) =
                 self.api.try_send(method.clone(), &path, &[("Idempotency-Key", &key)], bytes).await
                 && (second.status, &second.body) != (first.status, &first.body)
+                && !is_refused_for_now(&second)
                 && !enqueued_since(function, &first, &second)
             {
                 let evidence = format!(
                     "{method} {path} {body}\nfirst  {} {}\nsecond {} {}",
                     first.status, first.text, second.status, second.text
                 );
-                self.wrong(session, "the same request with the same key was answered in two ways", evidence);
+                self.wrong(
+                    session,
+                    "the same request with the same key got two different responses",
+                    evidence,
+                );
             }
         }
         let session = if session.is_empty() {
@@ -353,7 +365,12 @@ impl Owner {
     }
 }
 
-/// A message that is sent again by its id is answered as it stands now (ruling 28).
+/// Whether the server refuses for a temporary lack of resources.
+pub(crate) fn is_refused_for_now(reply: &Reply) -> bool {
+    REFUSED_FOR_NOW.iter().any(|code| reply.body["code"] == *code)
+}
+
+/// Whether two responses are those to a repeated message id, which show the current state of the message (decision 28).
 fn enqueued_since(function: &str, first: &Reply, second: &Reply) -> bool {
     let id = |reply: &Reply| reply.body["message"]["messageId"].clone();
     function == "messages-enqueue" && first.status == second.status && id(first) == id(second)

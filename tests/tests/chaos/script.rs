@@ -1,15 +1,15 @@
-//! What the agents do: a few turns of everything that an agent does, mixed with everything that goes wrong between it
-//! and the control plane (docs/script-format.md).
+//! Scripts of the agents: a few turns with every kind of event, mixed with faults between agent and control plane
+//! (docs/script-format.md).
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
 
-/// What an agent says when a message reaches it during a turn; the message follows.
+/// The prefix of an agent's answer to a message that it receives during a turn. The text of the message follows.
 pub(crate) const STEERED: &str = "Steered: ";
 
-/// A script that ends by itself, and answers messages after that.
+/// A script that ends, and then answers messages.
 pub(crate) fn script(rng: &mut StdRng) -> Value {
     let turns = rng.random_range(2..=5);
     let steps: Vec<Value> = (0..turns).map(|_| turn(rng)).collect();
@@ -47,7 +47,7 @@ fn question() -> Value {
     json!({ "question": { "questions": [{ "question": "Which way?", "options": [{ "label": "left" }, { "label": "right" }] }] } })
 }
 
-/// Steps that are events alone; faults of envelopes take these.
+/// Steps that only emit events; envelope faults apply to these.
 fn event(rng: &mut StdRng) -> Value {
     match rng.random_range(0..4) {
         0 => json!({ "say": "I look at it." }),
@@ -58,7 +58,7 @@ fn event(rng: &mut StdRng) -> Value {
 }
 
 fn usage(rng: &mut StdRng) -> Value {
-    // Parts of cents, so that no rounding goes unseen.
+    // Fractions of cents, so that rounding errors show.
     let cost = format!("0.{:07}", rng.random_range(1..400_000));
     let mut usage = json!({ "costUsd": cost, "tokens": { "inputTokens": rng.random_range(1..900), "outputTokens": rng.random_range(1..90) } });
     if rng.random_bool(0.2) {

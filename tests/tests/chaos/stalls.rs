@@ -1,4 +1,4 @@
-//! When the machine stood still: nobody is late who could not run or write.
+//! Stalls of the machine, for which missed deadlines are excused.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::system_clock;
 
-/// How often it is tried whether a thread gets its turn and a disk its write.
+/// The interval of probes of scheduling and disk writes.
 const EVERY: Duration = Duration::from_millis(50);
-/// What a turn and a write may take; more is a stall.
+/// A probe that takes longer than this is a stall.
 const USUAL: Duration = Duration::from_millis(250);
 
-/// Watches the machine from a thread of its own, and a disk with a file of its own.
+/// Probes the scheduling of a thread, and a disk with a file.
 pub(crate) struct Stalls {
-    /// From when to when.
+    /// Start and end of each stall.
     seen: Arc<Mutex<Vec<(Timestamp, Timestamp)>>>,
     enough: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Stalls {
-    /// Begins to watch the disk that `folder` is on.
+    /// Starts to probe the disk of `folder`.
     pub(crate) fn watch(folder: &Path) -> Self {
         let mut file = OpenOptions::new().create(true).append(true).open(folder.join("stalls")).unwrap();
         let (seen, enough) = (Arc::default(), Arc::new(AtomicBool::new(false)));
@@ -44,7 +44,12 @@ impl Stalls {
         Self { seen, enough, thread: Some(thread) }
     }
 
-    /// How long of a time the machine stood still.
+    /// Records a stall that the test itself caused.
+    pub(crate) fn note(&self, from: Timestamp, to: Timestamp) {
+        self.seen.lock().unwrap().push((from, to));
+    }
+
+    /// The total length of the stalls in a time range.
     pub(crate) fn between(&self, from: Timestamp, to: Timestamp) -> Duration {
         let seen = self.seen.lock().unwrap();
         let overlap = |(begun, over): &(Timestamp, Timestamp)| {
@@ -54,12 +59,12 @@ impl Stalls {
         Duration::from_millis(still.unsigned_abs())
     }
 
-    /// How long it stood still in all, and the longest of these times.
+    /// The number, total and maximum of the stalls.
     pub(crate) fn summary(&self) -> String {
         let seen = self.seen.lock().unwrap();
         let millis: Vec<i64> = seen.iter().map(|(from, to)| to.as_millis() - from.as_millis()).collect();
         let (all, longest) = (millis.iter().sum::<i64>(), millis.iter().max().copied().unwrap_or(0));
-        format!("the machine stood still {} times, {all} ms in all and {longest} ms at once", millis.len())
+        format!("the machine stalled {} times, {all} ms in total, {longest} ms at most", millis.len())
     }
 }
 

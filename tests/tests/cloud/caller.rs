@@ -1,5 +1,4 @@
-//! Requests to AWS as anybody who has credentials could send them: signed by hand, one builder for all services, so that
-//! what is tried stands in a table.
+//! Requests to AWS, signed by hand, with one builder for all services, so that attempts can be listed in a table.
 
 use std::time::SystemTime;
 
@@ -9,10 +8,10 @@ use aws_sigv4::sign::v4;
 use reqwest::Method;
 use serde_json::Value;
 
-/// What is asked of a service.
+/// A request to a service.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// What it is signed for: `sqs`.
+    /// The service of the signature, such as `sqs`.
     pub(crate) service: &'static str,
     pub(crate) method: Method,
     /// Absolute.
@@ -21,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) body: String,
 }
 
-/// Whoever has these credentials.
+/// A set of credentials.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     http: reqwest::Client,
@@ -29,19 +28,19 @@ pub(crate) struct Caller {
     credentials: Credentials,
 }
 
-/// What a service answered.
+/// A response of a service.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The name of the error, without its namespace; empty when there is none.
+    /// The name of the error without its namespace; empty without an error.
     pub(crate) code: String,
     pub(crate) text: String,
 }
 
-/// What services call a denial.
+/// Error names of denials.
 const DENIALS: [&str; 4] =
     ["AccessDenied", "AccessDeniedException", "AuthorizationError", "ForbiddenException"];
-/// What they call credentials that do not hold: the test is wrong then, or they have ended.
+/// Error names of invalid credentials: either the test is wrong or they have expired.
 const UNKNOWN: [&str; 9] = [
     "ExpiredToken",
     "ExpiredTokenException",
@@ -66,7 +65,7 @@ impl Caller {
         Self { http: http.clone(), region: region.to_owned(), credentials }
     }
 
-    /// Sends a request. Panics when it did not get as far as a decision.
+    /// Sends a request. Panics unless the service decided on its permission.
     pub(crate) async fn send(&self, request: &Request) -> Answer {
         let mut settings = SigningSettings::default();
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
@@ -95,26 +94,26 @@ impl Caller {
         let text = answer.text().await.unwrap();
         let named = headers.get("x-amzn-errortype").and_then(|it| it.to_str().ok());
         let code = if status < 300 { String::new() } else { code(named, &text) };
-        assert!(!UNKNOWN.contains(&code.as_str()), "the credentials do not hold: {request:?}\n{text}");
+        assert!(!UNKNOWN.contains(&code.as_str()), "the credentials are invalid: {request:?}\n{text}");
         assert!(status < 500, "no decision: {status} {text}\n{request:?}");
         Answer { status, code, text }
     }
 }
 
 impl Answer {
-    /// Whether the caller may not. Anything else means that it may, even when there is nothing to be had.
+    /// Whether the request was denied. Any other response means that it was allowed, even if it failed.
     pub(crate) fn denied(&self) -> bool {
         DENIALS.contains(&self.code.as_str())
     }
 
-    /// The answer as JSON, if the request was carried out.
+    /// The response as JSON. Panics if the request failed.
     #[track_caller]
     pub(crate) fn done(self) -> Value {
         assert!(self.status < 300, "{} {}", self.status, self.text);
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
 
-    /// The text of an element, where services answer XML.
+    /// The text of an element of an XML response.
     pub(crate) fn element(&self, name: &str) -> Option<&str> {
         element(&self.text, name)
     }
@@ -125,7 +124,7 @@ fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// The name of an error: `com.amazon.coral.service#AccessDeniedException` is `AccessDeniedException`.
+/// The name of an error: `AccessDeniedException` for `com.amazon.coral.service#AccessDeniedException`.
 fn code(named: Option<&str>, text: &str) -> String {
     let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let of_json = || json["__type"].as_str().or_else(|| json["code"].as_str());

@@ -1,4 +1,4 @@
-//! The deployment that is tried: where it is, who its root is, and its API.
+//! The deployment under test: its address, its root credentials, and its API.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::caller::Caller;
 
-/// The file of the deployment, unless this variable names another.
+/// Overrides the file that describes the deployment.
 const VARIABLE: &str = "PILOTHOUSE_CLOUD_DEPLOYMENT";
 const USUAL: &str = "target/deploy/ph-auth.json";
-/// How long anything may take to happen.
+/// The limit of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A deployment on a local cloud that evaluates policies.
 pub(crate) struct Deployment {
     pub(crate) http: reqwest::Client,
-    /// Of every service.
+    /// The address of every service.
     pub(crate) endpoint: String,
     pub(crate) region: String,
     pub(crate) account: String,
@@ -35,26 +35,26 @@ pub(crate) struct Deployment {
     pub(crate) topic: String,
     pub(crate) bus: String,
     pub(crate) stream_endpoint: String,
-    /// Whether sidecars are tasks of ECS.
+    /// Whether sidecars are ECS tasks.
     pub(crate) on_ecs: bool,
     api_url: String,
     description: Description,
 }
 
 impl Deployment {
-    /// The one that the file describes. Panics when it stands on a cloud that lets everybody do everything.
+    /// Opens the described deployment. Panics if its cloud allows everything.
     pub(crate) async fn open() -> Self {
         let file = std::env::var_os(VARIABLE).map_or_else(|| USUAL.into(), PathBuf::from);
         let description = Description::read(file);
         let value = |name: &str| description.value(name).to_owned();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
         let endpoint = value("Endpoint");
-        assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint} is no local cloud");
+        assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint} is not a local cloud");
         let health = http.get(format!("{endpoint}/_ministack/health")).send().await.unwrap();
         let health: Value = serde_json::from_str(&health.text().await.unwrap()).unwrap();
         assert_eq!(
             health["auth"], "enabled",
-            "{endpoint} evaluates no policies; start it by `localstack/up --auth`"
+            "{endpoint} evaluates no policies; start it with `localstack/up --auth`"
         );
         let sidecar_role = value("SidecarRoleArn");
         Self {
@@ -80,12 +80,12 @@ impl Deployment {
         }
     }
 
-    /// Whoever may do everything.
+    /// A caller that is allowed everything.
     pub(crate) fn root(&self) -> Caller {
         Caller::new(&self.http, &self.region, "test", "test", None)
     }
 
-    /// Takes a role on. The local cloud lets its root in where a role trusts a service.
+    /// Assumes a role. The local cloud allows this to its root if the role trusts a service.
     pub(crate) async fn with_role(&self, role: &str) -> Caller {
         let answer = self.root().send(&self.assume(role)).await;
         let part = |name: &str| {
@@ -95,30 +95,30 @@ impl Deployment {
         Caller::new(&self.http, &self.region, id, secret, Some(part("SessionToken")))
     }
 
-    /// Whoever has the credentials of a run.
+    /// A caller with the credentials of a run.
     pub(crate) fn with_credentials(&self, credentials: &RunCredentials) -> Caller {
         let RunCredentials { access_key_id, secret_access_key, session_token, .. } = credentials;
         Caller::new(&self.http, &self.region, access_key_id, secret_access_key, Some(session_token))
     }
 
-    /// The role that a function has; nothing when it is not deployed.
+    /// The role of a function; `None` if it is not deployed.
     pub(crate) async fn role_of(&self, function: &str) -> Option<String> {
         let configuration = self.lambda(Method::GET, function, "/configuration", "");
         let answer = self.root().send(&configuration).await;
         (answer.status != 404).then(|| answer.done()["Role"].as_str().unwrap().to_owned())
     }
 
-    /// The whole name of a queue.
+    /// The full name of a queue.
     pub(crate) fn queue(&self, logical: &str) -> String {
         format!("{}-{logical}", self.prefix)
     }
 
-    /// A token that speaks for an owner.
+    /// A token for an owner.
     pub(crate) fn token(&self, owner: &str) -> String {
         self.description.token(owner)
     }
 
-    /// A request to the API, with any bearer token. The status, and the body where it is JSON.
+    /// Sends a request to the API with any bearer token. Returns the status, and the body if it is JSON.
     pub(crate) async fn api(&self, method: Method, path: &str, token: &str, body: &Value) -> (u16, Value) {
         let request = self.http.request(method, format!("{}{path}", self.api_url.trim_end_matches('/')));
         let request = request.bearer_auth(token).header("content-type", "application/json");

@@ -1,53 +1,59 @@
-//! Every function's role, tried: it opens what the catalogue says that the function needs, and nothing else.
+//! Tests the role of every function: it allows exactly what the catalog lists for the function.
 //!
-//! What is tried does nothing where it may be done, as far as that can be: a role that may remove the table does remove it.
-//! Deploy anew after a failure.
+//! The attempts have no effect where they are allowed, as far as possible; a role that may delete the table does delete it. Deploy
+//! again after a failure.
 
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
-use pilothouse_functions::catalogue::needs::{
-    Access, AssumedRole, BlobAccess, PassingQueues, SHARED_QUEUES, TableAccess, dead_letters_of,
+use pilothouse_app::function::Trigger;
+use pilothouse_app::function::requirements::{
+    Access, AssumedRole, BlobAccess, DynamicQueueAccess, SHARED_QUEUES, TableAccess, dead_letters_of,
 };
-use pilothouse_functions::catalogue::{EVENT_FUNCTIONS, Trigger, cloud_functions};
+use pilothouse_functions::catalog::{EVENT_FUNCTIONS, cloud_functions};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, Request};
 use crate::deployment::Deployment;
 
-/// How many functions are tried at the same time.
+/// The number of functions that are tested concurrently.
 const AT_ONCE: usize = 8;
-/// Where a function tries to write.
+/// The object that functions try to write.
 const OBJECT: &str = "sessions/trial/trial";
 
-/// A function of the deployment, as the catalogue has it.
-#[derive(Clone, Copy)]
+/// A function of the deployment, from the catalog.
+#[derive(Clone)]
 struct Function {
     name: &'static str,
     access: Access,
-    triggers: &'static [Trigger],
+    triggers: Vec<Trigger>,
 }
 
 fn functions() -> Vec<Function> {
     let of_http = cloud_functions().into_iter();
-    let of_http = of_http.map(|f| Function { name: f.name, access: f.needs.access, triggers: &[] });
-    let of_events = EVENT_FUNCTIONS.iter().filter(|f| f.needs.profiles.in_aws());
+    let of_http =
+        of_http.map(|f| Function { name: f.name, access: f.requirements.access, triggers: Vec::new() });
+    let of_events = EVENT_FUNCTIONS.iter().filter(|f| f.requirements.profiles.in_aws());
     of_http
-        .chain(of_events.map(|f| Function { name: f.name, access: f.needs.access, triggers: f.triggers }))
+        .chain(of_events.map(|f| Function {
+            name: f.name,
+            access: f.requirements.access,
+            triggers: f.triggers().collect(),
+        }))
         .collect()
 }
 
-/// Something to try.
+/// An attempt.
 struct Attempt {
-    /// For a person.
+    /// A description for the report.
     what: String,
     request: Request,
-    /// Whether the function is to be let.
+    /// Whether the attempt should be allowed.
     wanted: bool,
 }
 
-/// What a function tries.
+/// The attempts of a function.
 struct Attempts<'a> {
     to: &'a Deployment,
     all: Vec<Attempt>,
@@ -62,9 +68,9 @@ impl Attempts<'_> {
         self.add(what, false, request);
     }
 
-    /// An action on a queue by its logical name.
+    /// Adds an action on a queue, given by its logical name.
     fn queue(&mut self, wanted: bool, action: &str, queue: &str) {
-        // Nothing is sent, received or removed: not even a function that may takes a message from the one whose it is.
+        // Invalid or empty requests: an allowed function must not take messages from their receiver.
         let more = match action {
             "ReceiveMessage" => json!({ "MaxNumberOfMessages": 0 }),
             "SendMessageBatch" | "DeleteMessageBatch" | "ChangeMessageVisibilityBatch" => {
@@ -95,7 +101,7 @@ impl Attempts<'_> {
             self.never(action, self.to.dynamodb(action, &table));
         }
         let other = json!({ "TableName": "another", "Key": { "pk": { "S": "a" }, "sk": { "S": "b" } } });
-        // Whatever is written is written whole, under a condition.
+        // Functions write whole items under conditions, so none needs these.
         let own = json!({ "TableName": self.to.table, "Key": other["Key"] });
         for action in ["UpdateItem", "ExecuteStatement"] {
             self.never(action, self.to.dynamodb(action, &own));
@@ -112,7 +118,7 @@ impl Attempts<'_> {
             let sends = access.sends.contains(&queue);
             let takes = triggers.contains(&Trigger::Queue(shared.name));
             self.queue(sends, "SendMessageBatch", queue);
-            // A message without what it needs.
+            // The message lacks a required field.
             self.queue(sends, "SendMessage", queue);
             for action in
                 ["ReceiveMessage", "DeleteMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"]
@@ -135,7 +141,7 @@ impl Attempts<'_> {
         for (passing, queue) in
             [(access.run_queues, "commands-trial.fifo"), (access.worker_queues, "worker-trial.fifo")]
         {
-            let manages = passing != PassingQueues::None;
+            let manages = passing != DynamicQueueAccess::None;
             let new = self.to.new_queue(&self.to.queue(queue));
             self.add(format!("CreateQueue {queue}"), manages, new);
             for action in ["SendMessage", "SendMessageBatch", "GetQueueAttributes", "DeleteQueue"] {
@@ -145,7 +151,7 @@ impl Attempts<'_> {
                 self.queue(false, action, queue);
             }
         }
-        let lists = [access.run_queues, access.worker_queues].contains(&PassingQueues::Sweep);
+        let lists = [access.run_queues, access.worker_queues].contains(&DynamicQueueAccess::Sweep);
         self.add("ListQueues", lists, self.to.list_queues());
         self.never("CreateQueue of another name", self.to.new_queue(&self.to.queue("events-2.fifo")));
         let foreign = self.to.sqs("SendMessage", "another-commands-trial.fifo", json!({}));
@@ -208,7 +214,7 @@ impl Attempts<'_> {
             self.add(what, access.connections, to.connection(method));
         }
         self.never("GET of a connection", to.connection(Method::GET));
-        // Where the stream triggers a function, the emulator does not see that the role names it.
+        // If the stream triggers a function, the emulator ignores that the role names it.
         if !function.triggers.contains(&Trigger::Stream) {
             self.never("DescribeStream", to.stream());
         }
@@ -229,7 +235,7 @@ impl Attempts<'_> {
             self.never(action, to.ecs(action, &body));
         }
 
-        // Its own log is not tried: the emulator asks for the group where AWS asks for a stream of it.
+        // The function's own log is not tested: the emulator checks the log group where AWS checks its streams.
         let line = json!({ "logStreamName": "none", "logEvents": [] });
         let other = if function.name == "intake" { "relay" } else { "intake" };
         self.never("PutLogEvents of another", to.logs("PutLogEvents", other, line));
@@ -251,7 +257,7 @@ impl Attempts<'_> {
     }
 }
 
-/// Everything that a function tries, with what is to come of it.
+/// All attempts of a function with their expected outcomes.
 fn attempts(to: &Deployment, function: &Function, role: &str) -> Vec<Attempt> {
     let mut attempts = Attempts { to, all: Vec::new() };
     attempts.table(&function.access);
@@ -264,7 +270,7 @@ fn attempts(to: &Deployment, function: &Function, role: &str) -> Vec<Attempt> {
     attempts.all
 }
 
-/// What came otherwise than the catalogue says, and how many attempts there were.
+/// The attempts whose outcome differs from the catalog, and the number of attempts.
 async fn violations(to: &Deployment, function: &Function) -> (Vec<String>, usize) {
     let Some(role) = to.role_of(function.name).await else {
         return (vec![format!("{} is not deployed", function.name)], 0);
@@ -275,24 +281,24 @@ async fn violations(to: &Deployment, function: &Function) -> (Vec<String>, usize
     for Attempt { what, request, wanted } in &attempts {
         let answer = caller.send(request).await;
         if answer.denied() == *wanted {
-            let so = if *wanted { "may not, and needs to" } else { "may, and must not" };
+            let so = if *wanted { "is denied, but needs it" } else { "is allowed, but must not be" };
             wrong.push(format!("{} {so}: {what} ({} {})", function.name, answer.status, answer.code));
         }
     }
     (wrong, attempts.len())
 }
 
-/// All functions, all violations at once.
+/// Reports all violations of all functions.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
-async fn every_role_opens_what_its_function_needs_and_nothing_else() {
+async fn every_role_allows_exactly_what_its_function_needs() {
     let to = &Deployment::open().await;
     let tried: Vec<_> = stream::iter(functions())
         .map(|function| async move { violations(to, &function).await })
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    // What those left behind who may write.
+    // Removes what allowed attempts created.
     let (object, queues) =
         (to.s3(Method::DELETE, &to.bucket, OBJECT, ""), ["commands-trial.fifo", "worker-trial.fifo"]);
     to.root().send(&object).await;
@@ -310,7 +316,7 @@ async fn every_role_opens_what_its_function_needs_and_nothing_else() {
     assert!(attempts > 100 * functions().len(), "only {attempts} attempts");
 }
 
-/// No function has the role of another: each is deployed with one of its own.
+/// Every function is deployed with its own role.
 #[tokio::test]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
 async fn no_two_functions_share_a_role() {
@@ -319,7 +325,7 @@ async fn no_two_functions_share_a_role() {
     for function in functions() {
         let role = to.role_of(function.name).await;
         let role = role.unwrap_or_else(|| panic!("{} is not deployed", function.name));
-        assert!(roles.insert(role), "{} has the role of another", function.name);
+        assert!(roles.insert(role), "{} shares its role with another function", function.name);
     }
     let all = to.root().send(&to.lambda_list()).await.done();
     let deployed = all["Functions"].as_array().unwrap().iter();
@@ -330,6 +336,6 @@ async fn no_two_functions_share_a_role() {
     assert_eq!(
         deployed.filter(ours).count(),
         roles.len(),
-        "a function that the catalogue does not have is deployed"
+        "a function is deployed that is not in the catalog"
     );
 }

@@ -1,5 +1,5 @@
-//! Sidecars and workers among each other, with the credentials that they were really given: none reads another's commands
-//! or orders, none publishes in another's name.
+//! Isolation between sidecars and workers, tested with the credentials that they receive: none reads the commands or orders of
+//! another, and none publishes under another identity.
 
 use pilothouse_domain::AgentSessionId;
 use pilothouse_wire::envelope::Signer;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, Request};
 use crate::deployment::Deployment;
-use crate::party::{Party, notice, publication, ready, received, until};
+use crate::worker_fixture::{WorkerFixture, notice, publication, ready, received, until};
 
-/// What may not be done, for a person, and how it is tried.
+/// Forbidden requests with descriptions.
 type Forbidden = Vec<(String, Request)>;
 
-/// Tries everything, and fails with all that was let through.
+/// Tries every request, and fails with those that were allowed.
 async fn denied(caller: &Caller, forbidden: Forbidden) {
     let mut through = Vec::new();
     for (what, request) in &forbidden {
@@ -27,7 +27,7 @@ async fn denied(caller: &Caller, forbidden: Forbidden) {
     assert!(through.is_empty(), "let through:\n{}", through.join("\n"));
 }
 
-/// Every way to take from a queue, to fill it and to look at it.
+/// Every action on a queue: receiving, sending and inspecting.
 fn with_queue(to: &Deployment, queue: &str) -> Forbidden {
     let entry =
         json!({ "Id": "0", "MessageBody": "{}", "MessageGroupId": "g", "MessageDeduplicationId": "d" });
@@ -48,7 +48,7 @@ fn with_queue(to: &Deployment, queue: &str) -> Forbidden {
     .collect()
 }
 
-/// Those of [`with_queue`] that do not only take messages.
+/// The actions of [`with_queue`] except receiving.
 fn but_taking(to: &Deployment, queue: &str) -> Forbidden {
     let mut all = with_queue(to, queue);
     all.retain(|(what, _)| {
@@ -57,14 +57,14 @@ fn but_taking(to: &Deployment, queue: &str) -> Forbidden {
     all
 }
 
-/// Those that do not only send.
+/// The actions of [`with_queue`] except sending.
 fn but_sending(to: &Deployment, queue: &str) -> Forbidden {
     let mut all = with_queue(to, queue);
     all.retain(|(what, _)| !what.starts_with("SendMessage"));
     all
 }
 
-/// What neither a sidecar nor a worker has to do with.
+/// Actions that neither a sidecar nor a worker needs.
 fn beyond_queues(to: &Deployment, session: AgentSessionId) -> Forbidden {
     let key = json!({ "pk": { "S": "TRIAL" }, "sk": { "S": "TRIAL" } });
     let item = json!({ "TableName": to.table, "Key": key, "Item": key });
@@ -87,15 +87,15 @@ fn beyond_queues(to: &Deployment, session: AgentSessionId) -> Forbidden {
     all
 }
 
-/// A sidecar has the queue of its own run's commands, and may send events; of the other run's things it has nothing.
+/// A sidecar can read the commands of its own run and send events. It has no access to another run.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
-async fn a_sidecar_reaches_the_things_of_its_own_run_alone() {
+async fn sidecar_can_access_only_its_own_run() {
     let to = &Deployment::open().await;
-    let (ours, theirs) = tokio::join!(Party::start(to), Party::start(to));
+    let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let sidecar = ours.sidecar().await;
 
-    // Its commands: `begin` is the first, once the sidecar is ready.
+    // The commands of the run: `begin` arrives once the sidecar is ready.
     sidecar.send(&publication(to, ours.session, &ours.event(1, ready()))).await.done();
     let commands = ours.commands_queue();
     until("a command", async || received(to, &sidecar, &commands).await.pop()).await;
@@ -104,7 +104,7 @@ async fn a_sidecar_reaches_the_things_of_its_own_run_alone() {
         let answer = sidecar.send(&to.sqs(action, mine, receipt.clone())).await;
         assert!(!answer.denied(), "{action}: {}", answer.text);
     }
-    // The other sidecar is told to begin too, and this one does not see it.
+    // The other sidecar also gets `begin`, which this one does not see.
     let other = theirs.sidecar().await;
     other.send(&publication(to, theirs.session, &theirs.event(1, ready()))).await.done();
     denied(&sidecar, with_queue(to, &theirs.commands_queue())).await;
@@ -113,7 +113,7 @@ async fn a_sidecar_reaches_the_things_of_its_own_run_alone() {
     let put = |session| to.s3(Method::PUT, &to.bucket, &format!("sessions/{session}/trial"), "trial");
     sidecar.send(&put(ours.session)).await.done();
     let mut forbidden = vec![
-        ("PutObject of the other session".to_owned(), put(theirs.session)),
+        ("PutObject of another session".to_owned(), put(theirs.session)),
         ("PutObject elsewhere".to_owned(), to.s3(Method::PUT, &to.bucket, "trial", "trial")),
     ];
     forbidden.extend(but_taking(to, &commands));
@@ -126,14 +126,14 @@ async fn a_sidecar_reaches_the_things_of_its_own_run_alone() {
     tokio::join!(ours.leave(), theirs.leave());
 }
 
-/// A worker has its own queue of orders, and nothing else.
+/// A worker can only access its own queue of orders.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
-async fn a_worker_reaches_its_own_orders_alone() {
+async fn worker_can_access_only_its_own_orders() {
     let to = &Deployment::open().await;
-    let (ours, theirs) = tokio::join!(Party::start(to), Party::start(to));
+    let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let worker = ours.worker();
-    // `Party::start` took an order with these credentials: they open the own queue.
+    // `Party::start` received an order with these credentials, so they allow access to the worker's own queue.
     let mut forbidden = with_queue(to, theirs.orders_queue());
     forbidden.extend(but_taking(to, ours.orders_queue()));
     for queue in [ours.commands_queue(), theirs.commands_queue(), to.queue("events.fifo")] {
@@ -144,7 +144,7 @@ async fn a_worker_reaches_its_own_orders_alone() {
     forbidden.extend(beyond_queues(to, ours.session));
     denied(&worker, forbidden).await;
 
-    // Nor does the other's run come into its hands over the API.
+    // The API does not let the worker claim the other run, either.
     let (status, answer) = ours.as_worker("/claims", &json!({ "runId": theirs.run })).await;
     assert_eq!((status, answer["code"].as_str()), (404, Some("not-found")), "{answer}");
     let exit =
@@ -154,13 +154,13 @@ async fn a_worker_reaches_its_own_orders_alone() {
     assert_eq!(
         theirs.gateway("credentials", theirs.gateway_token().as_str()).await.0,
         200,
-        "the run goes on"
+        "the run continues"
     );
     tokio::join!(ours.leave(), theirs.leave());
 }
 
-/// What a sidecar could send in the name of `theirs`, with all that it has. Each with the group that it is sent in.
-fn forgeries(ours: &Party<'_>, theirs: &Party<'_>) -> Vec<(AgentSessionId, String)> {
+/// Forged events that a sidecar can send for `theirs` with all its credentials. Each is paired with its message group.
+fn forgeries(ours: &WorkerFixture<'_>, theirs: &WorkerFixture<'_>) -> Vec<(AgentSessionId, String)> {
     let (session, run) = (theirs.session, theirs.run);
     let forged = || notice("forged");
     let own_key = ours.signed(session, run, Some(2), forged(), Signer::Sidecar);
@@ -182,35 +182,36 @@ fn forgeries(ours: &Party<'_>, theirs: &Party<'_>) -> Vec<(AgentSessionId, Strin
         changed("signature", &"00".repeat(32)),
         changed("signature", ""),
         changed("kid", "another"),
-        // Of its own run, whose key it has, in the other session.
+        // From its own run, with its own key, in the other session.
         ours.signed(session, ours.run, Some(2), forged(), Signer::Sidecar),
         ours.signed(session, ours.run, Some(1), forged(), Signer::Sidecar),
-        // What only the runtime may say.
+        // An event that only the runtime may send.
         ours.signed(session, run, None, exit(), Signer::Runtime),
         ours.signed(session, run, None, exit(), Signer::Sidecar),
         ours.signed(session, ours.run, None, exit(), Signer::Sidecar),
         ours.signed(session, ours.run, None, exit(), Signer::Runtime),
         "forged".to_owned(),
     ];
-    // In its own group, of the other run: with its own session's id, and with the other's.
+    // In its own group for the other run: with its own session id, and with the other's.
     let in_our_group = [ours.signed(ours.session, run, Some(2), forged(), Signer::Sidecar), own_key.clone()];
     let theirs = in_their_group.into_iter().map(|body| (session, body));
     theirs.chain(in_our_group.into_iter().map(|body| (ours.session, body))).collect()
 }
 
-/// The events queue is everybody's. What is sent in another's name changes nothing there: its sequence goes on where it
-/// was, and nothing of it is seen.
+/// Every sidecar may send to the events queue. Forged events of another run change nothing: the sequence of that run continues,
+/// and no forged content is visible.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
-async fn nobody_publishes_in_anothers_name() {
+async fn publishing_under_another_name_is_denied() {
     let to = &Deployment::open().await;
-    let (ours, theirs) = tokio::join!(Party::start(to), Party::start(to));
+    let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let (sidecar, other) = (ours.sidecar().await, theirs.sidecar().await);
-    for (sender, party) in [(&sidecar, &ours), (&other, &theirs)] {
-        sender.send(&publication(to, party.session, &party.event(1, ready()))).await.done();
+    for (sender, worker_fixture) in [(&sidecar, &ours), (&other, &theirs)] {
+        sender.send(&publication(to, worker_fixture.session, &worker_fixture.event(1, ready()))).await.done();
     }
     until("both runs are ready", async || {
-        let ready = async |party: &Party<'_>| party.view().await["status"] == "Running";
+        let ready =
+            async |worker_fixture: &WorkerFixture<'_>| worker_fixture.view().await["status"] == "Running";
         (ready(&ours).await && ready(&theirs).await).then_some(())
     })
     .await;
@@ -219,8 +220,8 @@ async fn nobody_publishes_in_anothers_name() {
     for (group, body) in forgeries(&ours, &theirs) {
         sidecar.send(&publication(to, group, &body)).await.done();
     }
-    // Behind them in the same groups, so that what was forged is over when these are recorded: the same sequence that
-    // the forged ones claim, unused.
+    // These events follow the forged ones in the same groups, so the forged ones are processed before these are recorded. They use
+    // the sequence that the forged events claim.
     sidecar.send(&publication(to, ours.session, &ours.event(2, notice("genuine of ours")))).await.done();
     other.send(&publication(to, theirs.session, &theirs.event(2, notice("genuine of theirs")))).await.done();
     other.send(&publication(to, theirs.session, &theirs.event(3, notice("and it goes on")))).await.done();
@@ -236,16 +237,16 @@ async fn nobody_publishes_in_anothers_name() {
         );
     }
     let after = theirs.view().await;
-    assert_eq!(unmoved(&after), unmoved(&before), "the session is what it was");
+    assert_eq!(unmoved(&after), unmoved(&before), "the session is unchanged");
     assert_eq!(
         theirs.gateway("credentials", theirs.gateway_token().as_str()).await.0,
         200,
-        "the run goes on"
+        "the run continues"
     );
     tokio::join!(ours.leave(), theirs.leave());
 }
 
-/// What no notice changes of a session.
+/// The parts of a session that notices do not change.
 fn unmoved(view: &Value) -> Value {
     json!([
         view["status"],
@@ -256,12 +257,12 @@ fn unmoved(view: &Value) -> Value {
     ])
 }
 
-/// A token is that of one run: it names no other, and nobody makes one up.
+/// A token belongs to one run: it cannot name another, and cannot be forged.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
-async fn a_gateway_token_opens_one_run() {
+async fn gateway_token_grants_one_run() {
     let to = &Deployment::open().await;
-    let (ours, theirs) = tokio::join!(Party::start(to), Party::start(to));
+    let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let token = ours.gateway_token().as_str();
     let tag = token.rsplit('.').next().unwrap();
     let told = ours.credentials().await;
@@ -289,16 +290,16 @@ async fn a_gateway_token_opens_one_run() {
     tokio::join!(ours.leave(), theirs.leave());
 }
 
-/// When a run is over, its token opens no more than the way out for what its sidecar has left behind.
+/// The token of an ended run only allows to drain the leftovers of its sidecar.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a deployment on a local cloud that evaluates policies"]
-async fn a_run_that_is_over_gets_no_credentials() {
+async fn ended_run_gets_no_credentials() {
     let to = &Deployment::open().await;
-    let ours = Party::start(to).await;
+    let ours = WorkerFixture::start(to).await;
     let token = ours.gateway_token().as_str();
     assert_eq!(ours.gateway("credentials", token).await.0, 200);
     ours.report_exit().await;
-    until("the run is over", async || (ours.gateway("credentials", token).await.0 == 410).then_some(()))
+    until("the run has ended", async || (ours.gateway("credentials", token).await.0 == 410).then_some(()))
         .await;
     assert_eq!(ours.gateway("launch", token).await.0, 410);
 

@@ -1,5 +1,5 @@
-//! What the roles and the vended credentials of the `aws` profile really open, by trying: against a deployment on a local
-//! cloud that evaluates policies.
+//! Tests what the roles and the vended credentials of the `aws` profile allow, against a deployment on a local cloud that evaluates
+//! policies.
 //!
 //! ```sh
 //! localstack/up --auth
@@ -7,9 +7,9 @@
 //! cargo nextest run -p pilothouse-tests --test cloud --run-ignored all
 //! ```
 //!
-//! `PILOTHOUSE_CLOUD_DEPLOYMENT` names another deployment's file than `target/deploy/ph-auth.json`; where it stands is
-//! written in there. What the local cloud does not judge, the tests of `pilothouse-infra` do: that functions may take
-//! from the queues and the stream which trigger them.
+//! `PILOTHOUSE_CLOUD_DEPLOYMENT` overrides the file `target/deploy/ph-auth.json`, which contains the address of the deployment. The
+//! tests of `pilothouse-infra` check what the local cloud ignores: the permissions of functions on the queues and the stream that
+//! trigger them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,5 +17,5 @@ mod caller;
 mod deployment;
 mod iam;
 mod isolation;
-mod party;
 mod requests;
+mod worker_fixture;

@@ -1,7 +1,7 @@
-//! Requests of every service that a function could be tempted to call. What they ask for is not there, or is asked so that
-//! nothing happens: what counts is whether it is denied.
+//! Requests to every service that a function could call. They name missing resources or are invalid, so that they have no effect;
+//! only the permission matters.
 
-use pilothouse_functions::catalogue::needs::TableAccess;
+use pilothouse_app::function::requirements::TableAccess;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn partition_of(index: &str) -> &'static str {
     if index == "listing" { "l1p" } else { "d1p" }
 }
 
-/// The fields of both.
+/// Merges two objects.
 fn with(mut body: Value, more: Value) -> Value {
     if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
         body.extend(more);
@@ -44,25 +44,25 @@ impl Deployment {
         Request { service, method: Method::POST, url, headers, body }
     }
 
-    /// A request that its path and method say.
+    /// A REST request.
     fn rest(&self, service: &'static str, method: Method, path: &str, body: &str) -> Request {
         let url = format!("{}{path}", self.endpoint);
         Request { service, method, url, headers: Vec::new(), body: body.to_owned() }
     }
 
-    /// Of SQS, on a queue by its whole name.
+    /// A request to SQS for a queue by its full name.
     pub(crate) fn sqs(&self, action: &str, queue: &str, more: Value) -> Request {
         let url = format!("{}/{}/{queue}", self.endpoint, self.account);
         self.json("sqs", "1.0", &format!("AmazonSQS.{action}"), &with(json!({ "QueueUrl": url }), more))
     }
 
-    /// A new queue.
+    /// Creates a queue.
     pub(crate) fn new_queue(&self, queue: &str) -> Request {
         let body = json!({ "QueueName": queue, "Attributes": { "FifoQueue": "true" } });
         self.json("sqs", "1.0", "AmazonSQS.CreateQueue", &body)
     }
 
-    /// The names of queues.
+    /// Lists queues.
     pub(crate) fn list_queues(&self) -> Request {
         self.json("sqs", "1.0", "AmazonSQS.ListQueues", &json!({ "QueueNamePrefix": self.prefix }))
     }
@@ -71,7 +71,7 @@ impl Deployment {
         self.json("dynamodb", "1.0", &format!("DynamoDB_20120810.{action}"), body)
     }
 
-    /// Of S3, on an object of a bucket, or on the bucket: `?policy`.
+    /// A request to S3 for an object, or for the bucket with a query such as `?policy`.
     pub(crate) fn s3(&self, method: Method, bucket: &str, object: &str, body: &str) -> Request {
         let joint = if object.starts_with('?') { "" } else { "/" };
         self.rest("s3", method, &format!("/{bucket}{joint}{object}"), body)
@@ -82,7 +82,7 @@ impl Deployment {
         self.json("secretsmanager", "1.1", &format!("secretsmanager.{action}"), &body)
     }
 
-    /// Takes a role on.
+    /// Assumes a role.
     pub(crate) fn assume(&self, role: &str) -> Request {
         let fields = [("RoleArn", role), ("RoleSessionName", "trial")];
         self.query("sts", "2011-06-15", "AssumeRole", &fields)
@@ -114,30 +114,29 @@ impl Deployment {
         self.json("ecs", "1.1", &target, body)
     }
 
-    /// Of Lambda, on a function: `/configuration`.
+    /// A request to Lambda for a function, with a path such as `/configuration`.
     pub(crate) fn lambda(&self, method: Method, function: &str, rest: &str, body: &str) -> Request {
         self.rest("lambda", method, &format!("/2015-03-31/functions/{}-{function}{rest}", self.prefix), body)
     }
 
-    /// All functions.
+    /// Lists all functions.
     pub(crate) fn lambda_list(&self) -> Request {
         self.rest("lambda", Method::GET, "/2015-03-31/functions/?MaxItems=1000", "")
     }
 
-    /// A connection of the live stream.
+    /// A request for a connection of the live stream.
     pub(crate) fn connection(&self, method: Method) -> Request {
         let url = format!("{}/@connections/none", self.stream_endpoint);
         Request { service: "execute-api", method, url, headers: Vec::new(), body: String::new() }
     }
 
-    /// The table's stream.
+    /// A request for the stream of the table.
     pub(crate) fn stream(&self) -> Request {
         let body = json!({ "StreamArn": self.stream_arn });
         self.json("dynamodb", "1.0", "DynamoDBStreams_20120810.DescribeStream", &body)
     }
 
-    /// Everything that is done with items, to read them or to write them: with an item that is not there, on conditions that
-    /// never hold.
+    /// All reads or writes of items. They use a missing item and conditions that fail.
     pub(crate) fn items(&self, access: TableAccess) -> Vec<Request> {
         let (table, key) = (self.table.as_str(), json!({ "pk": { "S": "TRIAL" }, "sk": { "S": "TRIAL" } }));
         let of = |more: Value| with(json!({ "TableName": table }), more);

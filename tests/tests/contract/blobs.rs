@@ -1,4 +1,4 @@
-//! The suite of blobs on files.
+//! Runs the blob suite on the file engine.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A clock that goes on by itself and can be made to jump.
+//! A clock that follows the system time and that a test can advance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_sqlite::{Clock, system_clock};
 
-/// How far the clock is ahead of the machine's.
+/// The offset from the system time.
 #[derive(Clone, Default)]
 pub(crate) struct Ahead(Arc<AtomicU64>);
 

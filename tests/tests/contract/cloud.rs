@@ -1,6 +1,6 @@
-//! The suites on the engines of the `aws` profile, against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo
-//! nextest run -p pilothouse-tests -E 'test(cloud::)' --run-ignored all`. Each test makes what it needs under a name of its
-//! own and removes it, whatever its outcome.
+//! Runs the suites on the engines of the `aws` profile, against a local cloud: `PILOTHOUSE_CLOUD=http://127.0.0.1:4566 cargo
+//! nextest run -p pilothouse-tests -E 'test(cloud::)' --run-ignored all`. Each test creates its resources under a unique name and
+//! removes them, even if it fails.
 
 mod blobs;
 mod broker;
@@ -16,10 +16,10 @@ fn endpoint() -> String {
     std::env::var("PILOTHOUSE_CLOUD").expect("PILOTHOUSE_CLOUD is the address of a local cloud")
 }
 
-/// A name that no other test has: a letter and 16 of lowercase letters and digits.
+/// A unique name: a letter followed by 16 lowercase letters and digits.
 fn unique() -> String {
     let id = Uuid::now_v7().simple().to_string();
-    // The time's last digits and chance.
+    // The last digits of the time, and random digits.
     format!("t{}{}", &id[6..12], &id[22..])
 }
 
@@ -36,7 +36,7 @@ macro_rules! client {
 }
 use client;
 
-/// Runs a case, cleans up, and only then fails if the case did.
+/// Runs a case and cleans up, then fails if the case failed.
 async fn then_clean<C: Future<Output = ()> + Send + 'static>(case: C, clean: impl Future<Output = ()>) {
     let outcome = tokio::spawn(case).await;
     clean.await;

@@ -1,6 +1,6 @@
 //! The contract suites of the ports, run on every engine.
 
-// Helpers of tests speak by panicking, as the tests do.
+// Helpers panic on errors, which fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod blobs;

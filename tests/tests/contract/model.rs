@@ -1,4 +1,4 @@
-//! The SQLite engine against a map, over random operations.
+//! Compares the SQLite engine with a map over random operations.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn holds(model: &Model, key: &Key, condition: Condition) -> bool {
     }
 }
 
-/// What the port promises, in the simplest way.
+/// A minimal implementation of the contract of the port.
 fn transact(model: &mut Model, writes: &[Write]) -> Result<(), Option<Vec<usize>>> {
     let doubled =
         writes.iter().enumerate().any(|(n, write)| writes[..n].iter().any(|w| w.key() == write.key()));
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_engine_agrees_with_a_map(steps in proptest::collection::vec(step(), 1..40)) {
+    fn table_engine_matches_a_map(steps in proptest::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(check(steps))?;
     }

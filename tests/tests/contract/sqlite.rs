@@ -1,4 +1,4 @@
-//! What the SQLite engine has beyond the port: the feed, the sweep, watches, counters.
+//! Features of the SQLite engine beyond the port: the feed, the sweep, watches, and counters.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::clock::Ahead;
 
-/// A table in a file of its own.
+/// A table in a temporary file.
 pub(crate) struct Sqlite {
     pub(crate) table: SqliteTable,
     pub(crate) ahead: Ahead,
@@ -17,7 +17,7 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    // The suites await every engine's start.
+    // `async` because the suites await the start of every engine.
     #[allow(clippy::unused_async)]
     pub(crate) async fn start() -> Self {
         let dir = TempDir::new().unwrap();
@@ -56,7 +56,7 @@ async fn fed(table: &SqliteTable, after: u64) -> Vec<(u64, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_feed_brings_journal_items_in_the_order_of_commits_and_skips_none() {
+async fn feed_yields_journal_items_in_commit_order_without_gaps() {
     let subject = Sqlite::start().await;
     let table = subject.table.clone();
     let mut writers = Vec::new();
@@ -73,13 +73,13 @@ async fn the_feed_brings_journal_items_in_the_order_of_commits_and_skips_none() 
             }
         }));
     }
-    // Reads along while they write: what it has passed never grows afterwards.
+    // Reads during the writes: no item may appear behind the position of the reader.
     let mut watch = table.watch_feed();
     let (mut last, mut read) = (0, Vec::new());
     while read.len() < 360 {
         let batch = fed(&table, last).await;
         if batch.is_empty() {
-            tokio::time::timeout(Duration::from_secs(15), watch.touched()).await.expect("more is coming");
+            tokio::time::timeout(Duration::from_secs(15), watch.changed()).await.expect("the feed continues");
         }
         for (n, sort) in batch {
             assert!(n > last);
@@ -98,7 +98,7 @@ async fn the_feed_brings_journal_items_in_the_order_of_commits_and_skips_none() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_feed_repeats_nothing_that_was_put_again_unchanged_and_never_reuses_a_number() {
+async fn feed_skips_unchanged_puts_and_never_reuses_a_number() {
     let subject = Sqlite::start().await;
     let items = vec![entry("a", "journal"), entry("b", "journal"), entry("c", "other")];
     subject.table.put_all(items.clone()).await.unwrap();
@@ -119,7 +119,7 @@ async fn the_feed_repeats_nothing_that_was_put_again_unchanged_and_never_reuses_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sweep_removes_what_has_expired_in_batches() {
+async fn sweep_removes_expired_items_in_batches() {
     let subject = Sqlite::start().await;
     let soon = (subject.ahead.clock())() + Duration::from_mins(1);
     let items = (0..25).map(|n| Item { expires_at: Some(soon), ..entry(&format!("{n:02}"), "log") });
@@ -133,7 +133,7 @@ async fn the_sweep_removes_what_has_expired_in_batches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_tells_of_its_partition_and_the_counters_of_the_work() {
+async fn watch_sees_its_partition_and_usage_counts_the_work() {
     let subject = Sqlite::start().await;
     let table = &subject.table;
     let mut watch = table.watch("OWNER#1");
@@ -141,8 +141,8 @@ async fn a_watch_tells_of_its_partition_and_the_counters_of_the_work() {
     let listed = Item { listing: Some(Key::new("OWNER#1", "1")), ..entry("a", "session") };
     let size = listed.size();
     table.transact(vec![Write::Put(listed, Condition::Absent)]).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(15), watch.touched()).await.unwrap());
-    assert!(tokio::time::timeout(Duration::ZERO, other.touched()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_secs(15), watch.changed()).await.unwrap());
+    assert!(tokio::time::timeout(Duration::ZERO, other.changed()).await.is_err());
     table.get(&Key::new("p", "a")).await.unwrap();
     let usage = table.usage().snapshot();
     assert_eq!((usage.transactions, usage.items_written, usage.bytes_written), (1, 1, size as u64));

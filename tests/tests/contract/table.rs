@@ -1,4 +1,4 @@
-//! The table's suite on both engines.
+//! Runs the table suite on both engines.
 
 use std::sync::Arc;
 use std::time::Duration;

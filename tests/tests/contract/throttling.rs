@@ -1,5 +1,5 @@
-//! What DynamoDB answers when it is pressed: conflicts, throttles, batches that are taken in part. No local cloud ever does,
-//! so the answers are written here and given over loopback.
+//! Responses of DynamoDB under load: conflicts, throttles, and partially accepted batches. No local cloud produces them, so a
+//! scripted server on loopback does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ use pilothouse_store::dynamodb::DynamoTable;
 use pilothouse_store::table::{Condition, Item, Key, Table as _, TableError, Write};
 use serde_json::{Value, json};
 
-/// What a script says next.
+/// A scripted response.
 type Answer = (StatusCode, Value);
 
-/// A DynamoDB that gives the answers it was told, in order, and keeps what it was asked.
+/// A DynamoDB server that plays scripted responses in order and records the requests.
 struct Scripted {
     table: DynamoTable,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
@@ -40,7 +40,8 @@ impl Scripted {
         let answer = move |headers: HeaderMap, body: String| {
             let target = headers["x-amz-target"].to_str().unwrap().rsplit('.').next().unwrap().to_owned();
             seen.lock().unwrap().push((target, serde_json::from_str(&body).unwrap()));
-            let (status, body) = answers.lock().unwrap().pop_front().expect("an answer is left");
+            let (status, body) =
+                answers.lock().unwrap().pop_front().expect("the script has another response");
             let response = (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body.to_string());
             async move { response.into_response() }
         };
@@ -99,7 +100,7 @@ fn put(sort: &str) -> Write {
 }
 
 #[tokio::test]
-async fn a_transaction_that_meets_another_is_contended() {
+async fn conflicting_transactions_are_contended() {
     let dynamo = Scripted::start(vec![canceled(&["None", "TransactionConflict"])], 1).await;
     let error = dynamo.table.transact(vec![put("a"), put("b")]).await.unwrap_err();
     assert!(matches!(error, TableError::Contended), "{error:?}");
@@ -107,14 +108,14 @@ async fn a_transaction_that_meets_another_is_contended() {
 }
 
 #[tokio::test]
-async fn a_single_write_that_meets_a_transaction_is_contended() {
+async fn write_during_a_transaction_is_contended() {
     let dynamo = Scripted::start(vec![refusal("TransactionConflictException")], 1).await;
     let error = dynamo.table.transact(vec![put("a")]).await.unwrap_err();
     assert!(matches!(error, TableError::Contended), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_condition_that_failed_is_told_although_the_table_is_pressed() {
+async fn failed_condition_is_reported_despite_throttling() {
     let answer = canceled(&["ThrottlingError", "ConditionalCheckFailed", "TransactionConflict"]);
     let dynamo = Scripted::start(vec![answer], 1).await;
     let error = dynamo.table.transact(vec![put("a"), put("b"), put("c")]).await.unwrap_err();
@@ -123,13 +124,13 @@ async fn a_condition_that_failed_is_told_although_the_table_is_pressed() {
 }
 
 #[tokio::test]
-async fn throttles_are_tried_again_and_then_told() {
+async fn throttled_requests_are_retried_and_then_reported() {
     let throttle = || refusal("ThrottlingException");
     let dynamo = Scripted::start(vec![throttle(), throttle(), (StatusCode::OK, json!({}))], 3).await;
     dynamo.table.transact(vec![put("a")]).await.unwrap();
     let requests = dynamo.asked();
     assert_eq!(requests.len(), 3);
-    assert_eq!(requests[0], requests[2], "the same request again");
+    assert_eq!(requests[0], requests[2], "the retried request is the same");
 
     for code in ["ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded"] {
         let dynamo = Scripted::start(vec![refusal(code), refusal(code)], 2).await;
@@ -139,9 +140,9 @@ async fn throttles_are_tried_again_and_then_told() {
     }
 }
 
-/// A repeat of a transaction whose answer was lost must not fail on its own conditions.
+/// A retry after a lost response must not fail on the conditions that the first attempt changed.
 #[tokio::test]
-async fn a_transaction_is_repeated_under_the_same_token() {
+async fn transaction_is_retried_under_the_same_token() {
     let lost =
         (StatusCode::INTERNAL_SERVER_ERROR, json!({ "__type": "InternalServerError", "message": "lost" }));
     let dynamo = Scripted::start(vec![lost, (StatusCode::OK, json!({}))], 2).await;
@@ -152,7 +153,7 @@ async fn a_transaction_is_repeated_under_the_same_token() {
 }
 
 #[tokio::test]
-async fn what_a_batch_leaves_out_is_put_again() {
+async fn unprocessed_batch_items_are_retried() {
     let left = |sorts: &[&str]| {
         let requests: Vec<_> = sorts
             .iter()

@@ -1,4 +1,5 @@
-//! Model, thinking level, compaction and fork through the control plane (S1 5), and what a run may spend (ruling 32).
+//! Changes of model and thinking level, compaction and fork through the control plane (S1 5), and the allowance of a run
+//! (decision 32).
 
 use http::Method;
 use pilothouse_tests::{PATIENCE, Session};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, turn};
 use crate::server::{Server, work};
 
-/// A played agent with three models.
+/// A scripted agent with three models.
 fn with_models(steps: &[Value]) -> Value {
     let mut plays = script(steps);
     plays["models"] = json!(["small", "medium", "large"]);
@@ -31,9 +32,9 @@ async fn until_asleep(server: &Server, session: &Session) {
     session.until_within(PATIENCE, "no process", gone).await;
 }
 
-/// What an agent works with is shown from its beginning, changes while it runs, and survives its run.
+/// The settings of the agent are shown from the start, change while it runs, and survive the run.
 #[tokio::test]
-async fn a_model_is_chosen_cycled_and_kept_over_runs() {
+async fn model_is_chosen_cycled_and_kept_across_runs() {
     let server = Server::start(1).await;
     let told = say("{{configuration}}");
     let plays = with_models(&[turn(&[json!({ "waitForMessage": {} }), told.clone()]), turn(&[told])]);
@@ -42,8 +43,9 @@ async fn a_model_is_chosen_cycled_and_kept_over_runs() {
     body["thinkingLevel"] = json!("low");
     body["idleTimeoutSeconds"] = json!(2);
     let session = Session::start(&server.api(), body).await;
-    let view =
-        session.until("what it works with", |v| v["agentSettings"]["availableModels"] != Value::Null).await;
+    let view = session
+        .until("the settings of the agent", |v| v["agentSettings"]["availableModels"] != Value::Null)
+        .await;
     assert_eq!(
         view["agentSettings"],
         json!({ "modelId": "small", "thinkingLevel": "low", "availableModels": ["small", "medium", "large"] })
@@ -52,7 +54,7 @@ async fn a_model_is_chosen_cycled_and_kept_over_runs() {
 
     let asked =
         session.patch("", json!({ "modelId": "large", "thinkingLevel": "high" })).await.expect(202).body;
-    assert_eq!(asked["modelId"], "small", "it is the session's once its agent has it");
+    assert_eq!(asked["modelId"], "small", "the change takes effect once the agent confirms it");
     let view = until_adjusted(&session).await;
     assert_eq!((&view["modelId"], &view["status"]), (&json!("large"), &json!("Running")));
     assert_eq!(view["agentSettings"]["thinkingLevel"], "high");
@@ -61,18 +63,18 @@ async fn a_model_is_chosen_cycled_and_kept_over_runs() {
     let view = until_adjusted(&session).await;
     assert_eq!((&view["modelId"], &view["agentSettings"]["modelId"]), (&json!("medium"), &json!("medium")));
 
-    // One that it does not have is refused by the agent, and nothing has changed.
+    // The agent refuses an unknown model, and nothing changes.
     session.patch("", json!({ "modelId": "huge" })).await.expect(202);
     let view = until_adjusted(&session).await;
     assert_eq!((&view["modelId"], &view["status"]), (&json!("medium"), &json!("Running")));
     let activity = session.activity().await;
     let summaries: Vec<_> = activity.iter().map(|l| l["summary"].as_str().unwrap()).collect();
     assert!(summaries.contains(&"The sidecar refused: this agent has no model huge"), "{summaries:#?}");
-    assert!(summaries.contains(&"Not done: work with the model huge: the agent refused"), "{summaries:#?}");
+    assert!(summaries.contains(&"Not done: use the model huge: the agent refused"), "{summaries:#?}");
 
     session.say("Go on.", "Immediate").await;
     until_asleep(&server, &session).await;
-    // Without an agent it is the session's at once, and the next run begins with it.
+    // Without an agent, the change takes effect at once, and the next run starts with it.
     let view = session.patch("", json!({ "cycleModel": "forward" })).await.expect(200).body;
     assert_eq!((&view["modelId"], &view["hibernated"]), (&json!("large"), &json!(true)));
     session.say("Again.", "Queued").await;
@@ -80,13 +82,13 @@ async fn a_model_is_chosen_cycled_and_kept_over_runs() {
     assert_eq!(view["modelId"], "large");
     let in_words = async || session.said().await.last().filter(|s| s.contains("You said: Again.")).cloned();
     session.until_within(PATIENCE, "an answer", in_words).await;
-    let view = session.until("what it works with", |v| v["agentSettings"]["modelId"] == "large").await;
+    let view = session.until("the settings of the agent", |v| v["agentSettings"]["modelId"] == "large").await;
     assert_eq!(view["agentSettings"]["thinkingLevel"], "high");
 }
 
-/// Everything that is wrong with a request is named, and somebody else's session is not there.
+/// All violations of a request are reported, and the session of another owner is not found.
 #[tokio::test]
-async fn wrong_requests_are_refused() {
+async fn invalid_change_requests_are_refused() {
     let server = Server::start(1).await;
     let session = with_model(&server, &with_models(&[turn(&[json!({ "waitForMessage": {} })])])).await;
     session.until("a turn", |v| v["currentTurn"] != Value::Null).await;
@@ -100,7 +102,7 @@ async fn wrong_requests_are_refused() {
     assert_eq!(fields, ["cycleModel", "modelId", "speed", "thinkingLevel"]);
     session.patch("", json!({})).await.refused(422, "validation-failed");
     session.post("/fork", json!({})).await.refused(422, "validation-failed");
-    // A conversation goes back between turns alone.
+    // A conversation can only be rewound between turns.
     session.post("/fork", json!({ "beforeTurnId": "turn-1-1" })).await.refused(409, "invalid-transition");
     let other = server.api_of("eve").session(&session.id);
     other.patch("", json!({ "modelId": "large" })).await.refused(404, "not-found");
@@ -109,9 +111,9 @@ async fn wrong_requests_are_refused() {
     session.get("/deliverables").await.refused(404, "not-found");
 }
 
-/// A conversation is summarised while the agent works, and goes back between turns; a session that sleeps is woken for it.
+/// A conversation is summarised while the agent works and rewound between turns. A hibernated session wakes for it.
 #[tokio::test]
-async fn a_conversation_is_summarised_and_goes_back() {
+async fn conversation_is_summarised_and_rewound() {
     let server = Server::start(1).await;
     let plays = script(&[turn(&[json!({ "waitForMessage": {} }), say("Done.")])]);
     let mut body = work(&server, &plays);
@@ -134,23 +136,23 @@ async fn a_conversation_is_summarised_and_goes_back() {
     let view = until_adjusted(&session).await;
     assert_eq!((&view["status"], &view["currentRun"]["ordinal"]), (&json!("Idle"), &json!(2)));
     let went_back = |activity: &[Value]| {
-        activity.iter().any(|l| l["summary"] == format!("Done: go back to before turn {turn_id}"))
+        activity.iter().any(|l| l["summary"] == format!("Done: rewind to before turn {turn_id}"))
     };
     session.until_activity("the fork", went_back).await;
-    // A turn that it never had is the agent's to refuse.
+    // The agent refuses an unknown turn.
     session.post("/fork", json!({ "beforeTurnId": "turn-9-9" })).await.expect(202);
     until_adjusted(&session).await;
     let refused = |activity: &[Value]| {
         activity
             .iter()
-            .any(|l| l["summary"].as_str().unwrap().starts_with("Not done: go back to before turn turn-9-9"))
+            .any(|l| l["summary"].as_str().unwrap().starts_with("Not done: rewind to before turn turn-9-9"))
     };
     session.until_activity("the refusal", refused).await;
 }
 
-/// The same request under the same key is one request.
+/// A repeated request with the same key takes effect once.
 #[tokio::test]
-async fn a_repeated_request_is_answered_alike() {
+async fn repeated_change_request_gets_the_same_response() {
     let server = Server::start(1).await;
     let session = with_model(&server, &with_models(&[turn(&[json!({ "waitForMessage": {} })])])).await;
     session.until("a turn", |v| v["currentTurn"] != Value::Null).await;
@@ -168,8 +170,8 @@ async fn a_repeated_request_is_answered_alike() {
     assert_eq!(asked, 1);
 }
 
-/// The agent prices its calls: one that could pass what is left pauses the session before it is made, and is made once the
-/// cap is raised, in the same turn (ruling 32).
+/// The agent prices its calls. A call that could exceed the remaining budget pauses the session first. After a raise of the cap the
+/// call is made in the same turn (decision 32).
 #[tokio::test]
 async fn a_call_beyond_the_budget_waits_for_the_cap() {
     let server = Server::start(1).await;
@@ -185,7 +187,7 @@ async fn a_call_beyond_the_budget_waits_for_the_cap() {
     assert_eq!((&budget["allowanceUsd"], &budget["overshootUsd"]), (&json!("0.1"), &json!("0")));
     let turn_id = view["currentTurn"]["id"].clone();
     let activity = session.activity().await;
-    let why = "The next model call may cost 0.05 dollars, and 0.03 of 0.1 are left";
+    let why = "The next model call may cost 0.05 dollars, but only 0.03 of 0.1 are left";
     assert_eq!(activity.iter().filter(|l| l["summary"] == why).count(), 1, "{activity:#?}");
     let notified = async || {
         let all = server.api().all("/api/notifications").await;
@@ -194,7 +196,7 @@ async fn a_call_beyond_the_budget_waits_for_the_cap() {
     session.until_within(PATIENCE, "the notification", notified).await;
 
     session.post("/resume", json!({})).await.refused(409, "budget-exhausted");
-    // Not enough: it holds again, with what it was told last.
+    // The new cap is too low: the session pauses again with the new allowance.
     session.patch("/budget", json!({ "capUsd": "0.11" })).await.expect(200);
     session.post("/resume", json!({})).await.expect(202);
     session.until("the second hold", |v| v["status"] == "Paused" && v["budget"]["exhausted"] == true).await;
@@ -204,5 +206,5 @@ async fn a_call_beyond_the_budget_waits_for_the_cap() {
     session.until_said("Called.").await;
     let view = session.until_status("Idle").await;
     assert_eq!((&view["metrics"]["turnCount"], &view["lastOutcome"]), (&json!(1), &json!("completed")));
-    assert!(turn_id["id"] == Value::Null && turn_id.is_string(), "the turn stayed open meanwhile");
+    assert!(turn_id["id"] == Value::Null && turn_id.is_string(), "the turn stayed open");
 }

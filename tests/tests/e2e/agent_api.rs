@@ -1,4 +1,4 @@
-//! What agents leave behind through their API (S0 8.9; rulings 8, 37; AG-012, AG-014).
+//! Tasks, learnings and limits of the API for agents (S0 8.9; decisions 8, 37; AG-012, AG-014).
 
 use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
@@ -21,9 +21,9 @@ async fn with_key(agent: &Api, path: &str, key: &str, body: &Value) -> Reply {
     agent.send(Method::POST, path, &[("Idempotency-Key", key)], Some(body.to_string().into_bytes())).await
 }
 
-/// A task is kept as it was said, listed for the owner alone, shown in the activity, and created once for one key.
+/// A task is stored unchanged, listed only for its owner, shown in the activity, and created once per key.
 #[tokio::test]
-async fn a_task_is_kept_listed_and_created_once_for_one_key() {
+async fn task_is_stored_listed_and_created_once_per_key() {
     let mut server = Server::start(1).await;
     let (session, agent) = working(&server).await;
     let body = json!({
@@ -45,14 +45,14 @@ async fn a_task_is_kept_listed_and_created_once_for_one_key() {
         assert_eq!(&tasks[0][field], value, "{field}");
     }
     assert_eq!(tasks[0]["sessionId"], session.id.as_str());
-    assert_eq!(tasks[1].get("tags"), None, "there are none");
+    assert_eq!(tasks[1].get("tags"), None, "the task has no tags");
     let lines = session.activity().await;
     let told = |text: &str| lines.iter().filter(|line| line["summary"] == text).count();
     assert_eq!(told("Task created (High): Cover the parser"), 1, "{lines:#?}");
     server.api_of("someone-else").get(&session.path("/tasks")).await.refused(404, "not-found");
 }
 
-/// Learnings are listed newest first over all sessions, by kind, and by session.
+/// Learnings of all sessions are listed newest first, and can be filtered by kind and by session.
 #[tokio::test]
 async fn learnings_are_listed_by_kind_and_by_session() {
     let server = Server::start(1).await;
@@ -82,9 +82,9 @@ async fn learnings_are_listed_by_kind_and_by_session() {
     assert_eq!(rest.body["items"][0]["id"], first);
 }
 
-/// A refusal names everything that is wrong, and nothing is kept.
+/// A refusal reports all violations, and nothing is stored.
 #[tokio::test]
-async fn what_is_wrong_with_a_task_or_learning_is_named_at_once() {
+async fn invalid_task_or_learning_reports_all_violations() {
     let server = Server::start(1).await;
     let (session, agent) = working(&server).await;
     let before = session.activity().await.len();
@@ -101,10 +101,10 @@ async fn what_is_wrong_with_a_task_or_learning_is_named_at_once() {
     assert_eq!(session.activity().await.len(), before);
 }
 
-/// 60 calls may come at once, and then one a second: the count outlives the server, and another session's agent has a
-/// limit of its own.
+/// A burst of 60 calls is accepted, then one call per second. The limit survives a restart of the server and is separate for each
+/// session.
 #[tokio::test]
-async fn a_key_may_call_so_often_and_no_more() {
+async fn key_has_a_rate_limit() {
     let mut server = Server::start(1).await;
     let (session, agent) = working(&server).await;
     let (_, other) = working(&server).await;
@@ -121,13 +121,13 @@ async fn a_key_may_call_so_often_and_no_more() {
     assert!(accepted >= 60, "{accepted}");
     assert_eq!(refused.header("retry-after"), "1");
     server.restart().await;
-    // Starting takes a while, which gives room for a few calls and not for another sixty.
+    // The restart takes a while, so some more calls are accepted, but not another sixty.
     let mut more = 0;
     while agent.post(TASKS, json!({ "title": "More", "priority": "Low" })).await.status == 201 {
         more += 1;
     }
-    assert!(more < 45, "{more} calls more");
-    assert_eq!(session.api.all(&session.path("/tasks")).await.len(), more, "refused calls left nothing");
+    assert!(more < 45, "{more} more calls were accepted");
+    assert_eq!(session.api.all(&session.path("/tasks")).await.len(), more, "refused calls stored nothing");
     other.post(TASKS, json!({ "title": "Mine", "priority": "Low" })).await.expect(201);
     session
         .until_within(pilothouse_tests::PATIENCE, "room for one more call", async || {

@@ -1,7 +1,7 @@
-//! The main job with an agent of the Agent Client Protocol: `claude-agent-acp`, where it is installed (`tests/agents`). Only its
-//! model is faked: a scripted server that says what a model would.
+//! The complete workflow with an agent of the Agent Client Protocol: `claude-agent-acp`, if it is installed (`tests/agents`). Only
+//! its model is replaced, by a scripted server.
 //!
-//! A server in the cloud has no way to that model, so this runs on the embedded one alone.
+//! Functions in the cloud cannot reach that model, so this test needs the embedded server.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use pilothouse_model_server::{ModelServer, Script, Step, fixture};
 use pilothouse_tests::{ServerProcess, Session};
 use serde_json::{Value, json};
 
-/// The key of the model. Nobody is to see it.
+/// The API key of the model, which must not appear anywhere.
 const KEY: &str = "sk-ant-the-key-of-this-acp-agent";
 
-/// The program, if there is one: `PILOTHOUSE_ACP_CLAUDE`, or what `tests/agents` installs.
+/// The program: `PILOTHOUSE_ACP_CLAUDE`, or the one that `tests/agents` installs.
 fn program() -> Option<PathBuf> {
     let named = std::env::var_os("PILOTHOUSE_ACP_CLAUDE").map(PathBuf::from);
     let installed =
@@ -24,7 +24,7 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// The script of the fixture; its last words come when the test opens a gate. Then a command that takes forever, and words.
+/// The script of the fixture. The last message waits for a gate. An endless command and further messages follow.
 fn script() -> Script {
     let mut script = fixture::make_the_tests_pass().unwrap();
     script.conversations.retain(|conversation| conversation.offers.as_deref() == Some("Read"));
@@ -37,14 +37,14 @@ fn script() -> Script {
     script
 }
 
-/// A server that is told where the program is: its sidecars know it from there.
+/// A server with the path of the program in its environment, which its sidecars inherit.
 async fn server_with(program: &Path) -> ServerProcess {
     ServerProcess::start_with(10, &[("PILOTHOUSE_ACP_CLAUDE", program.to_str().unwrap())]).await
 }
 
-/// Starts a session whose agent asks for every command that is not listed.
+/// Starts a session whose agent asks for permission to run tools that are not listed.
 async fn started(server: &ServerProcess, model: &ModelServer, allowed: &[&str]) -> Session {
-    let home = server.data().join("agent-home");
+    let home = server.data().with_file_name("agent-home");
     std::fs::create_dir_all(&home).unwrap();
     let environment = json!({
         "HOME": home, "ANTHROPIC_BASE_URL": model.base_url(), "ANTHROPIC_API_KEY": KEY,
@@ -58,7 +58,7 @@ async fn started(server: &ServerProcess, model: &ModelServer, allowed: &[&str]) 
     Session::start(&server.api(), work).await
 }
 
-/// Answers the open question with the option that allows it once.
+/// Answers the open question with the option that grants the permission once.
 async fn allow(session: &Session, view: &Value) {
     let request = &view["pendingRequests"][0];
     let question = &request["questions"][0];
@@ -70,15 +70,15 @@ async fn allow(session: &Session, view: &Value) {
 }
 
 #[tokio::test]
-async fn an_acp_agent_makes_the_tests_pass_asks_is_interrupted_followed_up_and_taken_up_after_a_kill() {
+async fn acp_agent_makes_the_tests_pass_and_resumes_after_a_kill() {
     let Some(program) = program() else { return };
     let model = ModelServer::start(script()).await.unwrap();
     let server = server_with(&program).await;
     let work = server.work_folder();
     fixture::broken_calculator(&work).unwrap();
-    assert!(!fixture::tests_pass(&work).unwrap(), "there is something to do");
+    assert!(!fixture::tests_pass(&work).unwrap(), "the tests fail at first");
 
-    // It may run commands and read; for edits it asks.
+    // The agent may run commands and read; it asks before edits.
     let session = started(&server, &model, &["Bash", "Read"]).await;
     for _ in 0..2 {
         let view = session.until("a question", |view| view["status"] == "WaitingForInput").await;
@@ -90,24 +90,24 @@ async fn an_acp_agent_makes_the_tests_pass_asks_is_interrupted_followed_up_and_t
             .await;
     }
     session.until_status("Idle").await;
-    assert!(fixture::tests_pass(&work).unwrap(), "the tests were made to pass, for real");
+    assert!(fixture::tests_pass(&work).unwrap(), "the tests pass now");
     let calls = session.tool_calls().await;
     let names: Vec<_> = calls.iter().filter_map(|call| call["toolName"].as_str()).collect();
     assert_eq!(names, ["Bash", "Read", "Bash", "Edit", "Bash", "Edit", "Bash"]);
 
-    // A follow-up that takes forever is interrupted.
+    // The endless command of a follow-up is interrupted.
     session.say("and now something long", "Queued").await;
     session.until_said("Something long.").await;
     session.post("/interrupt", json!({})).await.expect(202);
     session.until_status("Interrupted").await;
     let calls = session.tool_calls().await;
-    assert!(calls.iter().all(|call| call["status"] != "Running"), "each call has its result");
+    assert!(calls.iter().all(|call| call["status"] != "Running"), "every call has its result");
 
     session.say("go on", "Queued").await;
     session.until_said("I stopped, and go on.").await;
     session.until_status("Idle").await;
 
-    // The sidecar is killed with its agent; the next message wakes the conversation.
+    // The sidecar is killed with its agent; the next message resumes the conversation.
     for sidecar in server.sidecars() {
         sidecar.kill9();
     }
@@ -119,5 +119,5 @@ async fn an_acp_agent_makes_the_tests_pass_asks_is_interrupted_followed_up_and_t
     let last = model.prompts().last().unwrap().text();
     assert!(last.contains(fixture::TASK) && last.contains("do you remember?"), "the whole conversation");
     assert_ne!(view["budget"]["estimatedCostUsd"], "0", "{view}");
-    assert!(!session.everything().await.contains(KEY), "the key of the model is told");
+    assert!(!session.everything().await.contains(KEY), "the API key of the model is visible");
 }

@@ -1,17 +1,17 @@
-//! The real Claude Code through the whole: work on a real repository, under an owner who steers, pauses, answers, approves.
+//! Claude Code end to end: it works in a repository while its owner steers, pauses, answers and approves.
 //!
-//! The model alone is scripted. The binary is the one that `PILOTHOUSE_CLAUDE` names, or the one that `tests/agents` installs;
-//! without it the tests say that they are left out.
+//! Only the model is scripted. `PILOTHOUSE_CLAUDE` names the binary; the default is the one that `tests/agents` installs. Without
+//! it the tests are skipped.
 
 use std::path::{Path, PathBuf};
 
-use pilothouse_model_server::{ModelServer, Script, Step, fixture};
+use pilothouse_model_server::{ModelServer, Script, Step, Tokens, fixture};
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
 use crate::server::Server;
 
-/// How the agent reports its output, as its system prompt tells it to.
+/// The command with which the agent submits its output, as its system prompt requires.
 const REPORT: &str = r#"curl -sS -X POST "$PILOTHOUSE_API_URL/api/agent/sessions/$PILOTHOUSE_SESSION_ID/output" -H "Authorization: Bearer $PILOTHOUSE_API_KEY" -H 'Content-Type: application/json' -d '{"outputLineCount": 2, "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true}'"#;
 
 fn binary() -> Option<PathBuf> {
@@ -24,7 +24,7 @@ fn binary() -> Option<PathBuf> {
     found
 }
 
-/// A session whose agent is Claude Code, with `model` behind it.
+/// Starts a session of Claude Code that uses `model`.
 async fn started(
     server: &Server,
     model: &ModelServer,
@@ -32,10 +32,15 @@ async fn started(
     folder: &Path,
     allowed: &[&str],
 ) -> Session {
-    // An empty folder: what a person's own profile does with a shell is not tried here.
+    Session::start(&server.api(), work(server, model, binary, folder, allowed)).await
+}
+
+/// The input of such a session.
+fn work(server: &Server, model: &ModelServer, binary: &Path, folder: &Path, allowed: &[&str]) -> Value {
+    // An empty home, so that the shell profile of the user has no effect.
     let home = server.work_folder().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
-    let body = json!({
+    json!({
         "workingDirectory": folder,
         "objective": fixture::TASK,
         "modelId": "claude-sonnet-4-5",
@@ -53,11 +58,10 @@ async fn started(
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             },
         },
-    });
-    Session::start(&server.api(), body).await
+    })
 }
 
-/// The model: shows a plan, makes the tests pass, waits at gates on the way, reports its output.
+/// The model: shows a plan, makes the tests pass, waits at gates, and submits its output.
 fn script() -> Script {
     let mut script = fixture::make_the_tests_pass().unwrap();
     script.conversations.retain(|conversation| conversation.offers.as_deref() == Some("Read"));
@@ -71,7 +75,7 @@ fn script() -> Script {
     script
 }
 
-/// The request that the session waits for.
+/// Waits until the session has a pending request of this kind.
 async fn pending(session: &Session, kind: &str) -> Value {
     let view = session
         .until(kind, |view| view["pendingRequests"][0]["id"].is_string() && view["status"] == kind)
@@ -80,7 +84,7 @@ async fn pending(session: &Session, kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn claude_code_makes_the_tests_pass_under_its_owner() {
+async fn claude_code_makes_the_tests_pass_with_its_owner() {
     let Some(binary) = binary() else { return };
     let server = Server::start(1).await;
     let model = ModelServer::start(script()).await.unwrap();
@@ -89,24 +93,24 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
     assert!(!fixture::tests_pass(&folder).unwrap());
     let session = started(&server, &model, &binary, &folder, &["Bash"]).await;
 
-    // Its plan is approved.
+    // The owner approves the plan.
     let plan = pending(&session, "WaitingForApproval").await;
     session.post("/plan/approve", json!({ "requestId": plan["id"] })).await.expect(200);
 
-    // It is steered while it works: the message is in a later request of the same turn.
+    // The owner steers the agent: the message appears in a later request of the same turn.
     model.wait_for(3).await;
     let steering = session.say("keep the changes small", "Immediate").await;
     session.until_told(&["message_ack", steering["messageId"].as_str().unwrap()]).await;
     model.open("steer");
 
-    // An edit needs the owner's permission, which is given for the session.
+    // The owner grants the permission to edit for the session.
     let edit = pending(&session, "WaitingForInput").await;
     let question = edit["questions"][0]["question"].as_str().unwrap_or_else(|| panic!("{edit}")).to_owned();
     assert!(question.contains("Edit"), "{question}");
     let answers = json!([{ "question": question, "answer": "Allow for this session" }]);
     session.post("/answer", json!({ "requestId": edit["id"], "answers": answers })).await.expect(200);
 
-    // It is paused in a model call; nothing happens until it is resumed.
+    // The owner pauses the agent during a model call; nothing happens until the resume.
     model.wait_for(5).await;
     session.post("/pause", json!({})).await;
     session.until_told(&["pause_ack"]).await;
@@ -114,15 +118,18 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
     session.until_status("Paused").await;
     let asked = model.prompts().len();
     assert!(!fixture::tests_pass(&folder).unwrap());
-    assert_eq!(model.prompts().len(), asked, "no model call in a pause");
+    assert_eq!(model.prompts().len(), asked, "no model call during the pause");
     session.post("/resume", json!({})).await;
 
-    // The tests pass, and the output is approved.
+    // The tests pass, and the owner approves the output.
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert!(fixture::tests_pass(&folder).unwrap());
     assert_eq!(view["output"]["filesChanged"], 1, "{}", view["output"]);
     let said = session.messages().await;
-    assert!(said.iter().any(|m| m["messageId"] == steering["messageId"]), "it is in the conversation");
+    assert!(
+        said.iter().any(|m| m["messageId"] == steering["messageId"]),
+        "the message is in the conversation"
+    );
     for prompt in model.prompts() {
         assert!(!prompt.is_refused(), "{:?}", prompt.refused);
     }
@@ -133,7 +140,7 @@ async fn claude_code_makes_the_tests_pass_under_its_owner() {
 }
 
 #[tokio::test]
-async fn a_killed_sidecar_of_claude_code_is_retried_in_the_same_conversation() {
+async fn killed_sidecar_of_claude_code_resumes_its_conversation() {
     let Some(binary) = binary() else { return };
     let server = Server::start(1).await;
     let steps = [
@@ -158,4 +165,47 @@ async fn a_killed_sidecar_of_claude_code_is_retried_in_the_same_conversation() {
     assert!(!last.is_refused(), "{:?}", last.refused);
     let text = last.text();
     assert!(text.contains("The word is heron.") && text.contains("what was the word?"), "{text}");
+}
+
+/// The cap is reached within a turn and raised, and the session is resumed: the agent completes the turn, and then receives the
+/// waiting message.
+#[tokio::test]
+async fn task_at_its_cap_is_finished_after_a_raise() {
+    let Some(binary) = binary() else { return };
+    let server = Server::start(1).await;
+    // Each of these calls costs 0.3 dollars.
+    let dear = Tokens { input: 100, output: 20_000, ..Tokens::default() };
+    let echo =
+        |what: &str| Step::tool("Bash", json!({ "command": format!("echo {what}"), "description": "Echo" }));
+    let steps = [
+        echo("one").taking(dear),
+        echo("two").taking(dear),
+        Step::text("The task is done."),
+        Step::text("Bye."),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let folder = server.work_folder();
+    let mut body = work(&server, &model, &binary, &folder, &["Bash"]);
+    body["budgetCapUsd"] = json!("0.25");
+    body["adapterOptions"]["startInPlanMode"] = json!(false);
+    let session = Session::start(&server.api(), body).await;
+
+    let view = session.until_status("Paused").await;
+    let budget = &view["budget"];
+    assert_eq!((&view["pausedReason"], &budget["exhausted"]), (&json!("budget-exhausted"), &json!(true)));
+    assert_eq!(model.prompts().len(), 1, "no model call after the one that reached the cap");
+    assert_eq!(budget["estimatedCostUsd"], "0.3003");
+    session.say("and then say bye", "Queued").await;
+    session.post("/resume", json!({})).await.refused(409, "budget-exhausted");
+
+    session.patch("/budget", json!({ "capUsd": "5" })).await.expect(200);
+    session.post("/resume", json!({})).await.expect(202);
+    session.until_said("The task is done.").await;
+    session.until_said("Bye.").await;
+    let view = session.until_status("Idle").await;
+    assert_eq!((&view["budget"]["exhausted"], &view["budget"]["overshootUsd"]), (&json!(false), &json!("0")));
+    assert_eq!(view["metrics"]["turnCount"], 2, "the paused turn, and the turn of the message");
+    let calls = session.tool_calls().await;
+    let statuses: Vec<_> = calls.iter().map(|call| call["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["Success", "Success"], "{calls:#?}");
 }

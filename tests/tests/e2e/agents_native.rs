@@ -1,7 +1,7 @@
-//! The main job with the native agent: a repository whose tests fail, an agent that makes them pass, and its owner, who
-//! steers, pauses, resumes and approves. Only the model is faked: a scripted server that says what a model would.
+//! The complete workflow with the native agent: it makes failing tests pass while its owner steers, pauses, resumes and approves.
+//! Only the model is replaced, by a scripted server.
 //!
-//! A server in the cloud has no way to that model, so this runs on the embedded one alone.
+//! Functions in the cloud cannot reach that model, so these tests need the embedded server.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,12 +11,12 @@ use pilothouse_model_server::{ModelServer, Script, Step, fixture};
 use pilothouse_tests::{ServerProcess, Session, programs};
 use serde_json::{Value, json};
 
-/// The key of the model. Nobody is to see it.
+/// The API key of the model, which must not appear anywhere.
 const KEY: &str = "sk-ant-the-key-of-the-main-job";
-/// How long a model is watched that is not to be asked: an agent that is not held asks within milliseconds.
+/// How long the test checks that no model call is made. An agent that is not held makes one within milliseconds.
 const A_WHILE: Duration = Duration::from_secs(2);
 
-/// The script of the fixture, for the native agent; it waits for the test at two of its answers, and submits its output.
+/// The script of the fixture for the native agent. It waits at two of its answers and submits output.
 fn script() -> Script {
     let mut script = fixture::make_the_tests_pass().unwrap();
     script.conversations.retain(|conversation| conversation.offers.as_deref() == Some("read"));
@@ -30,7 +30,7 @@ fn script() -> Script {
     script
 }
 
-/// `pilothouse` with these arguments, against `server`.
+/// Runs `pilothouse` with these arguments against `server`.
 async fn pilothouse(server: &ServerProcess, folder: &Path, arguments: &[&str]) -> Value {
     let mut program = tokio::process::Command::new(programs::pilothouse());
     program.arg("--json").arg("--url").arg(server.url()).arg("--data").arg(server.data()).args(arguments);
@@ -42,20 +42,20 @@ async fn pilothouse(server: &ServerProcess, folder: &Path, arguments: &[&str]) -
 }
 
 #[tokio::test]
-async fn the_native_agent_makes_the_tests_pass_and_is_steered_paused_resumed_and_approved_on_the_way() {
+async fn native_agent_makes_the_tests_pass_under_owner_control() {
     let model = ModelServer::start(script()).await.unwrap();
     let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
     let server = ServerProcess::start_with(1, &environment).await;
     let work = server.work_folder();
     fixture::broken_calculator(&work).unwrap();
-    assert!(!fixture::tests_pass(&work).unwrap(), "there is something to do");
+    assert!(!fixture::tests_pass(&work).unwrap(), "the tests fail at first");
 
     let started =
         pilothouse(&server, &work, &["run", fixture::TASK, "--adapter", "native", "--detach"]).await;
     let id = started["session"]["id"].as_str().unwrap().to_owned();
     let session = Session::new(server.api(), id, started);
 
-    // Steered, while the model thinks about its third answer.
+    // The owner steers the agent during its third model call.
     within(model.wait_for(3)).await;
     let message = session.say("and keep the names as they are", "Immediate").await;
     session.until_told(&["message_ack", message["messageId"].as_str().unwrap()]).await;
@@ -64,9 +64,12 @@ async fn the_native_agent_makes_the_tests_pass_and_is_steered_paused_resumed_and
         .until_messages("the message", |all| all.iter().any(|m| m["messageId"] == message["messageId"]))
         .await;
     let fourth = within(model.wait_for(4)).await;
-    assert!(fourth[3].text().contains("and keep the names as they are"), "the model hears it next");
+    assert!(
+        fourth[3].text().contains("and keep the names as they are"),
+        "the next model request contains the message"
+    );
 
-    // Paused, while the model thinks about its fifth; what it calls then is held.
+    // The owner pauses the agent during its fifth model call; the resulting tool calls are held.
     within(model.wait_for(5)).await;
     session.post("/pause", json!({})).await.expect(202);
     session.until_told(&["pause_ack"]).await;
@@ -74,32 +77,79 @@ async fn the_native_agent_makes_the_tests_pass_and_is_steered_paused_resumed_and
     session.until_status("Paused").await;
     let before = std::fs::read_to_string(work.join("calculator/evaluate.py")).unwrap();
     tokio::time::sleep(A_WHILE).await;
-    assert_eq!(model.prompts().len(), 5, "the model is asked while it is paused");
+    assert_eq!(model.prompts().len(), 5, "a model call was made during the pause");
     assert_eq!(std::fs::read_to_string(work.join("calculator/evaluate.py")).unwrap(), before);
     session.post("/resume", json!({})).await.expect(202);
 
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert_eq!(view["status"], "Idle");
-    assert!(fixture::tests_pass(&work).unwrap(), "the tests were made to pass, for real");
+    assert!(fixture::tests_pass(&work).unwrap(), "the tests pass now");
     let output = &view["output"];
     assert_eq!((&output["allTestsPassing"], &output["filesChanged"]), (&json!(true), &json!(1)), "{output}");
     assert_ne!(view["budget"]["estimatedCostUsd"], "0", "{view}");
-    assert_eq!(view["metrics"]["turnCount"], 1, "one turn, whatever happened in it");
+    assert_eq!(view["metrics"]["turnCount"], 1, "all of it was one turn");
 
     let calls = session.tool_calls().await;
     let names: Vec<_> = calls.iter().filter_map(|call| call["toolName"].as_str()).collect();
     assert_eq!(names, ["bash", "read", "bash", "edit", "bash", "edit", "bash", "submit_output"]);
-    assert!(calls.iter().all(|call| call["status"] != "Running"), "each call has its result");
+    assert!(calls.iter().all(|call| call["status"] != "Running"), "every call has its result");
 
     let id = view["output"]["outputId"].as_str().unwrap();
     let view = session.post("/approve", json!({ "outputId": id })).await.expect(200).body;
     assert_eq!(view["status"], "Completed");
-    assert!(!session.everything().await.contains(KEY), "the key of the model is told");
+    assert!(!session.everything().await.contains(KEY), "the API key of the model is visible");
     for request in model.requests() {
         assert!(!request.is_refused(), "the model refused: {:?}", request.refused);
     }
 }
 
+/// A model without a known price is called only after its owner allows it. The owner is notified once.
+#[tokio::test]
+async fn unpriced_model_requires_unmetered_spend() {
+    let said = || Step::text("Done without a price.");
+    let model = ModelServer::start(Script::of([said(), said(), said()])).await.unwrap();
+    let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
+    let server = ServerProcess::start_with(2, &environment).await;
+    let work = server.work_folder();
+    let run = ["run", "say it", "--adapter", "native", "--model", "anthropic/brand-new", "--detach"];
+
+    let started = pilothouse(&server, &work, &run).await;
+    let id = started["session"]["id"].as_str().unwrap().to_owned();
+    let session = Session::new(server.api(), id.clone(), started);
+    let view = session.until_status("Paused").await;
+    let reason = (&view["pausedReason"], &view["budget"]["unmetered"]);
+    assert_eq!(reason, (&json!("unmetered"), &json!(true)), "{view}");
+    assert!(model.prompts().is_empty(), "no model call before the owner allows it");
+    session.post("/resume", json!({})).await.refused(409, "unmetered");
+    session.patch("/budget", json!({ "capUsd": "50" })).await.refused(409, "unmetered");
+    let notified = server.api().get("/api/notifications").await.expect(200).body;
+    assert_eq!(notified["items"][0]["kind"], "spend-unmetered", "{notified}");
+    let budget = pilothouse(&server, &work, &["budget", "set", &id, "--allow-unmetered"]).await;
+    assert_eq!(budget["allowUnmetered"], true, "{budget}");
+    session.post("/resume", json!({})).await.expect(202);
+    session.until_said("Done without a price.").await;
+    session.until_status("Idle").await;
+
+    // A cap that is known to be none is refused at the start; another model is another matter.
+    let mut body = json!({ "workingDirectory": work, "objective": "say it", "adapter": "native",
+        "modelId": "anthropic/brand-new", "budgetCapUsd": "5" });
+    let start = async |body: &Value| server.api().post("/api/agents/sessions", body.clone()).await;
+    let refused = start(&body).await.refused(409, "unmetered");
+    assert!(refused.text.contains("allowUnmetered"), "{}", refused.text);
+    assert_eq!(server.api().all("/api/agents/sessions").await.len(), 1, "nothing was started");
+    body["modelId"] = json!("anthropic/claude-sonnet-4-5");
+    let other = start(&body).await.expect(201).body;
+    let other = Session::new(server.api(), other["session"]["id"].as_str().unwrap().to_owned(), other);
+    other.until_status("Idle").await;
+
+    let started = pilothouse(&server, &work, &[&run[..], &["--allow-unmetered"]].concat()).await;
+    let id = started["session"]["id"].as_str().unwrap().to_owned();
+    let session = Session::new(server.api(), id, started);
+    session.until_said("Done without a price.").await;
+    let view = session.until_status("Idle").await;
+    assert_eq!(view["budget"]["unmetered"], true, "{view}");
+}
+
 async fn within<T>(waits: impl Future<Output = T>) -> T {
-    tokio::time::timeout(pilothouse_tests::PATIENCE, waits).await.expect("the model is asked")
+    tokio::time::timeout(pilothouse_tests::PATIENCE, waits).await.expect("the model is called")
 }

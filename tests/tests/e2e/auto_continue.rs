@@ -1,4 +1,4 @@
-//! Sessions that go on by themselves until their criteria are met (S0 8.5, 8.10; ruling 36).
+//! Sessions that continue until their criteria are met (S0 8.5, 8.10; decision 36).
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, short, turn, with_output};
 use crate::server::{Server, work};
 
-/// Checks that stand still until the file `go` is there.
+/// A check that blocks until the file `go` exists.
 const SLOW: &str = "echo $$ > checking; until [ -e go ]; do sleep 0.05; done";
 
-/// A session of its own folder that goes on by itself until `command` succeeds.
+/// A session with its own working directory that continues until `command` succeeds.
 async fn looping(server: &Server, name: &str, plays: &Value, command: &str, max: u32) -> (Session, PathBuf) {
     let folder = server.work_folder().join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -25,7 +25,7 @@ async fn looping(server: &Server, name: &str, plays: &Value, command: &str, max:
     (Session::start(&server.api(), body).await, folder)
 }
 
-/// A session whose criteria are being checked, and stand still.
+/// A session whose validation is running and blocked.
 async fn validating(server: &Server, name: &str) -> (Session, PathBuf) {
     let (session, folder) = looping(server, name, &with_output(), SLOW, 5).await;
     let file = folder.join("checking");
@@ -34,28 +34,28 @@ async fn validating(server: &Server, name: &str) -> (Session, PathBuf) {
     (session, folder)
 }
 
-/// Once what was checked in a folder is gone.
+/// Waits until the validation processes in a folder have exited.
 async fn until_unchecked(session: &Session, folder: &std::path::Path) {
     let file = folder.join("checking");
     let gone = async || (!lives(written(&file)?)).then_some(());
-    session.until_within(PATIENCE, "the end of what is checked", gone).await;
+    session.until_within(PATIENCE, "the end of the validation processes", gone).await;
 }
 
 fn summaries(activity: &[Value], part: &str) -> usize {
     activity.iter().filter(|line| line["summary"].as_str().is_some_and(|s| s.contains(part))).count()
 }
 
-/// Fails twice, then passes: three turns, of which nobody had to start the second and the third.
+/// The check fails twice and then passes: the second and third turn start without the owner.
 #[tokio::test]
-async fn a_session_goes_on_until_its_criteria_are_met() {
+async fn session_continues_until_its_criteria_are_met() {
     let server = Server::start(1).await;
     let third_time = "echo x >> tries; echo \"$(wc -l < tries) tries\"; [ $(wc -l < tries) -ge 3 ]";
     let (session, _) = looping(&server, "tests", &with_output(), third_time, 5).await;
     let view = session.until_status("Idle").await;
-    assert_eq!(view["metrics"]["turnCount"], 3, "it did not rest before");
+    assert_eq!(view["metrics"]["turnCount"], 3, "the session did not rest before");
     assert_eq!(view["autoContinueConfig"]["currentContinuationCount"], 2);
     assert_eq!((&view["validating"], &view["hasPendingReview"]), (&json!(false), &json!(true)));
-    assert_eq!(view["output"]["filesChanged"], 2, "what the first turn brought is for review now");
+    assert_eq!(view["output"]["filesChanged"], 2, "the output of the first turn is up for review now");
     let messages = session.messages().await;
     let system: Vec<_> = messages.iter().filter(|m| m["source"] == "System").collect();
     assert_eq!(system.len(), 2, "{messages:#?}");
@@ -65,27 +65,27 @@ async fn a_session_goes_on_until_its_criteria_are_met() {
         "{told}"
     );
     let activity = session.activity().await;
-    assert_eq!(summaries(&activity, "Validation failed, goes on ("), 2);
+    assert_eq!(summaries(&activity, "Validation failed, continuing ("), 2);
     assert_eq!(summaries(&activity, "Validation passed"), 1);
     assert_eq!(summaries(&activity, "Idle"), 1);
 }
 
-/// It stops at its limit and tells its owner; nothing is to be approved (S0 8.10). A retry counts anew.
+/// The session stops at its limit and notifies its owner; its output is not up for approval (S0 8.10). A retry resets the count.
 #[tokio::test]
-async fn it_stops_at_its_limit() {
+async fn auto_continue_stops_at_its_limit() {
     let server = Server::start(1).await;
     let (session, _) = looping(&server, "never", &with_output(), "echo broken; false", 2).await;
     let view = session.until_status("Idle").await;
     assert_eq!(view["metrics"]["turnCount"], 3);
     assert_eq!(view["autoContinueConfig"]["currentContinuationCount"], 2);
     assert_eq!(view["hasPendingReview"], false);
-    assert_eq!(view["output"]["filesChanged"], 2, "it can be looked at");
+    assert_eq!(view["output"]["filesChanged"], 2, "the output is visible");
     let activity = session.activity().await;
-    assert_eq!(summaries(&activity, "Does not go on by itself: it went on 2 times already"), 1);
+    assert_eq!(summaries(&activity, "Auto-continue stopped: it continued 2 times already"), 1);
     assert_eq!(session.post("/close", json!({})).await.expect(200).body["status"], "Completed");
 }
 
-/// A retry counts anew (S0, design notes).
+/// A retry resets the count (S0, design notes).
 #[tokio::test]
 async fn a_retry_resets_the_count() {
     let server = Server::start(1).await;
@@ -97,12 +97,12 @@ async fn a_retry_resets_the_count() {
     let retried = session.post("/retry", json!({ "fresh": true })).await.expect(202).body;
     assert_eq!(retried["session"]["autoContinueConfig"]["currentContinuationCount"], 0);
     let view = session.until("the second failure", |v| v["status"] == "Failed" && v["retryCount"] == 1).await;
-    assert_eq!(view["autoContinueConfig"]["currentContinuationCount"], 1, "it went on once more");
+    assert_eq!(view["autoContinueConfig"]["currentContinuationCount"], 1, "the session continued once more");
 }
 
-/// Coverage is read from what the command prints.
+/// Coverage is read from the output of the command.
 #[tokio::test]
-async fn coverage_has_to_reach_its_threshold() {
+async fn coverage_must_reach_its_threshold() {
     let server = Server::start(1).await;
     let mut body = work(&server, &short());
     let criterion =
@@ -124,9 +124,9 @@ async fn coverage_has_to_reach_its_threshold() {
     assert_eq!(told, "Validation failed: CoverageThreshold: coverage is 75%, below 80%. Continue working.");
 }
 
-/// A message of its owner goes first; what is checked meanwhile is ended, and checked after that turn.
+/// A message of the owner takes precedence: it ends the running validation, which is repeated after the turn of the message.
 #[tokio::test]
-async fn a_message_of_its_owner_goes_first() {
+async fn owner_message_takes_precedence() {
     let server = Server::start(1).await;
     let (session, folder) = validating(&server, "first").await;
     let before = written(&folder.join("checking")).unwrap();
@@ -144,9 +144,9 @@ async fn a_message_of_its_owner_goes_first() {
     );
 }
 
-/// An interrupt ends the loop: the turn was over (ruling 17). So does a cancellation. Nothing is left running.
+/// An interrupt or a cancellation ends the loop: the turn had ended (decision 17). No process remains.
 #[tokio::test]
-async fn a_stop_ends_what_is_checked() {
+async fn stop_ends_the_validation() {
     let server = Server::start(1).await;
     let (interrupted, folder) = validating(&server, "interrupted").await;
     interrupted.post("/interrupt", json!({})).await.expect(202);
@@ -168,9 +168,10 @@ async fn a_stop_ends_what_is_checked() {
     until_unchecked(&cancelled, &folder).await;
 }
 
-/// A sidecar that dies while it checks fails nothing, as the turn was over; what it ran dies with it, and its owner is told.
+/// A sidecar that dies during a validation does not fail the session, because the turn had ended. The processes of the validation
+/// die with it, and the owner is notified.
 #[tokio::test]
-async fn a_sidecar_that_dies_while_it_checks_fails_nothing() {
+async fn sidecar_death_during_validation_is_harmless() {
     let server = Server::start(1).await;
     let (session, folder) = validating(&server, "died").await;
     server.sidecars().iter().for_each(Sidecar::kill9);
@@ -178,18 +179,14 @@ async fn a_sidecar_that_dies_while_it_checks_fails_nothing() {
     assert_eq!((&view["status"], &view["hasPendingReview"]), (&json!("Idle"), &json!(true)));
     until_unchecked(&session, &folder).await;
     let told = session.activity().await;
-    assert_eq!(
-        summaries(&told, "Does not go on by itself: its criteria could not be checked"),
-        1,
-        "{told:#?}"
-    );
+    assert_eq!(summaries(&told, "Auto-continue stopped: its criteria could not be checked"), 1, "{told:#?}");
     session.say("Are you there?", "Queued").await;
     session.until_said("You said: Are you there?").await;
 }
 
-/// An agent that ends with its turn is checked too; to go on, a new run takes its conversation up.
+/// An agent that exits after its turn is validated, too. A new run continues its conversation.
 #[tokio::test]
-async fn an_agent_that_ends_goes_on_in_a_new_run() {
+async fn ended_agent_continues_in_a_new_run() {
     let server = Server::start(1).await;
     let plays = script(&[turn(&[say("Bye.")]), json!({ "end": {} })]);
     let command = "[ -e tried ] || { touch tried; false; }";

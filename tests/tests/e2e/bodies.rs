@@ -1,13 +1,13 @@
-//! A good request for every function that HTTP triggers.
+//! A valid request for every HTTP function.
 
-use pilothouse_functions::catalogue::HttpFunction;
+use pilothouse_app::function::HttpFunction;
 use pilothouse_tests::{Api, Reply};
 use serde_json::{Value, json};
 
 const SOME_ID: &str = "01900000-0000-7000-8000-000000000001";
 
-/// The body that a function takes, when it takes one. Panics for a function that is not known here: a new one needs a
-/// line, so that the tests over the whole catalogue stay whole.
+/// The body of a request to a function; `None` if it takes none. Panics for an unknown function, so that a new function needs a
+/// line here and the tests cover the whole catalog.
 fn body(function: &HttpFunction) -> Option<Value> {
     Some(match function.name {
         "sessions-start" => json!({ "workingDirectory": "/tmp", "objective": "Look", "budgetCapUsd": "1" }),
@@ -70,7 +70,7 @@ fn body(function: &HttpFunction) -> Option<Value> {
     })
 }
 
-/// The path of a function, about one session.
+/// The path of a function for one session.
 fn path(function: &HttpFunction, session: &str, message: &str) -> String {
     let path = function.path.replace("{id}", session).replace("{messageId}", message);
     let path = path.replace("{sha256}", &"0".repeat(64)).replace("{queue}", "events");
@@ -80,7 +80,7 @@ fn path(function: &HttpFunction, session: &str, message: &str) -> String {
     path
 }
 
-/// Asks for a function about one session, with everything as it should be.
+/// Sends a valid request to a function for one session.
 pub(crate) async fn ask(api: &Api, function: &HttpFunction, session: &str, message: &str) -> Reply {
     const UPGRADE: &[(&str, &str)] = &[
         ("connection", "upgrade"),
@@ -90,5 +90,5 @@ pub(crate) async fn ask(api: &Api, function: &HttpFunction, session: &str, messa
     ];
     let headers = if function.path.starts_with("/ws/") { UPGRADE } else { &[] };
     let body = body(function).map(|body| body.to_string().into_bytes());
-    api.send(function.method.clone(), &path(function, session, message), headers, body).await
+    api.send(function.verb.method(), &path(function, session, message), headers, body).await
 }

@@ -1,4 +1,4 @@
-//! Chains of sessions (S0 8.4, 8.10, rulings 30, 33 to 35).
+//! Chains of sessions (S0 8.4, 8.10, decisions 30, 33 to 35).
 
 use pilothouse_tests::{Api, PATIENCE, Session};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, short, turn, until_told};
 use crate::server::{Server, started, work};
 
-/// A turn that ends with a full context, and a document.
+/// A turn that ends with a full context and a handoff document.
 fn exhausts(words: &str) -> Value {
     turn(&[say(words), json!({ "contextExhausted": {} }), document(words)])
 }
@@ -15,7 +15,7 @@ fn document(words: &str) -> Value {
     json!({ "handoff": { "summary": format!("{words} was done."), "remainingWork": format!("What follows {words}.") } })
 }
 
-/// The session that goes on with the work of `session`, once it is there.
+/// Waits for the continuation of `session`.
 async fn continuation(session: &Session) -> Session {
     let view = session.until("a continuation", |view| view["continuation"].is_string()).await;
     session.api.session(view["continuation"].as_str().unwrap())
@@ -25,7 +25,7 @@ async fn chain(api: &Api, id: &Value) -> Value {
     api.get(&format!("/api/agents/chains/{}", id.as_str().unwrap())).await.expect(200).body
 }
 
-/// The chain of `session` once `condition` holds.
+/// Waits until `condition` holds for the chain of `session`.
 async fn until_chain(session: &Session, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let id = session.view().await["chainId"].clone();
     session
@@ -36,9 +36,9 @@ async fn until_chain(session: &Session, what: &str, condition: impl Fn(&Value) -
         .await
 }
 
-/// A full context with a document: a second session goes on, with everything that was carried over (ruling 34).
+/// A full context with a document continues in a second session, which inherits everything (decision 34).
 #[tokio::test]
-async fn a_full_context_is_followed_by_a_session_that_has_the_document() {
+async fn full_context_continues_in_a_session_with_the_document() {
     let server = Server::start(1).await;
     let script = json!({
         "steps": [exhausts("Part one")],
@@ -70,10 +70,10 @@ async fn a_full_context_is_followed_by_a_session_that_has_the_document() {
     assert_eq!((&handoff["fromSessionId"], &handoff["toSessionId"]), (&json!(first.id), &json!(second.id)));
     assert_eq!((&handoff["summary"], &handoff["synthesized"]), (&json!("Part one was done."), &json!(false)));
 
-    // What can only be done there is refused here, with the name of who goes on.
+    // Commands that need the current session are refused with its id.
     let refused = first.post("/cancel", json!({})).await.refused(409, "continued");
     assert_eq!(refused.body["continuation"], second.id.as_str());
-    // Closing the current session completes the chain (ruling 35).
+    // Closing the current session completes the chain (decision 35).
     second.post("/close", json!({})).await.expect(200);
     until_chain(&second, "the end of the chain", |view| view["status"] == "Completed").await;
 }
@@ -82,7 +82,7 @@ fn spends(usd: &str) -> Value {
     json!({ "usage": { "costUsd": usd, "tokens": { "inputTokens": 100 } } })
 }
 
-/// The session at this place of the chain that `first` begins.
+/// The session at this position of the chain that `first` starts.
 async fn at(first: &Session, position: usize) -> Session {
     let mut session = first.clone();
     for _ in 1..position {
@@ -91,10 +91,10 @@ async fn at(first: &Session, position: usize) -> Session {
     session
 }
 
-/// A chain of five sessions: a document after the exhaustion, one before it, a handoff of the agent's own, one whose sidecar
-/// is killed before it writes anything, and one that does the rest. The server is killed at every step.
+/// Handoffs of a chain of five sessions: a document after the exhaustion, one before it, a handoff by the agent, and a sidecar that
+/// is killed before it writes anything. The server is killed at every step.
 #[tokio::test]
-async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
+async fn chain_of_five_sessions_survives_kills_without_loss() {
     let mut server = Server::start(1).await;
     let full = || json!({ "contextExhausted": {} });
     let plays = json!({
@@ -131,26 +131,25 @@ async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
     }
     let fifth = at(&first, 5).await;
     server.restart().await;
-    // Killed in the moment before it starts a sidecar, a server leaves a session that failed, with all that waits for it: its
-    // owner tries again.
-    let begun = fifth.until("it began, or did not", |view| view["status"] != "Queued").await;
+    // A server that is killed before it starts a sidecar leaves a failed session that keeps its messages. The owner retries it.
+    let begun = fifth.until("the end of the launch", |view| view["status"] != "Queued").await;
     if begun["status"] == "Failed" {
         fifth.post("/retry", json!({})).await.expect(202);
     }
     let view =
         fifth.until("all turns", |view| view["status"] == "Idle" && view["metrics"]["turnCount"] == 4).await;
 
-    // Every message once, in its order, and only to the last session.
+    // Every message arrives once, in order, and only in the last session.
     let said = fifth.said().await;
     assert!(said[0].starts_with("five: ") && said[0].contains("- four"), "{said:?}");
     assert_eq!(said[1..], ["Heard: first", "Heard: second", "Heard: third"]);
-    // Sent again, to whichever session it was, it is known and not said again (ruling 28).
+    // A repeated message is recognised in every session and not delivered again (decision 28).
     for session in [&first, &fifth] {
         let known = session.post("/messages/queue", third.clone()).await.expect(201).body;
         assert_eq!(known["message"]["status"], "Delivered");
     }
     first.post("/messages/queue", json!({ "content": "new" })).await.refused(409, "continued");
-    // Every session once.
+    // Every session appears once.
     let chain = chain(&server.api(), &view["chainId"]).await;
     let sessions = chain["sessions"].as_array().unwrap();
     assert_eq!(sessions.len(), 5, "{chain:#}");
@@ -159,7 +158,7 @@ async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
     let synthesized: Vec<_> =
         chain["handoffDocuments"].as_array().unwrap().iter().map(|it| it["synthesized"].clone()).collect();
     assert_eq!(synthesized, [false, false, false, true]);
-    // One account (ruling 33).
+    // The chain has one budget (decision 33).
     assert_eq!(chain["totalCostUsd"], "1.5");
     let budget = &view["budget"];
     assert_eq!(
@@ -170,9 +169,9 @@ async fn a_chain_of_five_sessions_loses_nothing_whatever_is_killed() {
     assert_eq!(pool["activeCount"], 1, "one slot for the whole chain: {pool}");
 }
 
-/// The agent hands over through its API; the raw event that follows counts no second time (ruling 34).
+/// The agent hands off through its API; the raw event that follows is not counted again (decision 34).
 #[tokio::test]
-async fn an_agent_hands_over_through_its_api_and_it_counts_once() {
+async fn agent_hands_off_once_through_its_api() {
     let server = Server::start(1).await;
     let idle = started(&server, &short()).await;
     idle.until_status("Idle").await;
@@ -196,15 +195,15 @@ async fn an_agent_hands_over_through_its_api_and_it_counts_once() {
     let second = continuation(&first).await;
     second.until_status("Idle").await;
     assert!(second.said().await[0].contains("Half.\n\nKey decisions:\nNone."));
-    // Its run is over: nobody has that key any more.
+    // The run has ended, so its key is invalid.
     agent.post(&path, document).await.refused(401, "unauthenticated");
     let chain = chain(&server.api(), &first.view().await["chainId"]).await;
     assert_eq!((&chain["sessionCount"], &chain["handoffDocuments"][1]), (&json!(2), &Value::Null));
 }
 
-/// Nothing left of the chain's account: the continuation waits until the cap is raised (ruling 33).
+/// The budget of the chain is exhausted: the continuation waits until the cap is raised (decision 33).
 #[tokio::test]
-async fn a_continuation_waits_until_the_chain_has_money_again() {
+async fn continuation_waits_until_the_chain_has_budget() {
     let server = Server::start(1).await;
     let plays = json!({
         "steps": [turn(&[json!({ "contextExhausted": {} }), spends("2"), document("all")])],
@@ -228,9 +227,9 @@ async fn a_continuation_waits_until_the_chain_has_money_again() {
     assert_eq!(view["budget"]["remainingUsd"], "0.25");
 }
 
-/// The list and the detail of chains, for their owner alone (S0 8.9).
+/// The list and the details of chains are visible only to their owner (S0 8.9).
 #[tokio::test]
-async fn chains_are_listed_and_shown_to_their_owner_alone() {
+async fn chains_are_visible_only_to_their_owner() {
     let server = Server::start(1).await;
     let plays = script(&[exhausts("Part one")]);
     let mut ids = Vec::new();
@@ -269,10 +268,10 @@ async fn chains_are_listed_and_shown_to_their_owner_alone() {
     api.get("/api/agents/chains/nonsense").await.refused(404, "not-found");
 }
 
-/// Completing closes a current session that rests, not one with output to review; cancelling ends all that is not over
-/// (ruling 35).
+/// Completing closes a resting current session unless it has output to review. Cancelling ends all sessions of the chain
+/// (decision 35).
 #[tokio::test]
-async fn chains_are_completed_and_cancelled_with_their_sessions() {
+async fn chains_complete_and_cancel_with_their_sessions() {
     let server = Server::start(1).await;
     let api = server.api();
     let post = async |id: &Value, what: &str| {
@@ -311,9 +310,9 @@ async fn chains_are_completed_and_cancelled_with_their_sessions() {
     assert_eq!(first.view().await["status"], "ContextExhausted");
 }
 
-/// Its owner goes on with a chain whose current session is over, on the chain's account; otherwise the start says why not.
+/// The owner continues a chain whose current session has ended, on the budget of the chain; otherwise the start is refused.
 #[tokio::test]
-async fn an_owner_attaches_a_session_to_a_chain_of_theirs() {
+async fn owner_attaches_a_session_to_an_own_chain() {
     let server = Server::start(1).await;
     let api = server.api();
     let plays = json!({

@@ -1,5 +1,4 @@
-//! Events that cannot be applied: set aside with their cause, and applied late when what was in their way is gone (ruling
-//! 9).
+//! Events that cannot be applied are quarantined with their cause, and reprocessed once the cause is removed (decision 9).
 
 use pilothouse_store::layout;
 use pilothouse_store::table::{Condition, Item, Key, Write};
@@ -12,12 +11,12 @@ use crate::server::{Server, started};
 const LETTERS: &str = "/api/operations/dead-letters";
 const REDRIVE: &str = "/api/operations/dead-letters/events/redrive";
 
-/// The key of what is known about the subagent `helper`.
+/// The key of the item of the subagent `helper`.
 fn helper(session: &Session) -> Key {
     Key::new(layout::session_partition(session.id.parse().unwrap()), "SUB#helper")
 }
 
-/// An item that this version cannot read, as a newer one may have left it.
+/// An item that this version cannot read, as if a newer version had written it.
 fn unreadable(key: Key) -> Write {
     let body = r#"{"of":"another version"}"#.to_owned();
     let kind = "subagent".to_owned();
@@ -29,9 +28,9 @@ fn has(activity: &[Value], part: &str) -> bool {
     activity.iter().any(|line| line["summary"].as_str().is_some_and(|s| s.contains(part)))
 }
 
-/// What the helper spent cannot be counted while the record of the helper cannot be read.
+/// The spend of the subagent cannot be counted while its item cannot be read.
 #[tokio::test]
-async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven() {
+async fn quarantined_event_counts_when_it_is_redriven() {
     let mut server = Server::start(1).await;
     let operator = server.api_of_operator();
     let spent = json!({ "raw": {
@@ -61,7 +60,7 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven
     server.plant(damaged).await;
     session.say("Spend.", "Immediate").await;
     other.say("You too?", "Immediate").await;
-    // The other session does not wait for this one, nor the rest of this one for ever.
+    // Another session is not delayed, and the other events of this one are delayed only for a limited time.
     other.until_said("Me too.").await;
     session.until_said("After.").await;
     let activity = session.activity().await;
@@ -74,7 +73,7 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven
     let letter = &queue["letters"][0];
     assert_eq!((&letter["group"], &letter["receiveCount"]), (&json!(session.id), &json!(5)), "{dead:#}");
     assert!(letter["cause"].as_str().unwrap().contains("SUB#helper` cannot be read"), "{dead:#}");
-    // Looking at them changes nothing.
+    // Listing dead letters changes nothing.
     assert_eq!(operator.get(LETTERS).await.expect(200).body, dead);
 
     let repaired = Write::Delete(helper(&session), Condition::Always);
@@ -91,11 +90,11 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven
     assert_eq!(view["status"], "Running");
     session
         .until_activity("the late event", |all| {
-            has(all, "which had been set aside, was sent again and applied late")
+            has(all, "which had been quarantined, was sent again and applied late")
         })
         .await;
 
-    // Once: nothing is left to be sent again, and the session goes on in order.
+    // The event counts once: nothing is left to redrive, and the session continues in order.
     let again = operator.post(REDRIVE, json!({})).await.expect(200).body;
     assert_eq!((&again["redrive"]["letters"], &again["left"]), (&json!(0), &json!(0)));
     session.say("Go on.", "Immediate").await;
@@ -104,6 +103,9 @@ async fn an_event_that_keeps_failing_is_set_aside_and_counts_when_it_is_redriven
     let dead = operator.get(LETTERS).await.expect(200).body;
     assert_eq!(dead["queues"], json!([]));
     let latest = &dead["redrives"][0];
-    assert_eq!(latest["id"], redriven["redrive"]["id"], "one that sent nothing is not recorded: {dead:#}");
+    assert_eq!(
+        latest["id"], redriven["redrive"]["id"],
+        "a redrive that sent nothing is not recorded: {dead:#}"
+    );
     assert_eq!((&latest["by"], &latest["letters"]), (&json!(server.operator()), &json!(1)));
 }

@@ -1,4 +1,4 @@
-//! Deliverables of an agent (S4): their read model, and sessions that go on until all are passed or blocked.
+//! Deliverables of an agent (S4): their read model, and sessions that continue until all are passed or blocked.
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn told(deliverables: &[Value]) -> Value {
     json!({ "raw": { "type": "deliverables", "deliverables": deliverables } })
 }
 
-/// The latest list is shown in full, and counted in the session.
+/// The latest list is shown in full and counted in the session.
 #[tokio::test]
 async fn deliverables_are_listed_and_counted() {
     let server = Server::start(1).await;
@@ -38,9 +38,9 @@ async fn deliverables_are_listed_and_counted() {
     assert!(activity.iter().any(|l| l["summary"] == line), "{activity:#?}");
 }
 
-/// A session that requires its deliverables goes on by itself until the status file has none that is pending.
+/// A session that requires its deliverables continues until none in the status file is pending.
 #[tokio::test]
-async fn a_session_goes_on_until_its_deliverables_are_complete() {
+async fn session_continues_until_its_deliverables_are_complete() {
     let server = Server::start(1).await;
     let folder = server.work_folder().join("deliver");
     std::fs::create_dir_all(folder.join(".pilothouse")).unwrap();

@@ -1,13 +1,14 @@
-//! What is exported under `docs/` is what the code says.
+//! The exported files under `docs/` must match the code.
 
 use std::path::PathBuf;
 
-use pilothouse_functions::catalogue::{CallerKind, http_functions};
+use pilothouse_app::function::CallerKind;
+use pilothouse_functions::catalog::HTTP_FUNCTIONS;
 use serde_json::Value;
 
 use crate::server::Server;
 
-/// The variable that exports anew.
+/// The variable that makes the tests export the files.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
 
 fn is_exported(file: &str, document: &Value) {
@@ -21,29 +22,29 @@ fn is_exported(file: &str, document: &Value) {
     assert!(exported == text, "docs/{file} is out of date; run the tests with {EXPORT}=1 to export it");
 }
 
-/// Sidecars of other makes are written by these schemas.
+/// Authors of other sidecars rely on these schemas.
 #[test]
-fn the_exported_schemas_of_the_wire_are_up_to_date() {
+fn exported_wire_schemas_are_up_to_date() {
     for (file, schema) in pilothouse_wire::schema::all() {
         is_exported(&format!("wire/{file}"), &Value::from(schema));
     }
 }
 
-/// The snapshot shows every change of the API in review.
+/// The snapshot makes every change of the API visible in review.
 #[test]
 fn the_exported_openapi_document_is_up_to_date() {
-    is_exported("openapi.json", &pilothouse_functions::openapi::document());
+    is_exported("openapi.json", &pilothouse_functions::queries::openapi::document());
 }
 
-/// Every reference in a document leads somewhere in it.
+/// Every reference in a document resolves within it.
 fn all_references_resolve(document: &Value, within: &Value) {
     match within {
         Value::Object(fields) => {
             if let Some(Value::String(reference)) = fields.get("$ref") {
                 let pointer = reference
                     .strip_prefix('#')
-                    .unwrap_or_else(|| panic!("{reference} leads out of the document"));
-                assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+                    .unwrap_or_else(|| panic!("{reference} points outside of the document"));
+                assert!(document.pointer(pointer).is_some(), "{reference} does not resolve");
             }
             fields.values().for_each(|value| all_references_resolve(document, value));
         }
@@ -52,31 +53,31 @@ fn all_references_resolve(document: &Value, within: &Value) {
     }
 }
 
-/// The served document has every function of the API, and none of those that only sidecars call.
+/// The served document lists every function of the API except those for sidecars.
 #[tokio::test]
-async fn the_served_document_is_openapi_3_1_and_whole() {
+async fn served_document_is_complete_openapi_3_1() {
     let server = Server::start(1).await;
     let document = server.api_with(None).get("/openapi.json").await.expect(200).body;
-    assert_eq!(document, pilothouse_functions::openapi::document());
+    assert_eq!(document, pilothouse_functions::queries::openapi::document());
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
     all_references_resolve(&document, &document);
     assert!(document["paths"].as_object().unwrap().keys().all(|path| !path.starts_with("/internal")));
 
     let mut operations = 0;
-    for function in http_functions() {
-        let method = function.method.as_str().to_lowercase();
+    for function in HTTP_FUNCTIONS {
+        let method = function.verb.as_str().to_lowercase();
         let operation = &document["paths"][function.path][&method];
         if function.caller == CallerKind::Sidecar {
-            assert!(operation.is_null(), "{} is no part of the API", function.name);
+            assert!(operation.is_null(), "{} is not part of the API", function.name);
             continue;
         }
         operations += 1;
         assert_eq!(operation["operationId"], function.name);
         assert!(operation["summary"].is_string());
-        for status in function.answers {
+        for status in function.statuses {
             let answer = &operation["responses"][status.to_string()];
-            assert!(answer["description"].is_string(), "{} does not say what {status} is", function.name);
+            assert!(answer["description"].is_string(), "{} does not describe {status}", function.name);
         }
         for refusal in ["422", "5XX"] {
             let content = &operation["responses"][refusal]["content"];
@@ -101,5 +102,5 @@ async fn the_served_document_is_openapi_3_1_and_whole() {
         .values()
         .map(|methods| methods.as_object().unwrap().len())
         .sum();
-    assert_eq!(listed, operations, "nothing is listed that is not there");
+    assert_eq!(listed, operations, "the document lists only existing functions");
 }

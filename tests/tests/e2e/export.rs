@@ -1,4 +1,4 @@
-//! A session as one document.
+//! Export of a session as one document.
 
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, turn};
 use crate::server::{Server, started};
 
-/// The document holds everything that the lists show, and is the same each time.
+/// The export contains everything that the lists show, and is reproducible.
 #[tokio::test]
-async fn an_export_holds_everything_that_is_kept() {
+async fn export_contains_the_whole_session() {
     let server = Server::start(1).await;
     let steps = [
         json!({ "think": "Where to begin?" }),
@@ -64,7 +64,7 @@ async fn an_export_holds_everything_that_is_kept() {
     );
 }
 
-/// A session that is too large for an answer is exported to where large contents stand, and its reader is sent there.
+/// A session that is too large for a response is exported to the blob store, and the response redirects there.
 #[tokio::test]
 async fn a_large_session_is_exported_by_reference() {
     let server = Server::start(1).await;
@@ -72,7 +72,7 @@ async fn a_large_session_is_exported_by_reference() {
     let talk = json!({ "repeat": { "times": 80, "steps": [say(&text)] } });
     let session = started(&server, &script(&[turn(&[talk])])).await;
     session.until_status("Idle").await;
-    // The client of these tests follows the answer to where the document stands.
+    // The HTTP client follows the redirect.
     let reply = session.get("/export").await.expect(200);
     assert!(reply.text.len() > 3_000_000, "{}", reply.text.len());
     assert_eq!(reply.body["messages"].as_array().unwrap().len(), 80);

@@ -1,4 +1,4 @@
-//! Sessions that sleep when nothing happens, and what wakes them (ruling 22).
+//! Sessions that hibernate when idle, and the commands that wake them (decision 22).
 
 use pilothouse_tests::processes::lives;
 use pilothouse_tests::{PATIENCE, Session};
@@ -15,7 +15,7 @@ async fn sleepy(server: &Server, plays: &Value) -> Session {
     Session::start(&server.api(), body).await
 }
 
-/// Once it sleeps in this status: its process gone, its slot free.
+/// Waits until the session has hibernated in this status: without a process and a slot.
 async fn asleep(server: &Server, session: &Session, status: &str) {
     let view = session.until("hibernation", |v| v["hibernated"] == true).await;
     assert_eq!((&view["status"], &view["currentRun"]), (&json!(status), &Value::Null));
@@ -27,9 +27,9 @@ async fn asleep(server: &Server, session: &Session, status: &str) {
     session.until_within(PATIENCE, "no process and no slot", free).await;
 }
 
-/// An idle session sleeps; the next message wakes it, in the same conversation.
+/// An idle session hibernates; the next message wakes it in the same conversation.
 #[tokio::test]
-async fn an_idle_session_sleeps_and_a_message_wakes_it() {
+async fn idle_session_hibernates_and_a_message_wakes_it() {
     let server = Server::start(1).await;
     let session = sleepy(&server, &short()).await;
     session.until_status("Idle").await;
@@ -37,19 +37,19 @@ async fn an_idle_session_sleeps_and_a_message_wakes_it() {
     asleep(&server, &session, "Idle").await;
     assert!(pids.iter().all(|pid| !lives(*pid)));
     let told = session.activity().await;
-    assert!(told.iter().any(|l| l["summary"] == "Hibernates: nothing was heard for 1 seconds"), "{told:#?}");
+    assert!(told.iter().any(|l| l["summary"] == "Hibernates after 1 seconds without activity"), "{told:#?}");
     session.say("Are you there?", "Queued").await;
     let view = session.until("the second turn", |v| v["metrics"]["turnCount"] == 2).await;
     assert_eq!(view["failureReason"], Value::Null);
     assert_eq!(session.said().await, ["Done.", "You said: Are you there?"]);
-    // It sleeps again.
+    // The session hibernates again.
     asleep(&server, &session, "Idle").await;
     assert_eq!(session.post("/close", json!({})).await.expect(200).body["status"], "Completed");
 }
 
-/// A paused session sleeps by its own time; the resume wakes it.
+/// A paused session has its own idle time; the resume wakes it.
 #[tokio::test]
-async fn a_paused_session_sleeps_and_a_resume_wakes_it() {
+async fn paused_session_hibernates_and_a_resume_wakes_it() {
     let server = Server::start(1).await;
     let session = sleepy(&server, &endless()).await;
     session.until_said("Working.").await;
@@ -61,9 +61,9 @@ async fn a_paused_session_sleeps_and_a_resume_wakes_it() {
     assert_eq!(view["hibernated"], false);
 }
 
-/// A session that waits for an answer sleeps too; the answer goes as a message (ruling 26). Interrupted ones sleep.
+/// A session that waits for an answer hibernates, too; the answer is sent as a message (decision 26). So does an interrupted one.
 #[tokio::test]
-async fn a_waiting_session_sleeps_and_its_answer_wakes_it() {
+async fn waiting_session_hibernates_and_its_answer_wakes_it() {
     let server = Server::start(1).await;
     let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
     let session = sleepy(&server, &script(&[turn(&[ask, say("Thanks.")])])).await;

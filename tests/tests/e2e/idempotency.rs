@@ -1,4 +1,4 @@
-//! `Idempotency-Key`, `ETag` and `If-Match` (architecture: State; ruling 16).
+//! `Idempotency-Key`, `ETag` and `If-Match` (architecture: State; decision 16).
 
 use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
@@ -13,9 +13,9 @@ async fn post(api: &Api, path: &str, key: &str, body: &Value) -> Reply {
     api.send(Method::POST, path, &[("Idempotency-Key", key)], Some(body.to_string().into_bytes())).await
 }
 
-/// A retry answers what the first call answered, the key included, also from a server that was killed in between.
+/// A retry returns the first response, including the API key, even if the server was killed in between.
 #[tokio::test]
-async fn a_repeated_request_is_answered_as_the_first_one_was() {
+async fn repeated_request_gets_the_first_response() {
     let mut server = Server::start(1).await;
     let body = work(&server, &endless());
     let first = post(&server.api(), SESSIONS, "key-1", &body).await.expect(201);
@@ -25,7 +25,7 @@ async fn a_repeated_request_is_answered_as_the_first_one_was() {
     for round in 0..2 {
         let again = post(&server.api(), SESSIONS, "key-1", &body).await.expect(201);
         assert_eq!(again.body, first.body, "round {round}");
-        assert!(again.body["apiKey"].as_str().unwrap().starts_with("ph_"), "it is derived again");
+        assert!(again.body["apiKey"].as_str().unwrap().starts_with("ph_"), "the API key is derived again");
         assert_eq!(
             (again.header("idempotency-replayed"), again.header("etag")),
             ("true", first.header("etag"))
@@ -39,16 +39,16 @@ async fn a_repeated_request_is_answered_as_the_first_one_was() {
         .refused(409, "idempotency-mismatch");
     assert_eq!(server.api().all(SESSIONS).await.len(), 1);
 
-    // The same key of another owner is another key.
+    // The same key of another owner is a different key.
     post(&server.api_of("someone-else"), SESSIONS, "key-1", &body).await.expect(201);
-    // A command too: done once, although it would be refused the second time.
+    // A command takes effect once, although the status would refuse it the second time.
     let paused = post(&server.api(), &session.path("/pause"), "key-2", &json!({})).await.expect(202);
     session.until_status("Paused").await;
     let again = post(&server.api(), &session.path("/pause"), "key-2", &json!({})).await.expect(202);
     assert_eq!(again.body, paused.body);
 }
 
-/// Requests with one key that come at once are carried out once, and all answered alike.
+/// Concurrent requests with one key take effect once and get the same response.
 #[tokio::test]
 async fn concurrent_duplicates_run_once() {
     let server = Server::start(1).await;
@@ -73,7 +73,7 @@ async fn concurrent_duplicates_run_once() {
     assert_eq!(session.said().await, ["Done.", "You said: once"]);
 }
 
-/// A refusal is not kept: the same key may succeed later.
+/// A refusal is not stored: the same key can succeed later.
 #[tokio::test]
 async fn a_refused_request_leaves_its_key_free() {
     let server = Server::start(1).await;
@@ -92,10 +92,10 @@ async fn close(session: &Session, if_match: &str) -> Reply {
     session.api.send(Method::POST, &session.path("/close"), &[("If-Match", if_match)], None).await
 }
 
-/// A command on an older state is refused with 412; the `ETag` is what moves with control, not with usage, messages
-/// or heartbeats (ruling 16).
+/// A command for an older state is refused with 412. Control operations change the `ETag`; usage, messages and heartbeats do not
+/// (decision 16).
 #[tokio::test]
-async fn a_stale_if_match_is_refused_and_usage_does_not_move_the_etag() {
+async fn stale_if_match_is_refused_and_usage_keeps_the_etag() {
     let server = Server::start(1).await;
     let usage = json!({ "usage": { "costUsd": "0.01", "tokens": { "inputTokens": 5 } } });
     let wait = json!({ "waitForMessage": {} });
@@ -112,12 +112,12 @@ async fn a_stale_if_match_is_refused_and_usage_does_not_move_the_etag() {
     session.until_said("Spent.").await;
     let reply = session.get("").await.expect(200);
     assert_eq!(reply.body["budget"]["estimatedCostUsd"], "0.01");
-    assert_eq!(reply.header("etag"), etag, "usage and messages do not move it");
+    assert_eq!(reply.header("etag"), etag, "usage and messages do not change the ETag");
 
     session.say("end", "Immediate").await;
     session.until_status("Idle").await;
     let now = session.get("").await.header("etag").to_owned();
-    assert_ne!(now, etag, "the end of a turn does");
+    assert_ne!(now, etag, "the end of a turn changes the ETag");
     close(&session, &etag).await.refused(412, "precondition-failed");
     assert_eq!(session.view().await["status"], "Idle");
     close(&session, "nonsense").await.refused(422, "validation-failed");

@@ -1,4 +1,4 @@
-//! Bad input: everything that is wrong with it is named, and nothing changes.
+//! Invalid input is refused with all its violations, and nothing changes.
 
 use pilothouse_tests::Api;
 use reqwest::Method;
@@ -14,9 +14,9 @@ fn with(mut body: Value, field: &str, value: Value) -> Value {
     body
 }
 
-/// A session that is started with something wrong is not started; the answer names every wrong field.
+/// An invalid start is refused with every invalid field, and no session starts.
 #[tokio::test]
-async fn a_bad_start_names_all_its_violations_and_starts_nothing() {
+async fn invalid_start_reports_all_violations_and_starts_nothing() {
     let server = Server::start(1).await;
     let api = server.api();
     let good = work(&server, &short());
@@ -91,15 +91,15 @@ async fn a_bad_start_names_all_its_violations_and_starts_nothing() {
         let reply = api.send(Method::POST, SESSIONS, &[], Some(body.as_bytes().to_vec())).await;
         assert_eq!(reply.status, 422, "{body}: {}", reply.text);
     }
-    // The longest that is allowed is.
+    // The longest allowed value is accepted.
     api.post(SESSIONS, with(good, "objective", json!("é".repeat(2000)))).await.expect(201);
     assert_eq!(api.all(SESSIONS).await.len(), 1);
     assert_eq!(api.get("/api/agents/pool").await.expect(200).body["activeCount"], 1);
 }
 
-/// The same for messages, decisions, budgets and the pool.
+/// Invalid messages, decisions, budgets and pool settings are refused in the same way.
 #[tokio::test]
-async fn bad_commands_name_their_violations_and_change_nothing() {
+async fn invalid_commands_report_violations_and_change_nothing() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
@@ -159,9 +159,9 @@ async fn bad_commands_name_their_violations_and_change_nothing() {
     session.post("/messages/queue", json!({ "content": "é".repeat(4000) })).await.expect(201);
 }
 
-/// A body over the limit is refused as too large, wherever it goes.
+/// A body over the limit is refused on every route.
 #[tokio::test]
-async fn a_body_over_the_limit_is_too_large() {
+async fn oversized_body_is_refused() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     let body = vec![b' '; 300 * 1024];
@@ -183,7 +183,7 @@ async fn refused(api: &Api, path: &str, field: &str) {
     assert_eq!(reply.violated(), [field], "{path}");
 }
 
-/// Malformed parameters are refused by their names; a cursor is good for its own list alone.
+/// Malformed parameters are refused by name; a cursor is valid only for its own list.
 #[tokio::test]
 async fn malformed_parameters_are_refused() {
     let server = Server::start(1).await;
@@ -239,15 +239,15 @@ async fn malformed_parameters_are_refused() {
     assert_eq!(api.get(&of("")).await.body["status"], "Idle");
 }
 
-/// What is not there is 404, and what a place does not do is 405, always as a problem document.
+/// Unknown paths are 404 and unsupported methods 405, always as problem documents.
 #[tokio::test]
-async fn unknown_places_and_methods_are_refused() {
+async fn unknown_paths_and_methods_are_refused() {
     let server = Server::start(1).await;
     let api = server.api();
     let session = started(&server, &endless()).await;
     for id in ["01900000-0000-7000-8000-00000000ffff", "nonsense", "..%2F..", "0"] {
         if server.in_cloud() && id.contains("%2F") {
-            continue; // API Gateway takes it for a longer path, which leads nowhere.
+            continue; // API Gateway treats it as a longer, unknown path.
         }
         for rest in [
             "",
@@ -268,7 +268,7 @@ async fn unknown_places_and_methods_are_refused() {
     }
     session.get("/plan").await.refused(404, "not-found");
     if server.in_cloud() {
-        // API Gateway says so itself, in its own words.
+        // API Gateway responds to this request itself, without a problem document.
         api.get("/api/agents/nothing").await.expect(404);
         api.delete(&session.path("")).await.expect(404);
         return;

@@ -1,5 +1,5 @@
-//! Functions that are killed in the middle of their work, again and again, while a session streams: nothing is lost, and
-//! nothing counts twice. On the embedded server it is the server that is killed.
+//! Functions are killed repeatedly during their work while a session streams: nothing is lost or counted twice. On the embedded
+//! server, the server is killed.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::server::{Server, started};
 const LINES: usize = 150;
 const KILLS: usize = 8;
 
-/// Kills come while lines do, each after some more of them.
+/// The kills are spread evenly over the lines.
 #[tokio::test]
-async fn functions_that_are_killed_at_work_lose_nothing_and_count_nothing_twice() {
+async fn killed_functions_lose_nothing_and_count_nothing_twice() {
     let mut server = Server::start(1).await;
     let line = |n: usize| {
         [
@@ -36,7 +36,7 @@ async fn functions_that_are_killed_at_work_lose_nothing_and_count_nothing_twice(
     assert_eq!((&view["metrics"]["turnCount"], &view["currentRun"]["ordinal"]), (&json!(1), &json!(1)));
     let lost = |line: &Value| line["summary"].as_str().is_some_and(|summary| summary.contains("lost"));
     assert!(!session.activity().await.iter().any(lost));
-    // What it is told afterwards reaches the same agent.
+    // A later message reaches the same agent.
     session.say("Still there?", "Queued").await;
     session.until_said("You said: Still there?").await;
 }

@@ -1,4 +1,4 @@
-//! From the start of a session to its end (S0 8.10).
+//! The lifecycle of a session (S0 8.10).
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::scripts::{endless, say, script, short, turn, with_output};
 use crate::server::{Server, started};
 
-/// Once no sidecar of the server is alive.
+/// Waits until no sidecar of the server is alive.
 async fn until_nothing_runs(server: &Server, session: &Session) {
     let gone = async || server.sidecars().is_empty().then_some(());
     session.until_within(pilothouse_tests::PATIENCE, "the end of the sidecars", gone).await;
@@ -16,14 +16,14 @@ fn summaries(activity: &[Value]) -> Vec<&str> {
     activity.iter().filter_map(|line| line["summary"].as_str()).collect()
 }
 
-/// Start, turn, output, approval: and the sidecar and its slot are gone after it.
+/// After start, turn, output and approval, the sidecar and its slot are gone.
 #[tokio::test]
 async fn a_session_runs_and_its_output_is_approved() {
     let server = Server::start(1).await;
     let session = started(&server, &with_output()).await;
     assert_eq!(session.started["session"]["status"], "Queued");
     assert_eq!(session.started["session"]["queuedReason"], "launching");
-    assert!(session.started.get("pool").is_none(), "no slot was missing");
+    assert!(session.started.get("pool").is_none(), "the session did not wait for a slot");
 
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert_eq!(view["status"], "Idle");
@@ -51,9 +51,9 @@ async fn a_session_runs_and_its_output_is_approved() {
     assert_eq!(history["items"][0]["outcome"], "approved");
 }
 
-/// Reject fails the session; a retry resumes the conversation, and its instruction comes first (ruling 24).
+/// A rejection fails the session; a retry resumes the conversation and starts with the instruction (decision 24).
 #[tokio::test]
-async fn a_rejected_session_is_retried_in_its_conversation_with_the_instruction_first() {
+async fn rejected_session_is_retried_with_the_instruction_first() {
     let server = Server::start(1).await;
     let session = started(&server, &with_output()).await;
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
@@ -77,13 +77,13 @@ async fn a_rejected_session_is_retried_in_its_conversation_with_the_instruction_
     let view = session.until("the second turn", |view| view["metrics"]["turnCount"] == 2).await;
     assert_eq!(view["status"], "Idle");
     assert_eq!(view["currentRun"]["ordinal"], 2);
-    // The steps are not played again: it is the same conversation, which hears the instruction.
+    // The steps are not repeated: the same conversation receives the instruction.
     assert_eq!(session.said().await, ["Done.", "You said: Add the missing test"]);
 }
 
-/// With `fresh` the agent begins anew; what was spent is kept (ruling 24).
+/// With `fresh` the agent starts a new conversation; the spend is kept (decision 24).
 #[tokio::test]
-async fn a_fresh_retry_begins_a_new_conversation_and_keeps_the_spend() {
+async fn fresh_retry_starts_a_new_conversation_and_keeps_the_spend() {
     let server = Server::start(1).await;
     let usage = json!({ "usage": { "costUsd": "0.25", "tokens": { "inputTokens": 100 } } });
     let session = started(
@@ -116,9 +116,9 @@ async fn an_idle_session_without_output_is_closed() {
     until_nothing_runs(&server, &session).await;
 }
 
-/// Nothing is emitted while a session is paused, and nothing is lost by it.
+/// A paused session emits nothing and loses nothing.
 #[tokio::test]
-async fn a_paused_agent_is_silent_and_goes_on_where_it_was() {
+async fn paused_agent_is_silent_and_continues_on_resume() {
     let server = Server::start(1).await;
     let lines: Vec<Value> =
         (0..60).flat_map(|n| [say(&format!("line {n}")), json!({ "wait": 15 })]).collect();
@@ -130,9 +130,9 @@ async fn a_paused_agent_is_silent_and_goes_on_where_it_was() {
     let paused = session.until_status("Paused").await;
     assert_eq!(paused["hibernated"], false);
     let before = session.said().await;
-    assert!(before.len() < 60, "it was paused in the middle");
+    assert!(before.len() < 60, "the session was paused in the middle");
 
-    // The time that another agent needs for a whole life is more than enough for a line of this one.
+    // The complete run of another agent takes longer than a line of this one.
     let other = started(&server, &script(&[turn(&[json!({ "wait": 300 }), say("Time has passed.")])])).await;
     other.until_status("Idle").await;
     assert_eq!(session.said().await, before);
@@ -149,7 +149,7 @@ async fn a_paused_agent_is_silent_and_goes_on_where_it_was() {
     assert_eq!(told, statuses);
 }
 
-/// A sidecar that dies at work fails its session, however it dies (ruling 14); a retry takes it up.
+/// A sidecar that dies during work fails its session, whatever the cause of death (decision 14); a retry continues it.
 #[tokio::test]
 async fn a_crash_at_work_is_an_infrastructure_error() {
     let server = Server::start(1).await;
@@ -158,7 +158,7 @@ async fn a_crash_at_work_is_an_infrastructure_error() {
         let session = started(&server, &dying(crash)).await;
         let view = session.until_status("Failed").await;
         assert_eq!(view["failureReason"]["reason"], "InfrastructureError");
-        assert_eq!(session.said().await, ["Before."], "what it had told before it died is there");
+        assert_eq!(session.said().await, ["Before."], "the events from before its death are kept");
         assert!(view["currentRun"].is_null());
     }
     let killed = started(&server, &endless()).await;
@@ -168,9 +168,9 @@ async fn a_crash_at_work_is_an_infrastructure_error() {
     assert_eq!(view["failureReason"]["reason"], "InfrastructureError");
 }
 
-/// A sidecar that dies while nothing is under way costs nothing: the next message wakes the session (rulings 14, 22).
+/// A sidecar that dies at rest has no consequences: the next message wakes the session (decisions 14, 22).
 #[tokio::test]
-async fn a_crash_in_idle_hibernates_and_the_next_message_wakes() {
+async fn crash_while_idle_hibernates_and_a_message_wakes() {
     let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
@@ -185,9 +185,9 @@ async fn a_crash_in_idle_hibernates_and_the_next_message_wakes() {
     assert_eq!(session.said().await, ["Done.", "You said: Are you there?"]);
 }
 
-/// The agent's own end, with and without an error (ruling 19).
+/// The agent ends its conversation, with and without an error (decision 19).
 #[tokio::test]
-async fn an_agent_that_ends_its_conversation_is_believed() {
+async fn conversation_end_fails_or_hibernates_the_session() {
     let server = Server::start(1).await;
     let broken = json!({ "end": { "error": true, "reason": "success", "message": "It broke." } });
     let failing = started(&server, &script(&[turn(&[say("Hm."), broken])])).await;
@@ -195,7 +195,7 @@ async fn an_agent_that_ends_its_conversation_is_believed() {
     assert_eq!(view["failureReason"]["reason"], "AgentError", "a success with an error flag is an error");
     assert!(view["failureReason"]["message"].as_str().unwrap().contains("It broke."), "{view}");
 
-    // Without an error it rests without a process; the next message takes the conversation up again.
+    // Without an error the session rests without a process; the next message resumes the conversation.
     let ending = started(&server, &script(&[turn(&[say("Bye.")]), json!({ "end": {} })])).await;
     let view = ending.until("hibernation", |view| view["hibernated"] == true).await;
     assert_eq!(view["status"], "Idle");

@@ -1,11 +1,12 @@
 //! A real server process and real sidecar processes, end to end.
 //!
-//! Each test has a server of its own and can run beside all others. They need the programs:
-//! `cargo build -p pilothouse-cli -p pilothouse-sidecar`. `localstack/test` runs the same tests on functions that are
-//! deployed to a local cloud.
-// The helpers of tests are tests, too.
+//! Each test has its own server and can run concurrently with all others. The tests need the programs:
+//! `cargo build -p pilothouse-cli -p pilothouse-sidecar`. `localstack/test` runs the same tests on functions that are deployed to a
+//! local cloud.
+// Helpers panic on errors, which fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod absence;
 mod adjust;
 mod agent_api;
 mod agents_acp;
@@ -14,21 +15,28 @@ mod agents_native;
 mod auto_continue;
 mod bodies;
 mod chains;
+mod confinement;
+mod costs;
 mod dead_letters;
 mod deliverables;
 mod delivery;
 mod docs;
 mod export;
+mod full_disk;
 mod hibernation;
+mod hostile;
 mod idempotency;
 mod input;
+mod json_order;
 mod killed;
 mod lifecycle;
+mod liveness;
 mod money;
 mod notifications;
 mod pool;
 mod queries;
 mod quota;
+mod recordings;
 mod recovery;
 mod requests;
 mod scripts;
@@ -42,5 +50,6 @@ mod subagents;
 mod templates;
 mod tokens;
 mod transcripts;
+mod updates;
 mod webhooks;
 mod workers;

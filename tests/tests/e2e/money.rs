@@ -1,4 +1,4 @@
-//! Budgets (rulings 31, 32).
+//! Budgets (decisions 31, 32).
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
@@ -16,10 +16,9 @@ async fn with_cap(server: &Server, cap: &str, plays: &Value) -> Session {
     Session::start(&server.api(), body).await
 }
 
-/// The owner is warned once at the threshold, and the agent is told; at the cap the session pauses, and stays paused
-/// until the cap is raised.
+/// The owner and the agent are warned once at the threshold. At the cap the session pauses until the cap is raised.
 #[tokio::test]
-async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
+async fn budget_warns_once_and_the_cap_pauses_until_raised() {
     let server = Server::start(1).await;
     let heard = json!({ "waitForMessage": {} });
     let plays = script(&[turn(&[
@@ -55,7 +54,7 @@ async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
     assert_eq!(told("The budget is spent"), 1, "{activity:#?}");
     let messages = session.messages().await;
     let system: Vec<_> = messages.iter().filter(|m| m["source"] == "System").collect();
-    assert_eq!(system.len(), 1, "the agent is told once: {messages:#?}");
+    assert_eq!(system.len(), 1, "the agent is warned once: {messages:#?}");
     assert!(system[0]["content"].as_str().unwrap().contains("90%"), "{system:#?}");
     assert!(session.said().await.iter().any(|s| s.starts_with("Told: Budget notice")));
 
@@ -77,12 +76,12 @@ async fn the_warning_comes_once_and_the_cap_pauses_until_it_is_raised() {
     assert_eq!(view["budget"]["tokensUsed"], 6 * 1100);
 }
 
-/// With nothing left, a message is accepted and held; the raised cap lets it go.
+/// Without budget, a message is accepted and held until the cap is raised.
 #[tokio::test]
-async fn messages_wait_for_money() {
+async fn messages_wait_for_budget() {
     let server = Server::start(1).await;
     let session = with_cap(&server, "0.1", &script(&[turn(&[say("Spent."), spends("0.1")])])).await;
-    // The turn may end before the pause reaches the agent: it rests either way, with nothing left.
+    // The turn may end before the pause reaches the agent. Either way the session rests without budget.
     session.until("rest", |v| v["status"] == "Idle" || v["status"] == "Paused").await;
     let view = session.view().await;
     assert_eq!(view["budget"]["exhausted"], true);
@@ -95,7 +94,7 @@ async fn messages_wait_for_money() {
     session.until_said("You said: More, please.").await;
 }
 
-/// Meters are running totals: spend adds up by model and subagent, once, over turns and runs.
+/// Meters report running totals: spend adds up once by model and subagent, across turns and runs.
 #[tokio::test]
 async fn spend_adds_up_by_model_and_subagent() {
     let server = Server::start(1).await;

@@ -1,4 +1,4 @@
-//! What owners and other contexts are told (S0 8.10, ruling 37).
+//! Notifications of owners and the event feed for other contexts (S0 8.10, decision 37).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use crate::scripts::{short, with_output};
 use crate::server::{Server, started};
 
-/// Notifications of the default owner once there are so many.
+/// Waits until the default owner has `count` notifications.
 async fn until_notified(server: &Server, session: &Session, count: usize) -> Vec<Value> {
     session
         .until_within(PATIENCE, "the notifications", async || {
@@ -35,9 +35,9 @@ async fn feed(server: &Server, after: &str) -> (Vec<Value>, String) {
     }
 }
 
-/// An owner is notified of what S0 8.10 names, once, also when the server is killed in between; and reads it.
+/// Owners are notified once of the events that S0 8.10 names, even if the server is killed in between, and mark them as read.
 #[tokio::test]
-async fn an_owner_is_notified_once_and_reads() {
+async fn owner_is_notified_once_and_marks_it_read() {
     let mut server = Server::start(1).await;
     let session = started(&server, &with_output()).await;
     let view = session.until("output", |v| v["hasPendingReview"] == true).await;
@@ -48,7 +48,7 @@ async fn an_owner_is_notified_once_and_reads() {
     assert_eq!(kinds, ["session-completed", "output-ready"], "newest first, each once: {all:#?}");
     assert!(all.iter().all(|one| one["sessionId"] == session.id.as_str()));
     server.restart().await;
-    assert_eq!(server.api().all("/api/notifications").await, all, "nothing is told twice");
+    assert_eq!(server.api().all("/api/notifications").await, all, "no notification is repeated");
 
     let unread = async || server.api().all("/api/notifications?unread=true").await;
     assert_eq!(unread().await, all);
@@ -57,7 +57,7 @@ async fn an_owner_is_notified_once_and_reads() {
         server.api().post(&format!("/api/notifications/{first}/read"), json!({})).await.expect(200).body;
     assert!(read["readAt"].is_string());
     let again = server.api().post(&format!("/api/notifications/{first}/read"), json!({})).await.expect(200);
-    assert_eq!(again.body, read, "the first time stays");
+    assert_eq!(again.body, read, "the time of the first read is kept");
     assert_eq!(unread().await, [all[0].clone()]);
     let marked = server.api().post("/api/notifications/read", json!({})).await.expect(200).body;
     assert_eq!(marked, json!({ "read": 1, "more": false }));
@@ -70,9 +70,9 @@ async fn an_owner_is_notified_once_and_reads() {
     server.api().get("/api/notifications?unread=perhaps").await.refused(422, "validation-failed");
 }
 
-/// Other contexts are told in order and without gaps of what they have not seen; a cursor goes on exactly there.
+/// Other contexts receive all events in order, and continue at any cursor.
 #[tokio::test]
-async fn the_feed_goes_on_after_any_cursor() {
+async fn feed_continues_after_any_cursor() {
     let mut server = Server::start(1).await;
     let session = started(&server, &with_output()).await;
     session.until("output", |v| v["hasPendingReview"] == true).await;
@@ -96,7 +96,7 @@ async fn the_feed_goes_on_after_any_cursor() {
     }
     let ids: BTreeSet<_> = first.iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), first.len());
-    assert_eq!(feed(&server, &cursor).await, (Vec::new(), cursor.clone()), "nothing new");
+    assert_eq!(feed(&server, &cursor).await, (Vec::new(), cursor.clone()), "the feed has no further events");
 
     server.restart().await;
     let agent = server.api_with(Some(session.api_key().to_owned()));
@@ -117,7 +117,7 @@ async fn the_feed_goes_on_after_any_cursor() {
     server.api().get("/api/events?after=yesterday").await.refused(422, "validation-failed");
 }
 
-/// A live stream tells notifications as they come, and one that is opened with a cursor those that it missed.
+/// A live stream pushes new notifications, and with a cursor also the missed ones.
 #[tokio::test]
 async fn notifications_are_pushed_live() {
     let server = Server::start(1).await;
@@ -148,9 +148,9 @@ async fn notifications_are_pushed_live() {
     session.until("output", |v| v["hasPendingReview"] == true).await;
 }
 
-/// A session that ends without anything to tell its owner notifies of nothing, and is in the feed all the same.
+/// The end of a session without news does not notify its owner, but appears in the feed.
 #[tokio::test]
-async fn what_is_no_news_to_its_owner_does_not_notify() {
+async fn routine_events_do_not_notify() {
     let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;

@@ -1,4 +1,4 @@
-//! Slots of the pool (S0 8.12, rulings 20, 21).
+//! Slots of the pool (S0 8.12, decisions 20, 21).
 
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
@@ -14,9 +14,10 @@ async fn maximum(server: &Server, slots: u32) -> Value {
     server.api().patch("/api/agents/pool", json!({ "maxConcurrentSessions": slots })).await.expect(200).body
 }
 
-/// Without a slot a start is accepted and waits, and says how full the pool is; it starts by itself (ruling 20).
+/// Without a free slot a start is accepted and queued, and the response shows the load of the pool. It starts later without a
+/// further request (decision 20).
 #[tokio::test]
-async fn a_session_without_a_slot_waits_and_starts_by_itself() {
+async fn session_without_a_slot_queues_and_starts_later() {
     let server = Server::start(1).await;
     assert_eq!(maximum(&server, 1).await["maxCount"], 1);
     let first = started(&server, &until_told()).await;
@@ -28,7 +29,7 @@ async fn a_session_without_a_slot_waits_and_starts_by_itself() {
     assert_eq!((&view["status"], &view["queuedReason"]), (&json!("Queued"), &json!("pool-exhausted")));
     let second = server.api().session(view["id"].as_str().unwrap());
     assert_eq!(pool(&server).await["waiting"][0]["sessionId"], second.id.as_str());
-    // Messages to it are accepted already.
+    // The queued session accepts messages.
     second.say("By the way.", "Queued").await;
 
     first.say("go", "Immediate").await;
@@ -41,9 +42,9 @@ async fn a_session_without_a_slot_waits_and_starts_by_itself() {
     assert_eq!((&counts["activeCount"], &counts["waiting"]), (&json!(1), &json!([])));
 }
 
-/// Raising the maximum starts what waits, first come first; lowering it stops nobody (ruling 21).
+/// A higher maximum starts queued sessions in order; a lower one stops none (decision 21).
 #[tokio::test]
-async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
+async fn raised_maximum_starts_queued_sessions_and_lowered_stops_none() {
     let server = Server::start(1).await;
     maximum(&server, 1).await;
     let mut sessions = Vec::new();
@@ -62,7 +63,7 @@ async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
     assert_eq!((&counts["activeCount"], &counts["utilizationPercent"]), (&json!(3), &json!("300")));
     assert_eq!(sessions[2].view().await["status"], "Running");
 
-    // The next slot is there when so many have ended that one is left.
+    // A slot becomes free only after the number of running sessions drops below the new maximum.
     for session in &sessions[..2] {
         session.post("/cancel", json!({ "force": true })).await;
         session.until_status("Cancelled").await;
@@ -72,9 +73,9 @@ async fn raising_the_maximum_starts_what_waits_and_lowering_stops_nobody() {
     sessions[3].until_status("Running").await;
 }
 
-/// The pool is the owner's own: another owner's sessions take nothing from it.
+/// Pools are per owner: the sessions of another owner do not use its slots.
 #[tokio::test]
-async fn pools_are_kept_apart_by_owner() {
+async fn pools_are_separate_for_each_owner() {
     let mut server = Server::start(1).await;
     server.serve("someone-else");
     maximum(&server, 1).await;
@@ -86,9 +87,9 @@ async fn pools_are_kept_apart_by_owner() {
     assert_eq!((&counts["activeCount"], &counts["maxCount"]), (&json!(1), &json!(20)));
 }
 
-/// A retry and a wake need a slot too, and wait for it in one line with the starts (ruling 21).
+/// A retry and a wake need a slot, too, and wait in the same queue as starts (decision 21).
 #[tokio::test]
-async fn a_retry_waits_in_the_same_line() {
+async fn retry_waits_in_the_same_queue() {
     let server = Server::start(1).await;
     maximum(&server, 1).await;
     let failing = started(&server, &json!({ "steps": [{ "end": { "error": true } }] })).await;

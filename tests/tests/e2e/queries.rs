@@ -1,13 +1,13 @@
-//! Queries over what was recorded (S0 8.7; rulings 1, 38; AG-017).
+//! Queries over recorded data (S0 8.7; decisions 1, 38; AG-017).
 
 use serde_json::{Value, json};
 
 use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started};
 
-/// The history holds the sessions that were created in a range of time, each with its outcome, cost and duration.
+/// The history lists the sessions that were created in a time range, with outcome, cost and duration.
 #[tokio::test]
-async fn the_history_of_a_range_of_time() {
+async fn history_covers_a_time_range() {
     let server = Server::start(1).await;
     let mut sessions = Vec::new();
     for _ in 0..3 {
@@ -34,9 +34,9 @@ async fn the_history_of_a_range_of_time() {
     assert!(closed["elapsedSeconds"].is_u64() && closed["totalCostUsd"].is_string(), "{closed}");
 }
 
-/// A page of activity has 200 lines when nothing else is said, and `since` begins with what was taken in then.
+/// A page of activity has 200 lines by default, and `since` starts with the lines received at that time.
 #[tokio::test]
-async fn activity_since_a_time() {
+async fn activity_can_start_at_a_time() {
     let server = Server::start(1).await;
     let talk = json!({ "repeat": { "times": 150, "steps": [say("Again.")] } });
     let session = started(&server, &script(&[turn(&[talk, say("Done.")])])).await;
@@ -56,7 +56,7 @@ async fn activity_since_a_time() {
     assert_eq!(never, [] as [Value; 0]);
 }
 
-/// The raw events of every run can be read from any sequence, in order and without gaps, with what became of each.
+/// The raw events of every run can be read from any sequence, in order and without gaps, each with its outcome.
 #[tokio::test]
 async fn raw_events_are_replayed_from_any_sequence() {
     let server = Server::start(1).await;
@@ -109,5 +109,5 @@ async fn raw_events_are_replayed_from_any_sequence() {
             None => break,
         }
     }
-    assert_eq!(small, all, "the same page by page");
+    assert_eq!(small, all, "the pages add up to the whole list");
 }

@@ -1,5 +1,5 @@
-//! Every status between two others survives a restart of everything: it resolves to what is true, and no process is left
-//! that should not be (rulings 7, 12, 14, 15; S0, design notes: intermediate state persistence on restart).
+//! Every intermediate status survives a restart: it settles in the correct status, and no superfluous process remains
+//! (decisions 7, 12, 14, 15; S0, design notes: intermediate state persistence on restart).
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started, work};
 
-/// Deadlines of ten seconds and more: longer than a restart on a busy machine.
+/// Deadlines of at least ten seconds: longer than a restart on a busy machine.
 const HURRY: u32 = 3;
 
-/// What is asked of a session: the request, the command that it sends, and the status that it leads to.
+/// Requests to a session: the request, the command that it sends, and the resulting status.
 const REQUESTS: [(&str, &str, &str); 4] = [
     ("interrupt", "interrupt", "Interrupting"),
     ("pause", "pause", "Pausing"),
@@ -22,12 +22,12 @@ const REQUESTS: [(&str, &str, &str); 4] = [
     ("cancel", "stop", "Cancelling"),
 ];
 
-/// A session in a status between, and what its run is.
+/// A session in an intermediate status, and the process of its run.
 struct Between {
     status: &'static str,
     session: Session,
     pid: Pid,
-    /// Where its criteria are checked.
+    /// The folder in which its criteria are checked.
     folder: Option<PathBuf>,
 }
 
@@ -38,8 +38,8 @@ fn process_of(server: &Server, view: &Value) -> Pid {
     found.unwrap_or_else(|| panic!("no process of run {run}")).pid
 }
 
-/// A session in each intermediate status: what is asked of it is not carried out by the first command, or never. All are
-/// asked at once, so that none is over before the test goes on.
+/// Sessions in each intermediate status: the sidecar ignores the first command, or all of them. The requests are concurrent, so
+/// that none settles before the test continues.
 async fn requested(server: &Server, once: bool) -> Vec<Between> {
     let mut sessions = Vec::new();
     for (_, command, status) in REQUESTS {
@@ -84,7 +84,7 @@ async fn validating(server: &Server) -> Between {
     Between { status: "Running", pid: process_of(server, &view), session, folder: Some(folder) }
 }
 
-/// One session in each status between.
+/// One session in each intermediate status.
 async fn everything_between(server: &Server) -> Vec<Between> {
     let mut between = vec![waiting(server).await, validating(server).await];
     between.extend(requested(server, true).await);
@@ -96,9 +96,9 @@ async fn until_gone(session: &Session, pid: Pid) {
     session.until_within(PATIENCE, "the end of a process", gone).await;
 }
 
-/// (a) The server dies, the sidecars live: what was asked for is done.
+/// (a) The server dies and the sidecars live: the requests complete.
 #[tokio::test]
-async fn what_is_under_way_is_done_after_a_restart_of_the_server() {
+async fn pending_requests_complete_after_a_server_restart() {
     let mut server = Server::start(HURRY).await;
     let between = everything_between(&server).await;
     server.kill9();
@@ -135,9 +135,10 @@ async fn what_is_under_way_is_done_after_a_restart_of_the_server() {
     }
 }
 
-/// (b) Server and sidecars die: a dead process at work is a failure, at rest it is none (ruling 14); a cancellation is done.
+/// (b) Server and sidecars die: a process death during work is a failure, at rest it is not (decision 14); a cancellation
+/// completes.
 #[tokio::test]
-async fn what_is_under_way_is_settled_after_everything_died() {
+async fn pending_requests_settle_after_everything_died() {
     let mut server = Server::start(HURRY).await;
     let between = everything_between(&server).await;
     server.kill9();
@@ -172,9 +173,9 @@ async fn what_is_under_way_is_settled_after_everything_died() {
     server.api().session("none").until_within(PATIENCE, "an empty pool", free).await;
 }
 
-/// A command that is never acknowledged is fulfilled by the runtime also when the server was away meanwhile.
+/// The runtime enforces a command that is never acknowledged, even after an outage of the server.
 #[tokio::test]
-async fn what_is_never_acknowledged_is_fulfilled_after_a_restart() {
+async fn unacknowledged_requests_are_enforced_after_a_restart() {
     let mut server = Server::start(HURRY).await;
     let between = requested(&server, false).await;
     server.kill9();
@@ -188,7 +189,7 @@ async fn what_is_never_acknowledged_is_fulfilled_after_a_restart() {
     }
 }
 
-/// A start that was accepted is carried out, or fails; it is never forgotten, and never twice.
+/// An accepted start is executed once, or fails.
 #[tokio::test]
 async fn a_launch_survives_a_restart() {
     let mut server = Server::start(HURRY).await;
@@ -204,7 +205,7 @@ async fn a_launch_survives_a_restart() {
     server.kill9();
     server.sidecars().iter().for_each(Sidecar::kill9);
     server.restart().await;
-    // Its process may not have been there yet: then it is launched now.
+    // If its process did not exist yet, the session is launched now.
     let settled = |v: &Value| v["status"] == "Failed" || v["status"] == "Running";
     let view = killed.until("its start", settled).await;
     let alive = usize::from(view["status"] == "Running");

@@ -1,4 +1,4 @@
-//! Questions and plans of an agent (S0 8.4, ruling 26).
+//! Questions and plans of an agent (S0 8.4, decision 26).
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn questions() -> Value {
     ] } })
 }
 
-/// Several questions, with options, are answered at once; the agent gets the answers as the result of its call.
+/// Several questions with options are answered together; the agent receives the answers as the result of its call.
 #[tokio::test]
 async fn several_questions_are_answered_together() {
     let server = Server::start(1).await;
@@ -33,7 +33,7 @@ async fn several_questions_are_answered_together() {
     assert_eq!(some.refused(422, "validation-failed").violated(), ["answers"]);
     session.post("/answer", json!({ "requestId": "q2", "answers": all })).await.refused(409, "request-over");
     session.post("/plan/approve", json!({ "requestId": "q1" })).await.refused(409, "wrong-request");
-    assert_eq!(session.view().await["status"], "WaitingForInput", "nothing has changed");
+    assert_eq!(session.view().await["status"], "WaitingForInput", "the session is unchanged");
 
     session.post("/answer", json!({ "requestId": "q1", "answers": all })).await.expect(200);
     let view = session.until_status("Idle").await;
@@ -46,7 +46,7 @@ async fn several_questions_are_answered_together() {
     session.post("/answer", json!({ "requestId": "q1", "answers": all })).await.refused(409, "request-over");
 }
 
-/// A rejected plan is revised with the feedback in hand; an approved one is carried out.
+/// A rejected plan is revised with the feedback; an approved one is carried out.
 #[tokio::test]
 async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
     let server = Server::start(1).await;
@@ -79,9 +79,9 @@ async fn a_plan_is_rejected_with_feedback_revised_and_approved() {
     assert!(shown[0]["result"]["content"].as_str().unwrap().contains("Too much"), "{shown:#?}");
 }
 
-/// Without required approval a plan waits for nobody.
+/// A plan that requires no approval does not wait.
 #[tokio::test]
-async fn a_plan_that_needs_no_approval_does_not_wait() {
+async fn plan_without_required_approval_does_not_wait() {
     let server = Server::start(1).await;
     let mut body = work(&server, &script(&[turn(&[json!({ "plan": { "text": "1. Go" } }), say("Gone.")])]));
     body["planApprovalRequired"] = json!(false);
@@ -93,9 +93,9 @@ async fn a_plan_that_needs_no_approval_does_not_wait() {
     );
 }
 
-/// Nobody answers in time: the default answer stands in; without one the session fails (ruling 26).
+/// Without an answer in time, the default answer applies; without a default, the session fails (decision 26).
 #[tokio::test]
-async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
+async fn overdue_question_gets_the_default_answer_or_fails() {
     let server = Server::start(1).await;
     let plays =
         script(&[turn(&[json!({ "question": { "questions": [{ "question": "Which?" }] } }), say("On.")])]);
@@ -121,9 +121,9 @@ async fn an_overdue_question_gets_the_default_answer_or_fails_the_session() {
     assert_eq!(view["pendingRequests"], json!([]));
 }
 
-/// An interrupt ends the turn that asked, and with it the question (ruling 26).
+/// An interrupt ends the turn and its open question (decision 26).
 #[tokio::test]
-async fn an_interrupt_closes_what_the_agent_waits_for() {
+async fn interrupt_closes_open_requests() {
     let server = Server::start(1).await;
     let session = started(&server, &script(&[turn(&[questions(), say("Thanks.")])])).await;
     session.until_status("WaitingForInput").await;
@@ -134,9 +134,9 @@ async fn an_interrupt_closes_what_the_agent_waits_for() {
     session.post("/answer", answers).await.refused(409, "request-over");
 }
 
-/// Several requests are open at once; each is answered by its id, in any order (ruling 26).
+/// Several open requests are answered by id, in any order (decision 26).
 #[tokio::test]
-async fn requests_that_are_open_at_once_are_answered_by_their_ids() {
+async fn concurrent_requests_are_answered_by_their_ids() {
     let server = Server::start(1).await;
     let ask = |id: &str| json!({ "question": { "id": id, "wait": false, "questions": [{ "question": format!("{id}?") }] } });
     let answered = |id: &str| json!({ "waitForAnswer": id });
@@ -160,10 +160,10 @@ async fn requests_that_are_open_at_once_are_answered_by_their_ids() {
     assert_eq!(session.said().await, ["Thanks."]);
 }
 
-/// An answer that the sidecar never acknowledges is sent once more, then the process is stopped, and the answer goes as a
-/// message to the next one (rulings 12, 26). The same for a decision on a plan.
+/// An answer that the sidecar never acknowledges is resent once. Then the process is stopped, and the next one receives the answer
+/// as a message (decisions 12, 26). The same applies to a decision on a plan.
 #[tokio::test]
-async fn an_answer_that_never_arrives_goes_as_a_message() {
+async fn undelivered_answer_is_sent_as_a_message() {
     let server = Server::start(20).await;
     let deaf = |command: &str| json!({ "ignore": { "command": command } });
     let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
@@ -185,9 +185,9 @@ async fn an_answer_that_never_arrives_goes_as_a_message() {
     }
 }
 
-/// An answer to a session whose process died while it waited goes as a message to a new one (ruling 26).
+/// An answer to a session whose process died while waiting is sent as a message to a new process (decision 26).
 #[tokio::test]
-async fn an_answer_wakes_a_session_whose_process_is_gone() {
+async fn answer_wakes_a_session_without_a_process() {
     let server = Server::start(1).await;
     let ask = json!({ "question": { "id": "q1", "questions": [{ "question": "Which?" }] } });
     let session = started(&server, &script(&[turn(&[ask, say("Thanks.")])])).await;
@@ -206,10 +206,10 @@ async fn an_answer_wakes_a_session_whose_process_is_gone() {
     );
 }
 
-/// A permission is asked for without a tool that asks (`question_asked`): the session waits, the answer reaches the agent,
-/// and the result of the call, the turn's end or nobody's answer in time closes it (ruling 26).
+/// An agent can ask for a permission without a tool (`question_asked`). The session waits, and the agent receives the answer. The
+/// result of the call, the end of the turn or the timeout closes the request (decision 26).
 #[tokio::test]
-async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
+async fn permission_waits_for_its_owner_and_closes_like_a_question() {
     let server = Server::start(1).await;
     let asked = |id: &str| {
         json!({ "raw": { "type": "question_asked", "requestId": id, "questions": [
@@ -230,7 +230,7 @@ async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
         json!({ "waitForAnswer": "c1" }),
         say("Refused, then."),
         json!({ "waitForMessage": {} }),
-        // The agent does not wait for this one: its call ends by itself.
+        // The agent does not wait for this request: its call ends on its own.
         asked("c2"),
         json!({ "wait": 300 }),
         result,
@@ -246,7 +246,7 @@ async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
     session.post("/answer", answered("c1")).await.expect(200);
     session.until_said("Refused, then.").await;
     let calls = session.tool_calls().await;
-    assert_eq!(calls.len(), 1, "the question is no call of its own: {calls:#?}");
+    assert_eq!(calls.len(), 1, "the question is not a separate call: {calls:#?}");
     assert!(calls[0]["result"]["content"].as_str().unwrap().contains("No"), "{calls:#?}");
     session.say("What else?", "Immediate").await;
 
@@ -262,7 +262,7 @@ async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
     assert_eq!(view["pendingRequests"], json!([]));
     session.post("/answer", answered("c3")).await.refused(409, "request-over");
 
-    // Nobody answers: the default does.
+    // Without an answer the default applies.
     let plays = script(&[turn(&[asked("c1"), json!({ "waitForAnswer": "c1" }), say("On.")])]);
     let mut body = work(&server, &plays);
     body["requestTimeoutSeconds"] = json!(1);
@@ -271,6 +271,6 @@ async fn a_permission_waits_for_its_owner_and_is_closed_like_any_question() {
     session.until_said("On.").await;
     let activity = session.activity().await;
     let by_default =
-        |l: &Value| l["summary"].as_str().unwrap().starts_with("Nobody answered; the default: No");
+        |l: &Value| l["summary"].as_str().unwrap().starts_with("No answer in time; default answer: No");
     assert!(activity.iter().any(by_default), "{activity:#?}");
 }

@@ -1,38 +1,38 @@
-//! Parts of scripts that many tests play (`docs/script-format.md`).
+//! Parts of scripts that several tests use (`docs/script-format.md`).
 
 use serde_json::{Value, json};
 
-/// A script of these steps.
+/// A script with these steps.
 pub(crate) fn script(steps: &[Value]) -> Value {
     json!({ "steps": steps })
 }
 
-/// A turn of these steps.
+/// A turn with these steps.
 pub(crate) fn turn(steps: &[Value]) -> Value {
     json!({ "turn": { "steps": steps } })
 }
 
-/// The agent says something.
+/// A message of the agent.
 pub(crate) fn say(text: &str) -> Value {
     json!({ "say": text })
 }
 
-/// One turn that begins with `Working.` and does not end by itself while a test runs.
+/// A turn that says `Working.` and outlasts every test.
 pub(crate) fn endless() -> Value {
     script(&[turn(&[say("Working."), json!({ "wait": 600_000 })])])
 }
 
-/// One turn that says `Working.`, and ends when it is told to.
+/// A turn that says `Working.` and ends after the first message from the owner.
 pub(crate) fn until_told() -> Value {
     script(&[turn(&[say("Working."), json!({ "waitForMessage": {} }), say("Told: {{message}}")])])
 }
 
-/// One short turn.
+/// A short turn.
 pub(crate) fn short() -> Value {
     script(&[turn(&[say("Done.")])])
 }
 
-/// One short turn with output to review.
+/// A short turn that submits output.
 pub(crate) fn with_output() -> Value {
     json!({ "steps": [{ "turn": {
         "steps": [{ "say": "Done." }],

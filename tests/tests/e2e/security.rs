@@ -1,7 +1,8 @@
-//! Who may do what, and who may not (architecture: Security; rulings 8, 9).
+//! Authentication and authorization (architecture: Security; decisions 8, 9).
 
+use pilothouse_app::function::{CallerKind, HttpFunction};
 use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp};
-use pilothouse_functions::catalogue::{CallerKind, HttpFunction, cloud_functions, http_functions};
+use pilothouse_functions::catalog::{HTTP_FUNCTIONS, cloud_functions};
 use pilothouse_tests::{PATIENCE, Session};
 use pilothouse_wire::envelope::{PROTOCOL_VERSION, Signer};
 use pilothouse_wire::keys::EnvelopeKey;
@@ -16,13 +17,13 @@ use crate::server::{Server, started};
 use crate::tokens;
 
 fn of_owners(server: &Server) -> Vec<HttpFunction> {
-    let functions = if server.in_cloud() { cloud_functions() } else { http_functions() };
-    functions.into_iter().filter(|f| f.caller == CallerKind::Owner).collect()
+    let functions = if server.in_cloud() { cloud_functions() } else { HTTP_FUNCTIONS.to_vec() };
+    functions.into_iter().copied().filter(|f| f.caller == CallerKind::Owner).collect()
 }
 
-/// Another owner's session answers as one that is not there does, on every route, and nothing happens to it.
+/// On every route, the session of another owner is indistinguishable from an unknown one, and stays unchanged.
 #[tokio::test]
-async fn another_owners_session_is_not_there() {
+async fn session_of_another_owner_is_not_found() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
@@ -41,20 +42,20 @@ async fn another_owners_session_is_not_there() {
         assert_eq!(
             (&theirs.body, theirs.status),
             (&none.body, none.status),
-            "{} tells them apart",
+            "{} distinguishes them",
             function.name
         );
     }
     for list in ["/api/agents/sessions", "/api/agents/sessions/history"] {
         assert_eq!(stranger.get(list).await.expect(200).body["items"], json!([]));
     }
-    assert_eq!(session.view().await, before, "nothing has changed");
+    assert_eq!(session.view().await, before, "the session is unchanged");
     assert_eq!(session.queue().await["items"].as_array().unwrap().len(), 1);
 }
 
-/// A token that is missing, expired, forged, unsigned, or for something else lets nobody in anywhere.
+/// Every route refuses a token that is missing, expired, forged, unsigned, or for another audience.
 #[tokio::test]
-async fn bad_tokens_let_nobody_in() {
+async fn invalid_tokens_are_refused_everywhere() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
@@ -70,17 +71,17 @@ async fn bad_tokens_let_nobody_in() {
             let reply = ask(&api, function, &session.id, "01900000-0000-7000-8000-000000000002").await;
             assert_eq!(reply.status, 401, "{fault} at {}: {}", function.name, reply.text);
             if server.in_cloud() {
-                continue; // API Gateway refuses it, in its own words.
+                continue; // API Gateway refuses it without a problem document.
             }
             assert_eq!(reply.body["code"], "unauthenticated", "{fault} at {}", function.name);
             assert_eq!(reply.header("www-authenticate"), "Bearer");
         }
     }
-    assert_eq!(session.view().await, before, "nothing has changed");
+    assert_eq!(session.view().await, before, "the session is unchanged");
     assert_eq!(server.api().get("/api/agents/pool").await.expect(200).body["maxCount"], 20);
 }
 
-/// Ids of a session's current run.
+/// The ids of a session and of its current run.
 async fn ids(session: &Session) -> (AgentSessionId, RunId) {
     let view = session.view().await;
     (session.id.parse().unwrap(), view["currentRun"]["id"].as_str().unwrap().parse().unwrap())
@@ -101,7 +102,7 @@ fn envelope(session: AgentSessionId, run: RunId, sequence: Option<u64>, body: Va
     }
 }
 
-/// Once the server has refused so many messages.
+/// Waits until the server has refused `count` messages.
 async fn until_refused(server: &Server, session: &Session, count: usize) {
     let refused = async || {
         let log = server.log_of("intake").await;
@@ -110,9 +111,9 @@ async fn until_refused(server: &Server, session: &Session, count: usize) {
     session.until_within(PATIENCE, "the refusals", refused).await;
 }
 
-/// An envelope about one run that is signed with the key of another is refused, and consumes no place in the sequence.
+/// An envelope signed with the key of another run is refused and consumes no sequence.
 #[tokio::test]
-async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothing() {
+async fn envelope_signed_with_a_foreign_key_is_refused() {
     let server = Server::start(1).await;
     let (mine, theirs) = (started(&server, &until_told()).await, started(&server, &until_told()).await);
     mine.until_said("Working.").await;
@@ -135,7 +136,7 @@ async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothin
             )
         })
         .collect();
-    // A sidecar says that a run is over, its own or another's: only the runtime may.
+    // A sidecar reports the exit of a run, its own or another: only the runtime may.
     let over = json!({ "type": "run_exited", "drained": true });
     forged.push(seal(&envelope(b.0, b.1, None, over.clone()), secret.id(), Signer::Runtime, &key_of_a));
     forged.push(seal(&envelope(a.0, a.1, None, over.clone()), secret.id(), Signer::Runtime, &key_of_a));
@@ -145,7 +146,7 @@ async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothin
     let count = forged.len();
     server.publish(a, &forged).await;
     until_refused(&server, &mine, count).await;
-    // Its own key, and another's session: nobody there has such a run.
+    // Its own key with another session, which has no such run.
     let astray = seal(&envelope(b.0, a.1, Some(1), failure), secret.id(), Signer::Sidecar, &key_of_a);
     server.publish(a, &[astray]).await;
 
@@ -159,9 +160,9 @@ async fn an_envelope_signed_with_another_runs_key_is_refused_and_consumes_nothin
     }
 }
 
-/// An envelope that is authentic but doubled, from outside, changes nothing either.
+/// A replayed authentic envelope changes nothing.
 #[tokio::test]
-async fn a_signed_envelope_of_the_past_is_not_applied_again() {
+async fn old_signed_envelope_is_not_applied_again() {
     let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
@@ -179,16 +180,15 @@ async fn a_signed_envelope_of_the_past_is_not_applied_again() {
     session.until_status("Idle").await;
 }
 
-/// A session's API key is good for that session alone, and as long as its run lives (ruling 8).
+/// An API key is valid only for its session and while its run lives (decision 8).
 #[tokio::test]
-async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
+async fn api_key_works_only_for_its_live_session() {
     let server = Server::start(1).await;
     let mine = started(&server, &until_told()).await;
     let theirs = started(&server, &endless()).await;
     mine.until_said("Working.").await;
     theirs.until_said("Working.").await;
-    let functions = http_functions();
-    let of_agents: Vec<_> = functions.iter().filter(|f| f.caller == CallerKind::Agent).collect();
+    let of_agents: Vec<_> = HTTP_FUNCTIONS.iter().filter(|f| f.caller == CallerKind::Agent).collect();
     assert!(of_agents.len() >= 4);
     let agent = server.api_with(Some(mine.api_key().to_owned()));
     let changed = format!("{}0", &mine.api_key()[..mine.api_key().len() - 1]);
@@ -209,7 +209,7 @@ async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
                 function.name
             );
         }
-        // A handoff would end what the others need; of skills there are none.
+        // A handoff would end the run that the other calls need; there are no skills.
         if function.name == "agent-handoff" {
             continue;
         }
@@ -237,7 +237,7 @@ async fn an_api_key_is_good_for_its_own_session_while_its_run_lives() {
     }
 }
 
-/// A retry replaces the key: the old one is good no more (ruling 8).
+/// A retry replaces the key: the old one becomes invalid (decision 8).
 #[tokio::test]
 async fn a_retry_replaces_the_api_key() {
     let server = Server::start(1).await;
@@ -256,9 +256,9 @@ async fn a_retry_replaces_the_api_key() {
     log(retried.body["apiKey"].as_str().unwrap()).await.expect(201);
 }
 
-/// The token of one run opens no queue of another.
+/// The token of a run grants access to no queue of another run.
 #[tokio::test]
-async fn a_gateway_token_opens_the_queues_of_its_own_run_alone() {
+async fn gateway_token_grants_only_the_queues_of_its_run() {
     let server = Server::start(1).await;
     let (mine, theirs) = (started(&server, &endless()).await, started(&server, &endless()).await);
     mine.until_said("Working.").await;
@@ -290,7 +290,7 @@ async fn a_gateway_token_opens_the_queues_of_its_own_run_alone() {
         let blob = format!("/internal/gateway/blobs/{}", "0".repeat(64));
         assert_eq!(api.send(Method::PUT, &blob, &[], Some(b"x".to_vec())).await.status, 401);
     }
-    // A command for the other is on its way, and not to be had with this token.
+    // A command for the other run is queued, and cannot be received with this token.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
     theirs.post("/interrupt", json!({})).await.expect(202);
     let api = server.api_with(Some(token.as_str().to_owned()));
@@ -301,9 +301,9 @@ async fn a_gateway_token_opens_the_queues_of_its_own_run_alone() {
     assert_eq!(mine.view().await["status"], "Running");
 }
 
-/// Keys and tokens never stand in what is kept or shown.
+/// Keys and tokens never appear in stored or displayed data.
 #[tokio::test]
-async fn secrets_are_neither_kept_nor_shown() {
+async fn secrets_are_neither_stored_nor_shown() {
     let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;

@@ -1,16 +1,16 @@
-//! The control plane under test: a server process of the test's own, or, with `PILOTHOUSE_CLOUD`, one of the deployments in
-//! a local cloud that `localstack/test` makes, with a worker of the test's own. Tests see no difference, but where one of
-//! them says so.
+//! The control plane under test: a server process of the test or, with `PILOTHOUSE_CLOUD`, a deployment that `localstack/test`
+//! creates in a local cloud, with a worker of the test. Tests behave the same on both unless they say otherwise.
 
 mod cloud;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cloud::Deployed;
 use pilothouse_broker::embedded;
-use pilothouse_cli::client::{Client, Credentials};
-use pilothouse_cli::keys::{DEFAULT_OWNER, LocalKeys, Trust};
+use pilothouse_client::{Client, Credentials};
 use pilothouse_domain::{AgentSessionId, RunId, UserId};
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys, TokenSettings};
 use pilothouse_sqlite::{Database, system_clock};
 use pilothouse_store::sqlite::{self, SqliteTable};
 use pilothouse_store::table::{Table, Write};
@@ -20,12 +20,10 @@ use pilothouse_wire::{RootSecret, Signed};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use cloud::Deployed;
-
-/// Names the address of the local cloud that the tests are to use.
+/// The variable with the address of the local cloud.
 const CLOUD: &str = "PILOTHOUSE_CLOUD";
 
-/// The control plane of one test, with owners, sessions and agents that no other test sees.
+/// The control plane of one test. Its owners, sessions and agents are invisible to other tests.
 pub(crate) struct Server {
     host: Host,
 }
@@ -38,7 +36,7 @@ enum Host {
 use Host::{Cloud, Embedded};
 
 impl Server {
-    /// One whose every deadline is divided by `hurry`, that answers.
+    /// Starts a control plane whose deadlines are divided by `hurry`, and waits until it responds.
     pub(crate) async fn start(hurry: u32) -> Self {
         let host = match std::env::var(CLOUD) {
             Ok(endpoint) => Cloud(Box::new(Deployed::join(&endpoint, hurry))),
@@ -47,13 +45,13 @@ impl Server {
         Self { host }
     }
 
-    /// Whether it is made of functions in a cloud.
+    /// Whether the control plane consists of functions in a cloud.
     pub(crate) const fn in_cloud(&self) -> bool {
         matches!(self.host, Cloud(_))
     }
 
-    /// Ends it at once, as a power cut would. Agents go on. In the cloud, every process of a function is killed in the middle
-    /// of whatever it does, and the next event starts another.
+    /// Kills the server with SIGKILL; agents continue. In the cloud, kills every process of every function; the next event starts a
+    /// new one.
     pub(crate) fn kill9(&mut self) {
         match &mut self.host {
             Embedded(server) => server.kill9(),
@@ -61,7 +59,7 @@ impl Server {
         }
     }
 
-    /// Kills it and starts it again.
+    /// Kills the server and starts it again.
     pub(crate) async fn restart(&mut self) {
         match &mut self.host {
             Embedded(server) => server.restart().await,
@@ -69,7 +67,7 @@ impl Server {
         }
     }
 
-    /// The address of its API.
+    /// The address of the API.
     pub(crate) fn url(&self) -> &str {
         match &self.host {
             Embedded(server) => server.url(),
@@ -77,7 +75,7 @@ impl Server {
         }
     }
 
-    /// A folder that agents may work in.
+    /// A working directory for agents.
     pub(crate) fn work_folder(&self) -> PathBuf {
         match &self.host {
             Embedded(server) => server.work_folder(),
@@ -85,7 +83,7 @@ impl Server {
         }
     }
 
-    /// The keys that sign its owners' tokens.
+    /// The keys that sign the tokens of its owners.
     pub(crate) fn keys(&self) -> Arc<LocalKeys> {
         match &self.host {
             Embedded(server) => server.keys(),
@@ -101,15 +99,15 @@ impl Server {
         }
     }
 
-    /// What it expects of tokens.
-    pub(crate) fn trust(&self) -> Trust {
+    /// The issuer and the audience that it accepts in tokens.
+    pub(crate) fn trust(&self) -> TokenSettings {
         match &self.host {
-            Embedded(_) => Trust::default(),
+            Embedded(_) => TokenSettings::default(),
             Cloud(deployed) => deployed.trust(),
         }
     }
 
-    /// An owner by the name that the test has for them: in the cloud, one that no other test has.
+    /// The owner id for a name of the test. In the cloud, it is unique to the test.
     pub(crate) fn owner(&self, name: &str) -> UserId {
         let name = match &self.host {
             Embedded(_) => name.to_owned(),
@@ -118,22 +116,22 @@ impl Server {
         UserId::parse(name).unwrap()
     }
 
-    /// Who operates it.
+    /// The owner with operator rights.
     pub(crate) fn operator(&self) -> UserId {
         let name = if self.in_cloud() { cloud::OPERATOR } else { DEFAULT_OWNER };
         UserId::parse(name).unwrap()
     }
 
-    /// A token that speaks for `owner`.
+    /// A token for `owner`.
     pub(crate) fn token(&self, owner: &str) -> String {
         self.token_of(&self.owner(owner))
     }
 
     fn token_of(&self, owner: &UserId) -> String {
-        self.keys().mint_for(&self.trust(), owner, cloud::TTL).unwrap()
+        self.keys().mint_with(&self.trust(), owner, cloud::TTL).unwrap()
     }
 
-    /// Requests of the owner that tests speak for.
+    /// Requests of the default owner.
     pub(crate) fn api(&self) -> Api {
         self.api_of(DEFAULT_OWNER)
     }
@@ -148,7 +146,7 @@ impl Server {
         self.api_with(Some(self.token_of(&self.operator())))
     }
 
-    /// Requests with any token, or none.
+    /// Requests with any token, or without one.
     pub(crate) fn api_with(&self, token: Option<String>) -> Api {
         match &self.host {
             Embedded(server) => server.api_with(token),
@@ -156,7 +154,7 @@ impl Server {
         }
     }
 
-    /// The typed client, for the owner that tests speak for.
+    /// The typed client of the default owner.
     pub(crate) fn client(&self) -> Client {
         let credentials = Credentials::minted(self.keys(), self.owner(DEFAULT_OWNER), self.trust());
         let client = Client::new(self.url(), credentials).unwrap();
@@ -166,7 +164,7 @@ impl Server {
         }
     }
 
-    /// Makes sure that somebody runs the sessions of this owner too.
+    /// Ensures that the sessions of another owner have a worker, too.
     pub(crate) fn serve(&mut self, owner: &str) {
         let token = self.token(owner);
         if let Cloud(deployed) = &mut self.host {
@@ -174,7 +172,7 @@ impl Server {
         }
     }
 
-    /// The sidecars that are alive.
+    /// The live sidecars.
     pub(crate) fn sidecars(&self) -> Vec<Sidecar> {
         match &self.host {
             Embedded(server) => server.sidecars(),
@@ -182,7 +180,7 @@ impl Server {
         }
     }
 
-    /// What a function logged, as a line of text each.
+    /// The log lines of a function.
     pub(crate) async fn log_of(&self, function: &str) -> String {
         match &self.host {
             Embedded(server) => server.log(),
@@ -190,7 +188,7 @@ impl Server {
         }
     }
 
-    /// The secret that it derives keys from.
+    /// The root secret, from which it derives keys.
     pub(crate) async fn root_secret(&self) -> RootSecret {
         match &self.host {
             Embedded(server) => server.keys().root_secret().clone(),
@@ -198,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Puts envelopes on the events queue as the sidecar of a run could: whatever they say, and whoever signed them.
+    /// Sends envelopes to the events queue with the access of a run's sidecar, whatever their content and signature.
     pub(crate) async fn publish(&self, sender: (AgentSessionId, RunId), envelopes: &[Signed]) {
         let entry = |signed: &Signed| {
             let body = serde_json::to_string(signed).unwrap();
@@ -218,7 +216,7 @@ impl Server {
         }
     }
 
-    /// Writes to its table behind its back. The embedded server is killed for it, as the file is its own.
+    /// Writes to the table directly. The embedded server is killed first, because it locks the file.
     pub(crate) async fn plant(&mut self, write: Write) {
         match &mut self.host {
             Cloud(deployed) => deployed.table().transact(vec![write]).await.unwrap(),
@@ -232,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Everything that it keeps about a session and its owner, as bytes.
+    /// All stored items of a session and its owner, as bytes.
     pub(crate) async fn kept(&self, session: AgentSessionId) -> Vec<u8> {
         match &self.host {
             Embedded(server) => ["pilothouse.db", "pilothouse.db-wal"]
@@ -244,7 +242,7 @@ impl Server {
     }
 }
 
-/// What a session is started with to play `script`: five dollars, in the folder of `server`.
+/// The input of a session that plays `script`, with a budget of five dollars, in the working directory of `server`.
 pub(crate) fn work(server: &Server, script: &Value) -> Value {
     json!({
         "workingDirectory": server.work_folder(),

@@ -1,4 +1,4 @@
-//! Skills, memory pills, consolidation and hot loading (S0 8.4 `AgentSkill`, 8.9; rulings 25, 29, 38).
+//! Skills, memory pills, consolidation and hot loading (S0 8.4 `AgentSkill`, 8.9; decisions 25, 29, 38).
 
 use pilothouse_tests::{Api, PATIENCE, Reply, Session};
 use reqwest::Method;
@@ -36,7 +36,7 @@ async fn put(api: &Api, path: &str, body: Value) -> Reply {
     api.send(Method::PUT, path, &[], Some(body.to_string().into_bytes())).await
 }
 
-/// A script whose agent says what it was configured with, at first and whenever it is told something.
+/// A script whose agent reports its configuration, at the start and after every message.
 fn telling() -> Value {
     let mut plays = script(&[turn(&[say("{{configuration}}")])]);
     plays["onMessage"] = json!([say("{{configuration}}")]);
@@ -61,7 +61,7 @@ async fn records(agent: &Api, skill: &Value, content: &str) -> Reply {
     agent.post(&format!("/api/agent/skills/{}/memory-pills", id(skill)), body).await
 }
 
-/// The skill once `condition` holds for it.
+/// Waits until `condition` holds for the skill.
 async fn until(session: &Session, skill: &Value, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         let skill = session.api.get(&path(skill, "")).await.expect(200).body;
@@ -106,7 +106,7 @@ async fn a_skill_is_created_changed_listed_and_deactivated() {
     assert_eq!((&changed.body["name"], &changed.body["version"]), (&json!("tests"), &json!(1)));
     assert_eq!(changed.body["description"], "For tests");
     put(&api, &path(&first, ""), json!({ "name": "Alpha" })).await.refused(409, "name-taken");
-    // The old name is free, and an old version is refused.
+    // The old name is free again, and an old version is refused.
     skill(&api, "testing", "").await;
     let stale = [("if-match", "\"1\"")];
     let body = Some(b"{\"description\":\"late\"}".to_vec());
@@ -124,7 +124,7 @@ async fn a_skill_is_created_changed_listed_and_deactivated() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_with_a_skill_is_named() {
+async fn invalid_skill_reports_all_violations() {
     let server = Server::start(1).await;
     let mut bad = tool("");
     bad["inputSchema"] = json!(r#"{"type":"text"}"#);
@@ -147,9 +147,9 @@ async fn everything_that_is_wrong_with_a_skill_is_named() {
     server.api().post(SKILLS, twice).await.refused(409, "name-taken");
 }
 
-/// A retry with the same key answers as the first call did (architecture: State).
+/// A retry with the same key returns the first response (architecture: State).
 #[tokio::test]
-async fn creating_twice_with_one_key_is_once() {
+async fn repeated_create_with_one_key_creates_one_skill() {
     let server = Server::start(1).await;
     let body = json!({ "name": "once", "description": "x" }).to_string().into_bytes();
     let key = [("idempotency-key", "k1")];
@@ -160,7 +160,7 @@ async fn creating_twice_with_one_key_is_once() {
 }
 
 #[tokio::test]
-async fn another_owners_skill_is_not_there() {
+async fn skill_of_another_owner_is_not_found() {
     let mut server = Server::start(1).await;
     server.serve("someone-else");
     let (mine, theirs) = (server.api(), server.api_of("someone-else"));
@@ -176,7 +176,7 @@ async fn another_owners_skill_is_not_there() {
     mine.post(&path(&foreign, "/consolidate"), body).await.refused(404, "not-found");
     mine.get(&format!("{SKILLS}/nothing")).await.refused(404, "not-found");
     assert_eq!(mine.all(SKILLS).await, Vec::<Value>::new());
-    // The same name is free for everybody.
+    // Other owners may use the same name.
     skill(&mine, "theirs", "").await;
 
     let refused = start_with(&server, &short(), &[&foreign]).await.refused(422, "validation-failed");
@@ -189,9 +189,9 @@ async fn another_owners_skill_is_not_there() {
     records(&agent, &foreign, "stolen").await.refused(404, "not-found");
 }
 
-/// The order of `skillIds` is that of the prompt, and the first of a name wins (ruling 38).
+/// The prompt follows the order of `skillIds`, and the first definition of a name wins (decision 38).
 #[tokio::test]
-async fn a_session_starts_with_its_skills_in_their_order() {
+async fn session_starts_with_its_skills_in_order() {
     let server = Server::start(1).await;
     let api = server.api();
     let (a, b) = (skill(&api, "a", "Do A.").await, skill(&api, "b", "Do B.").await);
@@ -235,7 +235,7 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     assert_eq!(session.post(&enable, json!({})).await.expect(200).body["version"], view["version"]);
     let reloading = session.post("/reload", json!({})).await.expect(202).body;
     assert_eq!(reloading["reloading"], true);
-    // Held until the configuration is there.
+    // The message is held until the reload is confirmed.
     session.say("What do you know?", "Queued").await;
     session.until("the reload", |v| v["reloading"] == false && v["reloadNeeded"] == false).await;
     session.until("the second turn", |v| v["metrics"]["turnCount"] == 2).await;
@@ -243,7 +243,7 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     let lines = session.activity().await;
     let kinds: Vec<_> = lines.iter().map(|l| l["type"].as_str().unwrap()).collect();
     assert!(kinds.contains(&"SkillEnabled"), "{kinds:?}");
-    assert!(lines.iter().any(|l| l["summary"] == "The new configuration is in force"), "{lines:?}");
+    assert!(lines.iter().any(|l| l["summary"] == "The new configuration is active"), "{lines:?}");
 
     session.until_status("Idle").await;
     let off = session.delete(&format!("/skills/{}", id(&late))).await.expect(200).body;
@@ -291,7 +291,7 @@ async fn agents_record_memory_pills() {
         let recorded = records(&agent, &lore, &format!("lesson {n}")).await.expect(201).body;
         ids.insert(0, recorded["pillId"].clone());
     }
-    // Sent again with its key, it is recorded once.
+    // A repeated request with the same key records the pill once.
     let body = Some(json!({ "content": "once", "category": "Mistake" }).to_string().into_bytes());
     let key = [("idempotency-key", "k1")];
     let first = agent.send(Method::POST, &pill_path, &key, body.clone()).await.expect(201).body;
@@ -315,7 +315,7 @@ async fn agents_record_memory_pills() {
     api.delete(&dismiss(&ids[2])).await.refused(409, "pill-not-active");
     api.delete(&dismiss(&json!(NOBODY))).await.refused(404, "not-found");
 
-    // Dismissed ones stay in the list, page by page in one order.
+    // Dismissed pills stay in the list, which has one order on all pages.
     let mut paged = Vec::new();
     let mut cursor = String::new();
     loop {
@@ -336,9 +336,9 @@ async fn agents_record_memory_pills() {
     assert_eq!(api.get(&path(&lore, "")).await.expect(200).body["memoryPills"].as_array().unwrap().len(), 5);
 }
 
-/// Many at once are all kept, each once: they share the skill and the session.
+/// Concurrently recorded pills are all stored once, although they share the skill and the session.
 #[tokio::test]
-async fn pills_that_are_recorded_at_once_are_all_kept() {
+async fn concurrently_recorded_pills_are_all_kept() {
     let server = Server::start(1).await;
     let api = server.api();
     let lore = skill(&api, "lore", "").await;
@@ -362,7 +362,7 @@ async fn pills_that_are_recorded_at_once_are_all_kept() {
     assert_eq!(contents, (0..8).map(|n| format!("lesson {n}")).collect::<Vec<_>>());
 }
 
-/// A skill with two pills, and a session that consolidates them and has begun.
+/// A skill with two pills, and a session that has started to consolidate them.
 async fn consolidating(server: &Server) -> (Value, Vec<Value>, Session) {
     let api = server.api();
     let lore = skill(&api, "lore", "Old.").await;
@@ -398,7 +398,7 @@ fn consolidation(server: &Server) -> Value {
 }
 
 #[tokio::test]
-async fn a_consolidation_folds_pills_into_the_instructions_once_its_owner_agrees() {
+async fn consolidation_merges_pills_after_the_owner_approves() {
     let server = Server::start(1).await;
     let api = server.api();
     let empty = skill(&api, "empty", "").await;
@@ -450,9 +450,9 @@ async fn a_consolidation_folds_pills_into_the_instructions_once_its_owner_agrees
         .refused(409, "pill-not-active");
 }
 
-/// Two that begin at once: one does, and there is one session.
+/// Of two concurrent starts one succeeds, and there is one session.
 #[tokio::test]
-async fn one_consolidation_at_a_time() {
+async fn only_one_consolidation_runs_at_a_time() {
     let server = Server::start(1).await;
     let api = server.api();
     let lore = skill(&api, "lore", "Old.").await;
@@ -472,9 +472,9 @@ async fn one_consolidation_at_a_time() {
     assert_eq!(api.all("/api/agents/sessions").await.iter().filter(improving).count(), 1);
 }
 
-/// A retry of a failed consolidation takes it up again.
+/// A retry of a failed consolidation resumes it.
 #[tokio::test]
-async fn a_retried_consolidation_goes_on() {
+async fn retried_consolidation_continues() {
     let server = Server::start(1).await;
     let api = server.api();
     let (lore, pills, session) = consolidating(&server).await;
@@ -491,7 +491,7 @@ async fn a_retried_consolidation_goes_on() {
     let retried = session.post("/retry", json!({})).await.expect(202).body;
     let again = until(&session, &lore, "its beginning", |skill| skill.get("consolidation").is_some()).await;
     assert_eq!(again["consolidation"]["sessionId"], session.id.as_str());
-    assert_eq!(again["consolidation"].get("proposal"), None, "what was rejected is gone");
+    assert_eq!(again["consolidation"].get("proposal"), None, "the rejected proposal is gone");
     session.until_status("Idle").await;
     let agent = server.api_with(Some(retried["apiKey"].as_str().unwrap().to_owned()));
     agent.post(&hand_in, body).await.expect(202);
@@ -501,7 +501,7 @@ async fn a_retried_consolidation_goes_on() {
 }
 
 #[tokio::test]
-async fn a_cancelled_consolidation_changes_nothing_and_another_may_begin() {
+async fn cancelled_consolidation_changes_nothing_and_allows_another() {
     let server = Server::start(1).await;
     let api = server.api();
     let (lore, pills, session) = consolidating(&server).await;

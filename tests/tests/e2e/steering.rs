@@ -1,4 +1,4 @@
-//! Messages to an agent: while it works, rests, is paused or interrupted (rulings 28 to 30).
+//! Messages to an agent that works, rests, is paused or interrupted (decisions 28 to 30).
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::scripts::{endless, say, script, short, turn, until_told};
 use crate::server::{Server, started};
 
-/// What people and the agent said, in the order in which it was recorded.
+/// The messages of people and the agent in the order of their recording.
 async fn conversation(session: &Session) -> Vec<String> {
     let line = |m: &Value| format!("{}: {}", m["source"].as_str().unwrap(), m["content"].as_str().unwrap());
     session.messages().await.iter().map(line).collect()
@@ -20,7 +20,7 @@ fn id(message: &Value) -> &str {
     message["messageId"].as_str().unwrap()
 }
 
-/// An Immediate message goes into the running turn, and starts no other.
+/// An Immediate message enters the running turn and starts no other.
 #[tokio::test]
 async fn an_immediate_message_steers_the_running_turn() {
     let server = Server::start(1).await;
@@ -42,9 +42,9 @@ async fn an_immediate_message_steers_the_running_turn() {
     assert_eq!(contents(&session.queue().await), Vec::<&str>::new());
 }
 
-/// Queued follow-ups wait for the turn's end and get a turn each, in order; a promoted one goes before them.
+/// Queued follow-ups wait for the end of the turn and get one turn each, in order; a promoted one goes first.
 #[tokio::test]
-async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
+async fn follow_ups_get_one_turn_each_and_promoted_ones_go_first() {
     let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
@@ -53,7 +53,7 @@ async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
     }
     assert_eq!(contents(&session.queue().await), ["one", "two", "three"]);
     let third = session.queue().await["items"][2]["messageId"].as_str().unwrap().to_owned();
-    // Promoted, it is Immediate: it goes into the turn that runs.
+    // The promoted message is Immediate and enters the running turn.
     session.patch(&format!("/messages/queue/{third}/promote"), json!({})).await.expect(200);
     session.until("all turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 3).await;
     assert_eq!(
@@ -71,7 +71,7 @@ async fn follow_ups_get_a_turn_each_in_order_and_a_promoted_one_goes_first() {
     session.patch(&format!("/messages/queue/{third}/promote"), json!({})).await.refused(404, "not-found");
 }
 
-/// Pending messages are edited, moved and cancelled, and go out as they then are.
+/// Pending messages are edited, moved and cancelled, and sent in their final state.
 #[tokio::test]
 async fn pending_messages_are_edited_moved_and_cancelled() {
     let server = Server::start(1).await;
@@ -98,9 +98,9 @@ async fn pending_messages_are_edited_moved_and_cancelled() {
     assert_eq!(session.said().await, ["Working.", "Told: go", "You said: d", "You said: c", "You said: A"]);
 }
 
-/// `DELETE` of the queue takes back everything that was not sent, and says what that was.
+/// `DELETE` of the queue cancels all unsent messages and returns them.
 #[tokio::test]
-async fn clearing_cancels_what_was_not_sent() {
+async fn clearing_cancels_unsent_messages() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
@@ -114,9 +114,9 @@ async fn clearing_cancels_what_was_not_sent() {
     assert_eq!(session.delete("/messages/queue").await.expect(200).body["cancelled"], json!([]));
 }
 
-/// What was sent can be neither edited, moved nor cancelled (ruling 28).
+/// A sent message can be neither edited, moved nor cancelled (decision 28).
 #[tokio::test]
-async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
+async fn sent_message_cannot_be_changed() {
     let server = Server::start(1).await;
     let deaf = json!({ "ignore": { "command": "steering_message" } });
     let session =
@@ -133,20 +133,20 @@ async fn a_message_that_was_sent_is_out_of_the_owners_hands() {
     assert_eq!((&queue["items"][0]["content"], &queue["items"][0]["sent"]), (&json!("hello?"), &json!(true)));
 }
 
-/// A message whose delivery nobody can know is shown as uncertain, and never sent again by itself (ruling 30).
+/// A message whose delivery is unknown is shown as uncertain and never resent automatically (decision 30).
 #[tokio::test]
-async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
+async fn message_lost_with_its_sidecar_is_uncertain_or_pending() {
     let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
-    // It hears nothing any more, however long the message takes to it.
+    // The suspended sidecar receives nothing, however long the message takes.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
     session.say("hello?", "Immediate").await;
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::kill9);
     session.until_status("Failed").await;
     let queue = session.queue().await;
     assert_eq!(contents(&queue), ["hello?"], "kept on Failed");
-    // The sidecar's spool was heard to its end and says that the message was not taken: it simply waits again.
+    // The drained spool shows that the message was not received, so it is pending again.
     assert_eq!(
         (&queue["items"][0]["sent"], &queue["items"][0]["deliveryUncertain"]),
         (&json!(false), &json!(false))
@@ -157,7 +157,7 @@ async fn a_message_that_died_with_its_sidecar_is_uncertain_or_waits_again() {
         .await;
 }
 
-/// A message to an idle session starts a turn at once, of either priority.
+/// A message of either priority starts a turn in an idle session at once.
 #[tokio::test]
 async fn a_message_to_an_idle_session_starts_a_turn() {
     let server = Server::start(1).await;
@@ -170,9 +170,9 @@ async fn a_message_to_an_idle_session_starts_a_turn() {
     assert_eq!(session.said().await, ["Done.", "You said: first", "You said: second"]);
 }
 
-/// Paused sessions accept messages and hold them; on resume the Immediate ones go before anything else (ruling 29).
+/// Paused sessions accept and hold messages; on resume the Immediate ones are sent first (decision 29).
 #[tokio::test]
-async fn messages_to_a_paused_session_go_out_on_resume_immediate_first() {
+async fn resume_sends_waiting_messages_with_immediate_ones_first() {
     let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;
@@ -188,7 +188,7 @@ async fn messages_to_a_paused_session_go_out_on_resume_immediate_first() {
     assert_eq!(session.said().await, ["Working.", "Told: now", "You said: later"]);
 }
 
-/// A message to an interrupted session is sent at once and starts a turn (ruling 29).
+/// A message to an interrupted session is sent at once and starts a turn (decision 29).
 #[tokio::test]
 async fn a_message_to_an_interrupted_session_starts_a_turn() {
     let server = Server::start(1).await;
@@ -201,7 +201,7 @@ async fn a_message_to_an_interrupted_session_starts_a_turn() {
     assert_eq!(session.said().await, ["Working.", "You said: Do this instead."]);
 }
 
-/// Sent again under the same id, a message is answered and not said again; other words are refused (ruling 28).
+/// A repeated message with the same id gets the same response and is not delivered again; another text is refused (decision 28).
 #[tokio::test]
 async fn sending_is_idempotent_by_message_id() {
     let server = Server::start(1).await;
@@ -219,7 +219,7 @@ async fn sending_is_idempotent_by_message_id() {
 
     session.say("go on", "Immediate").await;
     session.until("both turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
-    // Also after it was delivered, and once the session takes no more messages.
+    // This also holds after the delivery, and once the session accepts no more messages.
     session.post("/messages/queue", body.clone()).await.expect(201);
     session.post("/messages/queue", other).await.refused(409, "idempotency-mismatch");
     session.post("/close", json!({})).await.expect(200);
@@ -227,9 +227,9 @@ async fn sending_is_idempotent_by_message_id() {
     assert_eq!(session.said().await, ["Working.", "Told: go on", "You said: once"]);
 }
 
-/// Many clients that send one message at once say it once.
+/// Concurrent requests with one message deliver it once.
 #[tokio::test]
-async fn the_same_message_sent_at_once_is_said_once() {
+async fn concurrent_sends_of_one_message_deliver_it_once() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
     session.until_said("Working.").await;
@@ -241,9 +241,9 @@ async fn the_same_message_sent_at_once_is_said_once() {
     assert_eq!(contents(&session.queue().await), ["once"]);
 }
 
-/// Steering that is meant for a turn that is over says so, and sends nothing (ruling 30).
+/// Steering for a turn that has ended is refused and not sent (decision 30).
 #[tokio::test]
-async fn steering_for_a_turn_that_is_over_is_refused() {
+async fn steering_for_an_ended_turn_is_refused() {
     let server = Server::start(1).await;
     let session = started(&server, &until_told()).await;
     session.until_said("Working.").await;

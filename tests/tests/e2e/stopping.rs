@@ -1,4 +1,4 @@
-//! Interrupt and cancel, also in the statuses between (S3; rulings 12, 16, 29).
+//! Interrupt and cancel, also in intermediate statuses (S3; decisions 12, 16, 29).
 
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn interrupted_with_two(server: &Server) -> (Session, Vec<String>) {
     session.say("second", "Queued").await;
     assert_eq!(session.post("/interrupt", json!({})).await.expect(202).body["status"], "Interrupting");
     let view = session.until_status("Interrupted").await;
-    assert_eq!(view["metrics"]["turnCount"], 0, "an interrupt is no normal end of a turn");
+    assert_eq!(view["metrics"]["turnCount"], 0, "an interrupted turn is not counted");
     let queue = session.queue().await;
     assert_eq!(queue["held"], true);
     assert_eq!(contents(&queue), ["first", "second"]);
@@ -26,9 +26,9 @@ fn contents(queue: &Value) -> Vec<&str> {
     queue["items"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect()
 }
 
-/// What was pending at an interrupt waits for its owner, who lets it go in one of three ways (ruling 29).
+/// Messages that are pending at an interrupt are held until the owner releases them in one of three ways (decision 29).
 #[tokio::test]
-async fn messages_pending_at_an_interrupt_are_held_until_the_owner_acts() {
+async fn pending_messages_wait_for_the_owner_after_an_interrupt() {
     let server = Server::start(1).await;
     let (released, ids) = interrupted_with_two(&server).await;
     let (promoted, promoted_ids) = interrupted_with_two(&server).await;
@@ -51,7 +51,7 @@ async fn messages_pending_at_an_interrupt_are_held_until_the_owner_acts() {
     }
 }
 
-/// `clearQueue` cancels what was pending, and the session waits (ruling 29).
+/// `clearQueue` cancels the pending messages, and the session waits (decision 29).
 #[tokio::test]
 async fn an_interrupt_can_clear_the_queue() {
     let server = Server::start(1).await;
@@ -66,7 +66,7 @@ async fn an_interrupt_can_clear_the_queue() {
     assert_eq!(session.said().await, ["Working.", "You said: another way"]);
 }
 
-/// Once cancelled: ended, with no process and no message left.
+/// Checks that the session is cancelled, without a process and without messages.
 async fn is_cancelled(session: &Session) {
     let view = session.until_status("Cancelled").await;
     assert!(view["completedAt"].is_string());
@@ -77,7 +77,7 @@ async fn is_cancelled(session: &Session) {
     session.until_within(PATIENCE, "the end of the run", gone).await;
 }
 
-/// Cancel is accepted in every status that is not an end (S0 8.4).
+/// Cancel is accepted in every status that is not terminal (S0 8.4).
 #[tokio::test]
 async fn a_session_is_cancelled_from_every_resting_status() {
     let server = Server::start(1).await;
@@ -116,7 +116,7 @@ async fn a_session_is_cancelled_from_every_resting_status() {
     any.until_within(PATIENCE, "no leases", free).await;
 }
 
-/// A session that waits for a slot, or for its sidecar, is cancelled at once (ruling 16).
+/// A session that waits for a slot or for its sidecar is cancelled at once (decision 16).
 #[tokio::test]
 async fn a_queued_session_is_cancelled_at_once() {
     let server = Server::start(1).await;
@@ -136,9 +136,9 @@ async fn a_queued_session_is_cancelled_at_once() {
     first.until_within(PATIENCE, "an empty pool", empty).await;
 }
 
-/// Between a request and its confirmation a cancellation is accepted, and carried out when that resolves (ruling 16).
+/// A cancellation during a pending request is accepted, and executed when the request resolves (decision 16).
 #[tokio::test]
-async fn a_cancellation_in_between_is_accepted_and_carried_out_later() {
+async fn cancellation_during_a_transition_is_deferred() {
     let server = Server::start(20).await;
     for (request, status) in [("interrupt", "Interrupting"), ("pause", "Pausing"), ("resume", "Resuming")] {
         let ignore = json!({ "ignore": { "command": request, "untilRepeated": true } });
@@ -153,15 +153,15 @@ async fn a_cancellation_in_between_is_accepted_and_carried_out_later() {
         assert_eq!(asked["status"], status);
         let accepted = session.post("/cancel", json!({})).await.expect(202).body;
         assert_eq!((&accepted["status"], &accepted["cancelAccepted"]), (&json!(status), &json!(true)));
-        // Asked twice, it is still one cancellation.
+        // A second cancel request changes nothing.
         session.post("/cancel", json!({})).await.expect(202);
         is_cancelled(&session).await;
     }
 }
 
-/// `force` does not wait for the agent: the process is stopped at once (ruling 16).
+/// `force` does not wait for the agent: the process is stopped at once (decision 16).
 #[tokio::test]
-async fn a_forced_cancellation_stops_the_process_at_once() {
+async fn forced_cancellation_kills_the_process_at_once() {
     let server = Server::start(1).await;
     let deaf = script(&[turn(&[
         json!({ "ignore": { "command": "stop" } }),
@@ -175,7 +175,7 @@ async fn a_forced_cancellation_stops_the_process_at_once() {
     session.post("/cancel", json!({ "force": true })).await.expect(202);
     is_cancelled(&session).await;
     assert!(server.sidecars().is_empty());
-    // Not by the deadline of the command, which is half a minute.
+    // Well before the deadline of the command, which is half a minute.
     assert!(started.elapsed() < std::time::Duration::from_secs(25));
 
     let pausing = Session::start(&server.api(), work(&server, &deaf)).await;

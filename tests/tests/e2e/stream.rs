@@ -1,7 +1,7 @@
-//! The live stream (S0 8.9): a client that comes back with its last cursor misses nothing and sees nothing twice.
+//! The live stream (S0 8.9): a client that reconnects with its last cursor receives everything once.
 
-use pilothouse_cli::client::Followed;
-use pilothouse_functions::api::stream::{StreamBody, StreamMessage};
+use pilothouse_api::stream::{StreamBody, StreamMessage};
+use pilothouse_client::WatchEvent;
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started};
 
-/// A session that says many lines, each with a tool call between, and then rests.
+/// A session that says many lines, each followed by a tool call, and then rests.
 fn lines(count: usize, wait: u64) -> Value {
     let line = |n: usize| {
         [
@@ -22,7 +22,7 @@ fn lines(count: usize, wait: u64) -> Value {
     script(&[turn(&(0..count).flat_map(line).collect::<Vec<_>>())])
 }
 
-/// The messages of a stream from a cursor to the point where everything was sent.
+/// The messages of a stream from a cursor until it has caught up.
 async fn until_caught_up(server: &Server, session: &Session, after: Option<&str>) -> Vec<StreamMessage> {
     let mut stream = server.client().stream(session.id.parse().unwrap(), after).await.unwrap();
     let mut seen = Vec::new();
@@ -35,7 +35,7 @@ async fn until_caught_up(server: &Server, session: &Session, after: Option<&str>
     }
 }
 
-/// What makes a message the same one: its cursor, kind and words (usage is told as it stands when it is sent).
+/// The identity of a message: its cursor, kind and text. Usage is excluded, because it is current at the time of sending.
 fn identity(message: &StreamMessage) -> (String, String) {
     let what = match &message.body {
         StreamBody::Metrics(_) => "metrics".to_owned(),
@@ -48,9 +48,9 @@ fn identities(messages: &[StreamMessage]) -> Vec<(String, String)> {
     messages.iter().map(identity).collect()
 }
 
-/// From every cursor, also one in the middle of an entry, the stream goes on exactly there.
+/// The stream resumes exactly after every cursor, even in the middle of an entry.
 #[tokio::test]
-async fn a_reconnection_goes_on_exactly_after_any_cursor() {
+async fn reconnection_resumes_exactly_after_any_cursor() {
     let server = Server::start(1).await;
     let session = started(&server, &lines(5, 1)).await;
     session.until_status("Idle").await;
@@ -59,12 +59,12 @@ async fn a_reconnection_goes_on_exactly_after_any_cursor() {
     assert!(within > 0, "some entries have several messages: {:?}", identities(&all));
     let mut cursors: Vec<_> = all.iter().map(|m| m.cursor.clone()).collect();
     cursors.dedup();
-    assert_eq!(cursors.len(), all.len(), "each message has a cursor of its own");
+    assert_eq!(cursors.len(), all.len(), "each message has its own cursor");
     for (at, message) in all.iter().enumerate() {
         let rest = until_caught_up(&server, &session, Some(&message.cursor)).await;
         assert_eq!(identities(&rest), identities(&all[at + 1..]), "after {}", message.cursor);
     }
-    // Nothing of the activity is missing, and nothing is in it twice.
+    // Every line of activity appears exactly once.
     let told: Vec<_> = all
         .iter()
         .filter_map(|m| match &m.body {
@@ -77,25 +77,25 @@ async fn a_reconnection_goes_on_exactly_after_any_cursor() {
     assert_eq!(told, recorded);
     let logs = all.iter().filter(|m| matches!(m.body, StreamBody::Log(_))).count();
     assert_eq!(logs, 5);
-    // What a session shows names the place up to which it shows it.
+    // The session view contains the cursor of its state.
     let cursor = session.view().await["cursor"].as_str().unwrap().to_owned();
     assert!(until_caught_up(&server, &session, Some(&cursor)).await.is_empty());
 }
 
-/// A watch over a server that is killed and started again, twice, sees everything once.
+/// A watch of a server that is killed and restarted twice sees everything once.
 #[tokio::test]
-async fn a_watch_survives_a_killed_server_and_sees_everything_once() {
+async fn watch_survives_a_killed_server_without_duplicates() {
     let mut server = Server::start(1).await;
     let session = started(&server, &lines(60, 20)).await;
-    let mut watch = server.client().follow(session.id.parse().unwrap(), None);
+    let mut watch = server.client().watch(session.id.parse().unwrap(), None);
     let mut seen: Vec<StreamMessage> = Vec::new();
     let mut kills = [20, 60].into_iter().peekable();
     let over = |m: &StreamMessage| matches!(&m.body, StreamBody::Status(s) if s.status.to_string() == "Idle");
     while !seen.last().is_some_and(over) {
-        match timeout(PATIENCE, watch.next()).await.expect("the stream goes on").unwrap() {
-            Followed::Message(message) if matches!(message.body, StreamBody::CaughtUp {}) => {}
-            Followed::Message(message) => seen.push(*message),
-            Followed::Lost { .. } => {}
+        match timeout(PATIENCE, watch.next()).await.expect("the stream continues").unwrap() {
+            WatchEvent::Message(message) if matches!(message.body, StreamBody::CaughtUp {}) => {}
+            WatchEvent::Message(message) => seen.push(*message),
+            WatchEvent::Disconnected { .. } => {}
         }
         if kills.peek().is_some_and(|at| seen.len() >= *at) {
             kills.next();
@@ -103,7 +103,7 @@ async fn a_watch_survives_a_killed_server_and_sees_everything_once() {
             server.restart().await;
         }
     }
-    assert_eq!(kills.next(), None, "it was killed twice");
+    assert_eq!(kills.next(), None, "the server was killed twice");
     let mut all = until_caught_up(&server, &session, None).await;
     all.truncate(seen.len());
     assert_eq!(identities(&seen), identities(&all));
@@ -111,9 +111,9 @@ async fn a_watch_survives_a_killed_server_and_sees_everything_once() {
     assert_eq!(session.said().await, said);
 }
 
-/// What happens is told live, with status, usage, queue and logs.
+/// The stream sends status, usage, queue and logs as they change.
 #[tokio::test]
-async fn a_stream_tells_what_happens_as_it_happens() {
+async fn stream_reports_events_as_they_happen() {
     let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
@@ -133,14 +133,14 @@ async fn a_stream_tells_what_happens_as_it_happens() {
     assert_eq!(queue, ["MessageEnqueuedEvent", "MessageDispatchedEvent", "MessageDeliveredEvent"]);
 }
 
-/// A cursor that is none, or of a place that is not there yet, is refused before the stream begins.
+/// A malformed or future cursor is refused before the stream begins.
 #[tokio::test]
 async fn a_malformed_cursor_is_refused() {
     let server = Server::start(1).await;
     let session = started(&server, &short()).await;
     session.until_status("Idle").await;
     for cursor in ["nonsense", "5", "j", "j1.", "j1.x", "j-1", "j999999", "j999999.1"] {
-        // The embedded server refuses the connection, a WebSocket API what is asked for on it.
+        // The embedded server refuses the connection, a WebSocket API the subscription.
         let error = match server.client().stream(session.id.parse().unwrap(), Some(cursor)).await {
             Err(refused) => refused,
             Ok(mut stream) => timeout(PATIENCE, stream.next()).await.unwrap().expect_err(cursor),

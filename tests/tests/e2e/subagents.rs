@@ -1,4 +1,4 @@
-//! Subagents of a session: entities of their own, with messages and context windows that are nobody else's (S0 8.4).
+//! Subagents of a session: separate entities with their own messages and context windows (S0 8.4).
 
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn with_two(server: &Server) -> Session {
 }
 
 #[tokio::test]
-async fn subagents_are_listed_with_what_they_are_and_used() {
+async fn subagents_are_listed_with_their_data_and_usage() {
     let server = Server::start(1).await;
     let session = with_two(&server).await;
     let all = server.api().all(&session.path("/sub-agents")).await;
@@ -41,10 +41,10 @@ async fn subagents_are_listed_with_what_they_are_and_used() {
         assert_eq!(listed["contextWindow"]["totalTokens"], 50);
     }
     let view = session.view().await;
-    assert_eq!(view["metrics"]["totalCostUsd"], "1.2", "theirs is part of the session's");
-    assert_eq!(view["metrics"]["contextWindow"]["totalTokens"], 10, "their windows are their own");
+    assert_eq!(view["metrics"]["totalCostUsd"], "1.2", "their spend is part of the session's");
+    assert_eq!(view["metrics"]["contextWindow"]["totalTokens"], 10, "their context windows are separate");
 
-    // Page by page, by a cursor of this list alone.
+    // Pages use a cursor that is valid only for this list.
     let first = session.get("/sub-agents?limit=1").await.expect(200).body;
     assert_eq!(first["items"][0]["id"], "s1");
     let cursor = first["nextCursor"].as_str().unwrap();
@@ -54,9 +54,9 @@ async fn subagents_are_listed_with_what_they_are_and_used() {
     server.api_of("somebody-else").get(&session.path("/sub-agents")).await.refused(404, "not-found");
 }
 
-/// What a subagent says and does is never in the parent's lists.
+/// The messages and calls of a subagent never appear in the lists of the parent.
 #[tokio::test]
-async fn a_subagents_messages_and_calls_are_its_own() {
+async fn subagent_messages_and_calls_are_separate() {
     let server = Server::start(1).await;
     let session = with_two(&server).await;
     let own = session.messages().await;

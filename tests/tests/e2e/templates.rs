@@ -1,5 +1,5 @@
-//! Templates: sessions are started from them, by hand and by events (S0 8.4 `AgentTemplate`, 8.9). What their schedules start is
-//! tested on an app whose clock is set by hand (`functions/tests/templates`).
+//! Sessions started from templates, by hand and by events (S0 8.4 `AgentTemplate`, 8.9). Schedules are tested with a settable clock
+//! in `functions/tests/templates`.
 
 use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
@@ -31,9 +31,9 @@ async fn put(api: &Api, path: &str, body: Value) -> Reply {
     api.send(Method::PUT, path, &[], Some(body.to_string().into_bytes())).await
 }
 
-/// The agent gets the template's prompt and tools; the session its model, its money and its adapter.
+/// The agent gets the prompt and the tools of the template; the session gets its model, budget and adapter.
 #[tokio::test]
-async fn a_session_runs_with_what_its_template_gives() {
+async fn session_runs_with_the_settings_of_its_template() {
     let server = Server::start(1).await;
     let tool = json!({
         "name": "find", "description": "Finds", "inputSchema": r#"{"type":"object"}"#,
@@ -53,7 +53,7 @@ async fn a_session_runs_with_what_its_template_gives() {
 }
 
 #[tokio::test]
-async fn names_of_tools_are_unique_and_a_deactivated_template_is_refused() {
+async fn tool_names_are_unique_and_deactivated_template_is_refused() {
     let server = Server::start(1).await;
     let api = server.api();
     let template = template(&server, &short(), Value::Null).await;
@@ -73,7 +73,7 @@ async fn a_schedule_is_set_and_cleared() {
     let server = Server::start(1).await;
     let api = server.api();
     let template = template(&server, &short(), Value::Null).await;
-    // Far from any day on which this is run by chance.
+    // Far from any day on which the test may run.
     let schedule = json!({
         "cronExpression": "30 4 29 2 *", "timeZone": "America/New_York",
         "launch": { "workingDirectory": server.work_folder(), "objective": "Tidy up" },
@@ -89,11 +89,11 @@ async fn a_schedule_is_set_and_cleared() {
     assert_eq!(cleared["schedule"], Value::Null);
 }
 
-/// The event reaches the agent as a message, after the objective.
+/// The agent receives the event as a message after the objective.
 #[tokio::test]
-async fn an_event_that_a_rule_fits_starts_a_session_that_gets_it() {
+async fn matching_event_starts_a_session_with_its_content() {
     let server = Server::start(1).await;
-    // Whether it comes into the first turn or begins another one, it is answered alike.
+    // The answer is the same whether the message enters the first turn or starts another.
     let mut answers = short();
     answers["onSteer"] = json!("Got: {{message}}");
     answers["onMessage"] = json!([say("Got: {{message}}")]);

@@ -1,4 +1,4 @@
-//! Tokens that are wrong in one way each.
+//! Tokens with one fault each.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use pilothouse_cli::keys::{DEFAULT_OWNER, LocalKeys, SIGNING_KEY_FILE};
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys, SIGNING_KEY_FILE};
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -15,13 +15,13 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// What a good token says.
+/// The claims of a valid token.
 fn claims(server: &Server) -> Value {
     let (trust, owner) = (server.trust(), server.owner(DEFAULT_OWNER));
     json!({ "iss": trust.issuer, "aud": trust.audience, "sub": owner, "iat": now(), "exp": now() + 3600 })
 }
 
-/// The claims with one other value; without the claim where that is null.
+/// The claims with one value replaced, or removed for null.
 fn with(claims: &Value, name: &str, value: Value) -> Value {
     let mut claims = claims.clone();
     claims[name] = value;
@@ -47,13 +47,13 @@ fn unsigned(algorithm: &str, kid: &str, claims: &Value, signature: &str) -> Stri
     format!("{}.{}.{signature}", part(&json!({ "alg": algorithm, "typ": "JWT", "kid": kid })), part(claims))
 }
 
-/// A token that is made as those below are, and is good: that they are refused is for their one fault.
+/// A valid token that is built like the invalid ones, which shows that their fault is the reason of their refusal.
 pub(crate) fn good(server: &Server) -> String {
     let key = signing_key(&server.keys_folder());
     signed(Algorithm::RS256, Some(server.keys().kid()), &claims(server), &key)
 }
 
-/// Tokens that nobody may be let in with, each with what is wrong with it.
+/// Tokens that must be refused, each with a description of its fault.
 pub(crate) fn bad(server: &Server) -> Vec<(&'static str, Option<String>)> {
     let (keys, key, claims) = (server.keys(), signing_key(&server.keys_folder()), claims(server));
     let kid = keys.kid();
@@ -63,7 +63,7 @@ pub(crate) fn bad(server: &Server) -> Vec<(&'static str, Option<String>)> {
     let stranger = LocalKeys::open_or_create(other.path()).unwrap();
     let strange_key = signing_key(other.path());
 
-    // What everyone may know of the server's key, taken as a secret.
+    // The public key, used as an HMAC secret.
     let public = serde_json::to_value(keys.jwks()).unwrap()["keys"][0].clone();
     let modulus = URL_SAFE_NO_PAD.decode(public["n"].as_str().unwrap()).unwrap();
     let hs =
@@ -75,6 +75,7 @@ pub(crate) fn bad(server: &Server) -> Vec<(&'static str, Option<String>)> {
         ("no token", None),
         ("an empty token", Some(String::new())),
         ("nonsense", Some("let.me.in".to_owned())),
+        ("not valid yet", rs(Some(kid), &with("nbf", json!(now() + 3600)))),
         ("expired", rs(Some(kid), &with("exp", json!(now() - 60)))),
         ("without an end", rs(Some(kid), &with("exp", Value::Null))),
         ("for another audience", rs(Some(kid), &with("aud", json!("another-service")))),
@@ -84,7 +85,7 @@ pub(crate) fn bad(server: &Server) -> Vec<(&'static str, Option<String>)> {
         ("of nobody", rs(Some(kid), &with("sub", Value::Null))),
         ("with an empty subject", rs(Some(kid), &with("sub", json!("")))),
         ("naming another key", rs(Some("0000000000000000"), &claims)),
-        ("naming no key", rs(None, &claims)),
+        ("without a key id", rs(None, &claims)),
         (
             "forged with a stranger's key under the server's id",
             Some(signed(Algorithm::RS256, Some(kid), &claims, &strange_key)),

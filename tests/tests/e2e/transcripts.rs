@@ -1,4 +1,4 @@
-//! Recorded runs of Claude Code through the whole system, read back over the API.
+//! Recorded runs of Claude Code through the whole system, read over the API.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ fn lines(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The content blocks of recorded messages: whose they are, and the block.
+/// The content blocks of recorded messages: whether a subagent sent them, and the block.
 fn blocks<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = (bool, &'a Value)> {
     lines.iter().filter(move |line| line["type"] == kind).flat_map(|line| {
         let main = line["parent_tool_use_id"].is_null();
@@ -38,9 +38,9 @@ fn decimal(value: &Value) -> f64 {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// The full tour: what the recording says is what the API shows.
+/// The API shows what the recording contains.
 #[tokio::test]
-async fn the_recorded_tour_is_what_the_api_shows() {
+async fn recorded_tour_matches_the_api() {
     let server = Server::start(1).await;
     let recorded = lines("claude-sdk-full-tour.jsonl");
     let session = play(&server, "claude-sdk-full-tour.jsonl", None).await;
@@ -60,7 +60,7 @@ async fn the_recorded_tour_is_what_the_api_shows() {
     let view = session.until_status("WaitingForApproval").await;
     assert_eq!(view["sessionPlan"]["content"], "1. write c.txt\n2. done");
     session.post("/plan/approve", json!({ "requestId": view["pendingRequests"][0]["id"] })).await.expect(200);
-    // The recorded user spoke while the agent slept: there the recording waits for the user of now.
+    // The recorded user sent a message while the agent slept: there the playback waits for a message.
     let sleeps = |calls: &[Value]| {
         let asleep = |c: &Value| {
             c["status"] == "Pending" && c["input"]["command"].as_str().is_some_and(|c| c.starts_with("sleep"))
@@ -106,7 +106,7 @@ async fn messages_are_the_recorded_ones(session: &Session, recorded: &[Value]) {
         .map(|m| (m["thinking"] == true, m["content"].clone()))
         .collect();
     assert_eq!(told, expected);
-    assert_eq!(messages.iter().filter(|m| m["source"] == "User").count(), 1, "the owner's own words");
+    assert_eq!(messages.iter().filter(|m| m["source"] == "User").count(), 1, "the message of the owner");
 }
 
 async fn tool_calls_are_the_recorded_ones(session: &Session, recorded: &[Value]) {
@@ -187,9 +187,9 @@ async fn money_is_the_recorded_one(session: &Session, recorded: &[Value]) {
     );
 }
 
-/// Recorded troubles end as they should: retried ones in Idle, the others as the agent's own error, with their spend.
+/// Recorded failures: recovered ones end in Idle, others as an error of the agent, with their spend.
 #[tokio::test]
-async fn recorded_troubles_end_as_ruled() {
+async fn recorded_failures_end_as_decided() {
     let server = Server::start(1).await;
     let mut sessions = Vec::new();
     for (segment, status, spent, reason) in [
@@ -213,9 +213,40 @@ async fn recorded_troubles_end_as_ruled() {
         if status == "Failed" {
             assert_eq!(view["failureReason"]["reason"], "AgentError", "{segment}");
             let message = view["failureReason"].to_string();
-            assert!(message.contains(reason), "{segment}: {message} does not tell {reason}");
+            assert!(message.contains(reason), "{segment}: {message} does not contain {reason}");
         } else {
             assert_eq!(view["metrics"]["turnCount"], 1, "{segment}");
         }
     }
+}
+
+/// A recorded interrupt without a follow-up ends its turn, and the session accepts messages afterwards.
+#[tokio::test]
+async fn recording_that_ends_with_an_interrupt_leaves_session_idle() {
+    let server = Server::start(1).await;
+    let lines = [
+        json!({ "type": "system", "subtype": "init", "model": "m", "session_id": "s" }),
+        json!({ "type": "assistant", "session_id": "s", "message": { "id": "1", "model": "m", "content": [
+            { "type": "tool_use", "id": "t", "name": "Bash", "input": { "command": "sleep 600" } }] } }),
+        json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s",
+            "terminal_reason": "aborted_tools" }),
+    ];
+    let recording = server.work_folder().join("interrupted.jsonl");
+    std::fs::write(&recording, lines.map(|line| line.to_string()).join("\n")).unwrap();
+    let mut body = work(&server, &Value::Null);
+    body["adapterOptions"] = json!({ "recording": recording, "speed": 0 });
+    let session = Session::start(&server.api(), body).await;
+    let view = session.until_status("Idle").await;
+    assert_eq!(view["metrics"]["turnCount"], 1);
+    session.say("what happened?", "Queued").await;
+    session.until("an answer", |view| view["metrics"]["turnCount"] == 2 && view["status"] == "Idle").await;
+}
+
+#[tokio::test]
+async fn a_recording_of_another_agent_is_refused_in_a_sentence() {
+    let server = Server::start(1).await;
+    let session = play(&server, "acp-claude.jsonl", None).await;
+    let view = session.until_status("Failed").await;
+    let message = view["failureReason"].to_string();
+    assert!(message.contains("only recordings of Claude Code can be played"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! Webhooks to a real receiver (ruling 37): signed, tried again, given up.
+//! Webhooks to a real receiver (decision 37): signatures, retries, and abandonment.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use sha2::Sha256;
 use crate::scripts::with_output;
 use crate::server::{Server, started};
 
-/// What a receiver got.
+/// A received request.
 #[derive(Clone)]
 struct Got {
     id: String,
@@ -27,7 +27,7 @@ struct Got {
     body: String,
 }
 
-/// An endpoint on this machine that answers as it is told: each of the first answers once, then the last for ever.
+/// A loopback endpoint with scripted responses: each of the first is used once, the last is repeated.
 struct Receiver {
     url: String,
     got: Arc<Mutex<Vec<Got>>>,
@@ -72,7 +72,7 @@ impl Receiver {
     }
 }
 
-/// As Standard Webhooks has receivers check it, with nothing but the secret that was shown.
+/// Verifies a signature as a receiver of Standard Webhooks does, with only the secret.
 fn is_signed(got: &Got, secret: &str) -> bool {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key).unwrap();
@@ -80,9 +80,9 @@ fn is_signed(got: &Got, secret: &str) -> bool {
     got.signature == format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// What an endpoint does not take is sent again under the same id, signed anew; the attempts are listed.
+/// A failed delivery is retried under the same id with a new signature; the attempts are listed.
 #[tokio::test]
-async fn a_delivery_is_signed_and_tried_again() {
+async fn delivery_is_signed_and_retried() {
     let mut server = Server::start(20).await;
     let receiver = Receiver::answering(&[500, 302, 200]).await;
     let body =
@@ -102,7 +102,7 @@ async fn a_delivery_is_signed_and_tried_again() {
         (registered["webhook"]["id"].as_str().unwrap(), registered["secret"].as_str().unwrap());
     let listed = server.api().get("/api/webhooks").await.expect(200);
     assert_eq!(listed.body["items"], json!([registered["webhook"]]));
-    assert!(!listed.text.contains("whsec_"), "it is shown once");
+    assert!(!listed.text.contains("whsec_"), "the secret is shown only once");
 
     let path = format!("/api/webhooks/{id}/deliveries");
     let session = started(&server, &with_output()).await;
@@ -120,7 +120,7 @@ async fn a_delivery_is_signed_and_tried_again() {
         .await;
     let statuses: Vec<_> =
         delivery["attempts"].as_array().unwrap().iter().filter_map(|a| a["status"].as_u64()).collect();
-    // An attempt whose server is killed before it is recorded is made again.
+    // An attempt that was not recorded because the server was killed is repeated.
     assert_eq!((statuses.first(), statuses.last()), (Some(&500), Some(&200)), "{delivery}");
     assert!(
         statuses.len() >= 2 && statuses.len() <= receiver.got().len(),
@@ -134,7 +134,7 @@ async fn a_delivery_is_signed_and_tried_again() {
     let told: Value = serde_json::from_str(&got[0].body).unwrap();
     assert_eq!(told["type"], "AgentSessionOutputReadyEvent");
     assert_eq!(told["data"]["sessionId"], session.id.as_str());
-    assert_eq!(server.api().all(&path).await.len(), 1, "it is told of what it wants alone");
+    assert_eq!(server.api().all(&path).await.len(), 1, "the webhook receives only the events of its filter");
     let stranger = server.api_of("someone-else");
     assert_eq!(stranger.get("/api/webhooks").await.expect(200).body["items"], json!([]));
     stranger.get(&path).await.refused(404, "not-found");
@@ -143,9 +143,9 @@ async fn a_delivery_is_signed_and_tried_again() {
     server.api().delete(&format!("/api/webhooks/{id}")).await.refused(404, "not-found");
 }
 
-/// An endpoint that takes nothing is given up after eight attempts; its owner is told, and can enable it again.
+/// An endpoint that always fails is abandoned after eight attempts. Its owner is notified and can enable it again.
 #[tokio::test]
-async fn an_endpoint_that_takes_nothing_is_given_up() {
+async fn endpoint_that_always_fails_is_abandoned() {
     // Eight hours pass in six seconds.
     let server = Server::start(5000).await;
     let receiver = Receiver::answering(&[503]).await;
@@ -154,7 +154,7 @@ async fn an_endpoint_that_takes_nothing_is_given_up() {
     let id = id.as_str().unwrap();
     let skill = json!({ "name": "First", "description": "Nobody hears of it." });
     server.api().post("/api/agents/skills", skill).await.expect(201);
-    // A handle that waits; there is no session behind it.
+    // This handle only waits; no such session exists.
     let session = server.api().session("01900000-0000-7000-8000-00000000ffff");
     let webhook = session
         .until_within(PATIENCE, "the end of patience", async || {
@@ -174,9 +174,9 @@ async fn an_endpoint_that_takes_nothing_is_given_up() {
     assert_eq!(enabled.get("disabled"), None);
 }
 
-/// Where a webhook must not lead, it is not registered.
+/// A webhook with a forbidden address is not registered.
 #[tokio::test]
-async fn webhooks_lead_nowhere_but_within_reach() {
+async fn webhooks_reach_only_allowed_addresses() {
     let server = Server::start(1).await;
     for url in [
         "http://example.com/hooks",

@@ -1,6 +1,6 @@
-//! Workers that stand elsewhere: real `pilothouse worker` processes beside a server.
+//! Separate `pilothouse worker` processes of a server.
 
-use pilothouse_cli::keys::DEFAULT_OWNER;
+use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_tests::{PATIENCE, Session, WorkerProcess};
 use serde_json::{Value, json};
 
@@ -11,22 +11,22 @@ fn worker(server: &Server, id: &str, args: &[&str]) -> WorkerProcess {
     WorkerProcess::start(server.url(), server.token(DEFAULT_OWNER), id, args)
 }
 
-/// A session that asks for a worker.
+/// A session that requires a worker.
 async fn session(server: &Server, script: &Value, labels: Value) -> Session {
     let mut body = work(server, script);
     body["labels"] = labels;
     Session::start(&server.api(), body).await
 }
 
-/// The owner's worker of this name, as it is listed.
+/// The entry of the owner's worker with this name in the list.
 async fn listed(server: &Server, id: &str) -> Option<Value> {
     let workers = server.api().get("/api/workers").await.expect(200).body;
     workers["items"].as_array().unwrap().iter().find(|worker| worker["id"] == id).cloned()
 }
 
-/// Launched, talked to, and ended on a worker: its end is reported, and its place is free.
+/// A session is launched, messaged and ended on a worker: its end is reported, and its place becomes free.
 #[tokio::test]
-async fn a_session_runs_on_the_worker_that_it_asks_for() {
+async fn session_runs_on_its_requested_worker() {
     let server = Server::start(1).await;
     let worker = worker(&server, "mini", &["--label", "os=mac", "--capacity", "1"]);
     let session = session(&server, &with_output(), json!({ "worker/os": "mac" })).await;
@@ -49,9 +49,9 @@ async fn a_session_runs_on_the_worker_that_it_asks_for() {
     session.until_within(PATIENCE, "a free slot", free).await;
 }
 
-/// What asks for a worker that is not there waits, and starts when it comes.
+/// A session that requires an absent worker waits for it.
 #[tokio::test]
-async fn a_session_waits_for_its_worker_to_come() {
+async fn session_waits_for_its_requested_worker() {
     let server = Server::start(1).await;
     let session = session(&server, &endless(), json!({ "worker/id": "late" })).await;
     session.until("being launched", |view| view["queuedReason"] == "launching").await;
@@ -61,9 +61,9 @@ async fn a_session_waits_for_its_worker_to_come() {
     assert_eq!(late.sidecars().len(), 1);
 }
 
-/// A worker that is killed leaves its sidecars at work; its next start takes them over and tells of their ends.
+/// A killed worker leaves its sidecars running. After a restart it adopts them and reports their exits.
 #[tokio::test]
-async fn a_worker_that_is_killed_takes_over_what_went_on_without_it() {
+async fn killed_worker_adopts_its_sidecars_after_a_restart() {
     let server = Server::start(1).await;
     let mut worker = worker(&server, "w", &[]);
     let session = session(&server, &until_told(), json!({ "worker/id": "w" })).await;
@@ -74,7 +74,7 @@ async fn a_worker_that_is_killed_takes_over_what_went_on_without_it() {
     session.until_said("Told: go on").await;
     session.until_status("Idle").await;
     let before = worker.sidecars();
-    assert_eq!(before.len(), 1, "it goes on");
+    assert_eq!(before.len(), 1, "the sidecar continues");
 
     worker.restart();
     assert_eq!(worker.sidecars(), before, "the same process");
@@ -83,7 +83,7 @@ async fn a_worker_that_is_killed_takes_over_what_went_on_without_it() {
     assert!(worker.sidecars().is_empty());
 }
 
-/// A cancellation by force reaches a sidecar that does not answer, through its worker.
+/// A forced cancellation reaches an unresponsive sidecar through its worker.
 #[tokio::test]
 async fn a_frozen_sidecar_is_ended_by_its_worker() {
     let server = Server::start(1).await;
@@ -97,9 +97,9 @@ async fn a_frozen_sidecar_is_ended_by_its_worker() {
     session.until_within(PATIENCE, "the end of the sidecar", gone).await;
 }
 
-/// Asked to end, a worker leaves its sidecars at work, and an ephemeral one leaves nothing.
+/// A terminated worker leaves its sidecars running, and an ephemeral one ends them.
 #[tokio::test]
-async fn a_worker_that_is_asked_to_end_leaves_agents_at_work_unless_it_is_ephemeral() {
+async fn terminated_worker_leaves_agents_running_unless_ephemeral() {
     let server = Server::start(1).await;
     let mut stays = worker(&server, "stays", &[]);
     let mut goes = worker(&server, "goes", &["--ephemeral"]);
@@ -112,7 +112,7 @@ async fn a_worker_that_is_asked_to_end_leaves_agents_at_work_unless_it_is_epheme
     assert!(goes.terminate());
     assert!(goes.sidecars().is_empty(), "{}", goes.log());
     assert_eq!(listed(&server, "stays").await.unwrap()["draining"], true);
-    assert_eq!(listed(&server, "goes").await, None, "it is forgotten");
+    assert_eq!(listed(&server, "goes").await, None, "the worker is removed");
     other.until_status("Failed").await;
     assert_eq!(one.view().await["status"], "Running");
 }

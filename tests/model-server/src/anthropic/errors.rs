@@ -1,20 +1,20 @@
-//! Errors in the words of Anthropic.
+//! Errors in Anthropic's format.
 
 use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    prompt::Refused,
+    prompt::InvalidRequest,
     reply::{Refusal, epoch_seconds, retry_after},
 };
 
-/// A refused request.
-pub(crate) fn error(refused: &Refused) -> Refusal {
+/// The response to an invalid request.
+pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
     Refusal::new(refused.status, body(kind(refused.status), &refused.message))
 }
 
-/// A failure that is an answer of its own; none for what happens inside a stream, or never ends. `size` and `window` are the
-/// tokens that were asked and that there are.
+/// The response for a failure. `None` for failures within a stream and for those that never end. `size` and `window`
+/// are the requested and the available tokens.
 pub(crate) fn failure(failure: &Failure, size: u64, window: u64) -> Option<Refusal> {
     let refusal = match failure {
         Failure::RateLimited { .. } => {

@@ -1,15 +1,15 @@
 //! Anthropic Messages.
 
-mod check;
 mod errors;
 mod pairing;
-mod say;
+mod request;
+mod response;
 
-pub(crate) use check::{limits, read};
 pub(crate) use errors::{error, failure};
-pub(crate) use say::{error_event, events, whole};
+pub(crate) use request::{limits, read};
+pub(crate) use response::{complete, error_event, events};
 
-/// The prefix of the ids of calls.
+/// Prefix of call ids.
 const CALL: &str = "toolu_";
-/// What follows it when the model thought before it called: such an answer must come back with its thought.
+/// Follows the prefix if the model thought before the call. Such an answer must be sent back with its thought.
 const THOUGHT: &str = "thought";

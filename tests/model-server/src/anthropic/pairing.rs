@@ -1,15 +1,16 @@
-//! What belongs together in a conversation with Anthropic: calls and their results, calls and the thoughts before them.
+//! Pairing rules of Anthropic: calls with their results, and calls with the preceding thoughts.
 
 use std::collections::BTreeSet;
 
 use super::{
     CALL, THOUGHT,
-    check::{Block, Merged},
+    request::{Block, Merged},
 };
-use crate::prompt::Refused;
+use crate::prompt::InvalidRequest;
 
-/// Each call has its result at the start of the next message, and each result its call in the message before.
-pub(super) fn pairing(turns: &[Merged<'_>]) -> Result<(), Refused> {
+/// Checks that each call has its result at the start of the next message, and each result its call in the previous
+/// message.
+pub(super) fn pairing(turns: &[Merged<'_>]) -> Result<(), InvalidRequest> {
     let ids = |turn: &Merged<'_>, kind: &str, field: &str| -> Vec<String> {
         let blocks = turn.content.iter().filter(|block| block.block["type"] == kind);
         blocks.map(|block| block.block[field].as_str().unwrap_or_default().to_owned()).collect()
@@ -20,7 +21,9 @@ pub(super) fn pairing(turns: &[Merged<'_>]) -> Result<(), Refused> {
         let calls = ids(turn, "tool_use", "id");
         for id in &calls {
             if !called.insert(id.clone()) {
-                return Err(Refused::invalid(format!("messages.{place}: `tool_use` ids must be unique")));
+                return Err(InvalidRequest::invalid(format!(
+                    "messages.{place}: `tool_use` ids must be unique"
+                )));
             }
         }
         if turn.role == "assistant" && !calls.is_empty() {
@@ -35,7 +38,7 @@ pub(super) fn pairing(turns: &[Merged<'_>]) -> Result<(), Refused> {
                      `tool_use` block must have a corresponding `tool_result` block in the next message.",
                     open.join(", ")
                 );
-                return Err(Refused::invalid(words));
+                return Err(InvalidRequest::invalid(words));
             }
         }
         let before =
@@ -49,22 +52,22 @@ pub(super) fn pairing(turns: &[Merged<'_>]) -> Result<(), Refused> {
                      a corresponding `tool_use` block in the previous message.",
                     block.place
                 );
-                return Err(Refused::invalid(words));
+                return Err(InvalidRequest::invalid(words));
             }
             if !seen.insert(id) {
                 let words = format!(
                     "{}: each `tool_use` must have a single result. Found multiple `tool_result` blocks with id: {id}",
                     block.place
                 );
-                return Err(Refused::invalid(words));
+                return Err(InvalidRequest::invalid(words));
             }
         }
     }
     Ok(())
 }
 
-/// What the model thought before its latest calls must come back with them.
-pub(super) fn thought(turns: &[Merged<'_>]) -> Result<(), Refused> {
+/// Checks that the thoughts before the latest calls are sent back together with them.
+pub(super) fn thought(turns: &[Merged<'_>]) -> Result<(), InvalidRequest> {
     let Some(last) = turns.iter().rfind(|turn| turn.role == "assistant") else { return Ok(()) };
     let thought = format!("{CALL}{THOUGHT}");
     let with_thought =
@@ -81,7 +84,7 @@ pub(super) fn thought(turns: &[Merged<'_>]) -> Result<(), Refused> {
              and `tool_result` blocks).",
             last.place
         );
-        return Err(Refused::invalid(words));
+        return Err(InvalidRequest::invalid(words));
     }
     Ok(())
 }

@@ -1,23 +1,24 @@
-//! Errors in the words of OpenAI, for both of its protocols.
+//! Errors in OpenAI's format, for both of its protocols.
 
 use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    prompt::Refused,
+    prompt::InvalidRequest,
     reply::{Refusal, epoch_seconds, retry_after},
 };
 
-/// A refused request.
-pub(crate) fn error(refused: &Refused) -> Refusal {
+/// The response to an invalid request.
+pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
     let code = (refused.status == 401).then_some("invalid_api_key");
     let mut body = body("invalid_request_error", code, &refused.message);
     body["error"]["param"] = json!(refused.param);
     Refusal::new(refused.status, body)
 }
 
-/// A failure that is an answer of its own; none for what happens inside a stream, or never ends. `input` names what
-/// overflows: `messages` or `input`. `size` and `window` are the tokens that were asked and that there are.
+/// The response for a failure. `None` for failures within a stream and for those that never end. `input` is the name
+/// of the field that overflows: `messages` or `input`. `size` and `window` are the requested and the available
+/// tokens.
 pub(crate) fn failure(failure: &Failure, input: &str, size: u64, window: u64) -> Option<Refusal> {
     let refusal = match failure {
         Failure::RateLimited { .. } => {
@@ -61,7 +62,7 @@ pub(crate) fn failure(failure: &Failure, input: &str, size: u64, window: u64) ->
             Refusal::new(429, body("insufficient_quota", Some("insufficient_quota"), words))
         }
         Failure::QuotaExceeded { resets_in: Some(seconds) } => {
-            // What plans with a limit say; an account without money says the other, and no time.
+            // Subscriptions respond like this. An account without credit gets the other error, without a time.
             let mut body = body("usage_limit_reached", None, "The usage limit has been reached");
             body["error"]["resets_at"] = json!(epoch_seconds(*seconds));
             body["error"]["resets_in_seconds"] = json!(seconds);

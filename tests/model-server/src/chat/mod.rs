@@ -1,12 +1,12 @@
-//! OpenAI Chat Completions, and what many others understand under that name.
+//! OpenAI Chat Completions, which many other providers also implement.
 
-mod check;
 mod errors;
-mod say;
+mod request;
+mod response;
 
-pub(crate) use check::{checked_name, read};
 pub(crate) use errors::{error, failure};
-pub(crate) use say::{error_event, events, whole};
+pub(crate) use request::{checked_name, read};
+pub(crate) use response::{complete, error_event, events};
 
-/// The prefix of the ids of calls.
+/// Prefix of call ids.
 pub(crate) const CALL: &str = "call_";

@@ -1,7 +1,7 @@
 //! OpenAI Responses.
 
-mod check;
-mod say;
+mod request;
+mod response;
 
-pub(crate) use check::read;
-pub(crate) use say::{error_event, events, whole};
+pub(crate) use request::read;
+pub(crate) use response::{complete, error_event, events};

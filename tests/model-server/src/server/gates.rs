@@ -1,4 +1,4 @@
-//! Gates that answers wait at, until a test opens them.
+//! Gates that block answers until a test opens them.
 
 use std::{
     collections::HashMap,
@@ -7,27 +7,25 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Gates by name. All are closed at first.
+/// Gates by name, initially closed.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     gates: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
 impl Gates {
-    /// Opens one.
     pub(crate) fn open(&self, name: &str) {
         self.with(name, |gate| gate.send_replace(true));
     }
 
-    /// Closes one.
     pub(crate) fn close(&self, name: &str) {
         self.with(name, |gate| gate.send_replace(false));
     }
 
-    /// Waits until one is open.
+    /// Waits until a gate is open.
     pub(crate) async fn pass(&self, name: &str) {
         let mut gate = self.with(name, watch::Sender::subscribe);
-        // A gate lives as long as the server; without it there is nobody to answer.
+        // A gate lives as long as the server, so this fails only when nobody waits for an answer.
         let _ = gate.wait_for(|is_open| *is_open).await;
     }
 

@@ -1,7 +1,7 @@
-//! The server: what tests hold in their hands.
+//! The server and its control by tests.
 
-mod answering;
 mod gates;
+mod handlers;
 mod record;
 mod routes;
 
@@ -17,7 +17,7 @@ pub(crate) use self::{gates::Gates, record::Exchange};
 use self::{record::Records, routes::Shared};
 use crate::{director::Director, script::Script};
 
-/// A model server on a loopback port. It ends when it is dropped.
+/// A model server on a loopback port. Dropping it ends the server.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -31,7 +31,7 @@ impl ModelServer {
         Self::start_on(script, 0).await
     }
 
-    /// Starts on a port.
+    /// Starts on a given port.
     pub async fn start_on(script: Script, port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
@@ -43,38 +43,37 @@ impl ModelServer {
         });
         let router = routes::router(Arc::clone(&shared));
         let serving = tokio::spawn(async move {
-            // It ends with its task; what a connection has to complain of, its client says.
+            // Ends with its task. Clients report connection errors themselves.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self { address, shared, serving })
     }
 
-    /// Where it is, without a path: what `ANTHROPIC_BASE_URL` takes.
+    /// URL without a path, as for `ANTHROPIC_BASE_URL`.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where its OpenAI side is, as clients of OpenAI want it: with `/v1`.
+    /// URL of the OpenAI protocols with `/v1`, as OpenAI clients expect it.
     pub fn openai_base_url(&self) -> String {
         format!("{}/v1", self.base_url())
     }
 
-    /// Its port.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Everything that came so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.records.all()
     }
 
-    /// What came for the script to answer, without what runtimes ask on the side; refused ones too.
+    /// All prompts for the script, including refused ones, without side requests of the runtimes.
     pub fn prompts(&self) -> Vec<Request> {
         self.requests().into_iter().filter(|request| request.kind == Kind::Prompt).collect()
     }
 
-    /// Waits until that many prompts came, and gives them. A test puts its deadline around it.
+    /// Waits for this many prompts and returns them. The caller sets the time limit.
     pub async fn wait_for(&self, prompts: usize) -> Vec<Request> {
         let enough =
             |all: &[Request]| all.iter().filter(|request| request.kind == Kind::Prompt).count() >= prompts;
@@ -82,7 +81,7 @@ impl ModelServer {
         self.prompts()
     }
 
-    /// Waits until the requests are as a test wants them.
+    /// Waits until `fits` accepts the requests.
     pub async fn wait_until(&self, mut fits: impl FnMut(&[Request]) -> bool) -> Vec<Request> {
         let mut changes = self.shared.records.changes();
         loop {
@@ -93,29 +92,28 @@ impl ModelServer {
         }
     }
 
-    /// Opens a gate, for whoever waits at it and whoever comes.
+    /// Opens a gate for current and later answers.
     pub fn open(&self, gate: &str) {
         self.shared.gates.open(gate);
     }
 
-    /// Closes a gate again.
     pub fn close(&self, gate: &str) {
         self.shared.gates.close(gate);
     }
 
-    /// Sets what `{{var:NAME}}` stands for.
+    /// Sets the value of `{{var:NAME}}`.
     pub fn set(&self, name: &str, value: impl Into<String>) {
         let mut script = self.shared.script.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut script).vars.insert(name.to_owned(), value.into());
     }
 
-    /// Plays another script from now on. What was said already is forgotten, what came stays recorded.
+    /// Replaces the script. Resets the progress, and keeps the recorded requests.
     pub fn play(&self, script: Script) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
         *self.shared.director.lock().unwrap_or_else(PoisonError::into_inner) = Director::default();
     }
 
-    /// Serves until the task is cut off; for the program.
+    /// Serves until the task is cancelled. Used by the program.
     pub async fn serve(mut self) {
         let _ = (&mut self.serving).await;
     }

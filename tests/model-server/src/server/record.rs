@@ -1,4 +1,4 @@
-//! What came, and what became of it.
+//! Recorded requests and their outcomes.
 
 use std::{
     collections::BTreeMap,
@@ -9,42 +9,39 @@ use std::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// A request, as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The protocol that it speaks.
     pub dialect: Dialect,
-    /// What it is for.
+    /// The purpose of the request.
     pub kind: Kind,
-    /// `POST`, …
     pub method: String,
-    /// The path with its query.
+    /// Path and query.
     pub path: String,
-    /// The headers, their names in lower case.
+    /// Headers with lower-case names.
     pub headers: BTreeMap<String, String>,
-    /// The body; null where it was no JSON.
+    /// The body; null if it was not JSON.
     pub body: Value,
     /// The conversation of the script that answers it.
     pub conversation: Option<String>,
-    /// The place of the step in its conversation.
+    /// Index of the step within its conversation.
     pub step: Option<usize>,
-    /// The status that it got; none while it waits.
+    /// The response's status; `None` until there is a response.
     pub status: Option<u16>,
-    /// What became of it.
     pub outcome: Outcome,
-    /// Why it was refused before the script was asked, in the provider's words.
+    /// The provider's message, if the request was rejected before the script was consulted.
     pub refused: Option<String>,
-    /// When it was read.
+    /// When the request was read.
     pub received: Instant,
 }
 
 impl Request {
-    /// The body as text, to look something up in.
+    /// The body as text, for searching.
     pub fn text(&self) -> String {
         self.body.to_string()
     }
 
-    /// Whether it is a prompt that broke the protocol: a test can hold that there was none.
+    /// Whether this is a prompt that violated the protocol. Tests can assert that there is none.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
@@ -53,45 +50,43 @@ impl Request {
 /// The protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Anthropic Messages.
     Anthropic,
-    /// OpenAI Chat Completions.
     Chat,
-    /// OpenAI Responses.
     Responses,
-    /// None: what is asked beside prompts.
+    /// Gemini's `generateContent`.
+    Gemini,
+    /// A request outside these protocols.
     None,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A prompt, for the script to answer.
+    /// A prompt for the script.
     Prompt,
-    /// What runtimes ask on the side: a title, whether the plan still pays.
+    /// A side request of a runtime: for a title, or to check the quota.
     Side,
-    /// How many tokens a prompt has.
+    /// Counts the tokens of a prompt.
     Count,
-    /// Which models there are.
+    /// Lists the models.
     Models,
-    /// Anything else.
     Other,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It waits, or its answer is on the way.
+    /// It waits, or its answer is being sent.
     Open,
-    /// Its answer was handed over whole, a refusal too.
+    /// The complete answer or error was sent.
     Sent,
     /// It failed on purpose: its stream was broken.
     Failed,
-    /// The client went away before the end.
+    /// The client disconnected before the end.
     Gone,
 }
 
-/// Everything that came.
+/// All recorded requests.
 #[derive(Debug)]
 pub(crate) struct Records {
     all: Mutex<Vec<Request>>,
@@ -105,12 +100,11 @@ impl Default for Records {
 }
 
 impl Records {
-    /// All of it.
     pub(crate) fn all(&self) -> Vec<Request> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Wakes at each change.
+    /// Notifies of each change.
     pub(crate) fn changes(&self) -> watch::Receiver<usize> {
         self.changes.subscribe()
     }
@@ -122,7 +116,7 @@ impl Records {
     }
 }
 
-/// A request that is being answered. One that is dropped without an end lost its client.
+/// A request that is being answered. Dropping it without an outcome means that the client disconnected.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     records: Arc<Records>,
@@ -140,12 +134,12 @@ impl Exchange {
         Self { records: Arc::clone(records), place, is_over: false }
     }
 
-    /// The status that it gets.
+    /// Records the status.
     pub(crate) fn status(&self, status: u16) {
         self.records.change(|all| all[self.place].status = Some(status));
     }
 
-    /// It is over.
+    /// Records the outcome.
     pub(crate) fn end(&mut self, outcome: Outcome) {
         self.is_over = true;
         self.records.change(|all| all[self.place].outcome = outcome);

@@ -1,4 +1,4 @@
-//! The paths of the server.
+//! The routes of the server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,31 +14,27 @@ use serde_json::{Value, json};
 
 use super::{
     Dialect, Exchange, Gates, Kind, Request,
-    answering::{Incoming, answer, read, refuse, whole},
+    handlers::{Incoming, answer, complete, read, refuse},
     record::Records,
 };
-use crate::{anthropic, chat, director::Director, prompt::Refused, script::Script, tokens};
+use crate::{anthropic, chat, director::Director, prompt::InvalidRequest, script::Script, tokens};
 
-/// The largest body: what providers take at most.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
-/// The models that are listed, where the script says nothing.
+/// Largest accepted body, as for the providers.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// The models to list by default.
 const MODELS: [&str; 3] = ["claude-sonnet-4-5", "claude-haiku-4-5", "gpt-5"];
 
-/// What all requests share.
+/// State that all requests share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// What is said.
     pub(super) script: Mutex<Arc<Script>>,
-    /// What was said already.
     pub(super) director: Mutex<Director>,
-    /// Where answers wait.
     pub(super) gates: Arc<Gates>,
-    /// What came.
     pub(super) records: Arc<Records>,
 }
 
 impl Shared {
-    /// What is said now.
+    /// The current script.
     pub(super) fn script(&self) -> Arc<Script> {
         Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -46,20 +42,20 @@ impl Shared {
 
 type Server = State<Arc<Shared>>;
 
-/// All paths.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/messages", post(messages))
         .route("/v1/messages/count_tokens", post(count))
         .route("/v1/chat/completions", post(completions))
         .route("/v1/responses", post(respond))
+        .route("/v1beta/models/{method}", post(generate))
         .route("/v1/models", get(models))
         .route("/v1/models/{model}", get(models))
         .route("/", get(StatusCode::OK))
         .route("/_script/open/{gate}", post(open))
         .route("/_script/requests", get(requests))
         .fallback(nothing)
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
         .with_state(shared)
 }
 
@@ -75,6 +71,15 @@ async fn respond(state: Server, method: Method, uri: Uri, headers: HeaderMap, bo
     answer(&state, Dialect::Responses, Incoming::new(method, uri, headers, &body)).await
 }
 
+async fn generate(state: Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let incoming = Incoming::new(method, uri, headers, &body);
+    if !incoming.uri.path().ends_with(":countTokens") {
+        return answer(&state, Dialect::Gemini, incoming).await;
+    }
+    let exchange = Exchange::begin(&state.records, incoming.record(Dialect::Gemini, Kind::Count));
+    complete(exchange, &json!({ "totalTokens": tokens::of_bytes(incoming.bytes) }))
+}
+
 async fn count(State(shared): Server, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let incoming = Incoming::new(method, uri, headers, &body);
     let script = shared.script();
@@ -83,7 +88,7 @@ async fn count(State(shared): Server, method: Method, uri: Uri, headers: HeaderM
     record.refused = result.as_ref().err().map(|refused| refused.message.clone());
     let exchange = Exchange::begin(&shared.records, record);
     match result {
-        Ok(prompt) => whole(exchange, &json!({ "input_tokens": tokens::of_bytes(prompt.bytes) })),
+        Ok(prompt) => complete(exchange, &json!({ "input_tokens": tokens::of_bytes(prompt.bytes) })),
         Err(refused) => refuse(exchange, anthropic::error(&refused)),
     }
 }
@@ -104,9 +109,9 @@ async fn models(State(shared): Server, method: Method, uri: Uri, headers: Header
     };
     if let Some((_, one)) = incoming.uri.path().split_once("/v1/models/") {
         if names.contains(&one) {
-            return whole(exchange, &told(one));
+            return complete(exchange, &told(one));
         }
-        let refused = Refused { status: 404, message: format!("model: {one}"), param: None };
+        let refused = InvalidRequest { status: 404, message: format!("model: {one}"), param: None };
         let refusal = if is_anthropic { anthropic::error(&refused) } else { chat::error(&refused) };
         return refuse(exchange, refusal);
     }
@@ -114,7 +119,7 @@ async fn models(State(shared): Server, method: Method, uri: Uri, headers: Header
     let page = json!({
         "object": "list", "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last(),
     });
-    whole(exchange, &page)
+    complete(exchange, &page)
 }
 
 async fn open(State(shared): Server, Path(gate): Path<String>) -> StatusCode {
@@ -142,6 +147,6 @@ async fn nothing(
 ) -> Response {
     let record = Incoming::new(method, uri, headers, &body).record(Dialect::None, Kind::Other);
     let exchange = Exchange::begin(&shared.records, record);
-    let refused = Refused { status: 404, message: "Not found".to_owned(), param: None };
+    let refused = InvalidRequest { status: 404, message: "Not found".to_owned(), param: None };
     refuse(exchange, anthropic::error(&refused))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{asked, events, messages, says, send, serve, steps};
 
 #[tokio::test]
-async fn an_answer_comes_whole() {
+async fn answer_arrives_whole() {
     let server = serve(steps(json!([
         { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "ls" } }] },
         { "text": "There is {{result}}.", "usage": { "input": 7, "output": 5, "cacheRead": 3, "cacheWrite": 2 } },
@@ -36,7 +36,7 @@ async fn an_answer_comes_whole() {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_adds_up_to_what_the_script_says() {
+async fn streamed_answer_adds_up_to_the_script() {
     let server = serve(steps(json!([{
         "thinking": "They want to see the files of this folder.", "text": "I look around first.", "chunk": 5,
         "tools": [{ "name": "bash", "input": { "command": "ls -la" } }, { "name": "read", "input": { "path": "ä.py" } }],
@@ -72,14 +72,14 @@ async fn a_streamed_answer_adds_up_to_what_the_script_says() {
 }
 
 #[tokio::test]
-async fn a_thought_comes_only_to_who_asked_for_thoughts() {
+async fn thoughts_are_sent_only_on_request() {
     let server = serve(steps(json!([{ "thinking": "Hm.", "text": "Yes.", "repeat": true }]))).await;
     let (_, plain) = send(messages(&server, &asked(says("well?")))).await;
     assert_eq!(plain["content"], json!([{ "type": "text", "text": "Yes." }]));
 }
 
 #[tokio::test]
-async fn a_cache_holds_what_was_asked_before() {
+async fn cache_contains_earlier_requests() {
     let server = serve(steps(json!([{ "text": "Yes.", "repeat": true }]))).await;
     let mut body = asked(says("well?"));
     body["system"] =
@@ -122,9 +122,9 @@ async fn tokens_are_counted_and_models_listed() {
 }
 
 #[tokio::test]
-async fn what_a_runtime_asks_on_the_side_uses_up_no_step() {
+async fn side_requests_of_a_runtime_consume_no_step() {
     let server = serve(steps(json!([{ "text": "The work." }]))).await;
-    // As Claude Code asks: whether the plan still pays, and for a title of the session.
+    // Side requests of Claude Code: a check of the quota, and a title for the session.
     let quota = json!({ "model": "claude-haiku-4-5", "max_tokens": 1, "messages": says("quota") });
     assert_eq!(send(messages(&server, &quota)).await.0, 200);
     let mut title = asked(says("<session>\nfix it\n</session>"));

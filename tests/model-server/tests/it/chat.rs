@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{events, openai, says, send, serve, steps};
 
 #[tokio::test]
-async fn an_answer_comes_whole_and_its_result_goes_back() {
+async fn answer_arrives_whole_and_its_result_is_accepted() {
     let server = serve(steps(json!([
         { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "ls" } }] },
         { "text": "{{result}}" },
@@ -36,7 +36,7 @@ async fn an_answer_comes_whole_and_its_result_goes_back() {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_adds_up_to_what_the_script_says() {
+async fn streamed_answer_adds_up_to_the_script() {
     let server = serve(steps(json!([{
         "thinking": "Well now.", "text": "I look around first.", "chunk": 4,
         "tools": [{ "name": "bash", "input": { "command": "ls" } }, { "name": "read", "input": { "path": "a.py" } }],
@@ -67,7 +67,7 @@ async fn a_streamed_answer_adds_up_to_what_the_script_says() {
 }
 
 #[tokio::test]
-async fn usage_is_told_only_to_who_asks() {
+async fn usage_is_sent_only_on_request() {
     let server = serve(steps(json!([{ "text": "Yes." }]))).await;
     let body = json!({ "model": "m", "stream": true, "messages": says("look") });
     let events = events(openai(&server, "chat/completions", &body)).await;
@@ -75,7 +75,7 @@ async fn usage_is_told_only_to_who_asks() {
 }
 
 #[tokio::test]
-async fn it_can_refuse_and_be_cut_off_and_break_its_arguments() {
+async fn refusal_cut_off_and_broken_arguments_can_be_scripted() {
     let server = serve(steps(json!([
         { "text": "I cannot help with that.", "stop": "refusal" },
         { "text": "Once upon a", "stop": "length" },

@@ -1,4 +1,4 @@
-//! What breaks a protocol is refused, in the provider's words, and uses up no step.
+//! Requests that violate a protocol get the provider's error, and use no step.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn result(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn anthropic_refuses_what_is_not_paired() {
+async fn anthropic_refuses_unpaired_calls() {
     let server = serve(steps(json!([{ "text": "Yes.", "repeat": true }]))).await;
     let user = |content: Value| json!({ "role": "user", "content": content });
     let assistant = |content: Value| json!({ "role": "assistant", "content": content });
@@ -31,7 +31,7 @@ async fn anthropic_refuses_what_is_not_paired() {
             "immediately after: t2",
         ),
         (
-            // Words before the results part them from their calls.
+            // Text before the results separates them from their calls.
             json!([
                 user(json!("a")),
                 assistant(json!([call("t1")])),
@@ -89,7 +89,7 @@ async fn anthropic_refuses_what_is_not_paired() {
 }
 
 #[tokio::test]
-async fn anthropic_takes_results_in_several_messages_and_the_system_between() {
+async fn anthropic_accepts_split_results_and_a_system_message() {
     let server = serve(steps(json!([{ "text": "Yes." }]))).await;
     let conversation = json!([
         { "role": "user", "content": "a" },
@@ -105,7 +105,7 @@ async fn anthropic_takes_results_in_several_messages_and_the_system_between() {
 }
 
 #[tokio::test]
-async fn anthropic_wants_its_thoughts_back() {
+async fn anthropic_requires_its_thoughts_back() {
     let server = serve(steps(json!([
         { "thinking": "Hm.", "tools": [{ "name": "bash", "input": {} }] },
         { "text": "Yes." },
@@ -163,7 +163,7 @@ async fn anthropic_checks_keys_limits_and_tools() {
 }
 
 #[tokio::test]
-async fn chat_refuses_what_is_not_paired() {
+async fn chat_refuses_unpaired_calls() {
     let server = serve(steps(json!([{ "text": "Yes.", "repeat": true }]))).await;
     let user = json!({ "role": "user", "content": "a" });
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "bash", "arguments": "{}" } });
@@ -202,7 +202,7 @@ async fn chat_refuses_what_is_not_paired() {
 }
 
 #[tokio::test]
-async fn responses_refuses_what_is_not_paired() {
+async fn responses_refuses_unpaired_calls() {
     let server = serve(steps(json!([{ "text": "Yes.", "repeat": true }]))).await;
     let user = json!({ "role": "user", "content": "a" });
     let call = json!({ "type": "function_call", "call_id": "c1", "name": "bash", "arguments": "{}" });

@@ -1,4 +1,4 @@
-//! How it fails, and that it recovers.
+//! Failures, and the recovery from them.
 
 use pilothouse_model_server::Outcome::{self, Failed, Sent};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{asked, messages, openai, parse, read, says, send, serve, soon, steps};
 
 #[tokio::test]
-async fn failures_come_one_after_the_other_and_then_the_answer() {
+async fn failures_precede_the_answer_in_order() {
     let failures = json!([
         { "kind": "rateLimited", "retryAfter": 7 }, { "kind": "rateLimited", "retryAfterDate": 60 },
         { "kind": "overloaded" }, { "kind": "serverError" }, { "kind": "unauthorized" },
@@ -39,7 +39,7 @@ async fn failures_come_one_after_the_other_and_then_the_answer() {
 }
 
 #[tokio::test]
-async fn openai_fails_in_its_own_words() {
+async fn openai_fails_with_its_own_error_format() {
     let failures = json!([
         { "kind": "overloaded" }, { "kind": "overflow" }, { "kind": "quotaExceeded" },
         { "kind": "quotaExceeded", "resetsIn": 60 }, { "kind": "rateLimited" },
@@ -90,7 +90,7 @@ async fn streams_break_in_several_ways() {
 }
 
 #[tokio::test]
-async fn it_hangs_until_the_client_goes_away() {
+async fn server_hangs_until_the_client_disconnects() {
     let server = serve(steps(json!([{ "text": "At last.", "fail": [{ "kind": "hang" }] }]))).await;
     let request = messages(&server, &asked(says("go")));
     let hanging = tokio::spawn(async move { request.send().await });

@@ -1,4 +1,4 @@
-//! The repository with a failing test, and its script.
+//! The repository with failing tests, and its script.
 
 use std::{path::Path, process::Command};
 
@@ -6,7 +6,7 @@ use pilothouse_model_server::fixture;
 use serde_json::Value;
 
 #[test]
-fn the_script_makes_the_tests_pass_step_by_step() {
+fn fixture_script_makes_the_tests_pass_step_by_step() {
     let folder = std::env::temp_dir().join(format!("pilothouse-calculator-{}", std::process::id()));
     fixture::broken_calculator(&folder).unwrap();
     assert!(!fixture::tests_pass(&folder).unwrap(), "they fail at first");
@@ -22,7 +22,7 @@ fn the_script_makes_the_tests_pass_step_by_step() {
     assert_eq!(green, vec![vec![false, false, true]; 2], "of each agent: red, half mended, green");
 }
 
-/// Does what a tool is told; whether the tests passed, where it ran them.
+/// Runs a tool call. Returns whether the tests passed, if it ran them.
 fn play(folder: &Path, input: &Value) -> Option<bool> {
     let field = |names: &[&str]| names.iter().find_map(|name| input[*name].as_str());
     if let Some(command) = field(&["command"]).filter(|command| command.contains("unittest")) {

@@ -1,6 +1,6 @@
-//! The model server over plain HTTP: what clients of each provider get.
+//! The model server over plain HTTP, as the clients of each provider use it.
 
-// Clippy knows test functions, but not what they share.
+// Clippy's exception for tests does not cover their helper functions.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod anthropic;
@@ -8,6 +8,7 @@ mod chat;
 mod checks;
 mod failures;
 mod fixture;
+mod gemini;
 mod program;
 mod responses;
 mod script;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{asked, says, send, steps};
 
 #[tokio::test]
-async fn the_program_serves_a_file() {
+async fn program_serves_a_script_file() {
     let file = std::env::temp_dir().join(format!("pilothouse-script-{}.json", std::process::id()));
     std::fs::write(&file, steps(json!([{ "text": "Hello.", "wait": "go" }])).to_string()).unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_pilothouse-model-server"));

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{events, openai, send, serve, steps};
 
 #[tokio::test]
-async fn an_answer_comes_whole_and_its_result_goes_back() {
+async fn answer_arrives_whole_and_its_result_is_accepted() {
     let server = serve(steps(json!([
         { "text": "I look.", "tools": [{ "name": "bash", "input": { "command": "ls" } }] },
         { "text": "{{result}}" },
@@ -27,7 +27,7 @@ async fn an_answer_comes_whole_and_its_result_goes_back() {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_adds_up_to_what_the_script_says() {
+async fn streamed_answer_adds_up_to_the_script() {
     let server = serve(steps(json!([{
         "thinking": "Well now.", "text": "I look around first.", "chunk": 4,
         "tools": [{ "name": "bash", "input": { "command": "ls" } }],

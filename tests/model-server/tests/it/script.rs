@@ -1,4 +1,4 @@
-//! How the step that answers is found, and when it answers.
+//! Selection and timing of steps.
 
 use pilothouse_model_server::{Outcome, Script, ScriptError, Step};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ async fn said(server: &pilothouse_model_server::ModelServer, messages_: Value) -
 }
 
 #[tokio::test]
-async fn a_marker_chooses_and_its_key_counts_apart() {
+async fn marker_selects_a_scenario_and_its_key_counts_separately() {
     let server = serve(json!({ "conversations": [
         { "name": "one", "steps": [{ "text": "1a" }, { "text": "1b" }] },
         { "name": "two", "steps": [{ "text": "2a" }] },
@@ -28,13 +28,13 @@ async fn a_marker_chooses_and_its_key_counts_apart() {
         { "role": "user", "content": "[[script:one]] now this" },
     ]);
     assert_eq!(said(&server, later).await, "1a", "the last marker counts");
-    // Without a marker the first conversation that fits.
+    // Without a marker, the first matching conversation is selected.
     assert_eq!(said(&server, says("go")).await, "1b");
     assert_eq!(server.prompts()[1].conversation.as_deref(), Some("one#x"));
 }
 
 #[tokio::test]
-async fn words_tools_and_models_choose() {
+async fn words_tools_and_models_select_a_scenario() {
     let server = serve(json!({ "conversations": [
         { "name": "fix", "offers": "Read", "steps": [{ "text": "with Read", "repeat": true }] },
         { "name": "fix", "offers": "read", "steps": [{ "text": "with read", "repeat": true }] },
@@ -59,7 +59,7 @@ async fn words_tools_and_models_choose() {
 }
 
 #[tokio::test]
-async fn by_history_the_request_itself_says_what_comes_next() {
+async fn history_mode_derives_the_step_from_the_request() {
     let server = serve(json!({ "conversations": [
         { "name": "h", "progress": "history", "steps": [{ "text": "a" }, { "text": "b" }, { "text": "c", "repeat": true }] },
     ] }))
@@ -103,7 +103,7 @@ async fn an_answer_waits_for_its_gates() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_in_the_middle_of_a_stream_is_noticed() {
+async fn disconnect_during_a_stream_is_noticed() {
     let server = serve(steps(json!([{ "text": "one two", "chunk": 4, "waitInside": "never" }]))).await;
     let mut body = asked(says("go"));
     body["stream"] = json!(true);
@@ -114,7 +114,7 @@ async fn a_client_that_goes_in_the_middle_of_a_stream_is_noticed() {
 }
 
 #[tokio::test]
-async fn variables_can_be_set_while_it_runs_and_scripts_changed() {
+async fn variables_and_scripts_can_be_changed_at_run_time() {
     let server = serve(json!({ "vars": { "where": "here" }, "conversations": [
         { "steps": [{ "text": "{{var:where}}", "repeat": true }] },
     ] }))
@@ -127,7 +127,7 @@ async fn variables_can_be_set_while_it_runs_and_scripts_changed() {
 }
 
 #[test]
-fn a_script_that_is_none_says_so() {
+fn invalid_script_is_reported() {
     assert!(matches!(Script::parse(r#"{ "conversation": [] }"#), Err(ScriptError::Format(_))));
     let twice = json!({ "conversations": [{ "name": "a" }, { "name": "a" }] });
     assert!(matches!(Script::from_value(twice), Err(ScriptError::Twice(name)) if name == "a"));

@@ -1,4 +1,4 @@
-//! A client that knows nothing but HTTP.
+//! A client that knows only HTTP.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use pilothouse_model_server::{ModelServer, Script};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
-/// The longest that anything here takes.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Starts a server on a script.
+/// Starts a server with a script.
 pub(crate) async fn serve(script: Value) -> ModelServer {
     ModelServer::start(Script::from_value(script).unwrap()).await.unwrap()
 }
@@ -20,7 +20,7 @@ pub(crate) fn steps(steps: Value) -> Value {
     json!({ "conversations": [{ "steps": steps }] })
 }
 
-/// Waits, but not for ever.
+/// Waits with a time limit.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens in time")
 }
@@ -41,25 +41,25 @@ pub(crate) fn openai(server: &ModelServer, path: &str, body: &Value) -> RequestB
     reqwest::Client::new().post(url).bearer_auth("test").json(body)
 }
 
-/// What is asked of Anthropic, with these messages.
+/// The body of a request to Anthropic with these messages.
 #[allow(clippy::needless_pass_by_value, reason = "it is written where it is made")]
 pub(crate) fn asked(messages: Value) -> Value {
     json!({ "model": "claude-sonnet-4-5", "max_tokens": 4096, "messages": messages })
 }
 
-/// One user's text.
+/// A single user text.
 pub(crate) fn says(text: &str) -> Value {
     json!([{ "role": "user", "content": text }])
 }
 
-/// Sends, and gives status and JSON.
+/// Sends a request. Returns status and JSON.
 pub(crate) async fn send(request: RequestBuilder) -> (u16, Value) {
     let response = soon(request.send()).await.unwrap();
     let status = response.status().as_u16();
     (status, soon(response.json()).await.unwrap())
 }
 
-/// The events of a stream: the names (empty without one) and the data.
+/// The events of a stream: names (empty if there is none) and data.
 pub(crate) async fn events(request: RequestBuilder) -> Vec<(String, Value)> {
     let response = soon(request.send()).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -67,7 +67,7 @@ pub(crate) async fn events(request: RequestBuilder) -> Vec<(String, Value)> {
     parse(&soon(response.text()).await.unwrap())
 }
 
-/// Reads a stream to where it ends or breaks: what came, and whether it ended in order.
+/// Reads a stream to its end or break. Returns the content, and whether it ended normally.
 pub(crate) async fn read(mut response: Response) -> (String, bool) {
     let mut text = Vec::new();
     loop {
@@ -79,7 +79,7 @@ pub(crate) async fn read(mut response: Response) -> (String, bool) {
     }
 }
 
-/// Server-sent events of a text; what is no JSON stands as text.
+/// Parses server-sent events. Data that is not JSON stays text.
 pub(crate) fn parse(text: &str) -> Vec<(String, Value)> {
     let event = |block: &str| {
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

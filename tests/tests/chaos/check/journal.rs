@@ -1,4 +1,4 @@
-//! Journals are whole, and hold every spooled event once.
+//! Journals are complete, and contain every spooled event once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::Findings;
 use super::world::Session;
 use crate::lane::HURRY;
 
-/// Places count from 1 to the session's own count, without gaps; entries have ids of their own.
+/// Sequence numbers count from 1 to the count of the session, without gaps; entry ids are unique.
 pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
     for (at, entry) in session.journal.iter().enumerate() {
         if entry.sequence != at as u64 + 1 {
@@ -36,21 +36,21 @@ pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {
     }
 }
 
-/// No status is left that something was to follow upon, and none that lies about a process.
+/// No status is intermediate, and no status claims a process that does not exist.
 pub(super) fn resting(session: &Session, found: &mut Findings<'_>) {
     let status = session.session.status();
     let at_work = status == AgentSessionStatus::Running || status.is_waiting();
     if status.is_intermediate() || session.session.cancel_accepted() {
-        found.session(session, None, "an intermediate status is left", "");
+        found.session(session, None, "the status is intermediate", "");
     }
     if at_work && session.session.run().is_none() && !session.session.hibernated() {
-        found.session(session, None, "the status says that an agent works, and there is no run", "");
+        found.session(session, None, "the status says that an agent works, but there is no run", "");
     }
 }
 
-/// Each sequence of each spool is the cause of one entry, or was given up because its sidecar could not send it: never,
-/// as its script wants, or not in the time in which it was asked for, as the machine stood still. That is measured: less
-/// of a standstill than the time between two requests must not cost an event (ruling 9).
+/// Each sequence of each spool is the cause of one entry, or was abandoned because the sidecar could not send it: its script never
+/// sends it, or the machine stalled while the event was requested. Stalls are measured: a stall shorter than the interval between
+/// two requests must not cost an event (decision 9).
 pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'_>) {
     let mut applied: BTreeMap<(RunId, u64), Vec<u64>> = BTreeMap::new();
     let mut lost: Vec<(RunId, u64, u64, u64)> = Vec::new();
@@ -90,11 +90,11 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
                 lost.iter().find(|(run, from, to, _)| *run == spool.run && (*from..=*to).contains(&sequence));
             match (applied.remove(&(spool.run, sequence)).as_deref(), given_up) {
                 (Some([_]), None) | (None, Some(_)) if spooled.never_sent == given_up.is_some() => {}
-                // Withheld for ever at the end of a spool, where nothing after it shows that it is missing.
+                // The event is withheld at the end of a spool, where no later event reveals that it is missing.
                 (None, None)
                     if spooled.never_sent && spool.entries[at..].iter().all(|later| later.never_sent) => {}
                 (None, None) => {
-                    // Where it would stand: after the last one of this run before it.
+                    // The place where the event would be: after the last earlier event of this run.
                     let place = session.journal.iter().rev().find(|e| matches!(&e.cause, Cause::Agent { run_id, sequence: Some(s), .. } if *run_id == spool.run && *s < sequence));
                     let what = format!("{what}; sent: {}", spooled.sent);
                     found.session(
@@ -113,7 +113,7 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
                     found.session(
                         session,
                         Some(*place),
-                        "an event was given up although its sidecar could send it",
+                        "an event was abandoned although its sidecar could send it",
                         &what,
                     );
                 }
@@ -133,14 +133,14 @@ pub(super) fn every_spooled_event_once(session: &Session, found: &mut Findings<'
         found.session(
             session,
             places.first().copied(),
-            "the journal holds an event that no sidecar spooled",
+            "the journal contains an event that no sidecar spooled",
             &what,
         );
     }
 }
 
-/// Whether, from the first request for an event until it was given up, the machine stood still for as long as lies
-/// between two requests.
+/// Whether the machine stalled for at least the interval of two requests, between the first request for an event and its
+/// abandonment.
 fn stood_still(
     session: &Session,
     asked: &[(RunId, u64, u64, Timestamp)],

@@ -1,4 +1,4 @@
-//! Every accepted message is delivered once, still pending, shown as uncertain, or cancelled with its reason.
+//! Every accepted message is delivered once, pending, uncertain, or cancelled with a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ fn fates(session: &Session) -> BTreeMap<MessageId, Fate> {
     fates
 }
 
-/// The messages of a session that its owner was told are accepted.
+/// The messages of a session that were accepted according to the responses.
 fn accepted<'a>(session: &Session, asked: &'a [Asked]) -> impl Iterator<Item = (MessageId, &'a Asked)> {
     let id = session.id();
     let ours = asked
@@ -57,7 +57,7 @@ fn accepted<'a>(session: &Session, asked: &'a [Asked]) -> impl Iterator<Item = (
     ours.map(|one| (one.body["messageId"].as_str().unwrap().parse().unwrap(), one))
 }
 
-/// Enqueued once, and then either delivered once, or cancelled once, or still open.
+/// A message is enqueued once, and then delivered once, cancelled once, or still open.
 pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
     let fates = fates(session);
     for (id, one) in accepted(session, asked) {
@@ -79,13 +79,13 @@ pub(super) fn each_has_one_fate(session: &Session, asked: &[Asked], found: &mut 
                 "{id}: enqueued at {:?}, delivered at {:?}, cancelled at {:?}, uncertain at {:?}, open {}",
                 fate.enqueued, fate.delivered, fate.cancelled, fate.uncertain, fate.open
             );
-            found.session(session, place, "a message has not exactly one fate", &what);
+            found.session(session, place, "a message does not have exactly one outcome", &what);
         }
     }
 }
 
-/// What the sidecars spooled shows each message given to the agent once at most; once more for each time that the
-/// owner let an uncertain one go out again. And what the agent was given it answered once at most.
+/// According to the spools, each message was given to the agent at most once, plus once for each time that the owner released an
+/// uncertain one. The agent answered each at most once.
 pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
     let fates = fates(session);
     let heard: Vec<Heard<'_>> = session.spools.iter().map(|spool| Heard::of(spool, &fates)).collect();
@@ -95,7 +95,7 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
             .iter()
             .filter(|one| one.function == "messages-release" && one.status < 300 && one.path.ends_with(&path))
             .count();
-        // Once a run: a command that is sent again is answered with the same acknowledgement again.
+        // Counted once per run: a repeated command gets the same acknowledgement again.
         let given = heard.iter().filter(|heard| heard.given(id, fate)).count();
         let begun = session
             .spooled()
@@ -113,7 +113,7 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
             found.session(
                 session,
                 fate.delivered.last().copied(),
-                "a message counts as delivered that no agent got",
+                "a message counts as delivered but no agent received it",
                 &counts,
             );
         }
@@ -131,14 +131,14 @@ pub(super) fn none_reaches_the_agent_twice(session: &Session, asked: &[Asked], f
             let given = heard.injected.get(text).map_or(0, BTreeSet::len);
             if *answers > given {
                 let what = format!("run {}: {given} messages, {answers} answers: {text}", spool.run);
-                found.session(session, None, "an agent answered more often than it was asked", &what);
+                found.session(session, None, "an agent answered more often than it received messages", &what);
             }
         }
     }
 }
 
-/// What the agent of one run was given during its turns, by text, and how often it answered that text. Pilothouse itself
-/// may say the same twice, such as the default answer to two questions: those are two messages.
+/// What the agent of one run received during its turns, by text, and how often it answered each text. Pilothouse can send the same
+/// text twice, such as the default answer to two questions; these are two messages.
 struct Heard<'a> {
     injected: BTreeMap<&'a str, BTreeSet<MessageId>>,
     answers: BTreeMap<&'a str, usize>,
@@ -167,7 +167,7 @@ impl<'a> Heard<'a> {
         self.injected.get(fate.content.as_str()).is_some_and(|ids| ids.contains(id))
     }
 
-    /// Whether the agent has certainly answered this one: as often as it was given that text.
+    /// Whether the agent certainly answered this message: there are as many answers to its text as deliveries.
     fn answered(&self, id: &MessageId, fate: &Fate) -> bool {
         let text = fate.content.as_str();
         let ids = self.injected.get(text).map_or(0, BTreeSet::len);
@@ -175,7 +175,7 @@ impl<'a> Heard<'a> {
     }
 }
 
-/// A message that could go out has gone out, and one that was sent is with a run.
+/// No message waits that could be sent, and every sent message is with a run.
 pub(super) fn none_waits_in_vain(session: &Session, found: &mut Findings<'_>) {
     let s = &session.session;
     for message in session.queue.messages() {
@@ -187,7 +187,7 @@ pub(super) fn none_waits_in_vain(session: &Session, found: &mut Findings<'_>) {
                 &message.message_id.to_string(),
             );
         }
-        // A suspended agent's sidecar keeps it until the resume.
+        // The sidecar of a suspended agent keeps the message until the resume.
         if message.sent && s.run().is_some() && s.status() != S::Paused {
             found.session(
                 session,
@@ -204,7 +204,7 @@ pub(super) fn none_waits_in_vain(session: &Session, found: &mut Findings<'_>) {
         found.session(
             session,
             None,
-            "a message waits although nothing holds it",
+            "a message waits although it could be sent",
             &session.queue.next_pending().unwrap().message_id.to_string(),
         );
     }

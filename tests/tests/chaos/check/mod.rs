@@ -1,4 +1,4 @@
-//! What must hold in the end: everything that is stored, against what was spooled and what was answered.
+//! Invariants at the end: compares the stored data with the spools and the responses.
 
 mod journal;
 mod messages;
@@ -15,7 +15,7 @@ use crate::owner::Ledger;
 use crate::stalls::Stalls;
 use world::World;
 
-/// Something that must not be.
+/// A violated invariant.
 #[derive(Debug)]
 pub(crate) struct Violation {
     session: String,
@@ -25,7 +25,7 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    /// A violation that no round is known for.
+    /// A violation that belongs to no known round.
     pub(crate) fn of(session: &str, what: &str, evidence: String) -> Self {
         Self { session: session.to_owned(), round: None, what: what.to_owned(), evidence }
     }
@@ -45,13 +45,13 @@ impl fmt::Display for Violation {
 pub(crate) struct Findings<'a> {
     history: &'a Rounds,
     stalls: &'a Stalls,
-    /// Events that were given up while the machine stood still.
+    /// The number of events that were abandoned during a stall.
     stalled: usize,
     all: Vec<Violation>,
 }
 
 impl Findings<'_> {
-    /// A violation of a session, with the part of its journal that is around `place`; the round is that entry's.
+    /// Records a violation of a session, with the journal around `place`. The round is the one of that entry.
     fn session(&mut self, session: &world::Session, place: Option<u64>, what: &str, evidence: &str) {
         let shown = session.excerpt(place, |at| self.history.at(at));
         let entry = place.and_then(|place| session.journal.iter().find(|entry| entry.sequence == place));
@@ -62,13 +62,13 @@ impl Findings<'_> {
         self.all.push(Violation { session: session.id(), round, what: what.to_owned(), evidence });
     }
 
-    /// A violation of something that is not a session's.
+    /// Records a violation that belongs to no session.
     fn other(&mut self, whose: &str, what: &str, evidence: String) {
         self.all.push(Violation::of(whose, what, evidence));
     }
 }
 
-/// Checks a data folder that nobody uses any more. Also says how much there was to check.
+/// Checks a data folder that is no longer in use. Also returns counts of the checked data.
 pub(crate) async fn check(
     data: &Path,
     ledger: &Ledger,
@@ -92,6 +92,6 @@ pub(crate) async fn check(
     pool::leases_are_the_runs(&world, &mut found);
     pool::nothing_is_left_in_the_broker(&world, &mut found);
     requests::each_happened_once(&world, &ledger.asked(), &mut found);
-    let facts = format!("{}, {} events given up at a standstill", world.summary(), found.stalled);
+    let facts = format!("{}, {} events abandoned during a stall", world.summary(), found.stalled);
     (facts, found.all)
 }

@@ -1,4 +1,4 @@
-//! Budgets add up to the last digit, computed anew from what the sidecars spooled (ruling 31).
+//! Budgets are exact: the totals equal those computed from the spools (decision 31).
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use pilothouse_domain::Usd;
 use super::Findings;
 use super::world::Session;
 
-/// The session's total, its budget, and the sum of the largest running totals of every meter are the same; so are the
-/// tokens.
+/// The total of the session, its budget, and the sum of the largest running totals of all meters are equal; the token counts are
+/// equal, too.
 pub(super) fn adds_up(session: &Session, found: &mut Findings<'_>) {
     let mut meters: BTreeMap<String, (Usd, BTreeMap<String, u64>)> = BTreeMap::new();
     for spooled in session.spooled().filter(|s| s.body["type"] == "usage_update") {

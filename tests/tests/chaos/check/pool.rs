@@ -1,11 +1,11 @@
-//! Slots, and what is left in the broker.
+//! Slots of the pool, and leftovers in the broker.
 
 use std::collections::BTreeMap;
 
 use super::Findings;
 use super::world::World;
 
-/// Every run has its lease and every lease its run; nobody waits while a slot is free, and nobody is forgotten.
+/// Runs and leases correspond, no session waits while a slot is free, and every session that needs a slot is in the queue.
 pub(super) fn leases_are_the_runs(world: &World, found: &mut Findings<'_>) {
     let runs: BTreeMap<_, _> =
         world.sessions.iter().filter_map(|s| Some((s.session.id(), s.session.run()?.id))).collect();
@@ -18,27 +18,27 @@ pub(super) fn leases_are_the_runs(world: &World, found: &mut Findings<'_>) {
             found.session(
                 session,
                 None,
-                "the lease is not the run",
+                "the lease does not match the run",
                 &format!("run {run:?}, lease {lease:?}"),
             );
         }
         let waits = world.pool.waiting().iter().any(|waiting| waiting.session_id == id);
         if session.session.slot_wanted().is_some() && run.is_none() && !waits {
-            found.session(session, None, "the session wants a slot and is not in line", "");
+            found.session(session, None, "the session needs a slot and is not in the queue", "");
         }
     }
     for (session, run) in leases {
         if world.sessions.iter().all(|s| s.session.id() != session) {
-            found.other(&session.to_string(), "a lease of a session that is not there", run.to_string());
+            found.other(&session.to_string(), "a lease of an unknown session", run.to_string());
         }
     }
-    if let Some(next) = world.pool.next_in_line() {
+    if let Some(next) = world.pool.next_waiting() {
         let what = format!("{:?}", world.pool);
-        found.other(&next.to_string(), "it waits although a slot is free", what);
+        found.other(&next.to_string(), "the session waits although a slot is free", what);
     }
 }
 
-/// No queue of a run that is over, no message that nobody takes, no dead letter, no parked envelope.
+/// There is no queue of an ended run, no undelivered message, no dead letter, and no parked envelope.
 pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<'_>) {
     let live: Vec<String> =
         world.sessions.iter().filter_map(|s| s.session.run()).map(|run| run.id.to_string()).collect();
@@ -49,27 +49,27 @@ pub(super) fn nothing_is_left_in_the_broker(world: &World, found: &mut Findings<
                 world.sessions.iter().find(|s| s.spools.iter().any(|spool| spool.run.to_string() == run));
             match of {
                 Some(session) => {
-                    found.session(session, None, "the queue of a run that is over is left", queue.as_str());
+                    found.session(session, None, "the queue of an ended run remains", queue.as_str());
                 }
-                None => found.other(queue.as_str(), "the queue of a run that is over is left", String::new()),
+                None => found.other(queue.as_str(), "the queue of an ended run remains", String::new()),
             }
         }
     }
     for letter in &world.dead_letters {
-        found.other(&letter.group, "a dead letter is left", format!("{}: {}", letter.cause, letter.body));
+        found.other(&letter.group, "a dead letter remains", format!("{}: {}", letter.cause, letter.body));
     }
     for (name, depth) in &world.depths {
-        // The server was killed at rest: the latest heartbeat of each live run may have just come.
+        // The server was killed at rest: the latest heartbeat of each live run may have just arrived.
         let beats = if *name == "events" { live.len() as u64 } else { 0 };
         if depth.visible + depth.in_flight > beats {
-            found.other(name, "messages are left in a queue although all is quiet", format!("{depth:?}"));
+            found.other(name, "messages remain in a queue although nothing is pending", format!("{depth:?}"));
         }
     }
     for key in &world.parked {
         let session = world.sessions.iter().find(|s| key.contains(&s.id()));
         match session {
-            Some(session) => found.session(session, None, "a parked envelope is left", key),
-            None => found.other(key, "a parked envelope is left", String::new()),
+            Some(session) => found.session(session, None, "a parked envelope remains", key),
+            None => found.other(key, "a parked envelope remains", String::new()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A request that was answered with success happened once, however often it was sent; one that was refused not at all.
+//! A request that succeeded took effect once, however often it was sent; a refused request had no effect.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Findings;
 use super::world::{Session, World};
 use crate::owner::Asked;
 
-/// Functions that may find nothing left to do, and then succeed without an entry in the journal.
+/// Functions that can succeed without a change, and then write no journal entry.
 const MAY_CHANGE_NOTHING: [&str; 6] = [
     "sessions-interrupt",
     "sessions-cancel",
@@ -19,12 +19,12 @@ const MAY_CHANGE_NOTHING: [&str; 6] = [
     "messages-promote",
 ];
 
-/// Compares the journals' entries that the owner caused with what the owner was answered.
+/// Compares the journal entries caused by owners with the responses to their requests.
 pub(super) fn each_happened_once(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
     for session in &world.sessions {
         let mut entries: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for entry in &session.journal {
-            // The pool is configured by the test itself.
+            // The test itself configures the pool.
             if let Cause::Owner { function } = &entry.cause
                 && function != "pool-configure"
             {
@@ -45,13 +45,13 @@ pub(super) fn each_happened_once(world: &World, asked: &[Asked], found: &mut Fin
                 if MAY_CHANGE_NOTHING.contains(&function) { happened <= said } else { happened == said };
             if !fits {
                 let what = format!(
-                    "{function}: {said} answered with success, {happened} in the journal at {:?}",
+                    "{function}: {said} succeeded, {happened} in the journal at {:?}",
                     entries.get(function)
                 );
                 found.session(
                     session,
                     entries.get(function).and_then(|all| all.last().copied()),
-                    "a request happened another number of times than it was answered",
+                    "the journal and the responses disagree on how often a request succeeded",
                     &what,
                 );
             }
@@ -61,28 +61,30 @@ pub(super) fn each_happened_once(world: &World, asked: &[Asked], found: &mut Fin
     starts(world, asked, found);
 }
 
-/// Each accepted cap was set once. No two requests name the same.
+/// Each accepted cap was set once. No two requests set the same cap.
 fn caps(session: &Session, asked: &[Asked], found: &mut Findings<'_>) {
     let id = session.id();
     for one in asked.iter().filter(|one| one.function == "sessions-budget" && one.session == id) {
         let cap: pilothouse_domain::Usd = one.body["capUsd"].as_str().unwrap().parse().unwrap();
         let places: Vec<u64> = session
             .events()
-            .filter(|(_, event)| matches!(event, DomainEvent::BudgetChanged { cap_usd } if *cap_usd == cap))
+            .filter(
+                |(_, event)| matches!(event, DomainEvent::BudgetChanged { cap_usd, .. } if *cap_usd == cap),
+            )
             .map(|(place, _)| place)
             .collect();
         if places.len() != usize::from(one.status < 300) {
             found.session(
                 session,
                 places.last().copied(),
-                "a cap was not set exactly as often as it was accepted",
+                "a cap was not set once for each acceptance",
                 &format!("{cap:?} answered {}, set at {places:?}", one.status),
             );
         }
     }
 }
 
-/// Each accepted start made one session, and nothing else made any. Names are unique.
+/// Each accepted start created one session, and nothing else created any. Names are unique.
 fn starts(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
     let mut names: BTreeMap<String, Vec<&Session>> = BTreeMap::new();
     for session in &world.sessions {
@@ -96,12 +98,12 @@ fn starts(world: &World, asked: &[Asked], found: &mut Findings<'_>) {
             let ids: Vec<_> = made.iter().map(|session| session.id()).collect();
             found.other(
                 &one.session,
-                "a start did not make exactly one session",
+                "a start did not create exactly one session",
                 format!("{name} answered {}, made {ids:?}", one.status),
             );
         }
     }
     for (name, sessions) in names {
-        found.session(sessions[0], Some(1), "a session that nobody asked for", &name);
+        found.session(sessions[0], Some(1), "a session without a start request", &name);
     }
 }

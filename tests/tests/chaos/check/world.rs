@@ -1,18 +1,18 @@
-//! Everything that is stored, read through the crates that store it.
+//! The stored data, read through the crates that store it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use pilothouse_app::queues;
 use pilothouse_broker::embedded::{self, EmbeddedBroker};
 use pilothouse_broker::{Broker as _, DeadLetter, Depth, QueueName};
-use pilothouse_cli::keys::DEFAULT_OWNER;
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::pool::SessionPool;
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::{AgentSession, DomainEvent, RunId, Timestamp, UserId};
-use pilothouse_functions::queues;
+use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_sqlite::rusqlite::{Connection, OpenFlags};
 use pilothouse_sqlite::{Database, system_clock};
 use pilothouse_store::Store;
@@ -48,9 +48,9 @@ pub(super) struct Spool {
 /// An envelope in a spool.
 pub(super) struct Spooled {
     pub(super) sequence: u64,
-    /// Withheld for ever: a fault that the script asked for.
+    /// Never sent because of a fault in the script.
     pub(super) never_sent: bool,
-    /// Whether the sidecar has it as sent.
+    /// Whether the sidecar has marked it as sent.
     pub(super) sent: bool,
     pub(super) body: Value,
 }
@@ -93,13 +93,13 @@ impl World {
         }
         assert!(
             spools.is_empty(),
-            "runs of sessions that are not there: {:?}",
+            "runs of unknown sessions: {:?}",
             spools.iter().map(|(of, _)| of).collect::<Vec<_>>()
         );
         let mut dead_letters = Vec::new();
         let mut depths = Vec::new();
         for (name, queue) in [("events", queues::events()), ("reactions", queues::reactions())] {
-            dead_letters.extend(broker.receive_dead(&queue, 10).await.unwrap());
+            dead_letters.extend(broker.receive_dead_letters(&queue, 10).await.unwrap());
             depths.push((name, broker.depth(&queue).await.unwrap()));
         }
         let pool = store.pool(&owner).await.unwrap().value;
@@ -128,7 +128,7 @@ impl World {
         let statuses: BTreeSet<String> =
             self.sessions.iter().map(|s| s.session.status().to_string()).collect();
         format!(
-            "{} sessions ({}), {runs} runs, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps given up",
+            "{} sessions ({}), {runs} runs, {spooled} spooled events, {entries} journal entries, {delivered} messages delivered, {uncertain} times uncertain, {replays} replays, {lost} gaps abandoned",
             self.sessions.len(),
             statuses.into_iter().collect::<Vec<_>>().join(", "),
         )
@@ -140,17 +140,17 @@ impl Session {
         self.session.id().to_string()
     }
 
-    /// Every domain event, with the place of its entry.
+    /// All domain events with the sequence numbers of their entries.
     pub(super) fn events(&self) -> impl Iterator<Item = (u64, &DomainEvent)> {
         self.journal.iter().flat_map(|entry| entry.events.iter().map(move |event| (entry.sequence, event)))
     }
 
-    /// Every spooled event that could be read by the intake.
+    /// All spooled events that the intake can parse.
     pub(super) fn spooled(&self) -> impl Iterator<Item = &Spooled> {
         self.spools.iter().flat_map(|spool| &spool.entries)
     }
 
-    /// Where it stands, on a line.
+    /// The state of the session in one line.
     pub(super) fn state(&self) -> String {
         let s = &self.session;
         let run = s.run().map(|run| format!("{} {:?} next {}", run.id, run.phase, run.inbox.next()));
@@ -166,7 +166,7 @@ impl Session {
             })
             .collect();
         format!(
-            "status {} hibernated {} run {run:?} wants {:?} budget {:?} held {} queue {queue:?}",
+            "status {} hibernated {} run {run:?} slot wanted {:?} budget {:?} held {} queue {queue:?}",
             s.status(),
             s.hibernated(),
             s.slot_wanted(),
@@ -207,7 +207,7 @@ impl Session {
     }
 }
 
-/// The spools of all runs, with the sessions that they are of.
+/// The spools of all runs, with their sessions.
 fn spools(data: &Path) -> Vec<(String, Spool)> {
     processes::run_folders(data)
         .iter()
@@ -234,7 +234,7 @@ fn spooled(file: &Path) -> Vec<Spooled> {
         })
         .unwrap();
     if !there {
-        // Killed before it made its tables.
+        // The sidecar was killed before it created its tables.
         return Vec::new();
     }
     let mut statement = db.prepare("SELECT sequence, state, body FROM outgoing ORDER BY sequence").unwrap();

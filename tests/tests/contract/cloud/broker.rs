@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use pilothouse_broker::contract::{self, Subject};
-use pilothouse_broker::{Broker, Outgoing, QueueName, QueueOptions, SqsBroker, SqsConfig};
+use pilothouse_broker::{Broker, OutgoingMessage, QueueName, QueueOptions, SqsBroker, SqsConfig};
 
 use super::{client, then_clean, unique};
 
@@ -71,10 +71,10 @@ fn name(name: &str) -> QueueName {
     QueueName::parse(name).unwrap()
 }
 
-/// A queue that another process removed is noticed, and so is one that it made again.
+/// The broker notices that another process removed a queue, and that one was created again.
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
-async fn the_address_of_a_queue_that_is_gone_is_forgotten() {
+async fn address_of_a_deleted_queue_is_forgotten() {
     let queues = Queues::start();
     let prefix = queues.prefix.clone();
     let case = async move {
@@ -83,16 +83,16 @@ async fn the_address_of_a_queue_that_is_gone_is_forgotten() {
         let options = QueueOptions { visibility: Duration::from_mins(1), max_receives: Some(3) };
         here.create(&q, options.clone()).await.unwrap();
         there.remove(&q).await.unwrap();
-        let gone = here.send(&q, vec![Outgoing::new("g", "1", "1")]).await;
+        let gone = here.send(&q, vec![OutgoingMessage::new("g", "1", "1")]).await;
         assert!(matches!(gone, Err(pilothouse_broker::QueueError::NoSuchQueue(_))));
         there.create(&q, options).await.unwrap();
-        here.send(&q, vec![Outgoing::new("g", "1", "1")]).await.unwrap();
+        here.send(&q, vec![OutgoingMessage::new("g", "1", "1")]).await.unwrap();
         assert_eq!(there.depth(&q).await.unwrap().visible, 1);
     };
     then_clean(case, remove(prefix)).await;
 }
 
-/// Two deployments on one account do not see each other, even when the name of one begins with the other's.
+/// Two deployments in one account do not see each other, even when one name is a prefix of the other.
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
 async fn deployments_do_not_share_queues() {
@@ -103,41 +103,42 @@ async fn deployments_do_not_share_queues() {
         let options = QueueOptions { visibility: Duration::from_mins(1), max_receives: None };
         queues.broker().create(&name("q.fifo"), options.clone()).await.unwrap();
         other.create(&name("q.fifo"), options).await.unwrap();
-        other.send(&name("q.fifo"), vec![Outgoing::new("g", "1", "1")]).await.unwrap();
+        other.send(&name("q.fifo"), vec![OutgoingMessage::new("g", "1", "1")]).await.unwrap();
         assert_eq!(queues.broker().depth(&name("q.fifo")).await.unwrap().visible, 0);
         assert_eq!(other.list("").await.unwrap(), [name("q.fifo")]);
     };
     then_clean(case, remove(prefix)).await;
 }
 
-/// Queues that are not FIFO: delays, and no deduplication.
+/// Standard queues delay messages and do not deduplicate.
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
-async fn a_standard_queue_delays_messages_and_buries_them() {
+async fn standard_queue_delays_and_dead_letters_messages() {
     let queues = Queues::start();
     let prefix = queues.prefix.clone();
     let case = async move {
         let (broker, q) = (queues.broker(), name("deadlines"));
         let options = QueueOptions { visibility: Duration::from_mins(1), max_receives: Some(3) };
         broker.create(&q, options).await.unwrap();
-        let late = Outgoing { delay: Duration::from_secs(2), ..Outgoing::new("g", "1", "late") };
-        let outcome = broker.send(&q, vec![late, Outgoing::new("g", "1", "now")]).await.unwrap();
+        let late =
+            OutgoingMessage { delay: Duration::from_secs(2), ..OutgoingMessage::new("g", "1", "late") };
+        let outcome = broker.send(&q, vec![late, OutgoingMessage::new("g", "1", "now")]).await.unwrap();
         assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
         let now = broker.receive(&q, 10, Duration::ZERO).await.unwrap();
         assert_eq!(now.iter().map(|m| m.body.as_str()).collect::<Vec<_>>(), ["now"]);
         broker.delete(&q, &[now[0].receipt.clone()]).await.unwrap();
         let late = broker.receive(&q, 10, Duration::from_secs(10)).await.unwrap();
         assert_eq!(late[0].body, "late");
-        broker.bury(&q, &late[0], "why").await.unwrap();
-        let dead = broker.receive_dead(&q, 10).await.unwrap();
+        broker.dead_letter(&q, &late[0], "why").await.unwrap();
+        let dead = broker.receive_dead_letters(&q, 10).await.unwrap();
         assert_eq!((dead[0].body.as_str(), dead[0].cause.as_str()), ("late", "why"));
         broker.forget(&q, &dead[0].receipt).await.unwrap();
-        assert_eq!(broker.dead_depth(&q).await.unwrap(), 0);
+        assert_eq!(broker.dead_letter_depth(&q).await.unwrap(), 0);
     };
     then_clean(case, remove(prefix)).await;
 }
 
-/// Who may not look addresses up is told them.
+/// Callers without permission to look up addresses can be configured with them.
 #[tokio::test]
 #[ignore = "needs a local cloud at PILOTHOUSE_CLOUD"]
 async fn a_known_address_is_not_looked_up() {
@@ -149,10 +150,10 @@ async fn a_known_address_is_not_looked_up() {
         let options = QueueOptions { visibility: Duration::from_mins(1), max_receives: None };
         made.create(&q, options).await.unwrap();
         let url = made.url(&q).await.unwrap();
-        // Under this prefix there is nothing to be found.
-        let config = SqsConfig::new("elsewhere").with_known(q.clone(), &*url);
+        // No queue exists under this prefix.
+        let config = SqsConfig::new("elsewhere").with_known_url(q.clone(), &*url);
         let told = SqsBroker::new(sqs(), config).unwrap();
-        told.send(&q, vec![Outgoing::new("g", "1", "1")]).await.unwrap();
+        told.send(&q, vec![OutgoingMessage::new("g", "1", "1")]).await.unwrap();
         assert_eq!(made.depth(&q).await.unwrap().visible, 1);
     };
     then_clean(case, remove(prefix)).await;

@@ -1,5 +1,5 @@
-//! A deployment in a local cloud (`localstack/test`), shared by tests at the same time: each has owners of its own, and a
-//! worker of its own that runs their sessions.
+//! A deployment in a local cloud (`localstack/test`) that concurrent tests share. Each test has its own owners and a worker that
+//! runs their sessions.
 
 mod functions;
 
@@ -9,15 +9,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use pilothouse_broker::{Broker as _, Outgoing, QueueName, SqsBroker, SqsConfig};
-use pilothouse_cli::keys::{DEFAULT_OWNER, LocalKeys, Trust};
+use functions::Functions;
+use pilothouse_broker::{Broker as _, OutgoingMessage, QueueName, SqsBroker, SqsConfig};
 use pilothouse_domain::{AgentSessionId, UserId};
+use pilothouse_local_keys::{DEFAULT_OWNER, LocalKeys, TokenSettings};
 use pilothouse_sqlite::system_clock;
 use pilothouse_store::dynamodb::DynamoTable;
 use pilothouse_store::layout;
 use pilothouse_store::table::{Query, SortRange, Table as _};
+use pilothouse_tests::log_capture::{LogCapture, LogFiles};
 use pilothouse_tests::processes::Sidecar;
-use pilothouse_tests::witness::{LogFiles, Witness};
 use pilothouse_tests::{Api, WorkerProcess};
 use pilothouse_wire::{RootSecret, Signed};
 use serde::Deserialize;
@@ -25,14 +26,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use functions::Functions;
-
-/// How long a token of a test is good.
+/// The lifetime of test tokens.
 pub(super) const TTL: Duration = Duration::from_hours(1);
-/// The owner whom deployments of tests take for their operator.
+/// The owner that test deployments are configured to treat as operator.
 pub(super) const OPERATOR: &str = "operator";
 
-/// What `infra/deploy` says of a deployment.
+/// The description of a deployment, which `infra/deploy` writes.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Description {
@@ -48,8 +47,7 @@ struct Description {
     endpoint: String,
 }
 
-/// A client of one of the deployment's services, with the credentials of anybody: the local cloud of these tests does not
-/// ask.
+/// A client of a service of the deployment, with arbitrary credentials: the local cloud of these tests does not check them.
 macro_rules! client {
     ($service:ident, $description:expr) => {
         $service::Client::from_conf(
@@ -64,12 +62,12 @@ macro_rules! client {
     };
 }
 
-/// A deployment as one test has it.
+/// A deployment as one test uses it.
 pub(super) struct Deployed {
     description: Description,
     keys: Arc<LocalKeys>,
     functions: Arc<Functions>,
-    /// What this test's owners are told apart by.
+    /// Makes the owner ids of this test unique.
     suffix: String,
     folder: TempDir,
     workers: Vec<WorkerProcess>,
@@ -77,14 +75,14 @@ pub(super) struct Deployed {
 }
 
 impl Deployed {
-    /// Joins the deployment for tests in this hurry, with a worker for the owner that tests speak for.
+    /// Opens the deployment with deadlines divided by `hurry`, and starts a worker for the default owner.
     pub(super) fn join(endpoint: &str, hurry: u32) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/deploy/e2e-h{hurry}.json"));
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
             panic!("{}: {error}; `localstack/test` deploys what these tests need", file.display())
         });
         let description: Description = serde_json::from_str(&text).unwrap();
-        assert_eq!(description.endpoint, endpoint, "{} is of another cloud", file.display());
+        assert_eq!(description.endpoint, endpoint, "{} is on another cloud", file.display());
         let keys = LocalKeys::open(&description.keys).unwrap().expect("the keys of the deployment");
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
         let folder = tempfile::Builder::new().prefix("pilothouse-e2e-").tempdir().unwrap();
@@ -105,10 +103,10 @@ impl Deployed {
     }
 
     fn token(&self, owner: &str) -> String {
-        self.keys.mint_for(&self.trust(), &UserId::parse(owner).unwrap(), TTL).unwrap()
+        self.keys.mint_with(&self.trust(), &UserId::parse(owner).unwrap(), TTL).unwrap()
     }
 
-    /// Starts a worker for the owner whose token this is.
+    /// Starts a worker for the owner of this token.
     pub(super) fn serve(&mut self, token: String) {
         let id = format!("w{}", self.workers.len() + 1);
         self.workers.push(WorkerProcess::start(self.url(), token, &id, &["--capacity", "50"]));
@@ -138,9 +136,9 @@ impl Deployed {
         self.description.keys.clone()
     }
 
-    pub(super) fn trust(&self) -> Trust {
+    pub(super) fn trust(&self) -> TokenSettings {
         let Description { issuer, audience, .. } = &self.description;
-        Trust { issuer: issuer.clone(), audience: audience.clone() }
+        TokenSettings { issuer: issuer.clone(), audience: audience.clone() }
     }
 
     pub(super) fn owner(&self, name: &str) -> String {
@@ -162,7 +160,7 @@ impl Deployed {
         self.functions.log_of(function, "").await
     }
 
-    /// The root secret, as only functions that need it can read it; a local cloud asks nobody who they are.
+    /// Reads the root secret. In AWS only functions that need it may read it; a local cloud allows everybody.
     pub(super) async fn root_secret(&self) -> RootSecret {
         let ask = serde_json::json!({ "SecretId": self.description.secret_arn });
         let answer = self.functions.call("secretsmanager.GetSecretValue", &ask).await;
@@ -176,7 +174,7 @@ impl Deployed {
         let broker = SqsBroker::new(client, SqsConfig::new(&self.description.prefix)).unwrap();
         let messages = envelopes.iter().map(|signed| {
             let id = Uuid::now_v7().to_string();
-            Outgoing::new(session.to_string(), id, serde_json::to_string(signed).unwrap())
+            OutgoingMessage::new(session.to_string(), id, serde_json::to_string(signed).unwrap())
         });
         let events = QueueName::parse("events.fifo").unwrap();
         let outcome = broker.send(&events, messages.collect()).await.unwrap();
@@ -188,7 +186,7 @@ impl Deployed {
         DynamoTable::new(client, &self.description.table_name, system_clock())
     }
 
-    /// Everything that stands in the partitions of a session and of its owner.
+    /// All items in the partitions of a session and of its owner.
     pub(super) async fn kept(&self, session: AgentSessionId, owner: &UserId) -> Vec<u8> {
         let table = self.table();
         let mut kept = Vec::new();
@@ -222,7 +220,7 @@ struct Logs {
 }
 
 #[async_trait]
-impl Witness for Logs {
+impl LogCapture for Logs {
     async fn logs(&self, session: &str) -> Vec<String> {
         let mut logs = self.files.logs(session).await;
         logs.extend(self.functions.all_logs(session).await);

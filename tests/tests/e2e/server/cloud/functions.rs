@@ -1,17 +1,17 @@
-//! The functions of a deployment, as the local cloud runs them: one process and another, with a log each.
+//! The functions of a deployment as the local cloud runs them: a sequence of processes with a log each.
 
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pilothouse_functions::catalogue::{EVENT_FUNCTIONS, cloud_functions};
-use pilothouse_tests::witness::tail;
+use pilothouse_functions::catalog::{EVENT_FUNCTIONS, cloud_functions};
+use pilothouse_tests::log_capture::tail;
 use serde_json::{Value, json};
 
-/// The variable that names the function to its process.
+/// The variable that names the function in the environment of its process.
 const NAME: &str = "AWS_LAMBDA_FUNCTION_NAME=";
 
-/// How long a killed process may take to be dead.
+/// Time limit until a killed process is dead.
 const DYING: Duration = Duration::from_secs(5);
 
 /// The functions of one deployment.
@@ -19,7 +19,7 @@ pub(super) struct Functions {
     http: reqwest::Client,
     endpoint: String,
     prefix: String,
-    /// When the test began, since the Unix epoch: older lines of logs are none of its business.
+    /// The start of the test since the Unix epoch. Older log lines are ignored.
     since: Duration,
 }
 
@@ -28,8 +28,8 @@ impl Functions {
         Self { http, endpoint: endpoint.to_owned(), prefix: prefix.to_owned(), since }
     }
 
-    /// Kills every process of every function, and waits until they are dead: whoever sends them events sees that only then,
-    /// and must not hand the next request to one that is about to die.
+    /// Kills every process of every function and waits until they are dead. The local cloud notices a death only then, and could
+    /// otherwise send the next request to a dying process.
     pub(super) fn kill(&self) {
         let ours = format!("{NAME}{}-", self.prefix);
         let mut killed = Vec::new();
@@ -38,7 +38,7 @@ impl Functions {
             let Some(pid) = pid.filter(|pid| *pid > 1) else { continue };
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
             let is_ours = environment.split(|byte| *byte == 0).any(|line| line.starts_with(ours.as_bytes()));
-            // One that has ended meanwhile is dead, too.
+            // A process that has exited meanwhile is dead, too.
             if is_ours && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok() {
                 killed.push(pid);
             }
@@ -49,7 +49,7 @@ impl Functions {
         }
     }
 
-    /// What a function has logged since the test began, those lines that have this in them.
+    /// The log lines of a function since the start of the test that contain `part`.
     pub(super) async fn log_of(&self, function: &str, part: &str) -> String {
         let ask = json!({
             "logGroupName": format!("/aws/lambda/{}-{function}", self.prefix),
@@ -61,7 +61,7 @@ impl Functions {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The ends of all logs, of lines that have this in them.
+    /// The ends of all logs, reduced to lines that contain `part`.
     pub(super) async fn all_logs(&self, part: &str) -> Vec<String> {
         let mut logs = Vec::new();
         let of_http = cloud_functions().into_iter().map(|function| function.name);
@@ -74,7 +74,7 @@ impl Functions {
         logs
     }
 
-    /// One request to a service of the local cloud that speaks JSON. Nobody signs it, and a local cloud does not mind.
+    /// Sends an unsigned request in the JSON protocol to a service of the local cloud, which does not check signatures.
     pub(super) async fn call(&self, action: &str, ask: &Value) -> Value {
         let service = if action.starts_with("Logs") { "logs" } else { "secretsmanager" };
         let scope = format!("Credential=test/20260101/eu-central-1/{service}/aws4_request");
@@ -90,9 +90,9 @@ impl Functions {
     }
 }
 
-/// Whether nothing is left of a process but, at most, its entry.
+/// Whether a process has exited, possibly as a zombie.
 fn is_dead(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    // After the name, which may hold anything: the state, `Z` of a process that nobody has asked after yet.
+    // The state follows the name, which may contain anything. `Z` is a zombie.
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }

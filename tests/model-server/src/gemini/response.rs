@@ -1,0 +1,116 @@
+//! Answers and errors in the format of `generateContent`.
+
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{Answer, Event},
+    failure::Failure,
+    prompt::InvalidRequest,
+    reply::Refusal,
+    script::{Stop, Tokens},
+};
+
+/// An answer without streaming.
+pub(crate) fn complete(answer: &Answer) -> Value {
+    let mut parts: Vec<_> = answer.thinking.iter().map(thought).collect();
+    parts.extend(answer.text.iter().map(|text| json!({ "text": text })));
+    for call in calls(answer) {
+        parts.extend(call);
+    }
+    response(answer, &parts, true)
+}
+
+/// An answer as a stream. Each event is a response with some of the parts.
+pub(crate) fn events(answer: &Answer) -> Vec<Event> {
+    let part = |part: &Value| Event::data(&response(answer, std::slice::from_ref(part), false)).piece();
+    let mut events: Vec<_> = answer.thinking.iter().map(|given| part(&thought(given))).collect();
+    let pieces = answer.text.as_deref().map(|text| answer.pieces(text)).unwrap_or_default();
+    events.extend(pieces.iter().map(|piece| part(&json!({ "text": piece }))));
+    for call in calls(answer) {
+        events.extend(call.iter().map(part));
+    }
+    events.push(Event::data(&response(answer, &[json!({ "text": "" })], true)));
+    events
+}
+
+/// An error within a stream.
+pub(crate) fn error_event() -> Event {
+    Event::data(&body(500, "INTERNAL", "An internal error has occurred."))
+}
+
+/// The response to an invalid request.
+pub(crate) fn error(refused: &InvalidRequest) -> Refusal {
+    let status = if refused.status == 401 { "UNAUTHENTICATED" } else { "INVALID_ARGUMENT" };
+    Refusal::new(refused.status, body(refused.status, status, &refused.message))
+}
+
+/// The response for a failure. `None` for failures within a stream and for those that never end.
+pub(crate) fn failure(failure: &Failure, window: u64) -> Option<Refusal> {
+    let (code, status, words) = match failure {
+        Failure::RateLimited { .. } | Failure::QuotaExceeded { .. } => {
+            (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.".to_owned())
+        }
+        Failure::Overloaded | Failure::ErrorEvent { .. } => {
+            (503, "UNAVAILABLE", "The model is overloaded. Please try again later.".to_owned())
+        }
+        Failure::ServerError => (500, "INTERNAL", "An internal error has occurred.".to_owned()),
+        Failure::Unauthorized => (401, "UNAUTHENTICATED", "API key not valid.".to_owned()),
+        Failure::Overflow { .. } => {
+            let words =
+                format!("The input token count exceeds the maximum number of tokens allowed ({window}).");
+            (400, "INVALID_ARGUMENT", words)
+        }
+        Failure::Status { status, body: given, headers } => {
+            let made = || body(*status, "UNKNOWN", "The request failed.");
+            let mut refusal = Refusal::new(*status, given.clone().unwrap_or_else(made));
+            refusal.headers.extend(headers.clone());
+            return Some(refusal);
+        }
+        Failure::Cut { .. } | Failure::Short { .. } | Failure::Hang | Failure::Garbage => return None,
+    };
+    Some(Refusal::new(code, body(code, status, &words)))
+}
+
+fn body(code: u16, status: &str, message: &str) -> Value {
+    json!({ "error": { "code": code, "message": message, "status": status } })
+}
+
+fn thought((text, signature): &(String, String)) -> Value {
+    json!({ "text": text, "thought": true, "thoughtSignature": signature })
+}
+
+/// The parts of each call: the text before it, and the call.
+fn calls(answer: &Answer) -> impl Iterator<Item = Vec<Value>> {
+    answer.calls.iter().map(|call| {
+        let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
+        let said = call.says.iter().map(|text| json!({ "text": text }));
+        let made = json!({ "functionCall": { "id": call.id, "name": call.name, "args": arguments } });
+        said.chain([made]).collect()
+    })
+}
+
+fn response(answer: &Answer, parts: &[Value], is_last: bool) -> Value {
+    let mut candidate = json!({ "index": 0, "content": { "role": "model", "parts": parts } });
+    let mut response = json!({ "modelVersion": answer.model, "responseId": answer.id, "usageMetadata": usage(answer.usage) });
+    if is_last {
+        candidate["finishReason"] = json!(stop(answer.stop));
+    }
+    response["candidates"] = json!([candidate]);
+    response
+}
+
+fn usage(tokens: Tokens) -> Value {
+    let prompt = tokens.input + tokens.cache_read + tokens.cache_write;
+    json!({
+        "promptTokenCount": prompt, "candidatesTokenCount": tokens.output, "totalTokenCount": prompt + tokens.output,
+        "cachedContentTokenCount": tokens.cache_read,
+    })
+}
+
+fn stop(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End | Stop::ToolUse => "STOP",
+        Stop::Length => "MAX_TOKENS",
+        Stop::Refusal | Stop::ContentFilter => "SAFETY",
+    }
+}

@@ -1,0 +1,270 @@
+//! Answers prompts: checks them, selects a step, and plays the answer or the failure.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Json,
+    http::{HeaderMap, Method, Uri, header},
+    response::{IntoResponse as _, Response},
+};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{Dialect, Exchange, Kind, Outcome, Request, routes::Shared};
+use crate::{
+    answer::Answer,
+    anthropic, chat,
+    director::Choice,
+    failure::Failure,
+    gemini,
+    prompt::{InvalidRequest, Prompt},
+    reply::{Refusal, StreamPlan},
+    responses,
+    script::{Script, Step},
+    side_requests, tokens,
+};
+
+/// Default size of the context window.
+const WINDOW: u64 = 200_000;
+
+/// An unparsed request.
+pub(super) struct Incoming {
+    pub(super) method: Method,
+    /// Path and query.
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    /// The body; null if it is not JSON.
+    pub(super) body: Value,
+    /// Size of the body in bytes.
+    pub(super) bytes: usize,
+}
+
+impl Incoming {
+    pub(super) fn new(method: Method, uri: Uri, headers: HeaderMap, body: &Bytes) -> Self {
+        Self {
+            method,
+            uri,
+            headers,
+            body: serde_json::from_slice(body).unwrap_or_default(),
+            bytes: body.len(),
+        }
+    }
+
+    /// A header; empty if it is missing.
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The request in recorded form.
+    pub(super) fn record(&self, dialect: Dialect, kind: Kind) -> Request {
+        let headers = self.headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        Request {
+            dialect,
+            kind,
+            method: self.method.to_string(),
+            path: self.uri.to_string(),
+            headers: headers.collect(),
+            body: self.body.clone(),
+            conversation: None,
+            step: None,
+            status: None,
+            outcome: Outcome::Open,
+            refused: None,
+            received: Instant::now(),
+        }
+    }
+}
+
+pub(super) async fn answer(shared: &Arc<Shared>, dialect: Dialect, incoming: Incoming) -> Response {
+    let script = shared.script();
+    let mut record = incoming.record(dialect, Kind::Prompt);
+    let prompt = match read(dialect, &incoming, &script, false) {
+        Ok(prompt) => prompt,
+        Err(refused) => {
+            record.refused = Some(refused.message.clone());
+            return refuse(Exchange::begin(&shared.records, record), error(dialect, &refused));
+        }
+    };
+    if let Some(step) = side_requests::answer(&prompt) {
+        record.kind = Kind::Side;
+        let choice = Choice { conversation: String::new(), index: None, step, failure: None, cached: 0 };
+        return play(shared, dialect, &script, &prompt, choice, record).await;
+    }
+    let size = tokens::of_bytes(prompt.bytes);
+    if let Some(window) = script.context_window.filter(|window| size > *window)
+        && let Some(refusal) = failure(dialect, &Failure::Overflow { with_output: false }, size, window)
+    {
+        return refuse(Exchange::begin(&shared.records, record), refusal);
+    }
+    let chosen = shared.director.lock().unwrap_or_else(PoisonError::into_inner).choose(&script, &prompt);
+    match chosen {
+        Ok(choice) => play(shared, dialect, &script, &prompt, choice, record).await,
+        Err(why) => {
+            record.refused = Some(why.clone());
+            refuse(Exchange::begin(&shared.records, record), error(dialect, &InvalidRequest::invalid(why)))
+        }
+    }
+}
+
+/// Plays the selected answer or failure.
+async fn play(
+    shared: &Arc<Shared>,
+    dialect: Dialect,
+    script: &Script,
+    prompt: &Prompt,
+    choice: Choice,
+    mut record: Request,
+) -> Response {
+    record.conversation = Some(choice.conversation.clone()).filter(|name| !name.is_empty());
+    record.step = choice.index;
+    let mut exchange = Exchange::begin(&shared.records, record);
+    let Step { wait, wait_inside, delay_ms, pace_ms, .. } = choice.step.clone();
+    if choice.failure.is_none() {
+        if let Some(gate) = wait {
+            shared.gates.pass(&gate).await;
+        }
+        if delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        }
+    }
+    if let Some(what) = &choice.failure {
+        match what {
+            Failure::Hang => std::future::pending::<()>().await,
+            Failure::Garbage => {
+                exchange.status(200);
+                exchange.end(Outcome::Sent);
+                return ([(header::CONTENT_TYPE, "text/html")], "<html>Bad gateway</html>").into_response();
+            }
+            // Failures within a stream are part of its course; others are separate responses.
+            Failure::Cut { .. } | Failure::Short { .. } | Failure::ErrorEvent { .. } if prompt.stream => {}
+            _ => {
+                let size = tokens::of_bytes(prompt.bytes);
+                let window = script.context_window.unwrap_or(WINDOW).min(size.saturating_sub(1)).max(1);
+                if let Some(refusal) = failure(dialect, what, size, window) {
+                    return refuse(exchange, refusal);
+                }
+            }
+        }
+    }
+    let answer = Answer::new(&choice, script, prompt, &next_id());
+    exchange.status(200);
+    if !prompt.stream {
+        if matches!(choice.failure, Some(Failure::Cut { .. } | Failure::Short { .. })) {
+            // Without streaming, half an answer is half of its JSON.
+            let text = value(dialect, &answer).to_string();
+            exchange.end(Outcome::Failed);
+            let half: String = text.chars().take(text.chars().count() / 2).collect();
+            return ([(header::CONTENT_TYPE, "application/json")], half).into_response();
+        }
+        return complete(exchange, &value(dialect, &answer));
+    }
+    let (events, error) = match dialect {
+        Dialect::Anthropic | Dialect::None => (anthropic::events(&answer), anthropic::error_event()),
+        Dialect::Chat => (chat::events(&answer), chat::error_event()),
+        Dialect::Responses => (responses::events(&answer), responses::error_event()),
+        Dialect::Gemini => (gemini::events(&answer), gemini::error_event()),
+    };
+    let mut plan = StreamPlan::new(events, choice.failure.as_ref(), error);
+    plan.wait_inside = wait_inside;
+    plan.pace = Duration::from_millis(pace_ms);
+    plan.into_response(Arc::clone(&shared.gates), exchange)
+}
+
+/// Parses and checks a request. Requests for counting tokens need no output limit.
+pub(super) fn read(
+    dialect: Dialect,
+    incoming: &Incoming,
+    script: &Script,
+    counts: bool,
+) -> Result<Prompt, InvalidRequest> {
+    let bearer = incoming.header("authorization").strip_prefix("Bearer ").unwrap_or_default();
+    let given = match dialect {
+        Dialect::Anthropic if bearer.is_empty() => incoming.header("x-api-key"),
+        Dialect::Gemini if bearer.is_empty() => incoming.header("x-goog-api-key"),
+        _ => bearer,
+    };
+    if given.is_empty() || script.key.as_ref().is_some_and(|key| key != given) {
+        return Err(InvalidRequest::unauthorized(match dialect {
+            Dialect::Anthropic => "invalid x-api-key",
+            Dialect::Gemini => "API key not valid. Please pass a valid API key.",
+            _ => "Incorrect API key provided.",
+        }));
+    }
+    if !incoming.body.is_object() {
+        return Err(InvalidRequest::invalid("The request body is not valid JSON"));
+    }
+    let mut prompt = match dialect {
+        Dialect::Anthropic | Dialect::None => {
+            if incoming.header("anthropic-version").is_empty() {
+                return Err(InvalidRequest::invalid("anthropic-version: header is required"));
+            }
+            if !counts {
+                anthropic::limits(&incoming.body)?;
+            }
+            let steps = script.conversations.iter().flat_map(|conversation| &conversation.steps);
+            let signatures: BTreeSet<_> = steps.filter_map(|step| step.signature.clone()).collect();
+            anthropic::read(&incoming.body, incoming.header("anthropic-beta"), &signatures)?
+        }
+        Dialect::Chat => chat::read(&incoming.body)?,
+        Dialect::Responses => responses::read(&incoming.body)?,
+        Dialect::Gemini => gemini::read(incoming.uri.path(), &incoming.body)?,
+    };
+    prompt.bytes = incoming.bytes;
+    Ok(prompt)
+}
+
+fn error(dialect: Dialect, refused: &InvalidRequest) -> Refusal {
+    match dialect {
+        Dialect::Anthropic | Dialect::None => anthropic::error(refused),
+        Dialect::Chat | Dialect::Responses => chat::error(refused),
+        Dialect::Gemini => gemini::error(refused),
+    }
+}
+
+fn failure(dialect: Dialect, what: &Failure, size: u64, window: u64) -> Option<Refusal> {
+    match dialect {
+        Dialect::Anthropic | Dialect::None => anthropic::failure(what, size, window),
+        Dialect::Chat => chat::failure(what, "messages", size, window),
+        Dialect::Responses => chat::failure(what, "input", size, window),
+        Dialect::Gemini => gemini::failure(what, window),
+    }
+}
+
+fn value(dialect: Dialect, answer: &Answer) -> Value {
+    match dialect {
+        Dialect::Anthropic | Dialect::None => anthropic::complete(answer),
+        Dialect::Chat => chat::complete(answer),
+        Dialect::Responses => responses::complete(answer),
+        Dialect::Gemini => gemini::complete(answer),
+    }
+}
+
+/// Responds with a complete answer.
+pub(super) fn complete(mut exchange: Exchange, body: &Value) -> Response {
+    exchange.status(200);
+    exchange.end(Outcome::Sent);
+    Json(body).into_response()
+}
+
+/// Responds with an error.
+pub(super) fn refuse(mut exchange: Exchange, refusal: Refusal) -> Response {
+    exchange.status(refusal.status);
+    exchange.end(Outcome::Sent);
+    refusal.into_response()
+}
+
+/// A unique id, also across server processes, because conversations outlive servers.
+fn next_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let since = jiff::Timestamp::now().as_microsecond();
+    format!("{since:x}{:04x}x", COUNT.fetch_add(1, Ordering::Relaxed) & 0xffff)
+}

@@ -1,0 +1,115 @@
+//! What commands and events cost: exactly how often the table is read and written, and what is sent to queues.
+//!
+//! The functions run in this process, on a table that counts as the bench of costs does. A change of any count shows in
+//! `tests/recordings/costs.txt`; `PILOTHOUSE_EXPORT=1` writes it anew.
+
+#[allow(dead_code)] // the bench prices what is only counted here
+#[path = "../../benches/costs/billed.rs"]
+mod billed;
+#[allow(dead_code)]
+#[path = "../../benches/costs/ledger.rs"]
+mod ledger;
+#[allow(dead_code)]
+#[path = "../../benches/costs/world.rs"]
+mod world;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use ledger::Bill;
+use serde_json::{Value, json};
+use world::{Counts, World, event};
+
+/// The table of counts.
+struct Counted(String);
+
+impl Counted {
+    fn new() -> Self {
+        let units = "commits  reads  writes  JSON bytes  read units  write units  messages  triggering sends";
+        Self(format!("{:<40}  {units}\n", ""))
+    }
+
+    fn add(&mut self, name: &str, (bill, counts): (Bill, Counts)) {
+        let Bill { commits, reads, writes, bytes, write_units, .. } = bill;
+        // Half units are those of reads that may be old.
+        let (read_units, half) =
+            (bill.read_half_units / 2, if bill.read_half_units % 2 == 1 { ".5" } else { "  " });
+        let Counts { messages, triggering } = counts;
+        let _ = writeln!(
+            self.0,
+            "{name:<40}  {commits:>7}  {reads:>5}  {writes:>6}  {bytes:>10}  {read_units:>8}{half}  {write_units:>11}  {messages:>8}  {triggering:>16}",
+        );
+    }
+}
+
+#[tokio::test]
+async fn commands_and_events_cost_what_they_did() {
+    let mut counted = Counted::new();
+    let world = World::open().await;
+    commands(&world, &mut counted).await;
+    events(&world, &mut counted).await;
+    let text = counted.0;
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/costs.txt");
+    if std::env::var_os("PILOTHOUSE_EXPORT").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    let recorded = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(recorded == text, "{} differs\nrecorded:\n{recorded}\nnow:\n{text}", file.display());
+}
+
+async fn commands(world: &World, counted: &mut Counted) {
+    let sessions = "/api/agents/sessions";
+    let body = r#"{"workingDirectory":"/work/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
+    let used = world.used(async || drop(world.call("POST", sessions, body).await)).await;
+    counted.add("start a session, to its launch", used);
+    let id = world.another_running_session().await;
+    let of_session = format!("{sessions}/{id}");
+    let call = async |name: &str, method: &str, path: &str, body: &str, counted: &mut Counted| {
+        counted.add(name, world.used(async || drop(world.call(method, path, body).await)).await);
+    };
+    let queue = format!("{of_session}/messages/queue");
+    let message = r#"{"content":"please look at the tests first"}"#;
+    call("enqueue a message", "POST", &queue, message, counted).await;
+    call("clear the queue", "DELETE", &queue, "", counted).await;
+    call("change the budget", "PATCH", &format!("{of_session}/budget"), r#"{"capUsd":"9"}"#, counted).await;
+    // A session of its own: the next command on its queue is the one that is acknowledged.
+    let id = world.another_running_session().await;
+    let of_session = format!("{sessions}/{id}");
+    for command in ["pause", "resume", "interrupt"] {
+        let path = format!("{of_session}/{command}");
+        let asked = world.used(async || drop(world.call("POST", &path, "{}").await)).await;
+        counted.add(command, asked);
+        let acknowledged = world.used(async || world.acknowledge(id, &format!("{command}_ack")).await).await;
+        counted.add(&format!("{command}: its acknowledgements"), acknowledged);
+    }
+    call("read a session", "GET", &of_session, "", counted).await;
+    call("read the activity of a session", "GET", &format!("{of_session}/activity"), "", counted).await;
+    call("list sessions", "GET", sessions, "", counted).await;
+    let cancel = format!("{of_session}/cancel");
+    call("cancel, with its command", "POST", &cancel, "{}", counted).await;
+}
+
+async fn events(world: &World, counted: &mut Counted) {
+    let id = world.another_running_session().await;
+    let kinds = ["thinking", "tool use", "tool result", "text", "usage"];
+    for (n, kind) in kinds.iter().enumerate() {
+        let one = event(n as u64);
+        counted.add(&format!("event: {kind}"), world.used(async || world.say(id, &[one]).await).await);
+    }
+    let batch: Vec<Value> = (5..15).map(event).collect();
+    counted.add("10 events in one batch", world.used(async || world.say(id, &batch).await).await);
+    for (name, body) in [
+        (
+            "task list",
+            json!({ "type": "task_list", "tasks": [{ "id": "1", "subject": "Tests", "status": "Pending" }] }),
+        ),
+        ("log chunk", json!({ "type": "log_chunk", "stream": "agent", "content": "a line" })),
+        ("notice", json!({ "type": "notice", "name": "slow", "summary": "The provider is slow" })),
+        ("malformed", json!({ "type": "nonsense" })),
+        ("subagent started", json!({ "type": "subagent_started", "subagentId": "s1", "objective": "Look" })),
+        ("subagent ended", json!({ "type": "subagent_ended", "subagentId": "s1" })),
+        ("turn completed", json!({ "type": "turn_completed", "turnId": "turn-1" })),
+    ] {
+        counted.add(&format!("event: {name}"), world.used(async || world.say(id, &[body]).await).await);
+    }
+}

@@ -1,0 +1,85 @@
+//! A full disk (docs/failures.md): sessions are paused or held for that reason, acknowledged data is kept, and everything continues
+//! once there is space.
+
+use pilothouse_tests::{Machine, ServerProcess, Session};
+use serde_json::{Value, json};
+
+use crate::scripts::{say, script, turn};
+
+const LINES: usize = 60;
+
+/// A session whose agent says one line after another for some seconds.
+async fn talking(server: &ServerProcess) -> Session {
+    let lines = (1..=LINES).flat_map(|n| [say(&line(n)), json!({ "wait": 100 })]);
+    let body = json!({
+        "workingDirectory": server.work_folder(), "objective": "Talk", "adapter": "script",
+        "budgetCapUsd": "1",
+        "adapterOptions": { "script": script(&[turn(&lines.collect::<Vec<_>>())]) },
+    });
+    let session = Session::start(&server.api(), body).await;
+    session.until_said(&line(3)).await;
+    session
+}
+
+fn line(n: usize) -> String {
+    format!("line {n}")
+}
+
+async fn lines_of(session: &Session) -> Vec<Value> {
+    session.messages().await.into_iter().map(|message| message["content"].clone()).collect()
+}
+
+/// Checks that the session ended its turn in its first run, and said each line once.
+async fn nothing_was_lost(session: &Session) {
+    let view = session.until_status("Idle").await;
+    let said = lines_of(session).await;
+    assert_eq!(said, (1..=LINES).map(|n| json!(line(n))).collect::<Vec<_>>());
+    assert_eq!(view["retryCount"], 0);
+    let runs = session.activity().await.iter().filter(|item| item["type"] == "RunStarted").count();
+    assert!(runs <= 1, "the agent was restarted");
+}
+
+#[tokio::test]
+async fn a_full_disk_pauses_sessions_and_loses_nothing() {
+    let machine = Machine { disk_mebibytes: Some(64), ..Machine::default() };
+    let environment = [("PILOTHOUSE_DISK_RESERVE_MIB", "16")];
+    let Some(server) = ServerProcess::start_on(1, &environment, machine).await else {
+        eprintln!("skipped: only root can mount the small disk of this test");
+        return;
+    };
+    let disk = server.disk().unwrap();
+
+    // The disk is nearly full: sessions are paused while that can still be recorded.
+    let session = talking(&server).await;
+    disk.fill(8);
+    let view = session.until_status("Paused").await;
+    assert_eq!((&view["pausedReason"], &view["fullDisk"]), (&json!("disk-full"), &json!("server")));
+    let refused = session.post("/resume", json!({})).await;
+    assert_eq!(refused.header("retry-after"), "5");
+    refused.refused(507, "storage-full");
+    let start = json!({ "workingDirectory": server.work_folder(), "objective": "x", "budgetCapUsd": "1" });
+    server.api().post("/api/agents/sessions", start).await.refused(507, "storage-full");
+    let notified = server.api().all("/api/notifications").await;
+    assert!(notified.iter().any(|notification| notification["kind"] == "disk-full"), "{notified:?}");
+    disk.clear();
+    session.until("running again", |view| view["status"] != "Paused" && view["status"] != "Resuming").await;
+    nothing_was_lost(&session).await;
+
+    // The disk becomes full at once, in the middle of the work.
+    let session = talking(&server).await;
+    let run = session.view().await["currentRun"]["id"].clone();
+    disk.fill(0);
+    session
+        .until_within(pilothouse_tests::PATIENCE, "a refusal", async || {
+            disk.fill(0);
+            (session.post("/resume", json!({})).await.status == 507).then_some(())
+        })
+        .await;
+    // Nothing can be written, so there is no condition to wait for. Server and sidecar reach the full disk meanwhile.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let view = session.get("").await.expect(200).body;
+    assert!(!matches!(view["status"].as_str(), Some("Failed" | "Completed" | "Cancelled")), "{view}");
+    disk.clear();
+    nothing_was_lost(&session).await;
+    assert_eq!(session.view().await["currentRun"]["id"], run);
+}

@@ -1,0 +1,90 @@
+//! The problem documents that every operation has in common: no token, an unknown id, wrong input.
+
+use pilothouse_tests::PATIENCE;
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::recorder::{Operation, Recorder};
+use crate::scripts::endless;
+
+const NOBODYS: &str = "01900000-0000-7000-8000-00000000ffff";
+const UPGRADE: [(&str, &str); 4] = [
+    ("connection", "upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+#[tokio::test]
+async fn refusals() {
+    let mut on = Recorder::start("refusals").await;
+    let session = on.started("session", &endless()).await;
+    session.until_said("Working.").await;
+    let (nobody, owner, agent) = (on.nobody(), on.owner(), on.agent(&session));
+    for operation in Operation::all().into_iter().filter(|operation| operation.secured) {
+        let path: String = operation
+            .path
+            .split_inclusive('}')
+            .map(|part| {
+                part.split_once('{').map_or(part.to_owned(), |(before, _)| format!("{before}{NOBODYS}"))
+            })
+            .collect();
+        let of_agents = operation.path.starts_with("/api/agent/");
+        // An agent's own session is known; another's is not there.
+        let known = if of_agents { path.replace(NOBODYS, &session.id) } else { path.clone() };
+        let caller = if of_agents { &agent } else { &owner };
+        let headers: &[_] = if operation.path.starts_with("/ws/") { &UPGRADE } else { &[] };
+        let body = operation.takes_body.then(|| json!({ "nonsense": true }));
+        on.send(&nobody, operation.method.clone(), &path, headers, body.clone()).await.expect(401);
+        if operation.takes_body {
+            on.send(caller, operation.method.clone(), &known, headers, body).await.expect(422);
+        } else if path.contains(NOBODYS) {
+            on.send(caller, operation.method.clone(), &path, headers, None).await.expect(404);
+        } else if operation.method == Method::GET && operation.path.starts_with("/api/") {
+            on.send(caller, Method::GET, &format!("{path}?nonsense=1"), headers, None).await;
+        }
+    }
+    on.finish();
+}
+
+/// Requests that fail before an operation sees them.
+#[tokio::test]
+async fn malformed_requests() {
+    let mut on = Recorder::start("malformed-requests").await;
+    let owner = on.owner();
+    let path = "/api/agents/skills";
+    for body in ["", "{", "[]", "null", r#"{"name":1}"#, r#"{"name":"a","name":"b"}"#] {
+        let reply = owner.api.send(Method::POST, path, &[], Some(body.as_bytes().to_vec())).await;
+        on.record(&owner, &Method::POST, path, &[], Some(body), &reply);
+    }
+    // Refused by its length: the body itself is never sent, so that nobody closes the connection while it is.
+    let address = on.server.url().trim_start_matches("http://").to_owned();
+    let token = on.server.token(pilothouse_local_keys::DEFAULT_OWNER);
+    let mut connection = TcpStream::connect(&address).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Length: 300000\r\n\r\n"
+    );
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"}") {
+        let read = timeout(PATIENCE, connection.read_buf(&mut answer)).await.unwrap().unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&answer));
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    let lines: Vec<_> = answer.lines().filter(|line| !line.starts_with("date: ")).collect();
+    on.write(&format!(
+        "## skills-create 413\n\nPOST {path} by owner\n<300,000 bytes>\n\n{}\n",
+        lines.join("\n")
+    ));
+    let good = json!({ "name": "a", "description": "b" });
+    for headers in [[("if-match", "x")], [("idempotency-key", "")], [("content-type", "text/plain")]] {
+        on.send(&owner, Method::POST, path, &headers, Some(good.clone())).await;
+    }
+    on.send(&owner, Method::POST, "/healthz", &[], None).await;
+    on.send(&owner, Method::GET, "/nowhere", &[], None).await;
+    on.send(&owner, Method::DELETE, path, &[], None).await;
+    on.finish();
+}

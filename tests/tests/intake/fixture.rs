@@ -1,0 +1,137 @@
+//! The functions on embedded engines, without a server: one session, a runtime that knows no process, and a clock that a test can
+//! advance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_app::{App, Parts, queues};
+use pilothouse_broker::{MAX_BATCH, OutgoingMessage};
+use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::{AgentSession, AgentSessionId, RunId, UserId};
+use pilothouse_functions::events::{clock, intake};
+use pilothouse_runtime::ProcessState;
+use pilothouse_store::{Commit, ParkedEnvelope, Store};
+use pilothouse_test_support::{
+    EmbeddedEngines, FaultyTable, InertRuntime, TestClock, create_session_with_run, new_session, sealed_event,
+};
+use pilothouse_wire::RawEvent;
+
+pub(crate) struct IntakeFixture {
+    pub(crate) app: App,
+    pub(crate) table: FaultyTable,
+    clock: TestClock,
+    _engines: EmbeddedEngines,
+}
+
+impl IntakeFixture {
+    pub(crate) async fn open() -> Self {
+        Self::with_processes(ProcessState::Unknown).await
+    }
+
+    /// Opens engines with a runtime that reports this state for every process.
+    pub(crate) async fn with_processes(state: ProcessState) -> Self {
+        let clock = TestClock::system();
+        let engines = EmbeddedEngines::open(clock.as_fn()).await;
+        let table = FaultyTable::new(engines.table.clone());
+        let app = App::new(Parts {
+            store: Store::new(Arc::new(table.clone())),
+            runtime: Arc::new(InertRuntime { state, ..InertRuntime::with_workspace("here") }),
+            ..engines.parts()
+        });
+        Self { app, table, clock, _engines: engines }
+    }
+
+    /// Advances the clock until every run counts as silent.
+    pub(crate) fn silent_for_too_long(&self) {
+        self.later(self.app.deadlines.silent + Duration::from_secs(1));
+    }
+
+    /// Advances the clock.
+    pub(crate) fn later(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Sends an event of the agent and processes it.
+    pub(crate) async fn hears(&self, id: AgentSessionId, run: RunId, sequence: u64, event: RawEvent) {
+        let message = self.message(id, run, sequence, event);
+        self.app.broker.send(&queues::events(), vec![message]).await.unwrap();
+        self.takes_events().await;
+    }
+
+    /// Queues a heartbeat without processing it.
+    pub(crate) async fn heartbeat(&self, id: AgentSessionId, run: RunId) {
+        let message = sealed_event(&self.app, id, run, None, RawEvent::Heartbeat { disk_full: false });
+        self.app.broker.send(&queues::events(), vec![message]).await.unwrap();
+    }
+
+    /// Lets the intake process the queued events.
+    pub(crate) async fn takes_events(&self) {
+        loop {
+            let batch = self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
+            if batch.is_empty() {
+                return;
+            }
+            intake::handle(&self.app, batch).await.unwrap();
+        }
+    }
+
+    /// Lets time pass while the clock ticks.
+    pub(crate) async fn watches(&self, time: Duration) {
+        let step = Duration::from_secs(3);
+        for _ in 0..time.as_secs().div_ceil(step.as_secs()) {
+            self.later(step);
+            clock::tick(&self.app).await.unwrap();
+        }
+    }
+
+    /// Lets time pass while the clock ticks and the intake processes queued events.
+    pub(crate) async fn works(&self, time: Duration) {
+        let step = Duration::from_secs(3);
+        for _ in 0..time.as_secs().div_ceil(step.as_secs()) {
+            self.watches(step).await;
+            self.takes_events().await;
+        }
+    }
+
+    pub(crate) async fn session(&self, id: AgentSessionId) -> AgentSession {
+        self.app.store.session(id).await.unwrap().unwrap()
+    }
+
+    /// A session whose agent has begun the turn `t-1`: two events of its run are applied.
+    pub(crate) async fn running_session(&self) -> (AgentSessionId, RunId) {
+        let new = new_session(&UserId::parse("owner").unwrap(), "10");
+        let (id, run) = create_session_with_run(&self.app, new).await;
+        let ready = RawEvent::SidecarReady {
+            sidecar_version: "1".to_owned(),
+            adapter: "none".to_owned(),
+            capabilities: Capabilities::default(),
+        };
+        let turn = serde_json::json!({ "type": "turn_started", "turnId": "t-1" });
+        let turn = serde_json::from_value(turn).unwrap();
+        let messages = vec![self.message(id, run, 1, ready), self.message(id, run, 2, turn)];
+        self.app.broker.send(&queues::events(), messages).await.unwrap();
+        let batch = self.app.broker.receive(&queues::events(), MAX_BATCH, Duration::ZERO).await.unwrap();
+        intake::handle(&self.app, batch).await.unwrap();
+        (id, run)
+    }
+
+    /// Stores the state after an intake was killed at a commit that the transaction limit forced early: the next envelopes of
+    /// the run are parked, with no gap before them.
+    pub(crate) async fn left_by_an_intake(&self, session: AgentSessionId, events: &[RawEvent]) {
+        let mut loaded = self.app.store.conversation(session).await.unwrap().unwrap();
+        let run = loaded.conversation.session.run().unwrap();
+        let (run, next) = (run.id, run.inbox.next());
+        let mut commit = Commit::new();
+        for (sequence, event) in (next..).zip(events) {
+            loaded.conversation.session.park(sequence);
+            let body = serde_json::to_string(event).unwrap();
+            commit.park(session, run, sequence, &ParkedEnvelope { body }, self.app.now()).unwrap();
+        }
+        commit.conversation(&loaded, &self.app.deadlines).unwrap();
+        self.app.store.commit(commit).await.unwrap();
+    }
+
+    fn message(&self, session: AgentSessionId, run: RunId, sequence: u64, body: RawEvent) -> OutgoingMessage {
+        sealed_event(&self.app, session, run, Some(sequence), body)
+    }
+}

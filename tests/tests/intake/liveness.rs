@@ -1,0 +1,121 @@
+//! What silence decides and what it does not: suspicion, backlogs, clock steps, and outages of the control plane
+
+use std::time::Duration;
+
+use pilothouse_api::sessions::SessionView;
+use pilothouse_domain::session::AgentSessionStatus as S;
+use pilothouse_functions::events::clock;
+use pilothouse_runtime::ProcessState;
+
+use crate::fixture::IntakeFixture;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+async fn count(fixture: &IntakeFixture, id: pilothouse_domain::AgentSessionId, name: &str) -> usize {
+    let journal = fixture.app.store.journal(id, 0, 200).await.unwrap();
+    journal.iter().flat_map(|entry| &entry.events).filter(|event| event.name() == name).count()
+}
+
+#[tokio::test]
+async fn a_silent_run_is_unreachable_until_a_heartbeat() {
+    let fixture = IntakeFixture::with_processes(ProcessState::Unreachable).await;
+    let (id, run) = fixture.running_session().await;
+    fixture.works(MINUTE).await;
+    assert_eq!(fixture.session(id).await.unreachable_since(), None);
+    fixture.works(30 * MINUTE).await;
+    let session = fixture.session(id).await;
+    assert_eq!(session.status(), S::Running);
+    assert!(SessionView::of(&session).unreachable);
+    fixture.heartbeat(id, run).await;
+    fixture.takes_events().await;
+    let session = fixture.session(id).await;
+    assert!(!SessionView::of(&session).unreachable);
+    assert_eq!(session.run().unwrap().id, run);
+    assert_eq!(count(&fixture, id, "SessionRunUnreachableEvent").await, 1);
+    assert_eq!(count(&fixture, id, "SessionRunReachableEvent").await, 1);
+}
+
+#[tokio::test]
+async fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
+    let fixture = IntakeFixture::with_processes(ProcessState::Alive).await;
+    let (id, _) = fixture.running_session().await;
+    fixture.works(10 * MINUTE).await;
+    assert_eq!(count(&fixture, id, "SessionRunStopOrderedEvent").await, 0);
+    fixture.works(3 * MINUTE).await;
+    assert_eq!(count(&fixture, id, "SessionRunStopOrderedEvent").await, 1);
+}
+
+#[tokio::test]
+async fn run_with_queued_events_is_not_silent() {
+    let fixture = IntakeFixture::with_processes(ProcessState::Unknown).await;
+    let (id, run) = fixture.running_session().await;
+    // The intake does not run while heartbeats arrive.
+    for _ in 0..20 {
+        fixture.heartbeat(id, run).await;
+        fixture.watches(MINUTE / 4).await;
+    }
+    fixture.takes_events().await;
+    fixture.works(MINUTE).await;
+    let session = fixture.session(id).await;
+    assert_eq!((session.status(), session.run().unwrap().id), (S::Running, run));
+    assert_eq!(session.unreachable_since(), None);
+    // Without heartbeats the run ends.
+    fixture.works(2 * MINUTE).await;
+    assert_eq!(fixture.session(id).await.status(), S::Failed);
+}
+
+#[tokio::test]
+async fn a_clock_step_or_a_suspension_ends_nothing() {
+    for step in [5 * MINUTE, 60 * MINUTE, 9 * 60 * MINUTE] {
+        // Whatever the runtime reports: it woke up at the same time.
+        for state in [ProcessState::Alive, ProcessState::Unreachable] {
+            let fixture = IntakeFixture::with_processes(state).await;
+            let (id, run) = fixture.running_session().await;
+            fixture.works(MINUTE / 4).await;
+            fixture.later(step);
+            fixture.works(MINUTE / 4).await;
+            fixture.heartbeat(id, run).await;
+            fixture.works(MINUTE).await;
+            let session = fixture.session(id).await;
+            assert_eq!((session.status(), session.run().unwrap().id), (S::Running, run));
+            assert_eq!(session.journal_sequence(), 3, "the session is unchanged");
+        }
+    }
+}
+
+#[tokio::test]
+async fn command_sent_before_a_clock_step_gets_a_new_deadline() {
+    let fixture = IntakeFixture::with_processes(ProcessState::Alive).await;
+    let (id, run) = fixture.running_session().await;
+    fixture.works(MINUTE / 4).await;
+    let mut loaded = fixture.app.store.conversation(id).await.unwrap().unwrap();
+    let mut ids = pilothouse_app::FreshIds;
+    let mut ctx = fixture.app.domain_context(&mut ids);
+    let events = loaded.conversation.session.request_interrupt(&mut ctx).unwrap();
+    pilothouse_test_support::commit_events(&fixture.app, loaded, events).await;
+    fixture.later(60 * MINUTE);
+    fixture.heartbeat(id, run).await;
+    fixture.works(MINUTE / 4).await;
+    assert_eq!(count(&fixture, id, "SessionCommandReissuedEvent").await, 0);
+    fixture.heartbeat(id, run).await;
+    fixture.works(MINUTE / 3).await;
+    assert_eq!(count(&fixture, id, "SessionCommandReissuedEvent").await, 1);
+    assert_eq!(fixture.session(id).await.status(), S::Interrupting);
+}
+
+#[tokio::test]
+async fn restarted_server_adopts_its_runs() {
+    for away in [MINUTE, 30 * MINUTE, 24 * 60 * MINUTE] {
+        let fixture = IntakeFixture::with_processes(ProcessState::Alive).await;
+        let (id, run) = fixture.running_session().await;
+        fixture.works(MINUTE / 4).await;
+        fixture.later(away);
+        clock::watch::started(&fixture.app).await.unwrap();
+        fixture.works(MINUTE / 2).await;
+        fixture.heartbeat(id, run).await;
+        fixture.works(MINUTE).await;
+        let session = fixture.session(id).await;
+        assert_eq!((session.status(), session.run().unwrap().id), (S::Running, run));
+        assert_eq!(session.journal_sequence(), 3, "the session is unchanged");
+    }
+}
