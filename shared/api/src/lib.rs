@@ -14,7 +14,6 @@ pub mod input;
 pub mod messages;
 pub mod notifications;
 pub mod operations;
-#[cfg(feature = "server")]
 pub mod patch;
 pub mod pool;
 pub mod records;

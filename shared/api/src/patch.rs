@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
+#[cfg(feature = "server")]
 use deserr::{DeserializeError, Deserr, IntoValue, Value, ValuePointerRef};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
 
-/// The change that an update makes to an optional field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The change that an update makes to an optional field. A sender leaves out a field that it keeps
+/// (`skip_serializing_if = "Patch::is_keep"`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(untagged)]
 pub enum Patch<T> {
     /// The update does not mention the field.
     #[default]
@@ -18,6 +22,11 @@ pub enum Patch<T> {
 }
 
 impl<T> Patch<T> {
+    /// Whether the update does not mention the field.
+    pub const fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+
     /// The value of the field after the update.
     pub fn apply_to(&self, before: &Option<T>) -> Option<T>
     where
@@ -45,6 +54,7 @@ pub fn patch_of<T: TryFrom<String>>(patch: Patch<String>) -> Result<Patch<T>, T:
     patch.try_map(T::try_from)
 }
 
+#[cfg(feature = "server")]
 impl<T: Deserr<E>, E: DeserializeError> Deserr<E> for Patch<T> {
     fn deserialize_from_value<V: IntoValue>(
         value: Value<V>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use pilothouse_api::patch::Patch;
 use pilothouse_domain::value::{
     Answer, AutoContinueConfig, ContextPolicy, CycleDirection, ExecutionMode, MessagePriority, ThinkingLevel,
 };
@@ -277,26 +278,6 @@ pub struct ConsolidateSkill {
     /// Options of the adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter_options: Option<Value>,
-}
-
-/// A change of an optional field. The API distinguishes an absent field, which keeps its value, from `null`, which removes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(untagged)]
-pub enum Patch<T> {
-    /// Keeps the value: the field is not sent.
-    #[default]
-    Keep,
-    /// Removes the value: the field is sent as `null`.
-    Clear,
-    /// Replaces the value.
-    Set(T),
-}
-
-impl<T> Patch<T> {
-    /// Whether the field stays out of the request.
-    pub const fn is_keep(&self) -> bool {
-        matches!(self, Self::Keep)
-    }
 }
 
 /// Updates a template; absent fields keep their values.
