@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    adjust, answer, budget, chain, completions, dead_letters, deliverables, demo, keys, lifecycle, plan,
-    pool, ps, queue, records, review, run, show, skill, steer, telling, template, token, up, watch, worker,
+    adjust, answer, budget, chain, completions, dead_letters, deliverables, demo, events, keys, lifecycle,
+    plan, pool, ps, queue, records, review, run, show, skill, steer, template, token, up, watch, worker,
     workers,
 };
 use crate::profile::{Place, Profile};
@@ -124,11 +124,11 @@ pub enum Command {
     Logs(records::Logs),
     Messages(records::Messages),
     Tools(records::Tools),
-    Tasks(telling::Tasks),
+    Tasks(events::Tasks),
     Deliverables(deliverables::Deliverables),
-    Notifications(telling::Notifications),
-    Replay(telling::Replay),
-    Export(telling::Export),
+    Notifications(events::Notifications),
+    Replay(events::Replay),
+    Export(events::Export),
 
     Steer(steer::Steer),
     #[command(subcommand)]

@@ -37,7 +37,7 @@ impl Tasks {
         }
         ctx.answer(&all, |all, style, _| match &all.items[..] {
             [] => "The agent has created no tasks.\n".to_owned(),
-            tasks => output::telling::tasks(tasks, style, now()),
+            tasks => output::events::tasks(tasks, style, now()),
         })?;
         Ok(Exit::Done)
     }
@@ -80,9 +80,9 @@ impl Notifications {
         let page = ctx.client.notifications(self.unread, &slice).await?;
         ctx.answer(&page, |page, style, _| match (&page.items[..], &page.next_cursor) {
             ([], None) => "There are no notifications.\n".to_owned(),
-            (items, None) => output::telling::notifications(items, style, now()),
+            (items, None) => output::events::notifications(items, style, now()),
             (items, Some(cursor)) => {
-                output::telling::notifications(items, style, now())
+                output::events::notifications(items, style, now())
                     + &style.dim(&format!("There are more: --cursor {cursor}\n"))
             }
         })?;
@@ -123,7 +123,7 @@ impl Replay {
         all.items.truncate(most);
         ctx.answer(&all, |all, style, _| match &all.items[..] {
             [] => "There are no raw events after this point.\n".to_owned(),
-            events => events.iter().map(|event| output::telling::raw_event(event, style)).collect(),
+            events => events.iter().map(|event| output::events::raw_event(event, style)).collect(),
         })?;
         Ok(Exit::Done)
     }
