@@ -7,11 +7,11 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 
 /// An HTTP client for external services.
 #[derive(Debug, Clone)]
-pub(crate) struct Outside(SharedHttpConnector);
+pub(crate) struct HttpClient(SharedHttpConnector);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OutsideError {
+pub(crate) enum HttpClientError {
     /// The address is invalid.
     #[error("invalid address")]
     Address(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -23,7 +23,7 @@ pub(crate) enum OutsideError {
     Refused(u16),
 }
 
-impl Outside {
+impl HttpClient {
     /// Creates a client that opens connections on demand.
     pub(crate) fn new() -> Self {
         let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build();
@@ -31,10 +31,10 @@ impl Outside {
     }
 
     /// Sends a request without a timeout; the caller sets one.
-    pub(crate) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, OutsideError> {
+    pub(crate) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpClientError> {
         let answered = self.0.call(request).await;
-        let response = answered.map_err(|error| OutsideError::Unreachable(Box::new(error)))?;
+        let response = answered.map_err(|error| HttpClientError::Unreachable(Box::new(error)))?;
         let status = response.status();
-        if status.is_success() { Ok(response) } else { Err(OutsideError::Refused(status.as_u16())) }
+        if status.is_success() { Ok(response) } else { Err(HttpClientError::Refused(status.as_u16())) }
     }
 }

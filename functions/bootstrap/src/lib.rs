@@ -15,9 +15,9 @@
 pub mod dispatch;
 pub mod failure;
 pub mod http;
+mod http_client;
 pub mod invocation;
 pub mod observe;
-mod outside;
 pub mod queue;
 pub mod settings;
 pub mod socket;

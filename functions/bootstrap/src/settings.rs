@@ -46,7 +46,7 @@ pub struct Settings {
     /// The runtime of sidecars.
     pub runtime: RuntimeKind,
     /// The divisor of all deadlines, for tests.
-    pub hurry: u32,
+    pub time_scale: u32,
 }
 
 /// The runtime of sidecars.
@@ -101,7 +101,7 @@ impl Settings {
             webhook_egress_policy: reader.egress_policy(),
             operators: reader.list("PILOTHOUSE_OPERATORS"),
             runtime: reader.runtime(access.is_some_and(|access| access.processes)),
-            hurry: reader.hurry(),
+            time_scale: reader.time_scale(),
         };
         if reader.wrong.is_empty() { Ok(settings) } else { Err(SettingsError(reader.wrong)) }
     }
@@ -177,7 +177,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 "PILOTHOUSE_ECS_LEASE_SECONDS is a whole number from {SHORTEST_LEASE_SECONDS}, not `{text}`"
             ));
         }
-        seconds.flatten().map_or(default, Duration::from_secs) / self.hurry()
+        seconds.flatten().map_or(default, Duration::from_secs) / self.time_scale()
     }
 
     fn egress_policy(&mut self) -> EgressPolicy {
@@ -188,9 +188,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         })
     }
 
-    fn hurry(&mut self) -> u32 {
+    fn time_scale(&mut self) -> u32 {
         let Some(text) = self.text("PILOTHOUSE_HURRY", false) else { return 1 };
-        text.parse().ok().filter(|hurry| *hurry > 0).unwrap_or_else(|| {
+        text.parse().ok().filter(|time_scale| *time_scale > 0).unwrap_or_else(|| {
             self.wrong.push(format!("PILOTHOUSE_HURRY is a whole number from 1, not `{text}`"));
             1
         })
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn query_function_needs_three_variables() {
         let settings = read(Some(&requirements::QUERY), &BASE).unwrap();
-        assert_eq!((settings.prefix.as_str(), settings.table.as_str(), settings.hurry), ("p", "t", 1));
+        assert_eq!((settings.prefix.as_str(), settings.table.as_str(), settings.time_scale), ("p", "t", 1));
         assert_eq!(settings.runtime, RuntimeKind::Workers);
     }
 

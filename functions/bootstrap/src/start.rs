@@ -1,15 +1,15 @@
 //! Creates a [`Dispatch`] from the environment, once per Lambda environment, before the first event.
 
-mod bus;
 mod clients;
 mod connections;
-mod courier;
+mod event_bus;
 mod fleet;
 mod keys;
 mod quiet;
 mod refusal;
 mod secret;
 mod warm;
+mod webhook_sender;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -97,17 +97,18 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
 }
 
 /// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers.
-fn outside(clients: &Clients, settings: &Settings, requirements: Option<&Requirements>) -> Integrations {
+fn integrations(clients: &Clients, settings: &Settings, requirements: Option<&Requirements>) -> Integrations {
     let publishes = requirements.is_none_or(|requirements| requirements.access.publishes);
     let delivers = requirements.is_none_or(|requirements| *requirements == DELIVER);
     let named = settings.bus.as_deref().zip(settings.topic_arn.as_deref()).filter(|_| publishes);
     Integrations {
         has_bus: settings.bus.is_some(),
         event_bus: named
-            .and_then(|(bus, topic)| bus::AwsBus::new(clients, bus, topic))
+            .and_then(|(bus, topic)| event_bus::AwsEventBus::new(clients, bus, topic))
             .map(|bus| Arc::new(bus) as Arc<_>),
-        webhook_sender: delivers
-            .then(|| Arc::new(courier::Guarded::new(settings.webhook_egress_policy)) as Arc<_>),
+        webhook_sender: delivers.then(|| {
+            Arc::new(webhook_sender::HttpWebhookSender::new(settings.webhook_egress_policy)) as Arc<_>
+        }),
         egress_policy: settings.webhook_egress_policy,
     }
 }
@@ -140,7 +141,7 @@ async fn ground(
     let broker = SqsBroker::new(clients.queues.clone(), SqsConfig::new(settings.prefix.clone()))?;
     let table = DynamoTable::new(clients.table.clone(), &settings.table, Arc::clone(&clock));
     let engines = Engines { store: Store::new(Arc::new(table)), broker: Arc::new(broker), secret, clock };
-    let deadlines = Deadlines::default().shortened(settings.hurry);
+    let deadlines = Deadlines::default().shortened(settings.time_scale);
     let runtime = fleet::runtime(clients, settings, &deadlines, &engines);
     let Engines { store, broker, secret, clock } = engines;
     let app = App::new(Parts {
@@ -155,7 +156,7 @@ async fn ground(
         clock,
         change_notifier: Arc::new(quiet::NoChanges),
         fleet: fleet::fleet(clients, settings)?,
-        integrations: outside(clients, settings, requirements),
+        integrations: integrations(clients, settings, requirements),
     });
     let connections =
         settings.connections_url.as_deref().map(|url| connections::management(clients, url) as Arc<_>);

@@ -14,7 +14,7 @@ use pilothouse_app::trace::Recorded;
 use pilothouse_domain::TraceParent;
 use serde_json::{Value, json};
 
-use crate::outside::{Outside, OutsideError};
+use crate::http_client::{HttpClient, HttpClientError};
 
 /// The attribute with the id of a session.
 const SESSION: &str = "pilothouse.session.id";
@@ -64,7 +64,7 @@ pub struct Span {
 
 /// Exports spans to a collector.
 pub struct Exporter {
-    outside: Outside,
+    http: HttpClient,
     url: String,
     headers: Vec<(String, String)>,
     service: String,
@@ -85,7 +85,7 @@ impl Exporter {
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
         let headers = headers.split(',').filter_map(|pair| pair.split_once('='));
         Some(Self {
-            outside: Outside::new(),
+            http: HttpClient::new(),
             url: format!("{}/v1/traces", endpoint.trim_end_matches('/')),
             headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
             service: variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "pilothouse".to_owned()),
@@ -104,17 +104,17 @@ impl Exporter {
         }
     }
 
-    async fn post(&self, span: &Span) -> Result<(), OutsideError> {
+    async fn post(&self, span: &Span) -> Result<(), HttpClientError> {
         let body = self.document(span, SystemTime::now()).to_string();
         let mut request = http::Request::post(&self.url).header("content-type", "application/json");
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
         let request =
-            request.body(SdkBody::from(body)).map_err(|error| OutsideError::Address(Box::new(error)))?;
+            request.body(SdkBody::from(body)).map_err(|error| HttpClientError::Address(Box::new(error)))?;
         let request =
-            HttpRequest::try_from(request).map_err(|error| OutsideError::Address(Box::new(error)))?;
-        self.outside.send(request).await.map(drop)
+            HttpRequest::try_from(request).map_err(|error| HttpClientError::Address(Box::new(error)))?;
+        self.http.send(request).await.map(drop)
     }
 
     fn document(&self, span: &Span, ended: SystemTime) -> Value {

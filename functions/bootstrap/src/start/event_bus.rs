@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::clients::Clients;
-use crate::outside::{Outside, OutsideError};
+use crate::http_client::{HttpClient, HttpClientError};
 
 /// The maximum number of entries per request (`EventBridge`).
 const ENTRIES: usize = 10;
@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// The event bus and the topic of a deployment.
-pub(super) struct AwsBus {
-    outside: Outside,
+pub(super) struct AwsEventBus {
+    http: HttpClient,
     credentials: SharedCredentialsProvider,
     region: String,
     endpoint: Option<String>,
@@ -36,11 +36,11 @@ pub(super) struct AwsBus {
     topic: String,
 }
 
-impl AwsBus {
+impl AwsEventBus {
     /// Returns `None` if the environment has no region or no credentials.
     pub(super) fn new(clients: &Clients, bus: &str, topic: &str) -> Option<Self> {
         Some(Self {
-            outside: Outside::new(),
+            http: HttpClient::new(),
             credentials: clients.shared.credentials_provider()?,
             region: clients.shared.region()?.to_string(),
             endpoint: clients.shared.endpoint_url().map(str::to_owned),
@@ -94,14 +94,14 @@ impl AwsBus {
         let signed = instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut request = HttpRequest::new(body.into());
         request.set_method("POST")?;
-        request.set_uri(url).map_err(|error| OutsideError::Address(Box::new(error)))?;
+        request.set_uri(url).map_err(|error| HttpClientError::Address(Box::new(error)))?;
         for (name, value) in headers {
             request.headers_mut().try_insert(*name, (*value).to_owned())?;
         }
         for (name, value) in signed {
             request.headers_mut().try_insert(name, value)?;
         }
-        let response = self.outside.send(request).await?;
+        let response = self.http.send(request).await?;
         Ok(to_bytes(Body::new(response.into_body()), MAX_ANSWER_BYTES).await?.into())
     }
 }
@@ -119,7 +119,7 @@ struct Put {
 struct NotTaken(u32);
 
 #[async_trait]
-impl EventBus for AwsBus {
+impl EventBus for AwsEventBus {
     async fn publish(&self, announcements: &[Announcement]) -> Result<(), PublishError> {
         for some in announcements.chunks(ENTRIES) {
             let entries: Vec<_> = some.iter().map(|announcement| entry(&self.bus, announcement)).collect();

@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use axum::body::{Body, to_bytes};
 use pilothouse_functions::realtime::authorize::{KeySource, KeySourceError};
 
-use crate::outside::{Outside, OutsideError};
+use crate::http_client::{HttpClient, HttpClientError};
 
 /// The maximum size of the key set in bytes.
 const MAX_BYTES: usize = 256 * 1024;
@@ -16,18 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A key set at a URL.
 pub(super) struct Published {
-    outside: Outside,
+    http: HttpClient,
     url: String,
 }
 
 impl Published {
     pub(super) fn new(url: &str) -> Self {
-        Self { outside: Outside::new(), url: url.to_owned() }
+        Self { http: HttpClient::new(), url: url.to_owned() }
     }
 
     async fn get(&self) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-        let request = HttpRequest::get(&self.url).map_err(|error| OutsideError::Address(Box::new(error)))?;
-        let response = self.outside.send(request).await?;
+        let request =
+            HttpRequest::get(&self.url).map_err(|error| HttpClientError::Address(Box::new(error)))?;
+        let response = self.http.send(request).await?;
         let bytes = to_bytes(Body::new(response.into_body()), MAX_BYTES).await?;
         Ok(String::from_utf8(bytes.into())?)
     }

@@ -13,9 +13,9 @@ use pilothouse_domain::webhook::EgressPolicy;
 
 /// Connects only to addresses that the policy allows. Names are checked when the connection resolves them, so that a name cannot
 /// change its address after a check.
-pub(super) struct Guarded(SharedHttpConnector);
+pub(super) struct HttpWebhookSender(SharedHttpConnector);
 
-impl Guarded {
+impl HttpWebhookSender {
     pub(super) fn new(egress_policy: EgressPolicy) -> Self {
         let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
         Self(SharedHttpConnector::new(connector.build_with_resolver(WithinReach(egress_policy))))
@@ -33,7 +33,7 @@ impl Guarded {
 }
 
 #[async_trait]
-impl WebhookSender for Guarded {
+impl WebhookSender for HttpWebhookSender {
     async fn deliver(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
         let answered = tokio::time::timeout(REQUEST_TIMEOUT, self.post(parcel)).await;
         let answered = answered
