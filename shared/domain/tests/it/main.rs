@@ -6,11 +6,11 @@
 // `|s| s.pause()` reads like a step of a scenario.
 #![allow(clippy::redundant_closure_for_method_calls)]
 
-mod given;
 mod pool_model;
 mod properties;
 mod reference;
-mod scene;
+mod scenario;
+mod scenarios;
 mod schedules;
 mod serde;
 mod skill_properties;

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use uuid::Uuid;
 
-use crate::scene::{Ids, Scene};
+use crate::scenario::{Ids, Scenario};
 
 const SESSIONS: usize = 4;
 
@@ -56,12 +56,12 @@ struct Owner {
 
 impl Owner {
     fn new() -> Self {
-        let scene = Scene::new();
+        let scenario = Scenario::new();
         let mut owner = Self {
             sessions: Vec::new(),
             pool: SessionPool::default(),
             ids: Ids(1000),
-            now: scene.now,
+            now: scenario.now,
             slots: BTreeMap::new(),
             line: Vec::new(),
             max: 2,
@@ -73,7 +73,7 @@ impl Owner {
 
     fn session(&mut self) -> AgentSession {
         let settings = SessionSettings { max_retries: 1000, ..SessionSettings::default() };
-        let mut json = serde_json::to_value(Scene::with(settings).conv.session).unwrap();
+        let mut json = serde_json::to_value(Scenario::with(settings).conv.session).unwrap();
         self.ids.0 += 1;
         json["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(self.ids.0))).unwrap();
         serde_json::from_value(json).unwrap()

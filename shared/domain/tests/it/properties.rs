@@ -1,5 +1,5 @@
 //! Random sequences of operations: whatever owner, agent, clock and runtime do, the invariants of S0 8.4 hold after each step, and
-//! nothing hangs. Each step of a scene also checks that settling twice does nothing.
+//! nothing hangs. Each step of a scenario also checks that settling twice does nothing.
 
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::pool::Allocation;
@@ -18,8 +18,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::reference::{Asked, Change, Input, Ledger, Reference};
-use crate::scene::{
-    Scene, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
+use crate::scenario::{
+    Scenario, asks, calls, can_all, completes, criterion, ends, message, output, results, said, shows, skill,
     starts, turn, used_by,
 };
 
@@ -181,8 +181,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The session as it is stored, to check fields without a getter.
-fn stored(scene: &Scene) -> Value {
-    serde_json::to_value(&scene.conv.session).unwrap()
+fn stored(scenario: &Scenario) -> Value {
+    serde_json::to_value(&scenario.conv.session).unwrap()
 }
 
 fn in_flight(stored: &Value) -> Vec<(MessageId, CommandId, String)> {
@@ -199,7 +199,7 @@ fn in_flight(stored: &Value) -> Vec<(MessageId, CommandId, String)> {
 const MAX_RETRIES: u32 = 2;
 
 struct Life {
-    scene: Scene,
+    scenario: Scenario,
     neighbour: AgentSession,
     neighbours_run: Option<RunId>,
     /// Not used for sessions with auto-continue: the model does not cover the time between turns.
@@ -212,18 +212,18 @@ struct Life {
 impl Life {
     fn new() -> Self {
         let settings = SessionSettings { max_retries: MAX_RETRIES, ..SessionSettings::default() };
-        let mut scene = Scene::with(settings);
-        scene.allocate();
-        Self::of(scene)
+        let mut scenario = Scenario::with(settings);
+        scenario.allocate();
+        Self::of(scenario)
     }
 
-    fn of(scene: Scene) -> Self {
-        let mut neighbour = serde_json::to_value(Scene::new().conv.session).unwrap();
+    fn of(scenario: Scenario) -> Self {
+        let mut neighbour = serde_json::to_value(Scenario::new().conv.session).unwrap();
         neighbour["id"] = serde_json::to_value(AgentSessionId::new(Uuid::from_u128(8))).unwrap();
         let neighbour = serde_json::from_value(neighbour).unwrap();
         let reference =
-            scene.conv.session.auto_continue().is_none().then(|| Reference::of(&scene, MAX_RETRIES));
-        Self { scene, neighbour, neighbours_run: None, reference, calls: 0, spent: 0, cap: 1 }
+            scenario.conv.session.auto_continue().is_none().then(|| Reference::of(&scenario, MAX_RETRIES));
+        Self { scenario, neighbour, neighbours_run: None, reference, calls: 0, spent: 0, cap: 1 }
     }
 
     /// Usage reports of a sidecar out of order: totals grow, and some arrive late.
@@ -235,26 +235,26 @@ impl Life {
         if let AgentFact::Used(report) = &mut fact {
             report.tokens.input_tokens = u64::from(cents) * 3;
             report.model = String::from(if n.is_multiple_of(3) { "m2" } else { "m" });
-            report.context_window = n.is_multiple_of(2).then(|| Ledger::window(u64::from(n), &self.scene));
+            report.context_window = n.is_multiple_of(2).then(|| Ledger::window(u64::from(n), &self.scenario));
         }
         fact
     }
 
     /// The command of a pending adjustment or allowance.
     fn adjusting(&self) -> Option<CommandId> {
-        let pending = &stored(&self.scene)["adjustments"]["pending"][0]["order"]["commandId"];
+        let pending = &stored(&self.scenario)["adjustments"]["pending"][0]["order"]["commandId"];
         pending.as_str().map(|id| id.parse().unwrap())
     }
 
     fn fact(&mut self, fact: Fact, n: u8) -> AgentFact {
         use Fact as F;
-        let session = &self.scene.conv.session;
+        let session = &self.scenario.conv.session;
         let reload = session.reload().map(|o| o.command_id);
         let outstanding = session.outstanding().map(|o| o.command_id).or(reload);
         let any_command = outstanding.unwrap_or(CommandId::new(Uuid::from_u128(999)));
         let about_messages =
             matches!(fact, F::TurnOfMessage | F::MessageRefused | F::Injecting | F::Injected);
-        let flying = if about_messages { in_flight(&stored(&self.scene)) } else { Vec::new() };
+        let flying = if about_messages { in_flight(&stored(&self.scenario)) } else { Vec::new() };
         let flying = flying.get(usize::from(n) % flying.len().max(1));
         let open_turn = session.turn().map_or_else(|| turn("t"), |t| t.id.clone());
         let new_turn = format!("t{n}");
@@ -307,7 +307,7 @@ impl Life {
             F::NearingLimit => AgentFact::ContextNearingLimit { usage_percent: "85".to_owned() },
             F::Exhausted => AgentFact::ContextExhausted,
             F::HandedOver => AgentFact::HandedOver { reason: String::new() },
-            F::Written => crate::given::chains::written(&format!("part {}", n % 3)),
+            F::Written => crate::scenarios::chains::written(&format!("part {}", n % 3)),
             F::Said => said(),
             F::ToolStarted => {
                 self.calls += 1;
@@ -337,16 +337,15 @@ impl Life {
                 message: String::new(),
             },
             F::ValidationMet | F::ValidationFailed => {
-                let order =
-                    &stored(&self.scene)["delivery"]["turn"]["Between"]["Validating"]["order"]["commandId"];
+                let order = &stored(&self.scenario)["delivery"]["turn"]["Between"]["Validating"]["order"]["commandId"];
                 let command = order.as_str().map_or(any_command, |id| id.parse().unwrap());
                 AgentFact::Validated { command, results: vec![criterion(matches!(fact, F::ValidationMet))] }
             }
-            F::OverBudget => AgentFact::BudgetExceeded { needed: Some(crate::scene::usd("0.5")) },
+            F::OverBudget => AgentFact::BudgetExceeded { needed: Some(crate::scenario::usd("0.5")) },
             F::OverQuota => AgentFact::QuotaExceeded {
                 message: None,
                 reset_at: (!n.is_multiple_of(3))
-                    .then(|| self.scene.now + std::time::Duration::from_secs(u64::from(n))),
+                    .then(|| self.scenario.now + std::time::Duration::from_secs(u64::from(n))),
             },
             F::Settings => AgentFact::SettingsTold(AgentSettings {
                 model_id: format!("model-{}", n % 3),
@@ -369,7 +368,7 @@ impl Life {
     /// Refusals are expected; checks that they change nothing.
     fn owner(&mut self, what: Owner, n: u8) {
         use Owner as O;
-        let before = self.scene.conv.clone();
+        let before = self.scenario.conv.clone();
         // The functions know which ids were used.
         let used = |id: &u128| before.closed_messages.iter().any(|m| m.message_id == message(*id));
         let id = (u128::from(n % 40)..1000).find(|id| !used(id)).unwrap_or_default();
@@ -381,48 +380,52 @@ impl Life {
         let some_output = before.session.output().map(|o| o.output_id);
         let expected = self.predict(what, n, id, request.as_ref().map(|(_, plan)| *plan));
         let turn_now = before.session.turn().map_or_else(|| turn("gone"), |t| t.id.clone());
-        let scene = &mut self.scene;
+        let scenario = &mut self.scenario;
         let refused = match what {
-            O::Interrupt => scene.interrupt(),
-            O::Pause => scene.pause(),
-            O::Resume => scene.resume(),
-            O::Cancel => scene.cancel(),
-            O::ForceCancel => scene.force_cancel(),
-            O::Close => scene.close(),
-            O::Approve => some_output.map_or(Ok(()), |o| scene.approve(o)),
-            O::Reject => some_output.map_or(Ok(()), |o| scene.reject(o)),
-            O::Retry => scene.retry(),
+            O::Interrupt => scenario.interrupt(),
+            O::Pause => scenario.pause(),
+            O::Resume => scenario.resume(),
+            O::Cancel => scenario.cancel(),
+            O::ForceCancel => scenario.force_cancel(),
+            O::Close => scenario.close(),
+            O::Approve => some_output.map_or(Ok(()), |o| scenario.approve(o)),
+            O::Reject => some_output.map_or(Ok(()), |o| scenario.reject(o)),
+            O::Retry => scenario.retry(),
             O::RaiseCap => {
                 self.cap += 1;
-                scene.raise_cap(&self.cap.to_string())
+                scenario.raise_cap(&self.cap.to_string())
             }
-            O::Steer => scene.steer(id),
-            O::FollowUp => scene.follow_up(id),
-            O::SteerTurn => {
-                scene.send(id, pilothouse_domain::value::MessagePriority::Immediate, Some(turn_now.as_str()))
+            O::Steer => scenario.steer(id),
+            O::FollowUp => scenario.follow_up(id),
+            O::SteerTurn => scenario.send(
+                id,
+                pilothouse_domain::value::MessagePriority::Immediate,
+                Some(turn_now.as_str()),
+            ),
+            O::Promote => scenario.commit(|c, _| c.queue.promote(message(id))),
+            O::Drop => scenario.commit(|c, _| c.cancel_message(message(id))),
+            O::Clear => {
+                scenario.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue()))
             }
-            O::Promote => scene.commit(|c, _| c.queue.promote(message(id))),
-            O::Drop => scene.commit(|c, _| c.cancel_message(message(id))),
-            O::Clear => scene.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue())),
-            O::Release => scene.commit(|c, _| c.queue.release(message(id))),
-            O::Move => scene.commit(|c, _| c.queue.move_to(message(id), usize::from(n % 5))),
+            O::Release => scenario.commit(|c, _| c.queue.release(message(id))),
+            O::Move => scenario.commit(|c, _| c.queue.move_to(message(id), usize::from(n % 5))),
             O::Answer => match &request {
-                Some((id, true)) => scene.approve_plan(id.as_str()),
-                Some((id, false)) => scene.answer(id.as_str()),
-                None => scene.answer("nothing"),
+                Some((id, true)) => scenario.approve_plan(id.as_str()),
+                Some((id, false)) => scenario.answer(id.as_str()),
+                None => scenario.answer("nothing"),
             },
-            O::RejectPlan => scene.reject_plan(request.as_ref().map_or("nothing", |(id, _)| id.as_str())),
-            O::SubmitOutput => scene.commit(|c, ctx| c.session.submit_output(output(u32::from(n)), ctx)),
-            O::EnableSkill => scene.commit(|c, _| c.session.enable_skill(skill(n % 25))),
-            O::DisableSkill => scene.commit(|c, _| c.session.disable_skill(skill(n % 25))),
-            O::Reload => scene.reload(),
-            O::SetModel | O::Compact | O::Fork => scene.adjust(&[adjustment(what, n)]),
+            O::RejectPlan => scenario.reject_plan(request.as_ref().map_or("nothing", |(id, _)| id.as_str())),
+            O::SubmitOutput => scenario.commit(|c, ctx| c.session.submit_output(output(u32::from(n)), ctx)),
+            O::EnableSkill => scenario.commit(|c, _| c.session.enable_skill(skill(n % 25))),
+            O::DisableSkill => scenario.commit(|c, _| c.session.disable_skill(skill(n % 25))),
+            O::Reload => scenario.reload(),
+            O::SetModel | O::Compact | O::Fork => scenario.adjust(&[adjustment(what, n)]),
         };
         if self.reference.is_some() {
             assert_eq!(refused.err(), expected, "{what:?} while {}", before.session.status());
         }
         if refused.is_err() {
-            assert_eq!(self.scene.conv, before, "a refusal of {what:?} changed something");
+            assert_eq!(self.scenario.conv, before, "a refusal of {what:?} changed something");
         }
         let input = match what {
             _ if refused.is_err() => Input::Other,
@@ -439,7 +442,7 @@ impl Life {
     /// The refusal that the reference model predicts for an operation of the owner.
     fn predict(&self, what: Owner, n: u8, id: u128, request: Option<bool>) -> Option<&'static str> {
         use Owner as O;
-        let (Some(model), session) = (&self.reference, &self.scene.conv.session) else { return None };
+        let (Some(model), session) = (&self.reference, &self.scenario.conv.session) else { return None };
         let id = message(id);
         match what {
             O::Interrupt => model.refuses(Asked::Interrupt),
@@ -493,55 +496,55 @@ impl Life {
 
     fn follow(&mut self, input: Input<'_>) {
         if let Some(reference) = &mut self.reference {
-            reference.step(input, &self.scene);
+            reference.step(input, &self.scenario);
         }
     }
 
     /// Reports a fact to the session and to the reference model.
     fn tell(&mut self, fact: &AgentFact, late: bool) {
-        let of_before_retry = self.scene.conv.session.status() == S::Queued
-            && matches!(self.scene.conv.session.run().map(|run| run.phase), Some(RunPhase::Ending { .. }));
+        let of_before_retry = self.scenario.conv.session.status() == S::Queued
+            && matches!(self.scenario.conv.session.run().map(|run| run.phase), Some(RunPhase::Ending { .. }));
         if late {
-            self.scene.tell_late(fact.clone());
+            self.scenario.tell_late(fact.clone());
         } else {
-            self.scene.tell(fact.clone());
+            self.scenario.tell(fact.clone());
         }
         let input = if late || of_before_retry {
             Input::ToldLate(fact)
         } else {
-            Input::Told { fact, waits: self.scene.outcome == Some(FactOutcome::Deferred) }
+            Input::Told { fact, waits: self.scenario.outcome == Some(FactOutcome::Deferred) }
         };
         self.follow(input);
     }
 
     fn neighbour(&mut self) {
-        let mut ctx = DomainContext::new(self.scene.now, Deadlines::default(), &mut self.scene.ids);
+        let mut ctx = DomainContext::new(self.scenario.now, Deadlines::default(), &mut self.scenario.ids);
         if let Some(run) = self.neighbours_run.take() {
-            self.scene.pool.release(self.neighbour.id(), run);
+            self.scenario.pool.release(self.neighbour.id(), run);
             self.neighbour.record_run_ended(run, None, &mut ctx).unwrap();
             let retried = self.neighbour.retry(None, true, &ctx);
             if retried.is_err() {
                 // Often enough, another neighbour replaces it.
                 self.neighbour = Self::new().neighbour;
             }
-            if self.scene.pool.next_waiting().is_some() {
-                self.scene.allocate();
+            if self.scenario.pool.next_waiting().is_some() {
+                self.scenario.allocate();
             }
         } else if let (Allocation::Allocated(run), _) =
-            self.scene.pool.allocate(&mut self.neighbour, &mut ctx).unwrap()
+            self.scenario.pool.allocate(&mut self.neighbour, &mut ctx).unwrap()
         {
             self.neighbours_run = Some(run);
         } else {
-            self.scene.pool.stop_waiting(self.neighbour.id());
+            self.scenario.pool.stop_waiting(self.neighbour.id());
         }
     }
 
     fn step(&mut self, step: Step) {
-        let before = self.scene.conv.session.clone();
-        self.scene.last.clear();
+        let before = self.scenario.conv.session.clone();
+        self.scenario.last.clear();
         // Each step has another API key; only a start may adopt it.
         self.calls += 1;
-        self.scene.key = format!("hash-{}", self.calls);
+        self.scenario.key = format!("hash-{}", self.calls);
         match step {
             // A failed session is usually retried.
             Step::Fact(..) if before.status() == S::Failed => self.owner(Owner::Retry, 0),
@@ -563,11 +566,11 @@ impl Life {
             Step::Clock(seconds, process) => {
                 use ProcessState as P;
                 let process = [P::Alive, P::Dead, P::Unknown, P::Unreachable][usize::from(process)];
-                self.scene.clock(u64::from(seconds), process).unwrap();
+                self.scenario.clock(u64::from(seconds), process).unwrap();
             }
-            Step::Heartbeat(seconds) => self.scene.clock_with_heartbeats(u64::from(seconds)).unwrap(),
-            Step::Death(drained) => self.scene.die(drained).unwrap(),
-            Step::Lost => self.scene.lose().unwrap(),
+            Step::Heartbeat(seconds) => self.scenario.clock_with_heartbeats(u64::from(seconds)).unwrap(),
+            Step::Death(drained) => self.scenario.die(drained).unwrap(),
+            Step::Lost => self.scenario.lose().unwrap(),
             Step::Neighbour => self.neighbour(),
         }
         if matches!(
@@ -580,16 +583,16 @@ impl Life {
     }
 
     fn check(&self, before: &AgentSession, step: Step) {
-        let scene = &self.scene;
-        let session = &scene.conv.session;
+        let scenario = &self.scenario;
+        let session = &scenario.conv.session;
         let status = session.status();
-        let json = stored(scene);
+        let json = stored(scenario);
 
         // Budget.
         assert_eq!(session.metrics().total_cost_usd, session.budget().estimated_cost_usd());
         assert!(session.metrics().total_cost_usd >= before.metrics().total_cost_usd, "spend shrinks");
         let by_subagents =
-            scene.conv.subagents.values().map(|s| s.total_cost_usd).sum::<pilothouse_domain::Usd>();
+            scenario.conv.subagents.values().map(|s| s.total_cost_usd).sum::<pilothouse_domain::Usd>();
         assert!(by_subagents <= session.metrics().total_cost_usd);
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
 
@@ -661,7 +664,7 @@ impl Life {
                 | Step::Fact(Fact::Used | Fact::UsedBySubagent | Fact::Said | Fact::Injected, _)
                 | Step::Late(..)
         );
-        let moved = scene.last.iter().any(|e| {
+        let moved = scenario.last.iter().any(|e| {
             !matches!(
                 e,
                 DomainEvent::MetricsUpdated { .. }
@@ -683,7 +686,7 @@ impl Life {
 
         // Messages.
         let flying = in_flight(&json);
-        let open = scene.conv.queue.messages();
+        let open = scenario.conv.queue.messages();
         for (i, m) in open.iter().enumerate() {
             assert!(m.status == MessageStatus::Pending);
             assert!(open[..i].iter().all(|other| other.message_id != m.message_id), "twice in the queue");
@@ -693,7 +696,7 @@ impl Life {
             assert_eq!(flies, usize::from(m.sent), "sent and in flight differ");
         }
         for (id, _, step) in &flying {
-            assert!(step == "Injected" || scene.conv.queue.get(*id).is_some(), "in flight and gone");
+            assert!(step == "Injected" || scenario.conv.queue.get(*id).is_some(), "in flight and gone");
         }
         assert!(!matches!(status, S::Completed | S::Cancelled) || open.is_empty(), "{status} with messages");
 
@@ -705,11 +708,11 @@ impl Life {
         assert!(session.reload().is_none() || !status.is_terminal());
 
         // The pool.
-        let lease = scene.pool.leases().get(&session.id()).map(|lease| lease.run_id);
+        let lease = scenario.pool.leases().get(&session.id()).map(|lease| lease.run_id);
         assert_eq!(lease, session.run().map(|run| run.id), "leases and runs differ");
-        assert!(scene.pool.leases().len() <= 1);
+        assert!(scenario.pool.leases().len() <= 1);
         assert!(session.slot_wanted() != Some(RunCause::Wake) || session.run().is_none());
-        let in_line = scene.pool.waiting().iter().any(|w| w.session_id == session.id());
+        let in_line = scenario.pool.waiting().iter().any(|w| w.session_id == session.id());
         assert!(session.slot_wanted().is_none() || in_line, "wants a slot but is not in line");
     }
 
@@ -719,13 +722,13 @@ impl Life {
             self.step(Step::Neighbour);
         }
         for _ in 0..200 {
-            let session = &self.scene.conv.session;
+            let session = &self.scenario.conv.session;
             if session.next_deadline(&Deadlines::default()).is_none() && session.slot_wanted().is_none() {
                 break;
             }
             self.step(Step::Clock(600, 2));
         }
-        let session = &self.scene.conv.session;
+        let session = &self.scenario.conv.session;
         let rests = session.status().is_terminal()
             || matches!(session.status(), S::Idle | S::Interrupted | S::Paused)
             || session.waits_for_budget();
@@ -738,8 +741,8 @@ impl Life {
         assert!(session.next_deadline(&Deadlines::default()).is_none(), "something is due for ever");
         let can_go_out =
             matches!(session.status(), S::Idle | S::Interrupted) && !session.budget().exhausted();
-        assert!(!can_go_out || self.scene.conv.queue.next_pending().is_none(), "a message is forgotten");
-        let back: AgentSession = serde_json::from_value(stored(&self.scene)).unwrap();
+        assert!(!can_go_out || self.scenario.conv.queue.next_pending().is_none(), "a message is forgotten");
+        let back: AgentSession = serde_json::from_value(stored(&self.scenario)).unwrap();
         assert_eq!(back, *session);
     }
 }
@@ -761,7 +764,7 @@ fn session_that_dies_during_resume_wakes_within_its_turn() {
     ] {
         life.step(step);
     }
-    let session = &life.scene.conv.session;
+    let session = &life.scenario.conv.session;
     assert_eq!((session.status(), session.turn().is_some()), (S::Resuming, true));
     assert_eq!(session.run().map(|run| run.phase), Some(RunPhase::Launching));
     life.rest_alone();
@@ -789,7 +792,7 @@ fn random_histories_keep_the_invariants_and_never_hang() {
 /// The same for sessions with auto-continue (decision 36).
 #[test]
 fn random_auto_continue_histories_keep_invariants_and_end() {
-    live(1000, || Life::of(Scene::looping_launching(3)));
+    live(1000, || Life::of(Scenario::looping_launching(3)));
 }
 
 fn live(cases: u32, begin: impl Fn() -> Life) -> u32 {
@@ -805,7 +808,7 @@ fn live(cases: u32, begin: impl Fn() -> Life) -> u32 {
         let mut over_for = 0;
         for step in steps {
             life.step(step);
-            let status = life.scene.conv.session.status();
+            let status = life.scenario.conv.session.status();
             let (reached, steps_done) = &mut *counts.borrow_mut();
             *reached.entry(status).or_default() += 1;
             **steps_done += 1;

@@ -13,7 +13,7 @@ use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SubAgentSta
 use pilothouse_domain::value::PlanStatus;
 use pilothouse_domain::{DomainEvent as E, SubAgentId, Timestamp};
 
-use crate::scene::Scene;
+use crate::scenario::Scenario;
 pub(crate) use kit::{Change, Kit};
 pub(crate) use ledger::Ledger;
 pub(crate) use mail::Mail;
@@ -59,7 +59,7 @@ pub(crate) enum Input<'a> {
 }
 
 impl Reference {
-    pub(crate) fn of(scene: &Scene, max_retries: u32) -> Self {
+    pub(crate) fn of(scenario: &Scenario, max_retries: u32) -> Self {
         let mut reference = Self {
             walk: Walk::default(),
             mail: Mail::default(),
@@ -75,17 +75,17 @@ impl Reference {
             run_live: false,
             unreachable: false,
         };
-        reference.follow(Input::Other, scene);
+        reference.follow(Input::Other, scenario);
         reference
     }
 
-    /// Applies a step and compares the model with the scene.
-    pub(crate) fn step(&mut self, input: Input<'_>, scene: &Scene) {
-        self.follow(input, scene);
-        self.compare(scene);
+    /// Applies a step and compares the model with the scenario.
+    pub(crate) fn step(&mut self, input: Input<'_>, scenario: &Scenario) {
+        self.follow(input, scenario);
+        self.compare(scenario);
     }
 
-    fn follow(&mut self, input: Input<'_>, scene: &Scene) {
+    fn follow(&mut self, input: Input<'_>, scenario: &Scenario) {
         match input {
             Input::Told { fact, waits } => {
                 self.mail.heard(fact, self.walk.has_turn_for_messages());
@@ -108,13 +108,13 @@ impl Reference {
             Input::Other => {}
         }
         self.walk.begin_step();
-        for event in &scene.last {
+        for event in &scenario.last {
             // Judge a sent message by the status at that moment.
             self.mail.happened(event, &self.walk, self.can_send());
             self.walk.happened(event);
             self.ledger.happened(event);
             self.kit.happened(event);
-            self.remember(event, scene);
+            self.remember(event, scenario);
         }
     }
 
@@ -139,7 +139,7 @@ impl Reference {
         }
     }
 
-    fn remember(&mut self, event: &E, scene: &Scene) {
+    fn remember(&mut self, event: &E, scenario: &Scenario) {
         match event {
             E::RunReady { .. } => self.run_live = true,
             E::RunStopOrdered { .. } => self.run_live = false,
@@ -153,7 +153,7 @@ impl Reference {
                 self.unreachable = false;
             }
             // `ApiKeyHash` is set by a start and by nothing else.
-            E::SessionStarted { .. } => self.key = Some(scene.key.clone()),
+            E::SessionStarted { .. } => self.key = Some(scenario.key.clone()),
             E::OutputReady { .. } => self.reviewable = true,
             E::Approved { .. } | E::Rejected { .. } => self.reviewable = false,
             E::Retried { retry_count, .. } => {
@@ -172,13 +172,15 @@ impl Reference {
             E::PlanApproved { .. } => self.decided(PlanStatus::Approved),
             E::PlanRejected { .. } => self.decided(PlanStatus::Rejected),
             E::SubAgentCompleted { sub_agent_id } => {
-                self.ended(sub_agent_id, SubAgentStatus::Completed, scene);
+                self.ended(sub_agent_id, SubAgentStatus::Completed, scenario);
             }
-            E::SubAgentFailed { sub_agent_id, .. } => self.ended(sub_agent_id, SubAgentStatus::Failed, scene),
+            E::SubAgentFailed { sub_agent_id, .. } => {
+                self.ended(sub_agent_id, SubAgentStatus::Failed, scenario)
+            }
             _ => {}
         }
         if matches!(self.walk.status, S::Completed | S::Failed | S::Cancelled) {
-            self.ended_at.get_or_insert(scene.now);
+            self.ended_at.get_or_insert(scenario.now);
         }
     }
 
@@ -196,17 +198,17 @@ impl Reference {
         self.plan = Some((version, status));
     }
 
-    fn ended(&mut self, id: &SubAgentId, status: SubAgentStatus, scene: &Scene) {
-        let before = self.subagents.insert(id.clone(), (status, Some(scene.now)));
+    fn ended(&mut self, id: &SubAgentId, status: SubAgentStatus, scenario: &Scenario) {
+        let before = self.subagents.insert(id.clone(), (status, Some(scenario.now)));
         assert!(
             matches!(before, Some((SubAgentStatus::Running, None))),
             "{id} ended although it was {before:?}"
         );
     }
 
-    fn compare(&self, scene: &Scene) {
-        let session = &scene.conv.session;
-        assert_eq!(session.status(), self.walk.status, "status, after {:?}", scene.last);
+    fn compare(&self, scenario: &Scenario) {
+        let session = &scenario.conv.session;
+        assert_eq!(session.status(), self.walk.status, "status, after {:?}", scenario.last);
         assert_eq!(session.retry_count(), self.retries);
         assert!(self.retries <= self.max_retries);
         assert_eq!(session.api_key_hash(), self.key.as_deref(), "the key's hash");
@@ -215,14 +217,15 @@ impl Reference {
         assert_eq!(session.turn().map(|turn| &turn.id), self.walk.turn.as_ref(), "the open turn");
         let plan = session.plan().map(|plan| (plan.version, plan.status));
         assert_eq!(plan, self.plan, "the plan");
-        let subagents = scene.conv.subagents.iter().map(|(id, s)| (id.clone(), (s.status, s.completed_at)));
+        let subagents =
+            scenario.conv.subagents.iter().map(|(id, s)| (id.clone(), (s.status, s.completed_at)));
         assert_eq!(subagents.collect::<BTreeMap<_, _>>(), self.subagents, "subagents");
         let requests: Vec<_> = session.pending_requests().iter().map(|r| r.id.clone()).collect();
         assert_eq!(requests, self.walk.request_ids(), "open requests");
-        self.ledger.compare(scene);
+        self.ledger.compare(scenario);
         assert_eq!(session.enabled_skill_ids(), self.kit.skills, "skills");
         assert_eq!(session.reload().is_some(), self.kit.reloads.is_some(), "a reload");
-        self.mail.compare(scene, &self.walk, self.can_send());
+        self.mail.compare(scenario, &self.walk, self.can_send());
     }
 }
 

@@ -63,7 +63,7 @@ impl Coded for EnqueueError {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Scene {
+pub(crate) struct Scenario {
     pub(crate) conv: Conversation,
     pub(crate) pool: SessionPool,
     pub(crate) now: Timestamp,
@@ -159,12 +159,12 @@ pub(crate) fn ends(is_error: bool) -> AgentFact {
 }
 
 /// The result of the validation that was requested last.
-pub(crate) fn validated(scene: &Scene, passed: bool) -> AgentFact {
+pub(crate) fn validated(scenario: &Scenario, passed: bool) -> AgentFact {
     let ordered = |event: &DomainEvent| match event {
         DomainEvent::ValidationRequested { command } => Some(command.command_id),
         _ => None,
     };
-    let command = scene.last.iter().find_map(ordered).expect("a validation was ordered just now");
+    let command = scenario.last.iter().find_map(ordered).expect("a validation was ordered just now");
     AgentFact::Validated { command, results: vec![criterion(passed)] }
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn used_by(subagent: Option<&str>, total: &str) -> AgentFact {
 }
 
 /// A new session with a cap of one dollar, and an owner with one slot.
-impl Scene {
+impl Scenario {
     pub(crate) fn new() -> Self {
         Self::with(SessionSettings::default())
     }
@@ -237,9 +237,9 @@ impl Scene {
             is_enabled: true,
         };
         auto.check().unwrap();
-        let mut scene = Self::created(SessionSettings::default(), Some(auto));
-        scene.allocate();
-        scene
+        let mut scenario = Self::created(SessionSettings::default(), Some(auto));
+        scenario.allocate();
+        scenario
     }
 
     fn created(settings: SessionSettings, auto_continue: Option<AutoContinueConfig>) -> Self {
@@ -269,9 +269,9 @@ impl Scene {
 
     /// A session whose sidecar is being launched.
     pub(crate) fn launching() -> Self {
-        let mut scene = Self::new();
-        scene.allocate();
-        scene
+        let mut scenario = Self::new();
+        scenario.allocate();
+        scenario
     }
 
     /// A session in turn `t1`.
@@ -303,7 +303,7 @@ impl Scene {
 
     /// A session in `status`, reached by the shortest path.
     pub(crate) fn in_status(status: S) -> Self {
-        let scene = match status {
+        let scenario = match status {
             S::Queued => Self::launching(),
             S::Running => Self::running(),
             S::Interrupting => Self::running().when(Self::interrupt),
@@ -320,12 +320,12 @@ impl Scene {
             S::Completed => Self::idle().when(Self::close),
             S::Failed => Self::running().told(ends(true)),
         };
-        scene.then_status(status)
+        scenario.then_status(status)
     }
 }
 
 /// Steps.
-impl Scene {
+impl Scenario {
     pub(crate) fn commit<E: Coded>(
         &mut self,
         change: impl FnOnce(&mut Conversation, &mut DomainContext<'_>) -> Result<Events, E>,
@@ -558,7 +558,7 @@ impl Scene {
 }
 
 /// Given-when-then methods.
-impl Scene {
+impl Scenario {
     #[track_caller]
     pub(crate) fn when(mut self, step: impl FnOnce(&mut Self) -> Step) -> Self {
         if let Err(code) = step(&mut self) {
@@ -643,9 +643,9 @@ impl Scene {
 
     #[track_caller]
     pub(crate) fn then_hibernated(self, status: S) -> Self {
-        let scene = self.then_status(status);
-        assert!(scene.conv.session.hibernated() && !scene.conv.session.is_live());
-        scene
+        let scenario = self.then_status(status);
+        assert!(scenario.conv.session.hibernated() && !scenario.conv.session.is_live());
+        scenario
     }
 
     #[track_caller]

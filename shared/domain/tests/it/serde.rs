@@ -8,18 +8,20 @@ use pilothouse_domain::value::{ContextWindowSnapshot, SessionOutcome, TokenUsage
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::scene::{Scene, asks, calls, completes, message, output, shows, starts_with, turn, used, used_by};
+use crate::scenario::{
+    Scenario, asks, calls, completes, message, output, shows, starts_with, turn, used, used_by,
+};
 
 fn there_and_back<T: Serialize + DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
 }
 
-fn assert_stored(scene: &Scene) {
-    assert_eq!(there_and_back::<AgentSession>(&scene.conv.session), scene.conv.session);
-    assert_eq!(there_and_back::<SessionMessageQueue>(&scene.conv.queue), scene.conv.queue);
-    assert_eq!(there_and_back(&scene.pool), scene.pool);
-    assert_eq!(there_and_back(&scene.last), scene.last);
-    for subagent in scene.conv.subagents.values() {
+fn assert_stored(scenario: &Scenario) {
+    assert_eq!(there_and_back::<AgentSession>(&scenario.conv.session), scenario.conv.session);
+    assert_eq!(there_and_back::<SessionMessageQueue>(&scenario.conv.queue), scenario.conv.queue);
+    assert_eq!(there_and_back(&scenario.pool), scenario.pool);
+    assert_eq!(there_and_back(&scenario.last), scenario.last);
+    for subagent in scenario.conv.subagents.values() {
         assert_eq!(there_and_back(subagent), *subagent);
     }
 }
@@ -27,7 +29,7 @@ fn assert_stored(scene: &Scene) {
 #[test]
 fn every_status_round_trips_through_storage() {
     for status in S::ALL {
-        assert_stored(&Scene::in_status(status));
+        assert_stored(&Scenario::in_status(status));
     }
 }
 
@@ -40,7 +42,7 @@ fn complete_session_round_trips_through_storage() {
     };
     let AgentFact::Used(mut report) = used("0.123456789012") else { unreachable!() };
     report.context_window = Some(window);
-    let mut scene = Scene::reviewable()
+    let mut scenario = Scenario::reviewable()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
         .when(|s| s.send(3, pilothouse_domain::value::MessagePriority::Queued, None))
@@ -53,19 +55,19 @@ fn complete_session_round_trips_through_storage() {
         .told(shows("p1"))
         .told(asks("q1"))
         .when(|s| s.steer(4));
-    assert_stored(&scene);
+    assert_stored(&scenario);
     // A gap, a pending request, deferred facts, a waiting cancellation.
-    scene = Scene::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
-    scene = scene
+    scenario = Scenario::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
+    scenario = scenario
         .told(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(3)),
             outcome: SessionOutcome::Completed,
         })
         .when(|s| s.cancel());
-    let run = scene.conv.session.run().unwrap().clone();
+    let run = scenario.conv.session.run().unwrap().clone();
     let mut inbox = run.inbox.clone();
     inbox.park(7);
     assert_eq!(there_and_back(&inbox), inbox);
-    assert_stored(&scene);
+    assert_stored(&scenario);
 }

@@ -7,7 +7,7 @@ use pilothouse_domain::text::MemoryPillContent;
 use pilothouse_domain::{AgentSkill, MemoryPillId};
 use proptest::prelude::*;
 
-use crate::given::skills::{SkillScene, instructions, session, sub_agent, tool};
+use crate::scenarios::skills::{SkillScene, instructions, session, sub_agent, tool};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -46,45 +46,49 @@ fn step() -> impl Strategy<Value = Step> {
 /// Every pill that was recorded, with its last known status.
 type Seen = BTreeMap<MemoryPillId, MemoryPillStatus>;
 
-fn take(scene: SkillScene, seen: &Seen, step: Step) -> SkillScene {
+fn take(scenario: SkillScene, seen: &Seen, step: Step) -> SkillScene {
     let known: Vec<_> = seen.keys().copied().collect();
     let pick = |n: u8| known.get(usize::from(n) % known.len().max(1)).copied();
     let picked = |ns: Vec<u8>| -> Vec<_> { ns.into_iter().filter_map(pick).collect() };
     match step {
-        Step::Learn(n) => scene.when(|s, ctx| {
+        Step::Learn(n) => scenario.when(|s, ctx| {
             let content = MemoryPillContent::parse("\u{1}".repeat(n.into())).unwrap();
             Ok(s.record_memory_pill(session(1), content, MemoryPillCategory::Tip, ctx)?.1)
         }),
         Step::Dismiss(n) => match pick(n) {
-            Some(id) => scene.when(|s, ctx| s.dismiss_memory_pill(id, ctx)),
-            None => scene,
+            Some(id) => scenario.when(|s, ctx| s.dismiss_memory_pill(id, ctx)),
+            None => scenario,
         },
         Step::Consolidate(ns) => {
             let ids = picked(ns);
-            scene.when(|s, ctx| s.consolidate_memory_pills(&ids, instructions("by hand"), ctx))
+            scenario.when(|s, ctx| s.consolidate_memory_pills(&ids, instructions("by hand"), ctx))
         }
-        Step::Start(n) => scene.when(|s, ctx| s.start_consolidation(session(n.into()), ctx)),
+        Step::Start(n) => scenario.when(|s, ctx| s.start_consolidation(session(n.into()), ctx)),
         Step::Propose(n, ns) => {
             let (ids, text) = (picked(ns), instructions(&"x".repeat(20_000)));
-            scene.when(|s, ctx| s.propose_consolidation(session(n.into()), ids, text, ctx))
+            scenario.when(|s, ctx| s.propose_consolidation(session(n.into()), ids, text, ctx))
         }
-        Step::Finish(n) => scene.when(|s, ctx| s.finish_consolidation(session(n.into()), ctx)),
-        Step::Abandon(n) => scene.when(|s, ctx| Ok(s.abandon_consolidation(session(n.into()), "over", ctx))),
+        Step::Finish(n) => scenario.when(|s, ctx| s.finish_consolidation(session(n.into()), ctx)),
+        Step::Abandon(n) => {
+            scenario.when(|s, ctx| Ok(s.abandon_consolidation(session(n.into()), "over", ctx)))
+        }
         Step::Instruct(n) => {
-            scene.when(|s, ctx| s.update_instructions(instructions(&"i".repeat(n.into())), false, ctx))
+            scenario.when(|s, ctx| s.update_instructions(instructions(&"i".repeat(n.into())), false, ctx))
         }
-        Step::AddTool(n) => scene.when(|s, ctx| s.add_tool_definition(tool(&format!("t{n}")), ctx)),
-        Step::RemoveTool(n) => scene.when(|s, ctx| s.remove_tool_definition(&format!("t{n}"), ctx)),
+        Step::AddTool(n) => scenario.when(|s, ctx| s.add_tool_definition(tool(&format!("t{n}")), ctx)),
+        Step::RemoveTool(n) => scenario.when(|s, ctx| s.remove_tool_definition(&format!("t{n}"), ctx)),
         Step::AddSubAgent(n) => {
-            scene.when(|s, ctx| s.add_sub_agent_definition(sub_agent(&format!("a{n}"), &["t"]), ctx))
+            scenario.when(|s, ctx| s.add_sub_agent_definition(sub_agent(&format!("a{n}"), &["t"]), ctx))
         }
-        Step::Activate(on) => scene.when(|s, ctx| Ok(if on { s.activate(ctx) } else { s.deactivate(ctx) })),
+        Step::Activate(on) => {
+            scenario.when(|s, ctx| Ok(if on { s.activate(ctx) } else { s.deactivate(ctx) }))
+        }
     }
 }
 
-fn invariants(before: &AgentSkill, scene: &SkillScene, seen: &mut Seen) {
-    let skill = &scene.skill;
-    let consolidated = scene.last.as_ref().is_ok_and(|events| events.contains(&"SkillConsolidatedEvent"));
+fn invariants(before: &AgentSkill, scenario: &SkillScene, seen: &mut Seen) {
+    let skill = &scenario.skill;
+    let consolidated = scenario.last.as_ref().is_ok_and(|events| events.contains(&"SkillConsolidatedEvent"));
     assert_eq!(
         skill.version(),
         before.version() + u32::from(consolidated),
@@ -120,16 +124,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn random_skill_histories_keep_the_invariants(steps in prop::collection::vec(step(), 1..60)) {
-        let (mut scene, mut seen) = (SkillScene::created(), Seen::new());
+        let (mut scenario, mut seen) = (SkillScene::created(), Seen::new());
         for step in steps {
-            let before = scene.skill.clone();
-            scene = take(scene, &seen, step);
-            invariants(&before, &scene, &mut seen);
+            let before = scenario.skill.clone();
+            scenario = take(scenario, &seen, step);
+            invariants(&before, &scenario, &mut seen);
         }
         // A consolidation in progress can be ended.
-        if let Some(session) = scene.skill.consolidation().map(|c| c.session_id) {
-            let scene = scene.when(|s, ctx| s.finish_consolidation(session, ctx));
-            prop_assert!(scene.last.is_ok() && scene.skill.consolidation().is_none());
+        if let Some(session) = scenario.skill.consolidation().map(|c| c.session_id) {
+            let scenario = scenario.when(|s, ctx| s.finish_consolidation(session, ctx));
+            prop_assert!(scenario.last.is_ok() && scenario.skill.consolidation().is_none());
         }
     }
 }

@@ -5,7 +5,7 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, Operation as Op};
 use pilothouse_domain::value::{Adjustment, DeliverableCounts, FailureReason, ThinkingLevel};
 
-use crate::scene::{Scene, Step, asks, completes, output, shows, starts, turn};
+use crate::scenario::{Scenario, Step, asks, completes, output, shows, starts, turn};
 
 /// Non-terminal statuses without a pending request (S0: those that can be cancelled).
 const RESTING: [S; 7] =
@@ -157,31 +157,31 @@ fn statuses_are_classified_as_specified() {
     }
 }
 
-type Command = fn(&mut Scene) -> Step;
+type Command = fn(&mut Scenario) -> Step;
 
 /// The owner's methods that are allowed or refused by status alone, with their operations.
 fn commands() -> Vec<(Op, Command)> {
     vec![
-        (Op::RequestInterrupt, Scene::interrupt),
+        (Op::RequestInterrupt, Scenario::interrupt),
         (Op::ConfirmInterrupted, |s| s.commit(|c, _| c.session.confirm_interrupted(false))),
         (Op::ConfirmInterruptedTurnOver, |s| s.commit(|c, _| c.session.confirm_interrupted(true))),
-        (Op::RequestPause, Scene::pause),
+        (Op::RequestPause, Scenario::pause),
         (Op::ConfirmPaused, |s| s.commit(|c, _| c.session.confirm_paused())),
-        (Op::RequestResume, Scene::resume),
+        (Op::RequestResume, Scenario::resume),
         (Op::ConfirmResumed, |s| s.commit(|c, _| c.session.confirm_resumed())),
         (Op::ConfirmCancelled, |s| s.commit(|c, ctx| c.session.confirm_cancelled(ctx))),
-        (Op::Close, Scene::close),
+        (Op::Close, Scenario::close),
         (Op::RecordFailure, |s| {
             s.commit(|c, ctx| c.session.record_failure(FailureReason::AgentError, None, ctx))
         }),
-        (Op::Retry, Scene::retry),
+        (Op::Retry, Scenario::retry),
         (Op::ChangeBudget, |s| s.raise_cap("9")),
         (Op::AcceptMessage, |s| s.follow_up(1)),
         (Op::EnableSkill, |s| s.enable(1)),
         (Op::RequestAdjustment, |s| s.adjust(&[Adjustment::SetThinkingLevel { level: ThinkingLevel::High }])),
         (Op::RequestCompact, |s| s.adjust(&[Adjustment::Compact { instructions: None }])),
         (Op::RequestFork, |s| s.adjust(&[Adjustment::Fork { before_turn_id: turn("t1") }])),
-        (Op::RequestReload, Scene::reload),
+        (Op::RequestReload, Scenario::reload),
     ]
 }
 
@@ -189,16 +189,16 @@ fn commands() -> Vec<(Op, Command)> {
 fn every_command_follows_the_table_in_every_status() {
     for status in S::ALL {
         for (operation, command) in commands() {
-            let mut scene = Scene::in_status(status);
-            let before = scene.conv.clone();
+            let mut scenario = Scenario::in_status(status);
+            let before = scenario.conv.clone();
             let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
-            match (command(&mut scene), to) {
+            match (command(&mut scenario), to) {
                 (Ok(()), Some(to)) => {
-                    assert_eq!(scene.conv.session.status(), to, "{operation:?} from {status}");
+                    assert_eq!(scenario.conv.session.status(), to, "{operation:?} from {status}");
                 }
                 (Err(code), None) => {
                     assert_eq!(code, "invalid-transition", "{operation:?} from {status}");
-                    assert_eq!(scene.conv, before, "{operation:?} refused in {status} changed something");
+                    assert_eq!(scenario.conv, before, "{operation:?} refused in {status} changed something");
                 }
                 (result, to) => panic!("{operation:?} from {status}: {result:?}, but specified is {to:?}"),
             }
@@ -210,16 +210,16 @@ fn every_command_follows_the_table_in_every_status() {
 #[test]
 fn cancel_is_accepted_until_the_session_has_ended() {
     for status in S::ALL {
-        let mut scene = Scene::in_status(status);
-        let before = scene.conv.clone();
-        let result = scene.cancel();
-        let session = &scene.conv.session;
+        let mut scenario = Scenario::in_status(status);
+        let before = scenario.conv.clone();
+        let result = scenario.cancel();
+        let session = &scenario.conv.session;
         match status {
             S::Queued => assert_eq!(session.status(), S::Cancelled),
-            S::Cancelling => assert_eq!((session.status(), scene.last.len()), (S::Cancelling, 0)),
+            S::Cancelling => assert_eq!((session.status(), scenario.last.len()), (S::Cancelling, 0)),
             s if s.is_intermediate() => assert_eq!((session.status(), session.cancel_accepted()), (s, true)),
             s if s.is_terminal() => {
-                assert_eq!((result, &scene.conv), (Err("invalid-transition"), &before));
+                assert_eq!((result, &scenario.conv), (Err("invalid-transition"), &before));
                 continue;
             }
             _ => assert_eq!(session.status(), S::Cancelling),
@@ -232,19 +232,19 @@ fn cancel_is_accepted_until_the_session_has_ended() {
 #[test]
 fn decisions_are_refused_when_nothing_is_to_decide() {
     for status in S::ALL {
-        let scene = Scene::in_status(status);
+        let scenario = Scenario::in_status(status);
         let id = pilothouse_domain::OutputId::new(uuid::Uuid::from_u128(1));
         let code = if status == S::Idle { "nothing-to-review" } else { "invalid-transition" };
-        let scene = scene.refuses(code, |s| s.approve(id)).refuses(code, |s| s.reject(id));
+        let scenario = scenario.refuses(code, |s| s.approve(id)).refuses(code, |s| s.reject(id));
         let code = if status == S::WaitingForInput { None } else { Some("request-over") };
-        let scene = match code {
-            Some(code) => scene.refuses(code, |s| s.answer("q1")),
-            None => scene.refuses("wrong-request", |s| s.approve_plan("q1")),
+        let scenario = match code {
+            Some(code) => scenario.refuses(code, |s| s.answer("q1")),
+            None => scenario.refuses("wrong-request", |s| s.approve_plan("q1")),
         };
         if status == S::WaitingForApproval {
-            scene.refuses("wrong-request", |s| s.answer("p1"));
+            scenario.refuses("wrong-request", |s| s.answer("p1"));
         } else {
-            scene
+            scenario
                 .refuses("request-over", |s| s.approve_plan("p1"))
                 .refuses("request-over", |s| s.reject_plan("p1"));
         }
@@ -269,12 +269,12 @@ fn every_fact_follows_the_table_in_every_status() {
     ];
     for status in S::ALL {
         for (operation, fact) in facts.clone() {
-            let mut scene = Scene::in_status(status);
+            let mut scenario = Scenario::in_status(status);
             let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
             let between = status.is_intermediate() || status == S::Paused;
-            scene.tell(fact);
-            let now = scene.conv.session.status();
-            let outcome = scene.outcome.unwrap();
+            scenario.tell(fact);
+            let now = scenario.conv.session.status();
+            let outcome = scenario.outcome.unwrap();
             if operation == Op::StartTurn && matches!(status, S::Interrupted | S::Paused | S::Cancelled) {
                 // This turn was not requested.
                 assert_eq!(
@@ -303,15 +303,15 @@ fn every_fact_follows_the_table_in_every_status() {
 #[test]
 fn submitted_output_is_accepted_while_the_session_lives() {
     for status in S::ALL {
-        let mut scene = Scene::in_status(status);
-        let before = scene.conv.clone();
-        let result = scene.commit(|c, ctx| c.session.submit_output(output(1), ctx));
+        let mut scenario = Scenario::in_status(status);
+        let before = scenario.conv.clone();
+        let result = scenario.commit(|c, ctx| c.session.submit_output(output(1), ctx));
         if status.is_terminal() || status == S::Queued {
-            assert_eq!((result, &scene.conv), (Err("invalid-transition"), &before), "{status}");
+            assert_eq!((result, &scenario.conv), (Err("invalid-transition"), &before), "{status}");
         } else {
             assert_eq!(result, Ok(()), "{status}");
-            assert_eq!(scene.conv.session.status(), status);
-            assert_eq!(scene.conv.session.has_pending_review(), status == S::Idle, "{status}");
+            assert_eq!(scenario.conv.session.status(), status);
+            assert_eq!(scenario.conv.session.has_pending_review(), status == S::Idle, "{status}");
         }
     }
 }
@@ -320,15 +320,15 @@ fn submitted_output_is_accepted_while_the_session_lives() {
 #[test]
 fn no_run_is_created_when_none_is_required() {
     for status in S::ALL {
-        let mut scene = Scene::in_status(status);
-        let before = scene.conv.clone();
-        let mut ids = scene.ids.clone();
+        let mut scenario = Scenario::in_status(status);
+        let before = scenario.conv.clone();
+        let mut ids = scenario.ids.clone();
         let mut ctx = pilothouse_domain::DomainContext::new(
-            scene.now,
+            scenario.now,
             pilothouse_domain::Deadlines::default(),
             &mut ids,
         );
-        assert_eq!(scene.conv.session.mint_run(&mut ctx), None, "{status}");
-        assert_eq!(scene.conv, before, "{status}");
+        assert_eq!(scenario.conv.session.mint_run(&mut ctx), None, "{status}");
+        assert_eq!(scenario.conv, before, "{status}");
     }
 }

@@ -7,7 +7,7 @@ use pilothouse_domain::session::{AgentFact, UsageReport};
 use pilothouse_domain::value::{ContextWindowSnapshot, TokenUsage};
 use pilothouse_domain::{DomainEvent as E, SubAgentId, Usd};
 
-use crate::scene::{Scene, usd};
+use crate::scenario::{Scenario, usd};
 
 /// Cents and input tokens.
 type Amount = (u64, u64);
@@ -112,8 +112,8 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn compare(&self, scene: &Scene) {
-        let session = &scene.conv.session;
+    pub(crate) fn compare(&self, scenario: &Scenario) {
+        let session = &scenario.conv.session;
         let (budget, metrics) = (session.budget(), session.metrics());
         assert!(!self.warns && !self.exhausts, "a warning or an exhaustion was not announced");
         assert_eq!(metrics.total_cost_usd, dollars(self.spent), "the metrics' cost");
@@ -126,7 +126,7 @@ impl Ledger {
         assert_eq!(budget.tokens_used(), self.by_model.values().sum::<u64>());
         // A window is the latest report, not a sum, and separate for each subagent.
         assert_eq!(metrics.context_window.as_ref(), self.windows.get(&None), "the parent's window");
-        for (id, subagent) in &scene.conv.subagents {
+        for (id, subagent) in &scenario.conv.subagents {
             assert_eq!(
                 subagent.context_window.as_ref(),
                 self.windows.get(&Some(id.clone())),
@@ -136,11 +136,11 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn window(tokens: u64, scene: &Scene) -> ContextWindowSnapshot {
+    pub(crate) fn window(tokens: u64, scenario: &Scenario) -> ContextWindowSnapshot {
         ContextWindowSnapshot {
             usage: TokenUsage { input_tokens: tokens, ..TokenUsage::default() },
             model_context_limit: 1000,
-            recorded_at: scene.now,
+            recorded_at: scenario.now,
         }
     }
 }

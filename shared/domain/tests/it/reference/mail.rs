@@ -7,7 +7,7 @@ use pilothouse_domain::value::{MessagePriority as P, MessageSource};
 use pilothouse_domain::{CommandId, DomainEvent as E, MessageId, TurnId};
 
 use super::Walk;
-use crate::scene::Scene;
+use crate::scenario::Scenario;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Letter {
@@ -171,8 +171,8 @@ impl Mail {
         }
     }
 
-    pub(crate) fn compare(&self, scene: &Scene, walk: &Walk, can_send: bool) {
-        let queue = &scene.conv.queue;
+    pub(crate) fn compare(&self, scenario: &Scenario, walk: &Walk, can_send: bool) {
+        let queue = &scenario.conv.queue;
         let open = queue.messages().iter().map(|m| Letter {
             id: m.message_id,
             immediate: m.priority == P::Immediate,
@@ -183,8 +183,8 @@ impl Mail {
         assert_eq!(queue.is_held(), self.held, "held");
         // Decision 29: a message that can be sent is sent in the same commit.
         assert_eq!(self.next(walk, can_send), None, "a message could go out and does not");
-        assert!(scene.conv.closed_messages.iter().all(|m| self.over.contains(&m.message_id)));
-        assert_eq!(scene.conv.closed_messages.len(), self.over.len(), "a message is over once");
+        assert!(scenario.conv.closed_messages.iter().all(|m| self.over.contains(&m.message_id)));
+        assert_eq!(scenario.conv.closed_messages.len(), self.over.len(), "a message is over once");
     }
 
     /// The error code if a new message is refused; `None` if it is accepted or known.

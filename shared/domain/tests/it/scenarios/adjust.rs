@@ -9,7 +9,7 @@ use pilothouse_domain::{
 };
 use uuid::Uuid;
 
-use crate::scene::{Scene, completes, ends, starts, turn, used};
+use crate::scenario::{Scenario, completes, ends, starts, turn, used};
 
 fn model(id: &str) -> Adjustment {
     Adjustment::SetModel { model_id: id.to_owned() }
@@ -32,22 +32,22 @@ fn fork() -> Adjustment {
 }
 
 /// The command of the oldest pending adjustment.
-fn asked(scene: &Scene) -> CommandId {
-    scene.conv.session.adjustments().next().expect("a change is under way").order.command_id
+fn asked(scenario: &Scenario) -> CommandId {
+    scenario.conv.session.adjustments().next().expect("a change is under way").order.command_id
 }
 
-fn made(scene: Scene) -> Scene {
-    let command = asked(&scene);
-    scene.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(C::Adjust, command))
+fn made(scenario: Scenario) -> Scenario {
+    let command = asked(&scenario);
+    scenario.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(C::Adjust, command))
 }
 
-fn refused(scene: Scene, code: &str) -> Scene {
+fn refused(scenario: Scenario, code: &str) -> Scenario {
     let refusal = AgentFact::CommandRefused {
-        command: asked(&scene),
+        command: asked(&scenario),
         code: code.to_owned(),
         message: "no such model".to_owned(),
     };
-    scene.told(refusal)
+    scenario.told(refusal)
 }
 
 fn settings(model: &str) -> AgentFact {
@@ -58,33 +58,33 @@ fn settings(model: &str) -> AgentFact {
     })
 }
 
-fn chosen(scene: &Scene) -> String {
-    scene.conv.session.model_id().to_string()
+fn chosen(scenario: &Scenario) -> String {
+    scenario.conv.session.model_id().to_string()
 }
 
-fn idle_that_can(can: Capabilities) -> Scene {
-    Scene::launching().told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
+fn idle_that_can(can: Capabilities) -> Scenario {
+    Scenario::launching().told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
 }
 
 #[test]
 fn agent_abilities_may_be_reported_again() {
-    idle_that_can(crate::scene::can_all())
+    idle_that_can(crate::scenario::can_all())
         .told(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
         .then_events(&["CapabilityMissing"])
         .then_status(S::Idle)
         .refuses("not-supported", |s| s.adjust(&[compact()]))
-        .told(AgentFact::SidecarReady(crate::scene::can_all()))
+        .told(AgentFact::SidecarReady(crate::scenario::can_all()))
         .when(|s| s.adjust(&[compact()]))
         .then_events(&["AdjustmentRequested"]);
 }
 
 #[test]
 fn model_takes_effect_once_the_agent_confirms_it() {
-    let scene = Scene::running()
+    let scenario = Scenario::running()
         .when(|s| s.adjust(&[model("large")]))
         .then_events(&["AdjustmentRequested"])
         .then(chosen, &"m".to_owned());
-    made(scene)
+    made(scenario)
         .then_events(&["Adjusted"])
         .then(chosen, &"large".to_owned())
         .then(|s| s.conv.session.adjustments().count(), &0)
@@ -96,14 +96,14 @@ fn model_takes_effect_once_the_agent_confirms_it() {
 
 #[test]
 fn refused_choice_changes_nothing() {
-    let scene = Scene::idle().when(|s| s.adjust(&[model("nonsense")]));
-    refused(scene, "invalid")
+    let scenario = Scenario::idle().when(|s| s.adjust(&[model("nonsense")]));
+    refused(scenario, "invalid")
         .then_events(&["CommandRefused", "AdjustmentAbandoned"])
         .then(chosen, &"m".to_owned())
         .then(|s| s.conv.session.adjustments().count(), &0);
     // The sidecar has no agent any more: the next agent starts with the model.
-    let scene = Scene::idle().when(|s| s.adjust(&[model("large")]));
-    refused(scene, "no-agent").then_event("Adjusted").then(chosen, &"large".to_owned());
+    let scenario = Scenario::idle().when(|s| s.adjust(&[model("large")]));
+    refused(scenario, "no-agent").then_event("Adjusted").then(chosen, &"large".to_owned());
 }
 
 #[test]
@@ -112,19 +112,21 @@ fn combined_changes_are_requested_together_or_not_at_all() {
     idle_that_can(can)
         .refuses("not-supported", |s| s.adjust(&[model("large"), thinks(ThinkingLevel::High)]))
         .when(|s| s.adjust(&[model("large")]));
-    let scene = Scene::idle().when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::High)]));
-    let scene = made(made(scene)).then(chosen, &"large".to_owned());
-    assert_eq!(scene.conv.session.thinking_level(), Some(ThinkingLevel::High));
+    let scenario = Scenario::idle().when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::High)]));
+    let scenario = made(made(scenario)).then(chosen, &"large".to_owned());
+    assert_eq!(scenario.conv.session.thinking_level(), Some(ThinkingLevel::High));
 }
 
 #[test]
 fn choice_without_an_agent_applies_to_the_next_one() {
-    for scene in [Scene::launching(), Scene::idle().when(|s| s.die(true)), Scene::in_status(S::Failed)] {
-        let scene = scene
+    for scenario in
+        [Scenario::launching(), Scenario::idle().when(|s| s.die(true)), Scenario::in_status(S::Failed)]
+    {
+        let scenario = scenario
             .when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::Low)]))
             .then_events(&["AdjustmentRequested", "Adjusted", "AdjustmentRequested", "Adjusted"])
             .then(chosen, &"large".to_owned());
-        let shown = scene.conv.session.agent_settings();
+        let shown = scenario.conv.session.agent_settings();
         assert_eq!((shown.model_id.as_str(), shown.thinking_level), ("large", Some(ThinkingLevel::Low)));
     }
 }
@@ -132,44 +134,45 @@ fn choice_without_an_agent_applies_to_the_next_one() {
 #[test]
 fn model_cycling_uses_the_agent_or_its_reported_models() {
     // The agent chooses the next model, and reports it before or after its `done`.
-    let scene = Scene::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
-    made(scene.told(settings("large"))).then(chosen, &"large".to_owned());
-    let scene = Scene::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
-    made(scene).told(settings("large")).then(chosen, &"large".to_owned());
+    let scenario = Scenario::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
+    made(scenario.told(settings("large"))).then(chosen, &"large".to_owned());
+    let scenario = Scenario::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
+    made(scenario).told(settings("large")).then(chosen, &"large".to_owned());
     // Without an agent, the list that it reported decides.
-    Scene::idle()
+    Scenario::idle()
         .told(settings("small"))
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[next()]))
         .then(chosen, &"large".to_owned());
-    Scene::idle().when(|s| s.die(true)).refuses("models-unknown", |s| s.adjust(&[next()]));
+    Scenario::idle().when(|s| s.die(true)).refuses("models-unknown", |s| s.adjust(&[next()]));
 }
 
 #[test]
 fn changes_by_the_agent_are_shown_but_not_chosen() {
-    let scene = Scene::running().told(settings("large")).then(chosen, &"m".to_owned());
-    assert_eq!(scene.conv.session.agent_settings().model_id, "large");
+    let scenario = Scenario::running().told(settings("large")).then(chosen, &"m".to_owned());
+    assert_eq!(scenario.conv.session.agent_settings().model_id, "large");
 }
 
 #[test]
 fn a_choice_survives_its_run_a_retry_and_the_context() {
     // The run ends before it answers, so the choice was not refused.
-    let scene = Scene::idle()
+    let scenario = Scenario::idle()
         .when(|s| s.adjust(&[model("large"), next(), compact()]))
         .when(|s| s.die(false))
         .then(chosen, &"large".to_owned());
     let abandoned = |e: &&DomainEvent| matches!(e, DomainEvent::AdjustmentAbandoned { .. });
-    assert_eq!(scene.last.iter().filter(abandoned).count(), 2);
-    let scene = made(Scene::running().when(|s| s.adjust(&[model("large")])))
+    assert_eq!(scenario.last.iter().filter(abandoned).count(), 2);
+    let scenario = made(Scenario::running().when(|s| s.adjust(&[model("large")])))
         .told(ends(true))
-        .when(Scene::retry)
+        .when(Scenario::retry)
         .then(chosen, &"large".to_owned());
-    drop(scene);
-    let mut scene = made(Scene::running().when(|s| s.adjust(&[thinks(ThinkingLevel::Max)])))
+    drop(scenario);
+    let mut scenario = made(Scenario::running().when(|s| s.adjust(&[thinks(ThinkingLevel::Max)])))
         .told(AgentFact::ContextExhausted);
-    let session = &scene.conv.session;
-    let (chain, _) = SessionChain::from_handoff(&scene.last, session, scene.now).expect("a chain begins");
-    let ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
+    let session = &scenario.conv.session;
+    let (chain, _) =
+        SessionChain::from_handoff(&scenario.last, session, scenario.now).expect("a chain begins");
+    let ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
     let id = AgentSessionId::new(Uuid::from_u128(77));
     let (next, _) = session.continued(id, &chain, &ctx);
     assert_eq!(next.thinking_level(), Some(ThinkingLevel::Max));
@@ -177,15 +180,15 @@ fn a_choice_survives_its_run_a_retry_and_the_context() {
 
 #[test]
 fn agent_only_change_wakes_the_session() {
-    let scene = Scene::idle()
+    let scenario = Scenario::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[compact()]))
         .then_events(&["AdjustmentRequested", "SlotWanted", "RunRequested", "Allocated"])
         .wakes()
         .then_events(&["RunReady", "CommandReissued"]);
-    made(scene).then_events(&["Adjusted"]).then_status(S::Idle);
+    made(scenario).then_events(&["Adjusted"]).then_status(S::Idle);
     // An agent that does not support the adjustment refuses it, and no further run starts for it.
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[fork()]))
         .told(AgentFact::SidecarReady(Capabilities::default()))
@@ -197,26 +200,26 @@ fn agent_only_change_wakes_the_session() {
 
 #[test]
 fn conversation_rewinds_only_between_turns() {
-    Scene::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&[fork()]));
-    Scene::idle().when(Scene::reload).refuses("reload-under-way", |s| s.adjust(&[fork()]));
-    Scene::idle().told(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
+    Scenario::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&[fork()]));
+    Scenario::idle().when(Scenario::reload).refuses("reload-under-way", |s| s.adjust(&[fork()]));
+    Scenario::idle().told(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
 }
 
 #[test]
 fn slow_change_is_reported_and_nothing_is_ended() {
-    let scene = Scene::idle()
+    let scenario = Scenario::idle()
         .when(|s| s.adjust(&[compact()]))
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandReissued"])
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandLate"]);
     // The owner is notified once, and the adjustment can still complete.
-    made(scene.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[])).then_events(&["Adjusted"]);
+    made(scenario.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[])).then_events(&["Adjusted"]);
 
-    let scene = Scene::idle().when(|s| s.adjust(&[compact()]));
-    let received = AgentFact::CommandReceived(asked(&scene));
+    let scenario = Scenario::idle().when(|s| s.adjust(&[compact()]));
+    let received = AgentFact::CommandReceived(asked(&scenario));
     made(
-        scene
+        scenario
             .told(received)
             .when(|s| s.clock_with_heartbeats(119))
             .then_events(&[])
@@ -228,29 +231,31 @@ fn slow_change_is_reported_and_nothing_is_ended() {
 
 #[test]
 fn concurrent_changes_are_limited() {
-    let mut scene = Scene::running();
+    let mut scenario = Scenario::running();
     for n in 0..AgentSession::MAX_ADJUSTMENTS {
-        scene = scene.when(|s| s.adjust(&[model(&format!("m{n}"))]));
+        scenario = scenario.when(|s| s.adjust(&[model(&format!("m{n}"))]));
     }
-    scene.refuses("adjustments-under-way", |s| s.adjust(&[model("more")]));
+    scenario.refuses("adjustments-under-way", |s| s.adjust(&[model("more")]));
 }
 
 #[test]
 fn session_end_leaves_no_pending_change() {
-    let scene = Scene::idle().when(|s| s.die(true)).when(|s| s.adjust(&[compact()])).when(Scene::cancel);
-    assert_eq!(scene.conv.session.adjustments().count(), 0);
-    let scene = Scene::idle().when(|s| s.adjust(&[compact()])).when(Scene::close).when(|s| s.die(true));
-    assert_eq!(scene.conv.session.adjustments().count(), 0);
+    let scenario =
+        Scenario::idle().when(|s| s.die(true)).when(|s| s.adjust(&[compact()])).when(Scenario::cancel);
+    assert_eq!(scenario.conv.session.adjustments().count(), 0);
+    let scenario =
+        Scenario::idle().when(|s| s.adjust(&[compact()])).when(Scenario::close).when(|s| s.die(true));
+    assert_eq!(scenario.conv.session.adjustments().count(), 0);
 }
 
-fn allowance(scene: &Scene) -> String {
-    scene.conv.session.allowance_usd().expect("there is a run").to_string()
+fn allowance(scenario: &Scenario) -> String {
+    scenario.conv.session.allowance_usd().expect("there is a run").to_string()
 }
 
 /// Decision 32: the cap less the spend of other runs.
 #[test]
 fn run_allowance_is_the_remainder_at_its_start() {
-    Scene::running()
+    Scenario::running()
         .then(allowance, &"1".to_owned())
         .told(used("0.3"))
         .then(allowance, &"1".to_owned())
@@ -276,13 +281,13 @@ fn unpriced_agent_gets_no_allowance() {
 
 #[test]
 fn unacknowledged_allowance_is_resent_and_the_latest_counts() {
-    let scene = Scene::running().when(|s| s.raise_cap("2")).when(|s| s.raise_cap("3"));
+    let scenario = Scenario::running().when(|s| s.raise_cap("2")).when(|s| s.raise_cap("3"));
     let sent = |e: &DomainEvent| match e {
         DomainEvent::AllowanceChanged { command, .. } => Some(command.command_id),
         _ => None,
     };
-    let command = scene.last.iter().find_map(sent).unwrap();
-    scene
+    let command = scenario.last.iter().find_map(sent).unwrap();
+    scenario
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandReissued"])
         .told(AgentFact::CommandDone(C::Adjust, command))
@@ -294,8 +299,8 @@ fn unacknowledged_allowance_is_resent_and_the_latest_counts() {
 #[test]
 fn turn_outcome_is_shown() {
     let ended = |outcome| AgentFact::TurnCompleted { turn: turn("t1"), output: None, outcome };
-    let outcome = |s: &Scene| s.conv.session.last_outcome();
-    Scene::running()
+    let outcome = |s: &Scenario| s.conv.session.last_outcome();
+    Scenario::running()
         .then(outcome, &None)
         .told(ended(SessionOutcome::MaxIterations))
         .then_status(S::Idle)
@@ -303,12 +308,12 @@ fn turn_outcome_is_shown() {
         .told(starts("t2"))
         .told(completes("t2"))
         .then(outcome, &Some(SessionOutcome::Completed));
-    Scene::running()
+    Scenario::running()
         .told(ended(SessionOutcome::ExecutionError))
         .then_status(S::Failed)
         .then(outcome, &Some(SessionOutcome::ExecutionError));
     // The turn reached the agent's own limit. The session's budget depends on its spend and cap (decision 32).
-    Scene::running()
+    Scenario::running()
         .told(ended(SessionOutcome::BudgetExceeded))
         .then_status(S::Idle)
         .then(outcome, &Some(SessionOutcome::BudgetExceeded))

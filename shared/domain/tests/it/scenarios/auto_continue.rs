@@ -8,22 +8,22 @@ use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource, 
 use pilothouse_domain::{CommandId, DomainEvent};
 use uuid::Uuid;
 
-use crate::scene::{Scene, asks, completes, criterion, ends, output, starts, starts_with, turn, used};
+use crate::scenario::{Scenario, asks, completes, criterion, ends, output, starts, starts_with, turn, used};
 
-fn count(scene: &Scene) -> u32 {
-    scene.conv.session.auto_continue().unwrap().current_continuation_count
+fn count(scenario: &Scenario) -> u32 {
+    scenario.conv.session.auto_continue().unwrap().current_continuation_count
 }
 
-fn validating(scene: &Scene) -> bool {
-    scene.conv.session.is_validating()
+fn validating(scenario: &Scenario) -> bool {
+    scenario.conv.session.is_validating()
 }
 
-fn pending_review(scene: &Scene) -> bool {
-    scene.conv.session.has_pending_review()
+fn pending_review(scenario: &Scenario) -> bool {
+    scenario.conv.session.has_pending_review()
 }
 
-fn turns(scene: &Scene) -> u32 {
-    scene.conv.session.metrics().turn_count
+fn turns(scenario: &Scenario) -> u32 {
+    scenario.conv.session.metrics().turn_count
 }
 
 fn completes_with(id: &str, files: u32) -> AgentFact {
@@ -35,21 +35,21 @@ fn completes_with(id: &str, files: u32) -> AgentFact {
 }
 
 /// Why the loop ended in the latest step.
-fn end(scene: &Scene) -> Option<AutoContinueEnd> {
-    scene.last.iter().find_map(|event| match event {
+fn end(scenario: &Scenario) -> Option<AutoContinueEnd> {
+    scenario.last.iter().find_map(|event| match event {
         DomainEvent::AutoContinueStopped { cause, .. } => Some(*cause),
         _ => None,
     })
 }
 
 /// Starts turn `id` with the message that the latest step sent.
-fn goes_on(scene: Scene, id: &str) -> Scene {
-    let message = scene.last.iter().find_map(|event| match event {
+fn goes_on(scenario: Scenario, id: &str) -> Scenario {
+    let message = scenario.last.iter().find_map(|event| match event {
         DomainEvent::MessageDispatched { message_id, .. } => Some(*message_id),
         _ => None,
     });
     let message = message.expect("a message was sent");
-    scene
+    scenario
         .told(AgentFact::MessageInjecting(message))
         .told(AgentFact::TurnStarted { turn: turn(id), message: Some(message) })
         .told(AgentFact::MessageInjected(message))
@@ -57,13 +57,13 @@ fn goes_on(scene: Scene, id: &str) -> Scene {
 
 #[test]
 fn a_turn_ends_when_its_criteria_are_met() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes_with("t1", 3))
         .then_events(&["ValidationRequested"])
         .then_status(S::Running)
         .then(validating, &true)
         .then(turns, &0)
-        .refuses("invalid-transition", Scene::close)
+        .refuses("invalid-transition", Scenario::close)
         .validates(true)
         .then_events(&["ValidationPassed", "OutputReady"])
         .then_status(S::Idle)
@@ -75,19 +75,19 @@ fn a_turn_ends_when_its_criteria_are_met() {
 
 #[test]
 fn unmet_criteria_start_the_next_turn() {
-    let scene = Scene::looping(5)
+    let scenario = Scenario::looping(5)
         .told(completes("t1"))
         .validates(false)
         .then_events(&["ValidationFailed", "MessageEnqueued", "MessageDispatched"])
         .then_status(S::Running)
         .then(count, &1);
-    let message = &scene.conv.queue.messages()[0];
+    let message = &scenario.conv.queue.messages()[0];
     assert_eq!((message.source, message.priority), (MessageSource::System, MessagePriority::Immediate));
     assert_eq!(
         message.content.as_str(),
         "Validation failed: TestsPassing: `make test` failed with exit code 2. Continue working."
     );
-    goes_on(scene, "t2")
+    goes_on(scenario, "t2")
         .then_status(S::Running)
         .then(|s| s.conv.session.turn().map(|t| t.id.clone()), &Some(turn("t2")))
         .then_queue(&[], &[])
@@ -102,8 +102,9 @@ fn unmet_criteria_start_the_next_turn() {
 /// Output of a turn that does not meet the criteria is kept for the turn that does.
 #[test]
 fn output_goes_to_review_when_the_criteria_are_met() {
-    let scene = Scene::looping(5).told(completes_with("t1", 3)).validates(false).then(pending_review, &false);
-    goes_on(scene, "t2")
+    let scenario =
+        Scenario::looping(5).told(completes_with("t1", 3)).validates(false).then(pending_review, &false);
+    goes_on(scenario, "t2")
         .told(completes("t2"))
         .validates(true)
         .then_event("OutputReady")
@@ -113,8 +114,8 @@ fn output_goes_to_review_when_the_criteria_are_met() {
 
 #[test]
 fn auto_continue_stops_at_its_limit_and_notifies_the_owner() {
-    let scene = Scene::looping(1).told(completes("t1")).validates(false);
-    goes_on(scene, "t2")
+    let scenario = Scenario::looping(1).told(completes("t1")).validates(false);
+    goes_on(scenario, "t2")
         .told(completes_with("t2", 4))
         .validates(false)
         .then_events(&["AutoContinueStopped", "TurnCompleted"])
@@ -123,18 +124,18 @@ fn auto_continue_stops_at_its_limit_and_notifies_the_owner() {
         .then(pending_review, &false)
         .then(|s| s.conv.session.output().unwrap().output.files_changed, &4)
         .then(count, &1)
-        .when(Scene::close)
+        .when(Scenario::close)
         .then_status(S::Completed);
 }
 
 #[test]
 fn retry_restarts_the_count() {
-    let scene = Scene::looping(1).told(completes("t1")).validates(false);
-    goes_on(scene, "t2")
+    let scenario = Scenario::looping(1).told(completes("t1")).validates(false);
+    goes_on(scenario, "t2")
         .told(ends(true))
         .then_status(S::Failed)
         .when(|s| s.die(true))
-        .when(Scene::retry)
+        .when(Scenario::retry)
         .then(count, &0)
         .wakes()
         .told(starts("t3"))
@@ -147,7 +148,7 @@ fn retry_restarts_the_count() {
 /// The owner's message is delivered first; the turn that it starts is validated at its end.
 #[test]
 fn message_takes_precedence_over_validation() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .when(|s| s.follow_up(1))
         .told(completes("t1"))
         .then_events(&["ValidationAbandoned", "TurnCompleted", "MessageDispatched"])
@@ -155,9 +156,9 @@ fn message_takes_precedence_over_validation() {
         .told(starts_with("t2", 1))
         .told(completes("t2"))
         .then_events(&["ValidationRequested"]);
-    let scene = Scene::looping(5).told(completes_with("t1", 1));
-    let result = crate::scene::validated(&scene, false);
-    scene
+    let scenario = Scenario::looping(5).told(completes_with("t1", 1));
+    let result = crate::scenario::validated(&scenario, false);
+    scenario
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "ValidationAbandoned", "OutputReady", "MessageDispatched"])
         .then_status(S::Idle)
@@ -175,7 +176,7 @@ fn only_the_requested_validation_counts() {
         command: CommandId::new(Uuid::from_u128(99_999)),
         results: vec![criterion(true)],
     };
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(stale.clone())
         .then_ignored("stale-ack")
         .told(completes("t1"))
@@ -192,10 +193,10 @@ fn only_the_requested_validation_counts() {
 /// The turn had already ended (decision 17): an interrupt ends the loop, and the turn counts.
 #[test]
 fn an_interrupt_ends_the_validation() {
-    let scene = Scene::looping(5).told(completes_with("t1", 2));
-    let late = crate::scene::validated(&scene, false);
-    scene
-        .when(Scene::interrupt)
+    let scenario = Scenario::looping(5).told(completes_with("t1", 2));
+    let late = crate::scenario::validated(&scenario, false);
+    scenario
+        .when(Scenario::interrupt)
         .then_status(S::Interrupting)
         .told(late)
         .then_ignored("stale-ack")
@@ -209,13 +210,13 @@ fn an_interrupt_ends_the_validation() {
 /// If the session is paused during a validation, the criteria are checked again after the resume.
 #[test]
 fn pause_defers_the_validation() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes("t1"))
-        .when(Scene::pause)
+        .when(Scenario::pause)
         .told_done(Command::Pause)
         .then_status(S::Paused)
         .then(validating, &false)
-        .when(Scene::resume)
+        .when(Scenario::resume)
         .told_done(Command::Resume)
         .then_event("ValidationRequested")
         .then_status(S::Running)
@@ -225,9 +226,9 @@ fn pause_defers_the_validation() {
 
 #[test]
 fn a_cancellation_ends_the_validation() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes("t1"))
-        .when(Scene::cancel)
+        .when(Scenario::cancel)
         .told_done(Command::Stop)
         .then_status(S::Cancelled)
         .then(validating, &false);
@@ -236,7 +237,7 @@ fn a_cancellation_ends_the_validation() {
 /// The turn was over, so the session does not fail with its sidecar (decisions 14, 17). The owner is notified.
 #[test]
 fn sidecar_death_during_validation_fails_nothing() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes_with("t1", 1))
         .when(|s| s.die(true))
         .then_hibernated(S::Idle)
@@ -251,7 +252,7 @@ fn sidecar_death_during_validation_fails_nothing() {
 /// The message to continue survives the sidecar that should have delivered it.
 #[test]
 fn sidecar_death_before_the_next_turn_starts_a_new_run() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes("t1"))
         .validates(false)
         .then_status(S::Running)
@@ -265,18 +266,18 @@ fn sidecar_death_before_the_next_turn_starts_a_new_run() {
 /// The sidecar can still check the criteria after its agent has ended. Continuing needs a new run.
 #[test]
 fn ended_agent_is_validated_too() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes_with("t1", 1))
         .told(ends(false))
         .then(validating, &true)
         .then(|s| s.conv.session.is_live(), &true);
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(ends(false))
         .then_events(&["ValidationRequested"])
         .validates(true)
         .then_events(&["ValidationPassed", "TurnCompleted", "RunStopOrdered"])
         .then_status(S::Idle);
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(ends(false))
         .validates(false)
         .then_events(&["ValidationFailed", "RunStopOrdered", "MessageEnqueued"])
@@ -289,9 +290,9 @@ fn ended_agent_is_validated_too() {
 /// An agent's error after its turn does not fail the turn.
 #[test]
 fn an_error_after_the_turn_does_not_end_the_loop() {
-    let scene = Scene::looping(5).told(completes("t1"));
-    let result = crate::scene::validated(&scene, true);
-    scene
+    let scenario = Scenario::looping(5).told(completes("t1"));
+    let result = crate::scenario::validated(&scenario, true);
+    scenario
         .told(ends(true))
         .then_status(S::Running)
         .told(result)
@@ -301,9 +302,9 @@ fn an_error_after_the_turn_does_not_end_the_loop() {
 
 #[test]
 fn a_spent_budget_ends_the_loop() {
-    let scene = Scene::looping(5).told(completes("t1"));
-    let result = crate::scene::validated(&scene, false);
-    scene
+    let scenario = Scenario::looping(5).told(completes("t1"));
+    let result = crate::scenario::validated(&scenario, false);
+    scenario
         .told(used("1"))
         .then(end, &Some(AutoContinueEnd::BudgetExhausted))
         .then_status(S::Idle)
@@ -314,7 +315,7 @@ fn a_spent_budget_ends_the_loop() {
 /// A command that is not received is sent once more, then the process is stopped (decision 12).
 #[test]
 fn unreceived_validation_is_resent_once_then_stopped() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes("t1"))
         .when(|s| s.clock_with_heartbeats(30))
         .then_events(&["CommandReissued"])
@@ -328,9 +329,9 @@ fn unreceived_validation_is_resent_once_then_stopped() {
 /// The sidecar enforces the time limit; the control plane waits one minute longer.
 #[test]
 fn a_validation_without_a_result_ends_the_loop() {
-    let scene = Scene::looping(5).told(completes("t1"));
-    let AgentFact::Validated { command, .. } = crate::scene::validated(&scene, true) else { panic!() };
-    scene
+    let scenario = Scenario::looping(5).told(completes("t1"));
+    let AgentFact::Validated { command, .. } = crate::scenario::validated(&scenario, true) else { panic!() };
+    scenario
         .told(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(659))
         .then(validating, &true)
@@ -343,29 +344,29 @@ fn a_validation_without_a_result_ends_the_loop() {
 /// A sidecar that stops the validation early, or does not support it, passes nothing.
 #[test]
 fn aborted_validation_passes_nothing() {
-    let ordered = |scene: &Scene| match crate::scene::validated(scene, true) {
+    let ordered = |scenario: &Scenario| match crate::scenario::validated(scenario, true) {
         AgentFact::Validated { command, .. } => command,
         _ => panic!(),
     };
-    let scene = Scene::looping(5).told(completes("t1"));
-    let command = ordered(&scene);
-    scene
+    let scenario = Scenario::looping(5).told(completes("t1"));
+    let command = ordered(&scenario);
+    scenario
         .told(AgentFact::Validated { command, results: Vec::new() })
         .then_taken(FactOutcome::Applied)
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
         .then_status(S::Idle);
-    let scene = Scene::looping(5).told(completes("t1"));
-    let command = ordered(&scene);
+    let scenario = Scenario::looping(5).told(completes("t1"));
+    let command = ordered(&scenario);
     let refusal =
         AgentFact::CommandRefused { command, code: "invalid".to_owned(), message: "What?".to_owned() };
-    scene.told(refusal).then(end, &Some(AutoContinueEnd::ValidationUnavailable)).then_status(S::Idle);
+    scenario.told(refusal).then(end, &Some(AutoContinueEnd::ValidationUnavailable)).then_status(S::Idle);
 }
 
 /// If the agent does not take the message to continue, the session becomes idle.
 #[test]
 fn refused_continuation_message_leaves_the_session_idle() {
-    let scene = Scene::looping(5).told(completes("t1")).validates(false);
-    let command = scene.last.iter().find_map(|event| match event {
+    let scenario = Scenario::looping(5).told(completes("t1")).validates(false);
+    let command = scenario.last.iter().find_map(|event| match event {
         DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
         _ => None,
     });
@@ -374,13 +375,13 @@ fn refused_continuation_message_leaves_the_session_idle() {
         code: "not-supported".to_owned(),
         message: "No".to_owned(),
     };
-    scene.told(refusal).then(end, &Some(AutoContinueEnd::NotDelivered)).then_status(S::Idle);
+    scenario.told(refusal).then(end, &Some(AutoContinueEnd::NotDelivered)).then_status(S::Idle);
 }
 
 /// A turn that the agent starts without a message is validated at its end.
 #[test]
 fn agent_that_continues_on_its_own_is_validated_later() {
-    Scene::looping(5)
+    Scenario::looping(5)
         .told(completes("t1"))
         .told(starts("t2"))
         .then_events(&["ValidationAbandoned", "TurnCompleted", "TurnStarted"])
@@ -392,9 +393,9 @@ fn agent_that_continues_on_its_own_is_validated_later() {
 /// The state of the loop is stored with the session.
 #[test]
 fn validation_round_trips_through_storage() {
-    let scene = Scene::looping(5).told(completes_with("t1", 1)).told(ends(false));
-    let stored = serde_json::to_string(&scene.conv.session).unwrap();
+    let scenario = Scenario::looping(5).told(completes_with("t1", 1)).told(ends(false));
+    let stored = serde_json::to_string(&scenario.conv.session).unwrap();
     let loaded: pilothouse_domain::AgentSession = serde_json::from_str(&stored).unwrap();
-    assert_eq!(loaded, scene.conv.session);
+    assert_eq!(loaded, scenario.conv.session);
     let _ = ProcessState::Alive;
 }

@@ -10,7 +10,7 @@ use pilothouse_domain::{AgentSessionId, Deadlines, DomainContext, DomainEvent, S
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::scene::{Ids, Scene, ends, starts, usd, used};
+use crate::scenario::{Ids, Scenario, ends, starts, usd, used};
 
 pub(crate) fn written(words: &str) -> AgentFact {
     AgentFact::HandoffWritten(Box::new(document(words)))
@@ -24,58 +24,61 @@ fn session(n: u128) -> AgentSessionId {
     AgentSessionId::new(Uuid::from_u128(n))
 }
 
-/// The chain that the latest step of a scene created.
-fn begun(scene: &Scene) -> SessionChain {
-    SessionChain::from_handoff(&scene.last, &scene.conv.session, scene.now).expect("a chain begins").0
+/// The chain that the latest step of a scenario created.
+fn begun(scenario: &Scenario) -> SessionChain {
+    SessionChain::from_handoff(&scenario.last, &scenario.conv.session, scenario.now)
+        .expect("a chain begins")
+        .0
 }
 
-fn recorded(scene: &Scene) -> RecordedHandoff {
-    scene.conv.session.handoff_document().expect("a document").clone()
+fn recorded(scenario: &Scenario) -> RecordedHandoff {
+    scenario.conv.session.handoff_document().expect("a document").clone()
 }
 
 /// An exhausted session with its document, whose run has ended.
-fn over() -> (Scene, SessionChain) {
-    let scene = Scene::running().told(AgentFact::ContextExhausted);
-    let chain = begun(&scene);
-    let mut scene = scene.told(written("half"));
-    scene.die(true).unwrap();
-    (scene, chain)
+fn over() -> (Scenario, SessionChain) {
+    let scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let chain = begun(&scenario);
+    let mut scenario = scenario.told(written("half"));
+    scenario.die(true).unwrap();
+    (scenario, chain)
 }
 
-fn hand_over(scene: &mut Scene, chain: &mut SessionChain) -> HandedOver {
-    let document = recorded(scene);
-    // Avoid an id that the scene's session already has.
-    scene.ids.0 = scene.ids.0.max(1_000);
-    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
-    chain.hand_over(&mut scene.conv, &document, &mut ctx).unwrap()
+fn hand_over(scenario: &mut Scenario, chain: &mut SessionChain) -> HandedOver {
+    let document = recorded(scenario);
+    // Avoid an id that the scenario's session already has.
+    scenario.ids.0 = scenario.ids.0.max(1_000);
+    let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
+    chain.hand_over(&mut scenario.conv, &document, &mut ctx).unwrap()
 }
 
 #[test]
 fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
-    let scene = Scene::running().told(AgentFact::ContextExhausted);
-    let chain = begun(&scene);
-    assert_eq!(Some(chain.id()), scene.conv.session.chain_id());
-    assert_eq!(chain.current_session_id(), scene.conv.session.id());
+    let scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let chain = begun(&scenario);
+    assert_eq!(Some(chain.id()), scenario.conv.session.chain_id());
+    assert_eq!(chain.current_session_id(), scenario.conv.session.id());
     assert_eq!((chain.len(), chain.handoffs().len(), chain.status()), (1, 0, C::Active));
 
-    let (mut scene, mut chain) = over();
-    let mut next = hand_over(&mut scene, &mut chain).continuation;
+    let (mut scenario, mut chain) = over();
+    let mut next = hand_over(&mut scenario, &mut chain).continuation;
     let mut pool = SessionPool::default();
-    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
+    let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
     pool.allocate(&mut next.session, &mut ctx).unwrap();
-    scene.conv = next;
-    let scene = scene.told(AgentFact::SidecarReady(crate::scene::can_all())).told(starts("t1"));
-    let scene = scene.told(AgentFact::ContextExhausted);
-    assert_eq!(scene.conv.session.chain_id(), Some(chain.id()));
-    assert_eq!(SessionChain::from_handoff(&scene.last, &scene.conv.session, scene.now), None);
+    scenario.conv = next;
+    let scenario = scenario.told(AgentFact::SidecarReady(crate::scenario::can_all())).told(starts("t1"));
+    let scenario = scenario.told(AgentFact::ContextExhausted);
+    assert_eq!(scenario.conv.session.chain_id(), Some(chain.id()));
+    assert_eq!(SessionChain::from_handoff(&scenario.last, &scenario.conv.session, scenario.now), None);
 }
 
 /// The agent may write its document until a deadline, or until `session_end` (decision 34).
 #[test]
 fn exhausted_agent_is_stopped_after_its_document_or_timeout() {
-    let stopped =
-        |scene: &Scene| scene.last.iter().any(|event| matches!(event, DomainEvent::RunStopOrdered { .. }));
-    let waiting = Scene::running().told(AgentFact::ContextExhausted);
+    let stopped = |scenario: &Scenario| {
+        scenario.last.iter().any(|event| matches!(event, DomainEvent::RunStopOrdered { .. }))
+    };
+    let waiting = Scenario::running().told(AgentFact::ContextExhausted);
     assert!(!stopped(&waiting) && waiting.conv.session.awaits_document());
     assert!(stopped(&waiting.clone().told(written("half"))));
     assert!(stopped(&waiting.clone().told(ends(true))), "an end with an error ends it too");
@@ -85,43 +88,43 @@ fn exhausted_agent_is_stopped_after_its_document_or_timeout() {
     late.clock_with_heartbeats(2).unwrap();
     assert!(stopped(&late));
     // If the document came first, there is nothing to wait for.
-    assert!(stopped(&Scene::running().told(written("half")).told(AgentFact::ContextExhausted)));
+    assert!(stopped(&Scenario::running().told(written("half")).told(AgentFact::ContextExhausted)));
 }
 
 /// The API call and the raw event of one handoff count once, in either order (decision 34).
 #[test]
 fn duplicate_handoff_counts_once() {
     let over = || AgentFact::HandedOver { reason: "full".to_owned() };
-    let mut scene = Scene::running();
-    scene
+    let mut scenario = Scenario::running();
+    scenario
         .commit::<SessionError>(|conv, ctx| {
             let mut events = conv.observe(over(), "hash", ctx).events;
             events.extend(conv.observe(written("half"), "hash", ctx).events);
             Ok(events)
         })
         .unwrap();
-    assert_eq!(scene.conv.session.status(), S::ContextExhausted);
-    let first = recorded(&scene);
-    let scene = scene.told(over()).told(written("half"));
-    assert_eq!(recorded(&scene), first);
-    assert!(scene.last.is_empty());
+    assert_eq!(scenario.conv.session.status(), S::ContextExhausted);
+    let first = recorded(&scenario);
+    let scenario = scenario.told(over()).told(written("half"));
+    assert_eq!(recorded(&scenario), first);
+    assert!(scenario.last.is_empty());
 }
 
 #[test]
 fn agent_document_replaces_a_synthesized_one_only() {
-    let mut scene = Scene::running().told(AgentFact::ContextExhausted);
+    let mut scenario = Scenario::running().told(AgentFact::ContextExhausted);
     let synthesized = HandoffDocument::synthesized(HandoffSource {
-        session: &scene.conv.session,
+        session: &scenario.conv.session,
         last_messages: &["I read the tests.".to_owned()],
     });
-    scene
+    scenario
         .commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized.clone(), ctx)))
         .unwrap();
-    assert!(recorded(&scene).document.summary.as_str().contains("I read the tests."));
-    let mut scene = scene.told(written("half"));
-    assert_eq!(recorded(&scene).document, document("half"));
-    scene.commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized, ctx))).unwrap();
-    assert_eq!(recorded(&scene).document, document("half"));
+    assert!(recorded(&scenario).document.summary.as_str().contains("I read the tests."));
+    let mut scenario = scenario.told(written("half"));
+    assert_eq!(recorded(&scenario).document, document("half"));
+    scenario.commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized, ctx))).unwrap();
+    assert_eq!(recorded(&scenario).document, document("half"));
 }
 
 #[test]
@@ -131,13 +134,15 @@ fn synthesized_document_lists_tasks_and_stays_within_bounds() {
         subject: format!("task {id} {}", "x".repeat(400)),
         status,
         active_form: None,
-        updated_at: Scene::new().now,
+        updated_at: Scenario::new().now,
     };
     let tasks: Vec<_> = (0..100).map(|n| task(&n.to_string(), SessionTaskStatus::Pending)).collect();
-    let scene = Scene::running().told(AgentFact::TasksReplaced(tasks));
+    let scenario = Scenario::running().told(AgentFact::TasksReplaced(tasks));
     let words = vec!["ä\0".repeat(5000); 9];
-    let document =
-        HandoffDocument::synthesized(HandoffSource { session: &scene.conv.session, last_messages: &words });
+    let document = HandoffDocument::synthesized(HandoffSource {
+        session: &scenario.conv.session,
+        last_messages: &words,
+    });
     assert!(document.synthesized && document.remaining_work.as_str().contains("task 0"));
     assert!(document.remaining_work.as_str().chars().count() <= 4000);
     assert!(document.summary.as_str().chars().count() <= 4000);
@@ -146,22 +151,22 @@ fn synthesized_document_lists_tasks_and_stays_within_bounds() {
 /// The continuation inherits the settings (decision 34) and the waiting messages in their order (decision 30).
 #[test]
 fn continuation_inherits_from_its_predecessor() {
-    let scene = Scene::running()
+    let scenario = Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
         .told(used("0.4"))
         .told(AgentFact::ContextExhausted);
-    let mut chain = begun(&scene);
-    let mut scene = scene.told(written("half"));
-    scene.die(true).unwrap();
-    assert!(chain.waits_for_continuation(&scene.conv.session));
-    let before = scene.conv.clone();
-    let handed = hand_over(&mut scene, &mut chain);
+    let mut chain = begun(&scenario);
+    let mut scenario = scenario.told(written("half"));
+    scenario.die(true).unwrap();
+    assert!(chain.waits_for_continuation(&scenario.conv.session));
+    let before = scenario.conv.clone();
+    let handed = hand_over(&mut scenario, &mut chain);
 
     let next = &handed.continuation;
     assert_eq!(next.queue, before.queue);
-    assert!(scene.conv.queue.messages().is_empty());
-    let (old, new) = (&scene.conv.session, &next.session);
+    assert!(scenario.conv.queue.messages().is_empty());
+    let (old, new) = (&scenario.conv.session, &next.session);
     assert_eq!((old.continuation(), new.status()), (Some(new.id()), S::Queued));
     assert_eq!(new.working_directory(), old.working_directory());
     assert_eq!(new.settings(), old.settings());
@@ -170,23 +175,23 @@ fn continuation_inherits_from_its_predecessor() {
     assert_eq!((new.budget().carried_usd(), new.budget().estimated_cost_usd()), (usd("0.4"), Usd::ZERO));
     assert_eq!(new.budget().remaining_usd(), usd("0.6"));
     let handoff = chain.handoff_from(old.id()).unwrap();
-    assert_eq!((handoff.id, handoff.to_session_id), (recorded(&scene).id, Some(new.id())));
+    assert_eq!((handoff.id, handoff.to_session_id), (recorded(&scenario).id, Some(new.id())));
     // The handoff happens once.
-    assert!(!chain.waits_for_continuation(&scene.conv.session));
+    assert!(!chain.waits_for_continuation(&scenario.conv.session));
     // Further operations are refused with the id of the continuation.
-    let refused = scene.conv.session.check(pilothouse_domain::session::Operation::RequestCancel);
+    let refused = scenario.conv.session.check(pilothouse_domain::session::Operation::RequestCancel);
     assert_eq!(refused, Err(SessionError::Continued { continuation: new.id() }));
 }
 
 /// A message whose delivery is uncertain stays marked as uncertain (decision 30).
 #[test]
 fn unacknowledged_messages_move_and_uncertain_ones_remain() {
-    let scene = Scene::running().when(|s| s.steer(1));
-    let scene = scene.told(AgentFact::ContextExhausted);
-    let mut chain = begun(&scene);
-    let mut scene = scene.told(written("half"));
-    scene.die(false).unwrap();
-    let handed = hand_over(&mut scene, &mut chain);
+    let scenario = Scenario::running().when(|s| s.steer(1));
+    let scenario = scenario.told(AgentFact::ContextExhausted);
+    let mut chain = begun(&scenario);
+    let mut scenario = scenario.told(written("half"));
+    scenario.die(false).unwrap();
+    let handed = hand_over(&mut scenario, &mut chain);
     let [message] = handed.continuation.queue.messages() else { panic!("one message") };
     assert!(message.delivery_uncertain && !message.sent);
 }
@@ -194,16 +199,16 @@ fn unacknowledged_messages_move_and_uncertain_ones_remain() {
 /// A handoff moves the slot to the continuation, even if other sessions wait in line (decision 21).
 #[test]
 fn the_slot_goes_to_the_continuation() {
-    let (mut scene, mut chain) = over();
+    let (mut scenario, mut chain) = over();
     let mut pool = SessionPool::default();
     pool.configure(1).unwrap();
     let mut ids = Ids(50_000);
-    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut ids);
-    let mut other = Scene::new().conv.session;
+    let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut ids);
+    let mut other = Scenario::new().conv.session;
     let from = other.id();
     pool.allocate(&mut other, &mut ctx).unwrap();
-    let mut handed = hand_over(&mut scene, &mut chain);
-    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut ids);
+    let mut handed = hand_over(&mut scenario, &mut chain);
+    let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut ids);
     let (allocation, _) = pool.transfer(from, &mut handed.continuation.session, &mut ctx).unwrap();
     assert!(matches!(allocation, Allocation::Allocated(_)));
     assert_eq!(pool.leases().keys().copied().collect::<Vec<_>>(), [handed.continuation.session.id()]);
@@ -214,17 +219,17 @@ fn the_slot_goes_to_the_continuation() {
 /// If the budget is used up, the continuation stays Queued until the cap is raised (decision 33).
 #[test]
 fn unaffordable_continuation_waits_for_the_cap() {
-    let scene = Scene::running().told(AgentFact::ContextExhausted);
-    let mut chain = begun(&scene);
-    let mut scene = scene.told(written("half")).told(used("1.2"));
-    scene.die(true).unwrap();
-    let mut next = hand_over(&mut scene, &mut chain).continuation.session;
+    let scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let mut chain = begun(&scenario);
+    let mut scenario = scenario.told(written("half")).told(used("1.2"));
+    scenario.die(true).unwrap();
+    let mut next = hand_over(&mut scenario, &mut chain).continuation.session;
     let mut pool = SessionPool::default();
-    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut scene.ids);
+    let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
     assert!(next.waits_for_budget());
     assert_eq!(pool.allocate(&mut next, &mut ctx).unwrap(), (Allocation::NotWanted, Vec::new()));
-    assert_eq!(next.change_budget(crate::scene::cap("1.2")).unwrap_err().code(), "cap-below-spend");
-    let events = next.change_budget(crate::scene::cap("2")).unwrap();
+    assert_eq!(next.change_budget(crate::scenario::cap("1.2")).unwrap_err().code(), "cap-below-spend");
+    let events = next.change_budget(crate::scenario::cap("2")).unwrap();
     assert!(events.iter().any(|event| matches!(event, DomainEvent::SlotWanted { .. })));
     assert!(matches!(pool.allocate(&mut next, &mut ctx).unwrap().0, Allocation::Allocated(_)));
 }
@@ -232,10 +237,10 @@ fn unaffordable_continuation_waits_for_the_cap() {
 /// Late spend counts once, however often it is reported (decision 33).
 #[test]
 fn late_spend_counts_once() {
-    let (mut scene, mut chain) = over();
-    let mut next = hand_over(&mut scene, &mut chain).continuation.session;
-    scene.tell_late(used("0.9"));
-    assert!(scene.last.contains(&DomainEvent::LateSpend { total_cost_usd: usd("0.9") }));
+    let (mut scenario, mut chain) = over();
+    let mut next = hand_over(&mut scenario, &mut chain).continuation.session;
+    scenario.tell_late(used("0.9"));
+    assert!(scenario.last.contains(&DomainEvent::LateSpend { total_cost_usd: usd("0.9") }));
     let events = next.carry_spend(usd("0.9"));
     assert!(events.iter().any(|event| matches!(event, DomainEvent::BudgetWarning { .. })));
     assert_eq!(next.carry_spend(usd("0.9")), Vec::new());
@@ -247,25 +252,25 @@ fn late_spend_counts_once() {
 /// 34).
 #[test]
 fn late_document_replaces_the_first_or_is_reported() {
-    let (mut scene, mut chain) = over();
-    let from = scene.conv.session.id();
-    let mut next = hand_over(&mut scene, &mut chain).continuation;
-    let scene = scene.told(written("more"));
-    let late = recorded(&scene);
+    let (mut scenario, mut chain) = over();
+    let from = scenario.conv.session.id();
+    let mut next = hand_over(&mut scenario, &mut chain).continuation;
+    let scenario = scenario.told(written("more"));
+    let late = recorded(&scenario);
     assert_eq!(chain.correct_document(from, &late).len(), 1);
     assert_eq!(chain.correct_document(from, &late), Vec::new(), "an identical document");
 
     let mut ids = Ids(70_000);
-    let mut ctx = DomainContext::new(scene.now, Deadlines::default(), &mut ids);
+    let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut ids);
     next.receive_late_document(from, &late, &mut ctx);
     assert_eq!(next.session.continues().unwrap().document, Some(late));
     assert!(next.queue.messages().is_empty());
 
     // A running session receives the document as messages, however long it is.
-    let mut begun = Scene::running();
+    let mut begun = Scenario::running();
     let long = RecordedHandoff {
         document: HandoffDocument::of_agent(&"a".repeat(4000), &"b".repeat(4000), None),
-        ..recorded(&scene)
+        ..recorded(&scenario)
     };
     begun.commit::<SessionError>(|conv, ctx| Ok(conv.receive_late_document(from, &long, ctx))).unwrap();
     let said: String = begun.conv.queue.messages().iter().map(|m| m.content.as_str()).collect();
@@ -286,33 +291,33 @@ fn ended_chain_stays_ended() {
             assert_eq!(operation.next(from), to, "{operation:?} from {from}");
         }
     }
-    let (scene, chain) = over();
-    let document = recorded(&scene);
+    let (scenario, chain) = over();
+    let document = recorded(&scenario);
     for end in [
         |chain: &mut SessionChain, now| chain.complete(S::Idle, Usd::ZERO, now),
         |chain: &mut SessionChain, now| chain.cancel(now),
     ] {
         let mut chain = chain.clone();
-        end(&mut chain, scene.now).unwrap();
+        end(&mut chain, scenario.now).unwrap();
         let ended = chain.clone();
         let over = ChainError::NotActive { status: chain.status() };
-        assert_eq!(chain.initiate_handoff(scene.conv.session.id(), &document), Err(over.clone()));
-        assert_eq!(chain.attach_session(session(1), scene.now), Err(over.clone()));
-        assert_eq!(chain.complete(S::Idle, Usd::ZERO, scene.now), Err(over.clone()));
-        assert_eq!(chain.cancel(scene.now), Err(over));
+        assert_eq!(chain.initiate_handoff(scenario.conv.session.id(), &document), Err(over.clone()));
+        assert_eq!(chain.attach_session(session(1), scenario.now), Err(over.clone()));
+        assert_eq!(chain.complete(S::Idle, Usd::ZERO, scenario.now), Err(over.clone()));
+        assert_eq!(chain.cancel(scenario.now), Err(over));
         assert_eq!(chain, ended, "a refusal changes nothing");
-        assert!(!chain.waits_for_continuation(&scene.conv.session));
+        assert!(!chain.waits_for_continuation(&scenario.conv.session));
     }
 }
 
 #[test]
 fn chain_completes_with_its_current_session() {
-    let (scene, chain) = over();
+    let (scenario, chain) = over();
     for status in S::ALL {
         let mut chain = chain.clone();
-        let result = chain.complete(status, usd("1"), scene.now);
+        let result = chain.complete(status, usd("1"), scenario.now);
         if matches!(status, S::Idle | S::Completed) {
-            assert!(result.is_ok() && chain.completed_at() == Some(scene.now), "{status}");
+            assert!(result.is_ok() && chain.completed_at() == Some(scenario.now), "{status}");
         } else {
             assert_eq!(result.unwrap_err().code(), "chain-busy", "{status}");
             assert_eq!((chain.status(), chain.completed_at()), (C::Active, None));
@@ -325,15 +330,19 @@ fn chain_completes_with_its_current_session() {
 fn owner_attaches_a_session_when_the_current_one_has_ended() {
     let (_, chain) = over();
     for status in S::ALL {
-        let mut scene = Scene::in_status(status);
-        if scene.conv.session.run().is_some() && status.is_terminal() {
-            assert_eq!(chain.ensure_open(&scene.conv.session).unwrap_err().code(), "chain-busy", "{status}");
-            scene.die(true).unwrap();
+        let mut scenario = Scenario::in_status(status);
+        if scenario.conv.session.run().is_some() && status.is_terminal() {
+            assert_eq!(
+                chain.ensure_open(&scenario.conv.session).unwrap_err().code(),
+                "chain-busy",
+                "{status}"
+            );
+            scenario.die(true).unwrap();
         }
         let open = matches!(status, S::Cancelled | S::Completed | S::Failed);
-        assert_eq!(chain.ensure_open(&scene.conv.session).is_ok(), open, "{status}");
+        assert_eq!(chain.ensure_open(&scenario.conv.session).is_ok(), open, "{status}");
     }
-    let mut failed = Scene::running().told(used("0.3")).when(|s| s.follow_up(1)).told(ends(true));
+    let mut failed = Scenario::running().told(used("0.3")).when(|s| s.follow_up(1)).told(ends(true));
     failed.die(true).unwrap();
     let (owner, objective) =
         (failed.conv.session.owner_id().clone(), failed.conv.session.objective().clone());
@@ -341,8 +350,8 @@ fn owner_attaches_a_session_when_the_current_one_has_ended() {
         SessionChain::create(chain.id(), owner, objective, failed.conv.session.id(), failed.now).0;
     let mut ids = Ids(90_000);
     let ctx = DomainContext::new(failed.now, Deadlines::default(), &mut ids);
-    // All scenes use the same session id.
-    let mut same = Scene::new().conv;
+    // All scenarios use the same session id.
+    let mut same = Scenario::new().conv;
     let refused = chain.admit(&mut same, &mut failed.conv.clone(), &ctx).unwrap_err();
     assert_eq!(refused.code(), "already-in-chain");
 
@@ -385,8 +394,8 @@ proptest! {
     /// The invariants of S0 8.4 hold after any sequence of operations.
     #[test]
     fn the_invariants_hold(steps in proptest::collection::vec(step(), 0..60)) {
-        let (scene, mut chain) = over();
-        let mut document = recorded(&scene);
+        let (scenario, mut chain) = over();
+        let mut document = recorded(&scenario);
         let mut fresh = 1_000_u128;
         for step in steps {
             fresh += 1;
@@ -400,11 +409,11 @@ proptest! {
                     let from = chain.sessions().nth(at).unwrap().session_id;
                     Ok(chain.correct_document(from, &document))
                 }
-                Step::Attach => chain.attach_session(session(fresh), scene.now),
+                Step::Attach => chain.attach_session(session(fresh), scenario.now),
                 Step::Complete(idle) => {
-                    chain.complete(if idle { S::Idle } else { S::Running }, Usd::ZERO, scene.now)
+                    chain.complete(if idle { S::Idle } else { S::Running }, Usd::ZERO, scenario.now)
                 }
-                Step::Cancel => chain.cancel(scene.now),
+                Step::Cancel => chain.cancel(scenario.now),
             };
             if result.is_err() {
                 prop_assert_eq!(&chain, &before);

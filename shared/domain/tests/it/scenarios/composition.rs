@@ -117,26 +117,26 @@ fn oversized_parts_are_omitted_and_named() {
 #[test]
 fn full_skill_fits_into_a_command() {
     let heavy = "\u{1}".repeat(2000);
-    let mut scene = SkillScene::created();
-    while scene.last.is_ok() {
-        scene = scene.learns(&heavy);
+    let mut scenario = SkillScene::created();
+    while scenario.last.is_ok() {
+        scenario = scenario.learns(&heavy);
     }
-    let prompt = consolidation_prompt(&scene.skill, scene.skill.active_pills());
+    let prompt = consolidation_prompt(&scenario.skill, scenario.skill.active_pills());
     let template = TemplatePart { system_prompt: Some(&prompt), ..TemplatePart::default() };
     assert!(compose(Some(template), &[], &[], ContextPolicy::Handoff).bytes() <= Composition::MAX_BYTES);
 }
 
 #[test]
 fn a_consolidation_gets_the_instructions_and_the_pills() {
-    let scene = SkillScene::with_pills(2);
-    let prompt = consolidation_prompt(&scene.skill, scene.skill.active_pills());
+    let scenario = SkillScene::with_pills(2);
+    let prompt = consolidation_prompt(&scenario.skill, scenario.skill.active_pills());
     for part in ["Skill Improvement", "Test first.", "lesson 0", "lesson 1"] {
         assert!(prompt.contains(part), "{part}");
     }
-    for id in scene.pills() {
+    for id in scenario.pills() {
         assert!(prompt.contains(&id.to_string()));
     }
-    assert!(prompt.contains(&format!("/api/agent/skills/{}/consolidation", scene.skill.id())));
+    assert!(prompt.contains(&format!("/api/agent/skills/{}/consolidation", scenario.skill.id())));
 }
 
 proptest! {

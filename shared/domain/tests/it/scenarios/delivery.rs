@@ -6,14 +6,14 @@ use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::{Capabilities, MessagePriority};
 use pilothouse_domain::{CommandId, DomainEvent};
 
-use crate::scene::{Scene, can_all, completes, ends, message, starts, starts_with};
+use crate::scenario::{Scenario, can_all, completes, ends, message, starts, starts_with};
 
 fn injected(n: u128) -> AgentFact {
     AgentFact::MessageInjected(message(n))
 }
 
-pub(crate) fn dispatched(scene: &Scene) -> CommandId {
-    let command = scene.last.iter().find_map(|e| match e {
+pub(crate) fn dispatched(scenario: &Scenario) -> CommandId {
+    let command = scenario.last.iter().find_map(|e| match e {
         DomainEvent::MessageDispatched { command, .. } => Some(command.command_id),
         _ => None,
     });
@@ -22,7 +22,7 @@ pub(crate) fn dispatched(scene: &Scene) -> CommandId {
 
 #[test]
 fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "MessageDispatched"])
         .told(AgentFact::MessageInjecting(message(1)))
@@ -37,7 +37,7 @@ fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
 
 #[test]
 fn follow_ups_are_sent_one_per_turn() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
         .then_queue(&[1, 2], &[])
@@ -54,7 +54,7 @@ fn follow_ups_are_sent_one_per_turn() {
 
 #[test]
 fn idle_session_sends_immediate_messages_first() {
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
         .when(|s| s.steer(3))
@@ -75,9 +75,12 @@ fn waiting_suspended_and_intermediate_sessions_keep_messages() {
         S::Cancelling,
         S::Queued,
     ] {
-        Scene::in_status(status).when(|s| s.steer(1)).then_events(&["MessageEnqueued"]).then_queue(&[1], &[]);
+        Scenario::in_status(status)
+            .when(|s| s.steer(1))
+            .then_events(&["MessageEnqueued"])
+            .then_queue(&[1], &[]);
     }
-    Scene::paused()
+    Scenario::paused()
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
         .when(|s| s.resume())
@@ -88,19 +91,19 @@ fn waiting_suspended_and_intermediate_sessions_keep_messages() {
 #[test]
 fn ended_sessions_accept_no_messages() {
     for status in [S::Completed, S::Cancelled, S::Failed, S::ContextExhausted] {
-        Scene::in_status(status).refuses("invalid-transition", |s| s.steer(1));
+        Scenario::in_status(status).refuses("invalid-transition", |s| s.steer(1));
     }
 }
 
 #[test]
 fn completed_sessions_cancel_open_messages_and_failed_keep_them() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.cancel())
         .told_done(C::Stop)
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
-    Scene::running()
+    Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.die(true))
         .then_status(S::Failed)
@@ -115,7 +118,7 @@ fn completed_sessions_cancel_open_messages_and_failed_keep_them() {
 #[test]
 fn messages_pending_at_an_interrupt_wait_for_their_owner() {
     let held = || {
-        Scene::running()
+        Scenario::running()
             .when(|s| s.follow_up(1))
             .when(|s| s.follow_up(2))
             .when(|s| s.interrupt())
@@ -143,7 +146,7 @@ fn messages_pending_at_an_interrupt_wait_for_their_owner() {
 /// A message that the owner sends after the interrupt was requested is not held.
 #[test]
 fn message_sent_during_an_interrupt_is_not_held() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.interrupt())
         .when(|s| s.steer(2))
@@ -155,7 +158,7 @@ fn message_sent_during_an_interrupt_is_not_held() {
 
 #[test]
 fn interrupt_enforced_by_the_runtime_holds_messages_too() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
         .when(|s| s.interrupt())
@@ -173,7 +176,7 @@ fn interrupt_enforced_by_the_runtime_holds_messages_too() {
 #[test]
 fn sent_messages_cannot_be_changed() {
     let content = || MessageContent::parse("other words").unwrap();
-    Scene::running()
+    Scenario::running()
         .when(|s| s.steer(1))
         .refuses("already-sent", |s| s.commit(|c, _| c.cancel_message(message(1))))
         .refuses("already-sent", |s| s.commit(|c, _| c.queue.edit(message(1), content())))
@@ -186,7 +189,7 @@ fn sent_messages_cannot_be_changed() {
 #[test]
 fn pending_messages_can_be_changed() {
     let content = || MessageContent::parse("other words").unwrap();
-    Scene::running()
+    Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
         .when(|s| s.follow_up(3))
@@ -201,14 +204,14 @@ fn pending_messages_can_be_changed() {
         .when(|s| s.commit(|c, _| c.queue.promote(message(3))))
         .then_events(&["MessagePromotedToImmediate", "MessageDispatched"])
         .then_queue(&[3, 2], &[3]);
-    Scene::paused()
+    Scenario::paused()
         .when(|s| s.steer(1))
         .refuses("already-immediate", |s| s.commit(|c, _| c.queue.promote(message(1))));
 }
 
 #[test]
 fn duplicate_message_is_accepted_once() {
-    Scene::paused()
+    Scenario::paused()
         .when(|s| s.steer(1))
         .when(|s| s.steer(1))
         .then_events(&[])
@@ -218,29 +221,29 @@ fn duplicate_message_is_accepted_once() {
 
 #[test]
 fn full_queue_accepts_no_more() {
-    let mut scene = Scene::paused();
+    let mut scenario = Scenario::paused();
     for n in 0..100 {
-        scene = scene.when(|s| s.follow_up(n));
+        scenario = scenario.when(|s| s.follow_up(n));
     }
-    scene.refuses("queue-full", |s| s.follow_up(100));
+    scenario.refuses("queue-full", |s| s.follow_up(100));
 }
 
 #[test]
 fn steering_for_an_ended_turn_is_not_sent() {
-    let to_turn_1 = |s: &mut Scene| s.send(1, MessagePriority::Immediate, Some("t1"));
-    Scene::running().when(to_turn_1).then_queue(&[1], &[1]);
-    Scene::idle().refuses("turn-over", to_turn_1);
-    Scene::idle().told(starts("t2")).refuses("turn-over", to_turn_1);
+    let to_turn_1 = |s: &mut Scenario| s.send(1, MessagePriority::Immediate, Some("t1"));
+    Scenario::running().when(to_turn_1).then_queue(&[1], &[1]);
+    Scenario::idle().refuses("turn-over", to_turn_1);
+    Scenario::idle().told(starts("t2")).refuses("turn-over", to_turn_1);
     // The turn ended before the message could be sent.
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .when(to_turn_1)
         .told(completes("t1"))
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
     // The turn ended before the sidecar received the message.
-    let scene = Scene::running().when(to_turn_1);
-    let command = dispatched(&scene);
-    scene
+    let scenario = Scenario::running().when(to_turn_1);
+    let command = dispatched(&scenario);
+    scenario
         .told(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
@@ -248,11 +251,11 @@ fn steering_for_an_ended_turn_is_not_sent() {
 
 #[test]
 fn message_refused_by_the_sidecar_waits_for_its_owner() {
-    let scene = Scene::running().when(|s| s.steer(1));
-    let command = dispatched(&scene);
+    let scenario = Scenario::running().when(|s| s.steer(1));
+    let command = dispatched(&scenario);
     let refused =
         |code: &str| AgentFact::CommandRefused { command, code: code.to_owned(), message: String::new() };
-    scene
+    scenario
         .told(refused("busy"))
         .then_events(&["CommandRefused", "MessageReturned", "MessagesHeld"])
         .then_queue(&[1], &[])
@@ -263,9 +266,9 @@ fn message_refused_by_the_sidecar_waits_for_its_owner() {
 /// A late refusal of a delivered message removes no other message.
 #[test]
 fn a_late_refusal_drops_no_other_message() {
-    let scene = Scene::idle().when(|s| s.steer(1));
-    let command = dispatched(&scene);
-    scene
+    let scenario = Scenario::idle().when(|s| s.steer(1));
+    let command = dispatched(&scenario);
+    scenario
         .when(|s| s.follow_up(2))
         .told(injected(1))
         .told(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
@@ -274,7 +277,7 @@ fn a_late_refusal_drops_no_other_message() {
 
 #[test]
 fn message_is_delivered_whatever_the_outcome_of_its_turn() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.steer(1))
         .when(|s| s.interrupt())
         .told(completes("t1"))
@@ -290,7 +293,7 @@ fn message_is_delivered_whatever_the_outcome_of_its_turn() {
 /// A message that reached the running turn does not block the next one.
 #[test]
 fn message_injected_during_an_interrupt_blocks_nothing() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.steer(1))
         .when(|s| s.interrupt())
         .told(injected(1))
@@ -301,10 +304,10 @@ fn message_injected_during_an_interrupt_blocks_nothing() {
 
 #[test]
 fn message_whose_turn_began_during_an_interrupt_blocks_nothing() {
-    Scene::launching()
-        .told(AgentFact::SidecarReady(crate::scene::can_all()))
+    Scenario::launching()
+        .told(AgentFact::SidecarReady(crate::scenario::can_all()))
         .when(|s| s.steer(1))
-        .when(Scene::interrupt)
+        .when(Scenario::interrupt)
         .told(starts("t1"))
         .told(injected(1))
         .told_done(C::Interrupt)
@@ -316,7 +319,7 @@ fn message_whose_turn_began_during_an_interrupt_blocks_nothing() {
 #[test]
 fn crash_before_the_agent_leaves_the_message_uncertain() {
     let dead = |drained: bool| {
-        Scene::idle()
+        Scenario::idle()
             .when(|s| s.steer(1))
             .told(AgentFact::MessageInjecting(message(1)))
             .when(move |s| s.die(drained))
@@ -345,7 +348,7 @@ fn crash_before_the_agent_leaves_the_message_uncertain() {
 
 #[test]
 fn messages_a_dead_run_had_not_received_go_to_the_next_run() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.steer(1))
         .when(|s| s.die(true))
         .then_event("MessageReturned")
@@ -354,29 +357,29 @@ fn messages_a_dead_run_had_not_received_go_to_the_next_run() {
         .then_events(&["RunReady", "MessageDispatched"])
         .then_queue(&[1], &[1]);
     // If envelopes are missing, the delivery is uncertain.
-    Scene::idle().when(|s| s.steer(1)).when(|s| s.die(false)).then_event("MessageDeliveryUncertain");
+    Scenario::idle().when(|s| s.steer(1)).when(|s| s.die(false)).then_event("MessageDeliveryUncertain");
 }
 
 #[test]
 fn run_that_is_no_longer_needed_is_not_started() {
-    let mut scene = Scene::idle().when(|s| s.die(true));
-    scene.pool = {
-        let mut busy = Scene::launching();
-        busy.conv = scene.conv.clone();
+    let mut scenario = Scenario::idle().when(|s| s.die(true));
+    scenario.pool = {
+        let mut busy = Scenario::launching();
+        busy.conv = scenario.conv.clone();
         // The only slot is in use.
         let json = serde_json::to_string(&busy.pool).unwrap();
         let id = busy.pool.leases().keys().next().unwrap().to_string();
         serde_json::from_str(&json.replace(&id, &message(99).to_string())).unwrap()
     };
-    scene
+    scenario
         .when(|s| s.follow_up(1))
         .then_events(&["MessageEnqueued", "SlotWanted", "PoolExhausted"])
         .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
         .then(|s| s.conv.session.slot_wanted(), &None);
 }
 
-fn running_that_can(can: Capabilities) -> Scene {
-    Scene::launching().told(AgentFact::SidecarReady(can)).told(starts("t1"))
+fn running_that_can(can: Capabilities) -> Scenario {
+    Scenario::launching().told(AgentFact::SidecarReady(can)).told(starts("t1"))
 }
 
 #[test]
@@ -398,23 +401,23 @@ fn immediate_message_waits_for_turn_end_without_steering() {
 #[test]
 fn missing_agent_ability_is_reported_once() {
     let can = Capabilities { plans: false, context_usage: false, ..can_all() };
-    let scene = Scene::launching().told(AgentFact::SidecarReady(can)).then_event("CapabilityMissing");
-    let scene = scene.told(AgentFact::SidecarReady(can)).then_events(&[]);
-    let scene = scene.told(starts("t1")).told(completes("t1"));
-    let scene = scene.then_events(&["CapabilityMissing", "TurnCompleted"]);
-    scene.told(starts("t2")).told(completes("t2")).then_events(&["TurnCompleted"]);
+    let scenario = Scenario::launching().told(AgentFact::SidecarReady(can)).then_event("CapabilityMissing");
+    let scenario = scenario.told(AgentFact::SidecarReady(can)).then_events(&[]);
+    let scenario = scenario.told(starts("t1")).told(completes("t1"));
+    let scenario = scenario.then_events(&["CapabilityMissing", "TurnCompleted"]);
+    scenario.told(starts("t2")).told(completes("t2")).then_events(&["TurnCompleted"]);
     running_that_can(can_all()).told(completes("t1")).then_events(&["TurnCompleted"]);
 }
 
 #[test]
 fn session_whose_runs_end_repeatedly_fails_with_their_reason() {
-    let mut scene = Scene::idle().when(|s| s.die(true)).when(|s| s.steer(1));
+    let mut scenario = Scenario::idle().when(|s| s.die(true)).when(|s| s.steer(1));
     for _ in 0..3 {
-        scene = scene.wakes().told(ends(true)).when(|s| s.die(true));
+        scenario = scenario.wakes().told(ends(true)).when(|s| s.die(true));
     }
-    let why = |scene: &Scene| {
-        let failure = scene.conv.session.failure().and_then(|failure| failure.message.clone());
+    let why = |scenario: &Scenario| {
+        let failure = scenario.conv.session.failure().and_then(|failure| failure.message.clone());
         failure.is_some_and(|message| message.ends_with("The last one said: max_turns"))
     };
-    scene.then_status(S::Failed).then(why, &true);
+    scenario.then_status(S::Failed).then(why, &true);
 }

@@ -5,27 +5,27 @@ use pilothouse_domain::session::{
     AgentSessionStatus as S, Disk, LifecycleCommand as C, PausedReason, SessionError,
 };
 
-use crate::scene::{Scene, Step};
+use crate::scenario::{Scenario, Step};
 
-fn server_disk_is_short(scene: &mut Scene) -> Step {
-    scene.commit(|conv, ctx| Ok::<Events, SessionError>(conv.session.pause_for_disk(ctx)))
+fn server_disk_is_short(scenario: &mut Scenario) -> Step {
+    scenario.commit(|conv, ctx| Ok::<Events, SessionError>(conv.session.pause_for_disk(ctx)))
 }
 
-fn worker_disk(scene: &mut Scene, is_full: bool) -> Step {
-    scene.commit(|conv, ctx| Ok::<Events, SessionError>(conv.session.observe_worker_disk(is_full, ctx)))
+fn worker_disk(scenario: &mut Scenario, is_full: bool) -> Step {
+    scenario.commit(|conv, ctx| Ok::<Events, SessionError>(conv.session.observe_worker_disk(is_full, ctx)))
 }
 
-fn reason(scene: &Scene) -> Option<PausedReason> {
-    scene.conv.session.paused_reason()
+fn reason(scenario: &Scenario) -> Option<PausedReason> {
+    scenario.conv.session.paused_reason()
 }
 
-fn disk(scene: &Scene) -> Option<Disk> {
-    scene.conv.session.full_disk().map(|full| full.disk)
+fn disk(scenario: &Scenario) -> Option<Disk> {
+    scenario.conv.session.full_disk().map(|full| full.disk)
 }
 
 #[test]
 fn a_full_server_disk_pauses_and_the_clock_resumes() {
-    Scene::running()
+    Scenario::running()
         .when(server_disk_is_short)
         .then_events(&["DiskFull", "PauseRequested"])
         .then(reason, &Some(PausedReason::DiskFull))
@@ -48,23 +48,23 @@ fn a_full_server_disk_pauses_and_the_clock_resumes() {
 #[test]
 fn full_server_disk_ignores_resting_sessions() {
     for status in [S::Idle, S::Interrupted, S::Paused, S::Queued] {
-        Scene::in_status(status).when(server_disk_is_short).then_events(&[]).then_status(status);
+        Scenario::in_status(status).when(server_disk_is_short).then_events(&[]).then_status(status);
     }
 }
 
 #[test]
 fn owner_request_ends_the_wait_for_the_disk() {
-    Scene::running()
+    Scenario::running()
         .when(server_disk_is_short)
         .told_done(C::Pause)
-        .when(Scene::resume)
+        .when(Scenario::resume)
         .then(disk, &None)
         .told_done(C::Resume)
         .then_status(S::Running);
-    Scene::running()
+    Scenario::running()
         .when(server_disk_is_short)
         .told_done(C::Pause)
-        .when(Scene::cancel)
+        .when(Scenario::cancel)
         .told_done(C::Stop)
         .then_status(S::Cancelled)
         .then(disk, &None);
@@ -72,7 +72,7 @@ fn owner_request_ends_the_wait_for_the_disk() {
 
 #[test]
 fn a_full_worker_disk_is_shown_and_changes_no_status() {
-    Scene::running()
+    Scenario::running()
         .when(|s| worker_disk(s, true))
         .then_events(&["DiskFull"])
         .then_status(S::Running)
@@ -83,5 +83,5 @@ fn a_full_worker_disk_is_shown_and_changes_no_status() {
         .when(|s| worker_disk(s, false))
         .then_events(&["DiskFreed"])
         .then(disk, &None);
-    Scene::running().when(|s| worker_disk(s, true)).when(|s| s.die(true)).then(disk, &None);
+    Scenario::running().when(|s| worker_disk(s, true)).when(|s| s.die(true)).then(disk, &None);
 }

@@ -4,18 +4,18 @@ use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionSett
 use pilothouse_domain::value::{Capabilities, MessageSource};
 use pilothouse_domain::{Deadlines, DomainEvent};
 
-use crate::scene::{Scene, asks, can_all, completes, results, shows, starts};
+use crate::scenario::{Scenario, asks, can_all, completes, results, shows, starts};
 
 const IDLE: u64 = 15 * 60;
 
-fn told_to_stop(scene: &Scene) -> bool {
-    !scene.conv.session.is_live()
+fn told_to_stop(scenario: &Scenario) -> bool {
+    !scenario.conv.session.is_live()
 }
 
 #[test]
 fn resting_or_waiting_session_hibernates_after_its_idle_time() {
     for status in [S::Idle, S::Interrupted, S::WaitingForInput, S::WaitingForApproval] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.clock_with_heartbeats(IDLE - 1))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
@@ -25,7 +25,7 @@ fn resting_or_waiting_session_hibernates_after_its_idle_time() {
             .then_hibernated(status)
             .then_event("Released");
     }
-    Scene::paused()
+    Scenario::paused()
         .when(|s| s.clock_with_heartbeats(IDLE))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(3600 - IDLE))
@@ -37,7 +37,7 @@ fn resting_or_waiting_session_hibernates_after_its_idle_time() {
 /// Every event restarts the idle timeout.
 #[test]
 fn activity_defers_hibernation() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.clock_with_heartbeats(IDLE - 1))
         .told(AgentFact::Noted)
         .when(|s| s.clock_with_heartbeats(IDLE - 1))
@@ -49,11 +49,11 @@ fn activity_defers_hibernation() {
 #[test]
 fn working_session_does_not_hibernate() {
     for status in [S::Queued, S::Running] {
-        let scene = Scene::in_status(status).when(|s| s.clock_with_heartbeats(10));
-        assert!(!scene.happened("HibernationOrdered"));
+        let scenario = Scenario::in_status(status).when(|s| s.clock_with_heartbeats(10));
+        assert!(!scenario.happened("HibernationOrdered"));
     }
     // A message was sent, so a turn is about to start.
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.follow_up(1))
         .refuses("turn-starting", |s| s.commit(|c, ctx| c.session.hibernate(ctx)));
 }
@@ -61,19 +61,19 @@ fn working_session_does_not_hibernate() {
 #[test]
 fn zero_idle_time_and_unresumable_agents_never_hibernate() {
     let idle = |settings: SessionSettings, can: Capabilities| {
-        let mut scene = Scene::with(settings);
-        scene.allocate();
-        scene.told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
+        let mut scenario = Scenario::with(settings);
+        scenario.allocate();
+        scenario.told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
     };
     let never = SessionSettings { idle_timeout_seconds: 0, ..SessionSettings::default() };
     let forgets = Capabilities { resume_conversation: false, ..can_all() };
-    for scene in [idle(never, can_all()), idle(SessionSettings::default(), forgets)] {
-        scene.when(|s| s.clock_with_heartbeats(7 * 24 * 3600)).then_no_event("HibernationOrdered");
+    for scenario in [idle(never, can_all()), idle(SessionSettings::default(), forgets)] {
+        scenario.when(|s| s.clock_with_heartbeats(7 * 24 * 3600)).then_no_event("HibernationOrdered");
     }
     // Folders do not outlive their runs (decision 23).
-    let scene = Scene::idle();
+    let scenario = Scenario::idle();
     let limits = Deadlines { durable_workspace: false, ..Deadlines::default() };
-    let due = |limits| scene.conv.session.next_deadline(limits).map(|(_, due)| format!("{due:?}"));
+    let due = |limits| scenario.conv.session.next_deadline(limits).map(|(_, due)| format!("{due:?}"));
     assert!(due(&limits).unwrap() == "Silence" && due(&Deadlines::default()).is_some());
 }
 
@@ -81,7 +81,7 @@ fn zero_idle_time_and_unresumable_agents_never_hibernate() {
 #[test]
 fn message_during_hibernation_wakes_the_session() {
     let falling_asleep = |status: S, seconds: u64| {
-        Scene::in_status(status).when(|s| s.clock_with_heartbeats(seconds)).then(told_to_stop, &true)
+        Scenario::in_status(status).when(|s| s.clock_with_heartbeats(seconds)).then(told_to_stop, &true)
     };
     falling_asleep(S::Idle, IDLE)
         .when(|s| s.follow_up(1))
@@ -90,7 +90,7 @@ fn message_during_hibernation_wakes_the_session() {
         .wakes()
         .then_event("MessageDispatched");
     falling_asleep(S::Paused, 3600)
-        .when(Scene::resume)
+        .when(Scenario::resume)
         .when(|s| s.die(true))
         .then_status(S::Resuming)
         .wakes()
@@ -104,18 +104,21 @@ fn message_during_hibernation_wakes_the_session() {
         .wakes()
         .then_event("MessageDispatched");
     falling_asleep(S::WaitingForInput, IDLE)
-        .when(Scene::interrupt)
+        .when(Scenario::interrupt)
         .then_status(S::Interrupting)
         .when(|s| s.die(true))
         .then_hibernated(S::Interrupted);
-    falling_asleep(S::Idle, IDLE).when(Scene::close).then_status(S::Completed);
-    falling_asleep(S::Interrupted, IDLE).when(Scene::cancel).when(|s| s.die(true)).then_status(S::Cancelled);
+    falling_asleep(S::Idle, IDLE).when(Scenario::close).then_status(S::Completed);
+    falling_asleep(S::Interrupted, IDLE)
+        .when(Scenario::cancel)
+        .when(|s| s.die(true))
+        .then_status(S::Cancelled);
 }
 
 /// The runtime kills a sidecar that does not stop.
 #[test]
 fn sidecar_that_does_not_hibernate_is_ended() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.clock_with_heartbeats(IDLE))
         .when(|s| s.clock_with_heartbeats(60))
         .then_event("RunStopOrdered")
@@ -123,15 +126,15 @@ fn sidecar_that_does_not_hibernate_is_ended() {
         .then_hibernated(S::Idle);
 }
 
-fn messages(scene: &Scene) -> Vec<(MessageSource, String)> {
-    let all = scene.conv.queue.messages().iter();
+fn messages(scenario: &Scenario) -> Vec<(MessageSource, String)> {
+    let all = scenario.conv.queue.messages().iter();
     all.map(|m| (m.source, m.content.as_str().to_owned())).collect()
 }
 
 /// An answer without a `received` is sent once more, then the process is stopped and the answer is sent as a message.
 #[test]
 fn unreceived_answer_is_sent_as_a_message() {
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .then_status(S::Running)
         .when(|s| s.clock_with_heartbeats(30))
@@ -144,7 +147,7 @@ fn unreceived_answer_is_sent_as_a_message() {
         .then(messages, &vec![(MessageSource::User, "Answers to your questions.\nq1?: yes".to_owned())])
         .wakes()
         .then_event("MessageDispatched");
-    Scene::in_status(S::WaitingForApproval)
+    Scenario::in_status(S::WaitingForApproval)
         .when(|s| s.reject_plan("p1"))
         .when(|s| s.die(true))
         .then_event("AnswerReturned")
@@ -154,15 +157,15 @@ fn unreceived_answer_is_sent_as_a_message() {
 /// An answer that was received belongs to the agent: its process died at work (decision 14).
 #[test]
 fn received_answer_is_not_repeated() {
-    let heard = |s: &Scene| {
+    let heard = |s: &Scenario| {
         s.last.iter().find_map(|event| match event {
             DomainEvent::InputReceived { command, .. } => *command,
             _ => None,
         })
     };
-    let scene = Scene::in_status(S::WaitingForInput).when(|s| s.answer("q1"));
-    let command = heard(&scene).unwrap().command_id;
-    scene
+    let scenario = Scenario::in_status(S::WaitingForInput).when(|s| s.answer("q1"));
+    let command = heard(&scenario).unwrap().command_id;
+    scenario
         .told(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(60))
         .then_events(&[])
@@ -170,7 +173,7 @@ fn received_answer_is_not_repeated() {
         .then_status(S::Failed)
         .then(messages, &Vec::new());
     // The result of its tool call shows that the agent had the answer, even without the acknowledgement.
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .told(results("q1"))
         .when(|s| s.clock_with_heartbeats(60))
@@ -180,7 +183,7 @@ fn received_answer_is_not_repeated() {
 /// If another request is open, the session keeps waiting for that.
 #[test]
 fn unreceived_answer_waits_while_another_request_is_open() {
-    Scene::running()
+    Scenario::running()
         .told(asks("q1"))
         .told(shows("p1"))
         .when(|s| s.answer("q1"))

@@ -8,13 +8,13 @@ use pilothouse_domain::value::{Capabilities, FailureReason, SessionOutcome};
 use pilothouse_domain::{CommandId, OutputId};
 use uuid::Uuid;
 
-use crate::scene::{
-    Scene, asks, calls, can_all, completes, ends, message, output, said, starts, starts_with, turn, used,
+use crate::scenario::{
+    Scenario, asks, calls, can_all, completes, ends, message, output, said, starts, starts_with, turn, used,
 };
 
 #[test]
 fn session_is_created_launched_started_and_closed() {
-    Scene::launching()
+    Scenario::launching()
         .then_events(&["Created", "RunRequested", "Allocated"])
         .told(AgentFact::SidecarReady(can_all()))
         .then_events(&["Started", "RunReady"])
@@ -33,7 +33,7 @@ fn session_is_created_launched_started_and_closed() {
 
 #[test]
 fn each_request_waits_for_its_acknowledgement() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.pause())
         .then_events(&["PauseRequested"])
         .then_status(S::Pausing)
@@ -61,10 +61,10 @@ fn each_request_waits_for_its_acknowledgement() {
 
 #[test]
 fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
-    let scene = Scene::running().when(|s| s.pause());
-    let command = scene.outstanding();
+    let scenario = Scenario::running().when(|s| s.pause());
+    let command = scenario.outstanding();
     let foreign = CommandId::new(Uuid::from_u128(42));
-    scene
+    scenario
         .told(AgentFact::CommandDone(C::Pause, foreign))
         .then_ignored("stale-ack")
         .told(AgentFact::CommandDone(C::Interrupt, command))
@@ -79,14 +79,14 @@ fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
 
 #[test]
 fn done_without_received_confirms() {
-    let scene = Scene::running().when(|s| s.interrupt());
-    let command = scene.outstanding();
-    scene.told(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
+    let scenario = Scenario::running().when(|s| s.interrupt());
+    let command = scenario.outstanding();
+    scenario.told(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
 }
 
 #[test]
 fn facts_of_an_earlier_run_only_count_usage() {
-    Scene::running()
+    Scenario::running()
         .told_late(completes("t1"))
         .then_ignored("stale-run")
         .then_status(S::Running)
@@ -101,9 +101,9 @@ fn facts_of_an_earlier_run_only_count_usage() {
 #[test]
 fn cancel_during_another_request_runs_after_it() {
     for (given, done, confirmed) in [
-        (Scene::in_status(S::Interrupting), C::Interrupt, "Interrupted"),
-        (Scene::in_status(S::Pausing), C::Pause, "Paused"),
-        (Scene::in_status(S::Resuming), C::Resume, "Resumed"),
+        (Scenario::in_status(S::Interrupting), C::Interrupt, "Interrupted"),
+        (Scenario::in_status(S::Pausing), C::Pause, "Paused"),
+        (Scenario::in_status(S::Resuming), C::Resume, "Resumed"),
     ] {
         given
             .when(|s| s.cancel())
@@ -123,7 +123,7 @@ fn forced_cancel_ends_the_process_at_once() {
     for status in
         [S::Running, S::Idle, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::WaitingForInput]
     {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.force_cancel())
             .then_event("RunStopOrdered")
             .when(|s| s.die(true))
@@ -134,35 +134,38 @@ fn forced_cancel_ends_the_process_at_once() {
 
 #[test]
 fn a_cancel_does_not_wait_for_the_slot_of_a_resume() {
-    let mut scene = Scene::paused().when(|s| s.die(true));
+    let mut scenario = Scenario::paused().when(|s| s.die(true));
     let other = "00000000-0000-7000-8000-00000000ffff";
     let full = serde_json::json!({
         "maxConcurrentSessions": 1,
         "leases": { other: { "runId": other, "since": "2026-01-01T00:00:00Z" } },
         "waiting": [],
     });
-    scene.pool = serde_json::from_value(full).unwrap();
-    scene.when(|s| s.resume()).then_status(S::Resuming).when(|s| s.cancel()).then_status(S::Cancelled);
+    scenario.pool = serde_json::from_value(full).unwrap();
+    scenario.when(|s| s.resume()).then_status(S::Resuming).when(|s| s.cancel()).then_status(S::Cancelled);
 }
 
 #[test]
 fn cancel_without_an_agent_is_confirmed_at_once() {
-    Scene::new()
+    Scenario::new()
         .when(|s| s.cancel())
         .then_events(&["CancelRequested", "Cancelled"])
         .then_status(S::Cancelled);
-    Scene::launching()
+    Scenario::launching()
         .when(|s| s.cancel())
         .then_events(&["CancelRequested", "Cancelled", "RunStopOrdered"])
         .told(AgentFact::SidecarReady(Capabilities::default()))
         .then_events(&[])
         .then_status(S::Cancelled);
-    Scene::idle().when(|s| s.die(true)).when(|s| s.cancel()).then_events(&["CancelRequested", "Cancelled"]);
+    Scenario::idle()
+        .when(|s| s.die(true))
+        .when(|s| s.cancel())
+        .then_events(&["CancelRequested", "Cancelled"]);
 }
 
 #[test]
 fn turn_that_ends_during_an_interrupt_leads_to_idle() {
-    Scene::in_status(S::Interrupting)
+    Scenario::in_status(S::Interrupting)
         .told(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(2)),
@@ -178,7 +181,7 @@ fn turn_that_ends_during_an_interrupt_leads_to_idle() {
 
 #[test]
 fn turn_that_begins_during_an_interrupt_is_interrupted() {
-    Scene::in_status(S::Interrupting)
+    Scenario::in_status(S::Interrupting)
         .told(completes("t1"))
         .told(starts("t2"))
         .then_taken(FactOutcome::Deferred)
@@ -190,7 +193,7 @@ fn turn_that_begins_during_an_interrupt_is_interrupted() {
 
 #[test]
 fn turn_that_ends_while_suspended_counts_on_resume() {
-    Scene::in_status(S::Pausing)
+    Scenario::in_status(S::Pausing)
         .told(completes("t1"))
         .then_taken(FactOutcome::Deferred)
         .told_done(C::Pause)
@@ -203,7 +206,7 @@ fn turn_that_ends_while_suspended_counts_on_resume() {
 
 #[test]
 fn parked_facts_are_applied_in_order() {
-    Scene::in_status(S::Resuming)
+    Scenario::in_status(S::Resuming)
         .told(asks("q1"))
         .told(completes("t1"))
         .told(starts("t2"))
@@ -223,12 +226,12 @@ fn parked_facts_are_applied_in_order() {
 /// Decision 17: a fact that fits no status is recorded with the reason.
 #[test]
 fn inapplicable_parked_fact_is_recorded_as_ignored() {
-    Scene::in_status(S::Resuming)
+    Scenario::in_status(S::Resuming)
         .told(AgentFact::ContextExhausted)
         .told(completes("t1"))
         .told_done(C::Resume)
         .then_events(&["Resumed", "ContextExhausted", "FactIgnored"]);
-    Scene::in_status(S::Cancelling).told(asks("q1")).told_done(C::Stop).then_events(&[
+    Scenario::in_status(S::Cancelling).told(asks("q1")).told_done(C::Stop).then_events(&[
         "Cancelled",
         "FactIgnored",
         "RunStopOrdered",
@@ -237,7 +240,7 @@ fn inapplicable_parked_fact_is_recorded_as_ignored() {
 
 #[test]
 fn interrupt_closes_a_parked_question() {
-    Scene::in_status(S::Interrupting)
+    Scenario::in_status(S::Interrupting)
         .told(asks("q1"))
         .told_done(C::Interrupt)
         .then_events(&["Interrupted", "RequestClosed"])
@@ -246,9 +249,9 @@ fn interrupt_closes_a_parked_question() {
 
 #[test]
 fn question_answered_while_suspended_does_not_block() {
-    Scene::in_status(S::Pausing)
+    Scenario::in_status(S::Pausing)
         .told(asks("q1"))
-        .told(crate::scene::results("q1"))
+        .told(crate::scenario::results("q1"))
         .then_events(&["ToolCallCompleted", "RequestClosed"])
         .told_done(C::Pause)
         .when(|s| s.resume())
@@ -259,11 +262,11 @@ fn question_answered_while_suspended_does_not_block() {
 #[test]
 fn usage_messages_and_results_count_during_a_request() {
     for status in [S::Interrupting, S::Pausing, S::Resuming, S::Cancelling] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .told(said())
             .then_events(&["AgentMessageRecorded"])
             .told(calls("c1"))
-            .told(crate::scene::results("c1"))
+            .told(crate::scenario::results("c1"))
             .then_events(&["ToolCallCompleted"])
             .told(used("0.01"))
             .then_events(&["MetricsUpdated"])
@@ -275,7 +278,7 @@ fn usage_messages_and_results_count_during_a_request() {
 fn active_agent_after_a_stop_is_stopped_again_then_killed() {
     for (status, fact) in [(S::Interrupted, said()), (S::Paused, calls("c1")), (S::Interrupted, starts("t2"))]
     {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .told(fact)
             .then_ignored("after-stop")
             .then_event("AfterStopActivity")
@@ -289,7 +292,7 @@ fn active_agent_after_a_stop_is_stopped_again_then_killed() {
             .when(|s| s.die(true))
             .then_hibernated(status);
     }
-    Scene::in_status(S::Cancelled)
+    Scenario::in_status(S::Cancelled)
         .told(said())
         .then_event("AfterStopActivity")
         .told(said())
@@ -298,10 +301,10 @@ fn active_agent_after_a_stop_is_stopped_again_then_killed() {
 
 #[test]
 fn results_of_earlier_work_are_no_activity_after_a_stop() {
-    Scene::interrupted()
+    Scenario::interrupted()
         .told(used("0.2"))
         .then_events(&["MetricsUpdated"])
-        .told(crate::scene::results("c1"))
+        .told(crate::scenario::results("c1"))
         .then_events(&["ToolCallCompleted"])
         .then_status(S::Interrupted);
 }
@@ -309,7 +312,7 @@ fn results_of_earlier_work_are_no_activity_after_a_stop() {
 /// Activity of an earlier run after its stop does not count against the next run.
 #[test]
 fn next_run_is_judged_separately() {
-    Scene::interrupted()
+    Scenario::interrupted()
         .told(said())
         .told(said())
         .when(|s| s.die(true))
@@ -324,7 +327,7 @@ fn next_run_is_judged_separately() {
 
 #[test]
 fn agent_without_pause_support_refuses() {
-    Scene::launching()
+    Scenario::launching()
         .told(AgentFact::SidecarReady(Capabilities::default()))
         .refuses("not-supported", |s| s.pause())
         .when(|s| s.interrupt());
@@ -332,14 +335,14 @@ fn agent_without_pause_support_refuses() {
 
 #[test]
 fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
-    let refused = |scene: Scene| {
-        let command = scene.outstanding();
-        scene.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
+    let refused = |scenario: Scenario| {
+        let command = scenario.outstanding();
+        scenario.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
     };
-    refused(Scene::in_status(S::Resuming))
+    refused(Scenario::in_status(S::Resuming))
         .then_events(&["CommandRefused", "ResumeAbandoned"])
         .then_status(S::Paused);
-    refused(Scene::in_status(S::Interrupting))
+    refused(Scenario::in_status(S::Interrupting))
         .then_events(&["CommandRefused", "RunStopOrdered"])
         .when(|s| s.die(true))
         .then_hibernated(S::Interrupted);
@@ -347,34 +350,34 @@ fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
 
 #[test]
 fn output_is_decided_by_its_id() {
-    let scene = Scene::reviewable();
-    let first = scene.output_id();
-    let scene =
-        scene.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
+    let scenario = Scenario::reviewable();
+    let first = scenario.output_id();
+    let scenario =
+        scenario.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
             turn: turn("t2"),
             output: Some(output(2)),
             outcome: SessionOutcome::Completed,
         });
-    let second = scene.output_id();
-    scene
+    let second = scenario.output_id();
+    scenario
         .clone()
         .refuses("output-changed", |s| s.approve(first))
         .when(|s| s.approve(second))
         .then_events(&["Approved", "RunStopOrdered"])
         .then_status(S::Completed);
-    scene
+    scenario
         .refuses("output-changed", |s| s.reject(first))
         .when(|s| s.reject(second))
         .then_events(&["Rejected", "Failed", "RunStopOrdered"])
         .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::VerificationFailed);
-    Scene::idle().refuses("nothing-to-review", |s| s.approve(OutputId::new(Uuid::nil())));
+    Scenario::idle().refuses("nothing-to-review", |s| s.approve(OutputId::new(Uuid::nil())));
 }
 
 #[test]
 fn no_decision_is_accepted_while_a_turn_is_starting() {
-    let scene = Scene::reviewable().when(|s| s.steer(1)).then_event("MessageDispatched");
-    let id = scene.output_id();
-    scene
+    let scenario = Scenario::reviewable().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let id = scenario.output_id();
+    scenario
         .refuses("turn-starting", |s| s.approve(id))
         .refuses("turn-starting", |s| s.reject(id))
         .refuses("turn-starting", |s| s.close())
@@ -387,7 +390,7 @@ fn no_decision_is_accepted_while_a_turn_is_starting() {
 
 #[test]
 fn retry_clears_the_failure_and_keeps_the_spend() {
-    let scene = Scene::running()
+    let scenario = Scenario::running()
         .told(used("0.5"))
         .told(ends(true))
         .then_status(S::Failed)
@@ -395,28 +398,28 @@ fn retry_clears_the_failure_and_keeps_the_spend() {
         .when(|s| s.retry())
         .then_event("RunRequested")
         .then_status(S::Queued);
-    let session = &scene.conv.session;
+    let session = &scenario.conv.session;
     assert_eq!((session.completed_at(), session.failure(), session.retry_count()), (None, None, 1));
-    assert_eq!(session.budget().estimated_cost_usd(), crate::scene::usd("0.5"));
+    assert_eq!(session.budget().estimated_cost_usd(), crate::scenario::usd("0.5"));
     assert_eq!(session.run().map(|run| run.cause), Some(RunCause::Retry));
-    scene.wakes().then_events(&["Started", "RunReady"]).then_status(S::Running);
+    scenario.wakes().then_events(&["Started", "RunReady"]).then_status(S::Running);
 }
 
 #[test]
 fn a_session_is_retried_three_times() {
-    let mut scene = Scene::running();
+    let mut scenario = Scenario::running();
     for _ in 0..3 {
-        scene = scene.told(ends(true)).when(|s| s.die(true)).when(|s| s.retry()).wakes();
+        scenario = scenario.told(ends(true)).when(|s| s.die(true)).when(|s| s.retry()).wakes();
     }
-    scene.told(ends(true)).refuses("retries-exhausted", |s| s.retry());
+    scenario.told(ends(true)).refuses("retries-exhausted", |s| s.retry());
 }
 
 /// The failed run may take a while to end. Facts that it still reports are late.
 #[test]
 fn retry_waits_for_the_failed_run_to_end() {
-    let scene = Scene::running().told(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
-    let old = scene.run();
-    scene
+    let scenario = Scenario::running().told(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
+    let old = scenario.run();
+    scenario
         .then_no_event("RunRequested")
         .told(ends(true))
         .then_ignored("stale-run")

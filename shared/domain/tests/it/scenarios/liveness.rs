@@ -5,31 +5,31 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::value::FailureReason;
 
-use crate::scene::{Scene, can_all, completes, ends, said, starts_with, used};
+use crate::scenario::{Scenario, can_all, completes, ends, said, starts_with, used};
 
 #[test]
 fn process_death_at_work_fails_the_session() {
     for status in [S::Running, S::Interrupting, S::Pausing, S::Resuming] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.die(true))
             .then_event("Failed")
             .then_status(S::Failed)
             .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::InfrastructureError);
     }
-    Scene::in_status(S::Queued).when(|s| s.die(true)).then_status(S::Failed);
+    Scenario::in_status(S::Queued).when(|s| s.die(true)).then_status(S::Failed);
 }
 
 #[test]
 fn process_death_at_rest_hibernates_the_session() {
     for status in [S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.die(true))
             .then_events(&["RunEnded", "Released"])
             .then_hibernated(status);
     }
-    Scene::in_status(S::Cancelling).when(|s| s.die(true)).then_status(S::Cancelled);
+    Scenario::in_status(S::Cancelling).when(|s| s.die(true)).then_status(S::Cancelled);
     for status in [S::Cancelled, S::Completed, S::Failed, S::ContextExhausted] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.die(true))
             .then_events(&["RunEnded", "Released"])
             .then_status(status);
@@ -40,8 +40,8 @@ fn process_death_at_rest_hibernates_the_session() {
 #[test]
 fn process_death_after_the_turn_fails_nothing() {
     for (status, rests) in [(S::Interrupting, S::Idle), (S::Pausing, S::Paused), (S::Resuming, S::Paused)] {
-        Scene::in_status(status).told(completes("t1")).when(|s| s.die(true)).then_hibernated(rests);
-        Scene::in_status(status)
+        Scenario::in_status(status).told(completes("t1")).when(|s| s.die(true)).then_hibernated(rests);
+        Scenario::in_status(status)
             .told(ends(true))
             .when(|s| s.die(true))
             .then_status(S::Failed)
@@ -51,10 +51,10 @@ fn process_death_after_the_turn_fails_nothing() {
 
 #[test]
 fn the_end_of_another_run_ends_nothing() {
-    let scene = Scene::idle();
-    let old = scene.run();
-    let scene = scene.when(|s| s.die(true)).when(|s| s.steer(1)).wakes().told(starts_with("t2", 1));
-    scene
+    let scenario = Scenario::idle();
+    let old = scenario.run();
+    let scenario = scenario.when(|s| s.die(true)).when(|s| s.steer(1)).wakes().told(starts_with("t2", 1));
+    scenario
         .when(|s| s.commit(|c, ctx| c.run_ended(old, true, None, ctx)))
         .then_events(&[])
         .then_status(S::Running);
@@ -65,7 +65,7 @@ fn unreceived_command_is_resent_once_then_enforced() {
     for (status, rests) in
         [(S::Interrupting, S::Interrupted), (S::Pausing, S::Paused), (S::Resuming, S::Paused)]
     {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.clock_with_heartbeats(29))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
@@ -76,7 +76,7 @@ fn unreceived_command_is_resent_once_then_enforced() {
             .when(|s| s.die(true))
             .then_hibernated(rests);
     }
-    Scene::in_status(S::Cancelling)
+    Scenario::in_status(S::Cancelling)
         .when(|s| s.clock(30, P::Alive))
         .when(|s| s.clock(30, P::Alive))
         .when(|s| s.die(true))
@@ -92,10 +92,10 @@ fn unreceived_command_of_a_dead_process_waits_for_its_exit() {
         (S::Resuming, S::Failed),
         (S::Cancelling, S::Cancelled),
     ] {
-        let scene =
-            Scene::in_status(status).when(|s| s.clock(30, P::Dead)).then_events(&[]).then_status(status);
-        scene.clone().when(|s| s.die(true)).then_event("RunEnded").then_status(then);
-        scene
+        let scenario =
+            Scenario::in_status(status).when(|s| s.clock(30, P::Dead)).then_events(&[]).then_status(status);
+        scenario.clone().when(|s| s.die(true)).then_event("RunEnded").then_status(then);
+        scenario
             .when(|s| s.clock(60, P::Dead))
             .then_events(&["RunStopOrdered"])
             .when(|s| s.clock(90, P::Dead))
@@ -109,16 +109,16 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
     for (status, kind, then) in
         [(S::Interrupting, C::Interrupt, S::Interrupted), (S::Cancelling, C::Stop, S::Cancelled)]
     {
-        let scene = Scene::in_status(status);
-        let command = scene.outstanding();
-        let scene = scene
+        let scenario = Scenario::in_status(status);
+        let command = scenario.outstanding();
+        let scenario = scenario
             .told(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(59))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
             .then_events(&["RunStopOrdered"]);
-        scene.clone().when(|s| s.die(true)).then_status(then);
-        scene
+        scenario.clone().when(|s| s.die(true)).then_status(then);
+        scenario
             .told(AgentFact::CommandDone(kind, command))
             .then_status(then)
             .when(|s| s.die(true))
@@ -129,9 +129,9 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
 #[test]
 fn a_pause_that_takes_long_only_notifies() {
     for (status, kind, then) in [(S::Pausing, C::Pause, S::Paused), (S::Resuming, C::Resume, S::Running)] {
-        let scene = Scene::in_status(status);
-        let command = scene.outstanding();
-        scene
+        let scenario = Scenario::in_status(status);
+        let command = scenario.outstanding();
+        scenario
             .told(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(15 * 60))
             .then_events(&["CommandLate", "CommandReissued"])
@@ -149,7 +149,7 @@ fn a_pause_that_takes_long_only_notifies() {
 /// Decision 23: a launch without capacity waits. Once there is capacity it has five minutes.
 #[test]
 fn launch_deadline_starts_when_it_has_a_place() {
-    Scene::launching()
+    Scenario::launching()
         .when(|s| s.clock(300, P::Waiting))
         .then_events(&[])
         .then_status(S::Queued)
@@ -163,7 +163,7 @@ fn launch_deadline_starts_when_it_has_a_place() {
         .then_status(S::Queued)
         .when(|s| s.clock(1, P::Alive))
         .then_status(S::Failed);
-    Scene::launching()
+    Scenario::launching()
         .when(|s| s.clock(300, P::Waiting))
         .when(|s| s.clock(300, P::Dead))
         .then_status(S::Failed);
@@ -171,7 +171,7 @@ fn launch_deadline_starts_when_it_has_a_place() {
 
 #[test]
 fn slow_launch_fails() {
-    Scene::launching()
+    Scenario::launching()
         .when(|s| s.clock(5 * 60 - 1, P::Unknown))
         .then_events(&[])
         .when(|s| s.clock(1, P::Alive))
@@ -183,7 +183,7 @@ fn slow_launch_fails() {
 
 #[test]
 fn slow_stop_is_enforced() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.close())
         .then_event("RunStopOrdered")
         .when(|s| s.clock(59, P::Alive))
@@ -196,7 +196,7 @@ fn slow_stop_is_enforced() {
 
 #[test]
 fn silent_run_without_a_process_has_ended() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.clock_with_heartbeats(89))
         .when(|s| s.clock_with_heartbeats(89))
         .then_status(S::Running)
@@ -204,7 +204,7 @@ fn silent_run_without_a_process_has_ended() {
         .then_events(&["RunStopOrdered", "Failed", "RunEnded", "Released"])
         .then_status(S::Failed);
     // A process that just ended gets time to have its spool published.
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.clock(90, P::Dead))
         .then_events(&["RunStopOrdered"])
         .when(|s| s.clock(90, P::Dead))
@@ -217,7 +217,7 @@ const DAY: u64 = 24 * 60 * 60;
 #[test]
 fn silent_run_is_unreachable_until_an_event_arrives() {
     for status in [S::Running, S::Interrupting, S::Pausing, S::Resuming, S::Cancelling, S::Idle, S::Paused] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .when(|s| s.clock(20, P::Alive))
             .when(|s| s.clock(69, P::Unreachable))
             .then_events(&[])
@@ -235,7 +235,7 @@ fn silent_run_is_unreachable_until_an_event_arrives() {
 
 #[test]
 fn a_heartbeat_makes_a_run_reachable() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
         .then_events(&["RunUnreachable"])
         .when(|s| s.clock_with_heartbeats(90))
@@ -244,7 +244,7 @@ fn a_heartbeat_makes_a_run_reachable() {
 
 #[test]
 fn deadlines_restart_after_a_run_was_unreachable() {
-    let scene = Scene::running()
+    let scenario = Scenario::running()
         .when(|s| s.clock(70, P::Unreachable))
         .when(|s| s.interrupt())
         .when(|s| s.clock(20, P::Unreachable))
@@ -256,13 +256,13 @@ fn deadlines_restart_after_a_run_was_unreachable() {
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
         .then_events(&["CommandReissued"]);
-    scene.then_status(S::Interrupting);
+    scenario.then_status(S::Interrupting);
 }
 
 /// Nothing is decided about a run whose worker cannot be reached before the run is marked unreachable.
 #[test]
 fn command_to_an_unreachable_worker_is_not_enforced() {
-    Scene::in_status(S::Interrupting)
+    Scenario::in_status(S::Interrupting)
         .when(|s| s.clock(30, P::Unreachable))
         .then_events(&[])
         .when(|s| s.clock(30, P::Unreachable))
@@ -273,7 +273,7 @@ fn command_to_an_unreachable_worker_is_not_enforced() {
 
 #[test]
 fn messages_wait_while_a_run_is_unreachable() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued"])
@@ -285,7 +285,7 @@ fn messages_wait_while_a_run_is_unreachable() {
 
 #[test]
 fn budget_changes_wait_while_a_run_is_unreachable() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.raise_cap("5"))
         .then_events(&["BudgetChanged"])
@@ -295,7 +295,7 @@ fn budget_changes_wait_while_a_run_is_unreachable() {
 
 #[test]
 fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .when(|s| s.clock(90, P::Unreachable))
         .then_events(&["RunUnreachable"])
         .when(|s| s.clock(2 * DAY, P::Unreachable))
@@ -303,7 +303,7 @@ fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
         .when(|s| s.clock_with_heartbeats(14 * 60))
         .then_events(&[])
         .then_status(S::WaitingForInput);
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.clock(DAY, P::Unreachable))
         .when(|s| s.clock_with_heartbeats(90))
@@ -317,7 +317,7 @@ fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
 /// A confirmed status must not be wrong about a living process (decision 15).
 #[test]
 fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.clock(90, P::Alive))
         .then_events(&["RunUnreachable"])
         .when(|s| s.clock(599, P::Alive))
@@ -330,7 +330,7 @@ fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
         .when(|s| s.die(true))
         .then_status(S::Failed);
     // The time counts only while the worker is reachable.
-    Scene::running()
+    Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.clock(DAY, P::Unreachable))
         .when(|s| s.clock(90, P::Alive))
@@ -344,7 +344,7 @@ fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
 #[test]
 fn a_silence_decides_nothing_while_events_are_unprocessed() {
     for process in [P::Unknown, P::Dead, P::Unreachable, P::Alive] {
-        Scene::running()
+        Scenario::running()
             .when(|s| s.clock_over_a_backlog(600, process))
             .then_events(&[])
             .then_status(S::Running)
@@ -352,12 +352,12 @@ fn a_silence_decides_nothing_while_events_are_unprocessed() {
     }
 }
 
-fn leased() -> Scene {
-    let mut scene = Scene::running();
-    let mut json = serde_json::to_value(&scene.conv.session).unwrap();
+fn leased() -> Scenario {
+    let mut scenario = Scenario::running();
+    let mut json = serde_json::to_value(&scenario.conv.session).unwrap();
     json["runState"]["current"]["leaseMs"] = (60 * 60 * 1000).into();
-    scene.conv.session = serde_json::from_value(json).unwrap();
-    scene
+    scenario.conv.session = serde_json::from_value(json).unwrap();
+    scenario
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_run_ends_five_minutes_after_its_lease() {
 
 #[test]
 fn launch_waits_for_an_unreachable_worker() {
-    Scene::launching()
+    Scenario::launching()
         .when(|s| s.clock(300, P::Unreachable))
         .then_events(&["RunUnreachable"])
         .when(|s| s.clock(DAY, P::Unreachable))
@@ -402,15 +402,15 @@ fn launch_waits_for_an_unreachable_worker() {
 fn deadlines_missed_during_an_outage_restart() {
     for away in [5 * 60, 9 * 60 * 60, 30 * DAY] {
         for status in S::ALL.into_iter().filter(|status| !status.is_terminal()) {
-            let scene = Scene::in_status(status)
+            let scenario = Scenario::in_status(status)
                 .when(|s| s.clock_with_heartbeats(5))
                 .when(|s| s.clock_after_absence(away, P::Alive))
                 .then_events(&[])
                 .then_status(status);
-            scene.when(|s| s.clock_with_heartbeats(15)).then_events(&[]).then_status(status);
+            scenario.when(|s| s.clock_with_heartbeats(15)).then_events(&[]).then_status(status);
         }
     }
-    Scene::in_status(S::Interrupting)
+    Scenario::in_status(S::Interrupting)
         .when(|s| s.clock_after_absence(3600, P::Alive))
         .when(|s| s.clock_with_heartbeats(30))
         .then_events(&["CommandReissued"]);
@@ -418,20 +418,20 @@ fn deadlines_missed_during_an_outage_restart() {
 
 #[test]
 fn lost_run_has_ended_and_its_late_events_only_count_usage() {
-    let scene = Scene::running().when(|s| s.clock(90, P::Unreachable));
-    let scene = scene
+    let scenario = Scenario::running().when(|s| s.clock(90, P::Unreachable));
+    let scenario = scenario
         .when(|s| s.lose())
         .then_event("Failed")
         .then_event("RunEnded")
         .then_event("Released")
         .then_status(S::Failed)
         .then(|s| s.conv.session.past_runs().last().unwrap().end_uncertain, &true);
-    scene
+    scenario
         .told_late(used("0.2"))
-        .then(|s| s.conv.session.budget().estimated_cost_usd(), &crate::scene::usd("0.2"))
+        .then(|s| s.conv.session.budget().estimated_cost_usd(), &crate::scenario::usd("0.2"))
         .told_late(completes("t1"))
         .then_status(S::Failed);
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.steer(1))
         .when(|s| s.lose())
         .then_event("MessageDeliveryUncertain")
@@ -441,7 +441,7 @@ fn lost_run_has_ended_and_its_late_events_only_count_usage() {
 /// `force` waits for the worker. Until then the slot stays allocated.
 #[test]
 fn forced_cancel_of_an_unreachable_run_ends_with_the_process() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.force_cancel())
         .then_event("RunStopOrdered")
@@ -456,7 +456,7 @@ fn forced_cancel_of_an_unreachable_run_ends_with_the_process() {
 
 #[test]
 fn messages_sent_to_a_silent_run_become_uncertain() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.steer(1))
         .when(|s| s.clock(90, P::Unknown))
         .then_event("MessageDeliveryUncertain")
@@ -465,16 +465,16 @@ fn messages_sent_to_a_silent_run_become_uncertain() {
 
 #[test]
 fn missing_envelopes_are_requested_three_times_then_lost() {
-    let mut scene = Scene::running();
+    let mut scenario = Scenario::running();
     {
-        let mut json = serde_json::to_value(&scene.conv.session).unwrap();
+        let mut json = serde_json::to_value(&scenario.conv.session).unwrap();
         json["runState"]["current"]["inbox"] = serde_json::json!({ "next": 4, "parked": [7, 8] });
-        scene.conv.session = serde_json::from_value(json).unwrap();
+        scenario.conv.session = serde_json::from_value(json).unwrap();
     }
-    let ask = |s: &mut Scene| {
+    let ask = |s: &mut Scenario| {
         s.commit::<pilothouse_domain::session::SessionError>(|c, ctx| Ok(c.session.request_replay(ctx)))
     };
-    let scene = scene
+    let scenario = scenario
         .when(ask)
         .then_events(&["ReplayRequested"])
         .when(|s| s.clock_with_heartbeats(10))
@@ -483,7 +483,7 @@ fn missing_envelopes_are_requested_three_times_then_lost() {
         .then_events(&["ReplayRequested"])
         .when(|s| s.clock_with_heartbeats(10))
         .then_events(&["EventsLost"]);
-    let mut inbox = scene.conv.session.run().unwrap().inbox.clone();
+    let mut inbox = scenario.conv.session.run().unwrap().inbox.clone();
     assert_eq!((inbox.next(), inbox.ready(), inbox.consume(), inbox.consume()), (7, Some(7), Some(8), None));
     assert_eq!((inbox.arrival(6), inbox.arrival(9)), (Arrival::Duplicate, Arrival::Next));
 }
@@ -491,9 +491,9 @@ fn missing_envelopes_are_requested_three_times_then_lost() {
 /// The resume was never sent to the process that ends: it neither fails with that process nor gets lost.
 #[test]
 fn resume_during_a_forced_end_starts_the_next_run() {
-    let scene = Scene::in_status(S::Pausing);
-    let command = scene.outstanding();
-    scene
+    let scenario = Scenario::in_status(S::Pausing);
+    let command = scenario.outstanding();
+    scenario
         .when(|s| s.clock_with_heartbeats(30))
         .when(|s| s.clock_with_heartbeats(30))
         .then_events(&["RunStopOrdered"])
@@ -511,7 +511,7 @@ fn resume_during_a_forced_end_starts_the_next_run() {
 
 #[test]
 fn hibernated_session_wakes_on_resume() {
-    Scene::paused()
+    Scenario::paused()
         .when(|s| s.die(true))
         .when(|s| s.resume())
         .then_events(&["ResumeRequested", "SlotWanted", "RunRequested", "Allocated"])
@@ -524,8 +524,8 @@ fn hibernated_session_wakes_on_resume() {
 
 #[test]
 fn wake_that_never_becomes_ready_fails() {
-    Scene::idle().when(|s| s.die(true)).when(|s| s.steer(1)).when(|s| s.die(true)).then_status(S::Failed);
-    Scene::paused()
+    Scenario::idle().when(|s| s.die(true)).when(|s| s.steer(1)).when(|s| s.die(true)).then_status(S::Failed);
+    Scenario::paused()
         .when(|s| s.die(true))
         .when(|s| s.resume())
         .when(|s| s.clock(300, P::Unknown))
@@ -534,14 +534,14 @@ fn wake_that_never_becomes_ready_fails() {
 
 #[test]
 fn sidecars_that_die_on_a_message_are_not_woken_forever() {
-    let mut scene = Scene::idle().when(|s| s.steer(1)).when(|s| s.die(true)).then_event("SlotWanted");
+    let mut scenario = Scenario::idle().when(|s| s.steer(1)).when(|s| s.die(true)).then_event("SlotWanted");
     let mut wakes = 0;
-    while scene.conv.session.status() == S::Idle {
+    while scenario.conv.session.status() == S::Idle {
         wakes += 1;
         assert!(wakes <= 3, "woken for ever");
-        scene = scene.wakes().when(|s| s.die(true));
+        scenario = scenario.wakes().when(|s| s.die(true));
     }
-    scene
+    scenario
         .then_status(S::Failed)
         .then_queue(&[1], &[])
         .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::InfrastructureError);
@@ -549,32 +549,32 @@ fn sidecars_that_die_on_a_message_are_not_woken_forever() {
 
 #[test]
 fn a_turn_between_two_deaths_counts_as_progress() {
-    let mut scene = Scene::idle();
+    let mut scenario = Scenario::idle();
     for n in 1..6 {
-        scene = scene
+        scenario = scenario
             .when(|s| s.steer(n))
             .when(|s| s.die(true))
             .wakes()
             .told(starts_with("t2", n))
             .told(completes("t2"));
     }
-    scene.then_status(S::Idle);
+    scenario.then_status(S::Idle);
 }
 
 /// A run that ends while no message waits is not a failure, however often that happens.
 #[test]
 fn hibernation_is_no_failure() {
-    let mut scene = Scene::idle();
+    let mut scenario = Scenario::idle();
     for n in 1..6 {
-        scene = scene.when(|s| s.die(true)).when(|s| s.steer(n)).wakes().told(used("0.1"));
-        scene = scene.told(AgentFact::MessageInjected(crate::scene::message(n)));
+        scenario = scenario.when(|s| s.die(true)).when(|s| s.steer(n)).wakes().told(used("0.1"));
+        scenario = scenario.told(AgentFact::MessageInjected(crate::scenario::message(n)));
     }
-    scene.then_status(S::Idle);
+    scenario.then_status(S::Idle);
 }
 
 #[test]
 fn unreceived_begin_is_resent_once_then_the_process_is_ended() {
-    Scene::launching()
+    Scenario::launching()
         .told(AgentFact::SidecarReady(can_all()))
         .when(|s| s.clock_with_heartbeats(31))
         .then_events(&["CommandReissued"])
@@ -584,7 +584,7 @@ fn unreceived_begin_is_resent_once_then_the_process_is_ended() {
 
 #[test]
 fn unreceived_message_is_resent_once_then_the_process_is_ended() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.steer(1))
         .then_event("MessageDispatched")
         .when(|s| s.clock_with_heartbeats(31))

@@ -3,11 +3,11 @@
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason};
 use pilothouse_domain::value::{Capabilities, MessageSource, SessionOutcome};
 
-use crate::scene::{Scene, asks, call, calls, can_all, completes, message, starts, turn, usd, used};
+use crate::scenario::{Scenario, asks, call, calls, can_all, completes, message, starts, turn, usd, used};
 
 #[test]
 fn running_totals_are_counted_once() {
-    Scene::running()
+    Scenario::running()
         .told(used("0.2"))
         .told(used("0.2"))
         .told(used("0.1"))
@@ -18,7 +18,7 @@ fn running_totals_are_counted_once() {
 
 #[test]
 fn budget_warning_is_sent_once_within_the_turn() {
-    Scene::running()
+    Scenario::running()
         .told(used("0.79"))
         .then_events(&["MetricsUpdated"])
         .told(used("0.80"))
@@ -32,7 +32,7 @@ fn budget_warning_is_sent_once_within_the_turn() {
 #[test]
 fn late_budget_warning_starts_no_turn() {
     for status in [S::Idle, S::Interrupted] {
-        Scene::in_status(status)
+        Scenario::in_status(status)
             .told(used("0.85"))
             .then_events(&["MetricsUpdated", "BudgetWarning"])
             .when(|s| s.die(true))
@@ -41,7 +41,7 @@ fn late_budget_warning_starts_no_turn() {
             .then_events(&["MetricsUpdated"]);
     }
     // The turn for which the notice is meant ends before it can be sent.
-    Scene::in_status(S::Interrupting)
+    Scenario::in_status(S::Interrupting)
         .told(used("0.85"))
         .then_event("MessageEnqueued")
         .told_done(C::Interrupt)
@@ -51,7 +51,7 @@ fn late_budget_warning_starts_no_turn() {
 
 #[test]
 fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
-    Scene::running()
+    Scenario::running()
         .told(used("1.25"))
         .then_event("BudgetExhausted")
         .then_event("PauseRequested")
@@ -76,8 +76,8 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
 
 #[test]
 fn only_running_sessions_pause_at_the_cap() {
-    Scene::idle().told(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
-    Scene::in_status(S::WaitingForInput)
+    Scenario::idle().told(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
+    Scenario::in_status(S::WaitingForInput)
         .told(used("2"))
         .then_status(S::WaitingForInput)
         .refuses("budget-exhausted", |s| s.answer("q1"));
@@ -85,7 +85,7 @@ fn only_running_sessions_pause_at_the_cap() {
 
 #[test]
 fn new_work_waits_for_the_cap() {
-    Scene::idle()
+    Scenario::idle()
         .told(used("1"))
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
@@ -93,19 +93,19 @@ fn new_work_waits_for_the_cap() {
         .then_events(&["BudgetChanged", "AllowanceChanged", "MessageDispatched"])
         .then_queue(&[1], &[1]);
     // No run starts for it.
-    Scene::idle()
+    Scenario::idle()
         .told(used("1"))
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
         .then_no_event("SlotWanted")
         .when(|s| s.raise_cap("2"))
         .then_event("SlotWanted");
-    Scene::running()
+    Scenario::running()
         .told(used("1"))
         .told_done(C::Pause)
         .when(|s| s.die(true))
         .refuses("budget-exhausted", |s| s.resume());
-    Scene::running()
+    Scenario::running()
         .told(AgentFact::SessionEnded { is_error: true, reason: "x".to_owned(), message: None, output: None })
         .told(used("1"))
         .refuses("budget-exhausted", |s| s.retry());
@@ -113,7 +113,7 @@ fn new_work_waits_for_the_cap() {
 
 #[test]
 fn agent_without_pause_support_is_interrupted_at_the_cap() {
-    Scene::launching()
+    Scenario::launching()
         .told(AgentFact::SidecarReady(Capabilities::default()))
         .told(starts("t1"))
         .told(used("1"))
@@ -125,14 +125,14 @@ fn agent_without_pause_support_is_interrupted_at_the_cap() {
 /// Late usage may use up the budget while a hibernated session waits for its run to resume.
 #[test]
 fn resume_without_budget_is_abandoned() {
-    let mut scene = Scene::paused().when(|s| s.die(true));
+    let mut scenario = Scenario::paused().when(|s| s.die(true));
     // Another session has the owner's only slot.
-    scene.pool.configure(1).unwrap();
-    let mut other = Scene::new();
-    other.pool = scene.pool.clone();
+    scenario.pool.configure(1).unwrap();
+    let mut other = Scenario::new();
+    other.pool = scenario.pool.clone();
     other.allocate();
-    scene.pool = shifted(&other.pool);
-    scene
+    scenario.pool = shifted(&other.pool);
+    scenario
         .when(|s| s.resume())
         .then_status(S::Resuming)
         .told_late(used("5"))
@@ -150,7 +150,7 @@ fn shifted(pool: &pilothouse_domain::pool::SessionPool) -> pilothouse_domain::po
 
 #[test]
 fn successful_resume_without_budget_pauses_again() {
-    Scene::in_status(S::Resuming)
+    Scenario::in_status(S::Resuming)
         .told(used("5"))
         .told_done(C::Resume)
         .then_events(&["Resumed", "PauseRequested"])
@@ -177,26 +177,26 @@ fn raised_cap_survives_all_parked_facts() {
         (&[over_budget.clone(), starts("t2")], S::Running),
         (&[over_budget.clone(), starts("t2"), completes("t2")], S::Idle),
     ];
-    let paused_when_told = |s: Scene| s.told_done(C::Pause);
+    let paused_when_told = |s: Scenario| s.told_done(C::Pause);
     for (facts, status) in table {
         for told_in_pausing in [true, false] {
-            let scene = Scene::running().told(calls("c1")).told(used("1.2")).then_status(S::Pausing);
-            let scene = if told_in_pausing { scene } else { paused_when_told(scene) };
+            let scenario = Scenario::running().told(calls("c1")).told(used("1.2")).then_status(S::Pausing);
+            let scenario = if told_in_pausing { scenario } else { paused_when_told(scenario) };
             let starts_late =
                 !told_in_pausing && facts.iter().any(|f| matches!(f, AgentFact::TurnStarted { .. }));
             if starts_late {
                 // A turn that starts after the pause was confirmed is activity of a stopped agent (decision 15).
                 continue;
             }
-            let scene = facts.iter().fold(scene, |scene, fact| scene.told(fact.clone()));
-            let scene = if told_in_pausing { paused_when_told(scene) } else { scene };
-            let scene = scene
+            let scenario = facts.iter().fold(scenario, |scenario, fact| scenario.told(fact.clone()));
+            let scenario = if told_in_pausing { paused_when_told(scenario) } else { scenario };
+            let scenario = scenario
                 .then_status(S::Paused)
                 .when(|s| s.steer(1))
                 .when(|s| s.raise_cap("5"))
                 .when(|s| s.resume())
                 .told_done(C::Resume);
-            let session = &scene.conv.session;
+            let session = &scenario.conv.session;
             assert!(!session.budget().exhausted(), "{facts:?}: {:?}", session.budget());
             assert_eq!(session.status(), *status, "{facts:?}");
             let ends = facts
@@ -204,7 +204,7 @@ fn raised_cap_survives_all_parked_facts() {
                 .any(|fact| matches!(fact, AgentFact::TurnCompleted { .. } | AgentFact::SessionEnded { .. }));
             assert_eq!(session.open_tool_call(&call("c1")).is_none(), ends, "{facts:?}");
             if session.is_live() && *status != S::WaitingForInput {
-                assert!(scene.conv.queue.messages().iter().all(|m| m.sent), "{facts:?}");
+                assert!(scenario.conv.queue.messages().iter().all(|m| m.sent), "{facts:?}");
             }
         }
     }
@@ -216,8 +216,8 @@ fn unmetered() -> AgentFact {
 
 #[test]
 fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
-    let reason = |s: &Scene| s.conv.session.paused_reason();
-    Scene::running()
+    let reason = |s: &Scenario| s.conv.session.paused_reason();
+    Scenario::running()
         .told(unmetered())
         .then_events(&["SpendUnmetered", "PauseRequested"])
         .told(unmetered())
@@ -225,12 +225,12 @@ fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
         .told_done(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::Unmetered))
-        .refuses("unmetered", Scene::resume)
+        .refuses("unmetered", Scenario::resume)
         // A higher cap does not help, as it could not be enforced.
         .refuses("unmetered", |s| s.raise_cap("5"))
         .when(|s| s.allow_unmetered(true))
         .then_events(&["BudgetChanged"])
-        .when(Scene::resume)
+        .when(Scenario::resume)
         .told_done(C::Resume)
         .then_status(S::Running)
         .when(|s| s.raise_cap("5"))
@@ -241,7 +241,7 @@ fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
 
 #[test]
 fn allowed_unmetered_spend_is_only_reported() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.allow_unmetered(true))
         .told(unmetered())
         .then_events(&["SpendUnmetered"])
@@ -254,7 +254,7 @@ fn allowed_unmetered_spend_is_only_reported() {
 
 #[test]
 fn new_work_waits_until_unmetered_spend_is_allowed() {
-    Scene::idle()
+    Scenario::idle()
         .told(unmetered())
         .then_events(&["SpendUnmetered"])
         .when(|s| s.follow_up(1))
@@ -262,26 +262,26 @@ fn new_work_waits_until_unmetered_spend_is_allowed() {
         .when(|s| s.allow_unmetered(true))
         .then_event("MessageDispatched");
     // Neither a run nor a retry starts for it. The next run of the same agent changes nothing.
-    Scene::idle()
+    Scenario::idle()
         .told(unmetered())
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
         .then_no_event("SlotWanted")
         .when(|s| s.allow_unmetered(true))
         .then_event("SlotWanted");
-    Scene::running()
+    Scenario::running()
         .told(unmetered())
         .told_done(C::Pause)
         .told(AgentFact::SessionEnded { is_error: true, reason: "x".to_owned(), message: None, output: None })
         .then_status(S::Failed)
-        .refuses("unmetered", Scene::retry);
+        .refuses("unmetered", Scenario::retry);
 }
 
 #[test]
 fn usage_and_messages_do_not_move_the_control_version() {
-    let scene = Scene::idle();
-    let version = scene.conv.session.control_version();
-    scene
+    let scenario = Scenario::idle();
+    let version = scenario.conv.session.control_version();
+    scenario
         .told(used("5"))
         .when(|s| s.follow_up(1))
         .told(completes("t9"))

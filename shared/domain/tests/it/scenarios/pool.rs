@@ -4,11 +4,11 @@ use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::{AgentSession, AgentSessionId, Deadlines, DomainContext, DomainEvent};
 use uuid::Uuid;
 
-use crate::scene::{Ids, Scene, ends};
+use crate::scenario::{Ids, Scenario, ends};
 
 /// Sessions of the same owner.
 fn sessions(n: u128) -> Vec<AgentSession> {
-    let session = Scene::new().conv.session;
+    let session = Scenario::new().conv.session;
     let json = serde_json::to_value(&session).unwrap();
     let with = |id: u128| {
         let mut json = json.clone();
@@ -23,7 +23,7 @@ fn allocate(
     session: &mut AgentSession,
     ids: &mut Ids,
 ) -> (Allocation, Vec<&'static str>) {
-    let mut ctx = DomainContext::new(Scene::new().now, Deadlines::default(), ids);
+    let mut ctx = DomainContext::new(Scenario::new().now, Deadlines::default(), ids);
     let (allocation, events) = pool.allocate(session, &mut ctx).unwrap();
     (allocation, events.iter().map(DomainEvent::name).collect())
 }
@@ -77,7 +77,7 @@ fn session_that_needs_no_slot_leaves_the_queue() {
     let [mut a, mut b] = <[_; 2]>::try_from(sessions(2)).unwrap();
     allocate(&mut pool, &mut a, &mut ids);
     allocate(&mut pool, &mut b, &mut ids);
-    let mut ctx = DomainContext::new(Scene::new().now, Deadlines::default(), &mut ids);
+    let mut ctx = DomainContext::new(Scenario::new().now, Deadlines::default(), &mut ids);
     b.request_cancel(false, &mut ctx).unwrap();
     assert_eq!(allocate(&mut pool, &mut b, &mut ids), (Allocation::NotWanted, vec![]));
     assert!(pool.waiting().is_empty() && !pool.stop_waiting(b.id()));
@@ -86,13 +86,13 @@ fn session_that_needs_no_slot_leaves_the_queue() {
 /// A retry waits for the end of its own earlier run; other sessions do not wait with it.
 #[test]
 fn retry_that_waits_for_its_old_run_blocks_nobody() {
-    let mut scene = Scene::running().told(ends(true)).when(|s| s.retry());
-    scene.pool.configure(2).unwrap();
-    assert_eq!(scene.pool.waiting().len(), 1);
+    let mut scenario = Scenario::running().told(ends(true)).when(|s| s.retry());
+    scenario.pool.configure(2).unwrap();
+    assert_eq!(scenario.pool.waiting().len(), 1);
     let mut ids = Ids(100);
     let mut other = sessions(1).remove(0);
-    assert!(matches!(allocate(&mut scene.pool, &mut other, &mut ids).0, Allocation::Allocated(_)));
-    scene
+    assert!(matches!(allocate(&mut scenario.pool, &mut other, &mut ids).0, Allocation::Allocated(_)));
+    scenario
         .when(|s| s.die(true))
         .then_event("RunRequested")
         .then(|s| (s.pool.leases().len(), s.pool.waiting().len()), &(2, 0));

@@ -8,26 +8,26 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::value::{Capabilities, DeliverableCounts};
 
-use crate::scene::{Scene, asks, starts, usd, used};
+use crate::scenario::{Scenario, asks, starts, usd, used};
 
 fn too_dear() -> AgentFact {
     AgentFact::BudgetExceeded { needed: Some(usd("0.4")) }
 }
 
-fn used_up(scene: &Scene, seconds: Option<u64>) -> AgentFact {
+fn used_up(scenario: &Scenario, seconds: Option<u64>) -> AgentFact {
     AgentFact::QuotaExceeded {
         message: Some("5-hour limit reached".to_owned()),
-        reset_at: seconds.map(|seconds| scene.now + Duration::from_secs(seconds)),
+        reset_at: seconds.map(|seconds| scenario.now + Duration::from_secs(seconds)),
     }
 }
 
-fn reason(scene: &Scene) -> Option<PausedReason> {
-    scene.conv.session.paused_reason()
+fn reason(scenario: &Scenario) -> Option<PausedReason> {
+    scenario.conv.session.paused_reason()
 }
 
 #[test]
 fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
-    Scene::running()
+    Scenario::running()
         .told(used("0.7"))
         .told(too_dear())
         .then_events(&["BudgetExhausted", "PauseRequested"])
@@ -38,13 +38,13 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
         .told_done(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::BudgetExhausted))
-        .refuses("budget-exhausted", Scene::resume)
+        .refuses("budget-exhausted", Scenario::resume)
         // The same cap does not help, as the call still costs as much.
         .when(|s| s.raise_cap("1"))
-        .refuses("budget-exhausted", Scene::resume)
+        .refuses("budget-exhausted", Scenario::resume)
         .when(|s| s.raise_cap("2"))
         .then_events(&["BudgetChanged", "AllowanceChanged"])
-        .when(Scene::resume)
+        .when(Scenario::resume)
         .told_done(C::Resume)
         .then_status(S::Running)
         .then(|s| s.conv.session.turn().is_some(), &true);
@@ -53,7 +53,7 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
 /// The cap was raised while the agent reported the old one: the agent checks again with the new allowance.
 #[test]
 fn call_beyond_an_earlier_budget_holds_nobody() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.raise_cap("2"))
         .then_event("AllowanceChanged")
         .told(too_dear())
@@ -63,9 +63,9 @@ fn call_beyond_an_earlier_budget_holds_nobody() {
 
 #[test]
 fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
-    let scene = Scene::running();
-    let fact = used_up(&scene, Some(600));
-    scene
+    let scenario = Scenario::running();
+    let fact = used_up(&scenario, Some(600));
+    scenario
         .told(fact)
         .then_events(&["QuotaExceeded", "PauseRequested"])
         .told_done(C::Pause)
@@ -83,9 +83,9 @@ fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
 
 #[test]
 fn hibernated_session_wakes_when_its_quota_resets() {
-    let scene = Scene::running();
-    let fact = used_up(&scene, Some(7200));
-    scene
+    let scenario = Scenario::running();
+    let fact = used_up(&scenario, Some(7200));
+    scenario
         .told(fact)
         .told_done(C::Pause)
         .when(|s| s.clock_with_heartbeats(3600))
@@ -103,9 +103,9 @@ fn hibernated_session_wakes_when_its_quota_resets() {
 /// A reset time in the past must not cause an immediate resume, over and over.
 #[test]
 fn the_clock_does_not_resume_at_once() {
-    let scene = Scene::running();
-    let fact = used_up(&scene, Some(0));
-    scene
+    let scenario = Scenario::running();
+    let fact = used_up(&scenario, Some(0));
+    scenario
         .told(fact)
         .told_done(C::Pause)
         .when(|s| s.clock_with_heartbeats(29))
@@ -116,26 +116,26 @@ fn the_clock_does_not_resume_at_once() {
 
 #[test]
 fn without_a_reset_time_its_owner_resumes() {
-    let scene = Scene::running();
-    let fact = used_up(&scene, None);
-    let scene = scene
+    let scenario = Scenario::running();
+    let fact = used_up(&scenario, None);
+    let scenario = scenario
         .told(fact)
         .told_done(C::Pause)
         .when(|s| s.clock_with_heartbeats(3599))
         .then_events(&[])
-        .when(Scene::resume)
+        .when(Scenario::resume)
         .told_done(C::Resume)
         .then_status(S::Running);
     // The quota is still used up, so the session pauses again.
-    let fact = used_up(&scene, None);
-    scene.told(fact).then_status(S::Pausing);
+    let fact = used_up(&scenario, None);
+    scenario.told(fact).then_status(S::Pausing);
 }
 
 #[test]
 fn session_paused_by_its_owner_is_not_resumed_by_the_clock() {
-    let scene = Scene::running().when(Scene::pause);
-    let fact = used_up(&scene, Some(60));
-    scene
+    let scenario = Scenario::running().when(Scenario::pause);
+    let fact = used_up(&scenario, Some(60));
+    scenario
         .told(fact)
         .then_events(&["QuotaExceeded"])
         .told_done(C::Pause)
@@ -146,9 +146,9 @@ fn session_paused_by_its_owner_is_not_resumed_by_the_clock() {
 
 #[test]
 fn quota_reset_without_budget_resumes_nothing() {
-    let scene = Scene::running();
-    let fact = used_up(&scene, Some(60));
-    scene
+    let scenario = Scenario::running();
+    let fact = used_up(&scenario, Some(60));
+    scenario
         .told(fact)
         .told(used("5"))
         .told_done(C::Pause)
@@ -160,9 +160,9 @@ fn quota_reset_without_budget_resumes_nothing() {
 
 #[test]
 fn waiting_agent_is_paused_when_it_continues() {
-    let scene = Scene::running().told(asks("q1"));
-    let fact = used_up(&scene, None);
-    scene
+    let scenario = Scenario::running().told(asks("q1"));
+    let fact = used_up(&scenario, None);
+    scenario
         .told(fact)
         .then_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
@@ -172,9 +172,10 @@ fn waiting_agent_is_paused_when_it_continues() {
 
 #[test]
 fn agent_without_pause_support_is_interrupted() {
-    let scene = Scene::launching().told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"));
-    let fact = used_up(&scene, None);
-    scene.told(fact).then_event("InterruptRequested").told_done(C::Interrupt).then_status(S::Interrupted);
+    let scenario =
+        Scenario::launching().told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"));
+    let fact = used_up(&scenario, None);
+    scenario.told(fact).then_event("InterruptRequested").told_done(C::Interrupt).then_status(S::Interrupted);
 }
 
 #[test]
@@ -182,15 +183,15 @@ fn deliverable_counts_refer_to_their_journal_entry() {
     let told = |pending, passed, blocked| {
         AgentFact::DeliverablesTold(DeliverableCounts { pending, passed, blocked })
     };
-    let scene = Scene::running().told(told(2, 1, 0));
+    let scenario = Scenario::running().told(told(2, 1, 0));
     let changed = DomainEvent::DeliverablesChanged { pending: 2, passed: 1, blocked: 0 };
-    assert_eq!(scene.last, [changed]);
-    let recorded = scene.conv.session.deliverables().unwrap();
+    assert_eq!(scenario.last, [changed]);
+    let recorded = scenario.conv.session.deliverables().unwrap();
     assert_eq!(
         (recorded.counts.total(), recorded.journal_sequence),
-        (3, scene.conv.session.journal_sequence() + 1)
+        (3, scenario.conv.session.journal_sequence() + 1)
     );
     // A run that has ended reports nothing about the deliverables of the next one.
-    let scene = scene.told_late(told(9, 0, 0)).then_ignored("stale-run");
-    assert_eq!(scene.conv.session.deliverables().unwrap().counts.passed, 1);
+    let scenario = scenario.told_late(told(9, 0, 0)).then_ignored("stale-run");
+    assert_eq!(scenario.conv.session.deliverables().unwrap().counts.passed, 1);
 }

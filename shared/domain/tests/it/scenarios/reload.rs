@@ -4,28 +4,28 @@ use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCo
 use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{AgentSession, CommandId};
 
-use crate::scene::{Scene, can_all, skill, starts};
+use crate::scenario::{Scenario, can_all, skill, starts};
 
-fn reload(scene: &Scene) -> CommandId {
-    scene.conv.session.reload().unwrap().command_id
+fn reload(scenario: &Scenario) -> CommandId {
+    scenario.conv.session.reload().unwrap().command_id
 }
 
-fn reloaded(scene: Scene) -> Scene {
-    let command = reload(&scene);
-    scene.told(AgentFact::CommandDone(C::Reload, command))
+fn reloaded(scenario: Scenario) -> Scenario {
+    let command = reload(&scenario);
+    scenario.told(AgentFact::CommandDone(C::Reload, command))
 }
 
 /// An idle session whose adapter has the capabilities `can`.
-fn idle_with(can: Capabilities) -> Scene {
-    Scene::launching()
+fn idle_with(can: Capabilities) -> Scenario {
+    Scenario::launching()
         .told(AgentFact::SidecarReady(can))
         .told(starts("t1"))
-        .told(crate::scene::completes("t1"))
+        .told(crate::scenario::completes("t1"))
 }
 
 #[test]
 fn skills_keep_their_order_without_duplicates() {
-    let scene = Scene::idle()
+    let scenario = Scenario::idle()
         .when(|s| s.enable(2))
         .then_events(&["SkillEnabled"])
         .when(|s| s.enable(1))
@@ -36,17 +36,17 @@ fn skills_keep_their_order_without_duplicates() {
         .when(|s| s.disable(2))
         .then_events(&["SkillDisabled"])
         .refuses("skill-not-enabled", |s| s.disable(2));
-    assert_eq!(scene.conv.session.enabled_skill_ids(), [skill(1)]);
+    assert_eq!(scenario.conv.session.enabled_skill_ids(), [skill(1)]);
 }
 
 #[test]
 fn a_session_has_a_bounded_number_of_skills() {
-    let mut scene = Scene::idle();
+    let mut scenario = Scenario::idle();
     for n in 0..20 {
-        scene = scene.when(|s| s.enable(n));
+        scenario = scenario.when(|s| s.enable(n));
     }
-    scene.refuses("too-many-skills", |s| s.enable(20)).when(|s| s.enable(3));
-    let mut session = Scene::new().conv.session;
+    scenario.refuses("too-many-skills", |s| s.enable(20)).when(|s| s.enable(3));
+    let mut session = Scenario::new().conv.session;
     let many: Vec<_> = (0..21).map(skill).collect();
     assert_eq!(session.set_skills(&many).unwrap_err().code(), "too-many-skills");
     assert!(session.set_skills(&[skill(1), skill(0), skill(1)]).is_ok());
@@ -56,59 +56,59 @@ fn a_session_has_a_bounded_number_of_skills() {
 
 #[test]
 fn a_reload_is_confirmed_by_its_own_acknowledgement() {
-    let scene = Scene::idle()
+    let scenario = Scenario::idle()
         .when(|s| s.enable(1))
-        .when(Scene::reload)
+        .when(Scenario::reload)
         .then_events(&["ReloadRequested"])
         .then_status(S::Idle)
-        .refuses("reload-under-way", Scene::reload)
+        .refuses("reload-under-way", Scenario::reload)
         .refuses("reload-under-way", |s| s.enable(2))
         .refuses("reload-under-way", |s| s.disable(1))
         .told(AgentFact::CommandDone(C::Reload, CommandId::new(uuid::Uuid::from_u128(1))))
         .then_ignored("stale-ack");
-    let scene = reloaded(scene)
+    let scenario = reloaded(scenario)
         .then_events(&["Reloaded"])
         .then(|s| s.conv.session.config_changed(), &false)
         .then(|s| s.conv.session.reload().is_none(), &true);
     // Interrupted sessions reload in the same way.
-    reloaded(Scene::interrupted().when(Scene::reload)).then_status(S::Interrupted);
-    drop(scene);
+    reloaded(Scenario::interrupted().when(Scenario::reload)).then_status(S::Interrupted);
+    drop(scenario);
 }
 
 #[test]
 fn a_message_waits_for_the_reload() {
-    let scene = Scene::idle()
-        .when(Scene::reload)
+    let scenario = Scenario::idle()
+        .when(Scenario::reload)
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
         .then_no_event("MessageDispatched");
-    reloaded(scene).then_event("MessageDispatched").then_queue(&[1], &[1]);
+    reloaded(scenario).then_event("MessageDispatched").then_queue(&[1], &[1]);
 }
 
 #[test]
 fn no_reload_starts_while_a_turn_is_starting() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.follow_up(1))
-        .refuses("turn-starting", Scene::reload)
+        .refuses("turn-starting", Scenario::reload)
         .refuses("turn-starting", |s| s.enable(1))
         .refuses("turn-starting", |s| s.disable(1));
 }
 
 #[test]
 fn reload_without_a_sidecar_is_confirmed_at_once() {
-    Scene::idle()
+    Scenario::idle()
         .when(|s| s.enable(1))
         .when(|s| s.die(true))
         .then_hibernated(S::Idle)
-        .when(Scene::reload)
+        .when(Scenario::reload)
         .then_events(&["ReloadRequested", "Reloaded"])
         .then(|s| s.conv.session.config_changed(), &false);
 }
 
 #[test]
 fn process_end_fulfils_the_reload() {
-    Scene::idle()
-        .when(Scene::reload)
+    Scenario::idle()
+        .when(Scenario::reload)
         .when(|s| s.follow_up(1))
         .when(|s| s.die(true))
         .then_event("Reloaded")
@@ -120,20 +120,20 @@ fn process_end_fulfils_the_reload() {
 fn adapter_without_reload_support_is_restarted() {
     let can = Capabilities { hot_reload: false, ..can_all() };
     idle_with(can)
-        .when(Scene::reload)
+        .when(Scenario::reload)
         .then_events(&["ReloadRequested", "RunStopOrdered"])
-        .refuses("reload-under-way", Scene::reload)
+        .refuses("reload-under-way", Scenario::reload)
         .when(|s| s.die(true))
         .then_event("Reloaded")
         .then_hibernated(S::Idle);
     let can = Capabilities { hot_reload: false, resume_conversation: false, ..can_all() };
-    idle_with(can).refuses("not-supported", Scene::reload);
+    idle_with(can).refuses("not-supported", Scenario::reload);
 }
 
 #[test]
 fn unreceived_reload_is_resent_once_then_the_process_is_stopped() {
-    Scene::idle()
-        .when(Scene::reload)
+    Scenario::idle()
+        .when(Scenario::reload)
         .when(|s| s.clock(31, ProcessState::Alive))
         .then_events(&["CommandReissued"])
         .when(|s| s.clock(31, ProcessState::Alive))
@@ -145,9 +145,9 @@ fn unreceived_reload_is_resent_once_then_the_process_is_stopped() {
 
 #[test]
 fn reload_timeout_ends_the_process() {
-    let scene = Scene::idle().when(Scene::reload);
-    let command = reload(&scene);
-    scene
+    let scenario = Scenario::idle().when(Scenario::reload);
+    let command = reload(&scenario);
+    scenario
         .told(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(110))
         .then_no_event("RunStopOrdered")
@@ -157,9 +157,9 @@ fn reload_timeout_ends_the_process() {
 
 #[test]
 fn refused_reload_keeps_the_old_configuration() {
-    let scene = Scene::idle().when(|s| s.enable(1)).when(Scene::reload).when(|s| s.follow_up(1));
-    let command = reload(&scene);
-    scene
+    let scenario = Scenario::idle().when(|s| s.enable(1)).when(Scenario::reload).when(|s| s.follow_up(1));
+    let command = reload(&scenario);
+    scenario
         .told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: String::new() })
         .then_event("CommandRefused")
         .then_no_event("Reloaded")
@@ -170,12 +170,12 @@ fn refused_reload_keeps_the_old_configuration() {
 
 #[test]
 fn turn_started_by_the_agent_does_not_block_a_reload() {
-    let scene = Scene::idle().when(Scene::reload).told(starts("t9")).then_status(S::Running);
-    reloaded(scene).then_events(&["Reloaded"]).then_status(S::Running);
+    let scenario = Scenario::idle().when(Scenario::reload).told(starts("t9")).then_status(S::Running);
+    reloaded(scenario).then_events(&["Reloaded"]).then_status(S::Running);
     // The turn is not ended for a late reload.
-    let scene = Scene::idle().when(Scene::reload).told(starts("t9"));
-    let command = reload(&scene);
-    scene
+    let scenario = Scenario::idle().when(Scenario::reload).told(starts("t9"));
+    let command = reload(&scenario);
+    scenario
         .told(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(125))
         .then_no_event("RunStopOrdered")
@@ -184,10 +184,10 @@ fn turn_started_by_the_agent_does_not_block_a_reload() {
 
 #[test]
 fn session_end_ends_the_reload() {
-    for end in [Scene::close, Scene::cancel] {
-        let scene = Scene::idle().when(Scene::reload);
-        let command = reload(&scene);
-        let scene = scene.when(end).then(|s| s.conv.session.reload().is_none(), &true);
-        scene.told(AgentFact::CommandDone(C::Reload, command)).then_ignored("stale-ack");
+    for end in [Scenario::close, Scenario::cancel] {
+        let scenario = Scenario::idle().when(Scenario::reload);
+        let command = reload(&scenario);
+        let scenario = scenario.when(end).then(|s| s.conv.session.reload().is_none(), &true);
+        scenario.told(AgentFact::CommandDone(C::Reload, command)).then_ignored("stale-ack");
     }
 }

@@ -3,19 +3,19 @@
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, ProcessState, SessionSettings};
 use pilothouse_domain::value::{Capabilities, FailureReason, MessageSource, PlanStatus};
 
-use crate::scene::{Scene, asks, call, completes, results, shows, starts};
+use crate::scenario::{Scenario, asks, call, completes, results, shows, starts};
 
 const DAY: u64 = 24 * 60 * 60;
 
-fn running_with(settings: SessionSettings) -> Scene {
-    let mut scene = Scene::with(settings);
-    scene.allocate();
-    scene.told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"))
+fn running_with(settings: SessionSettings) -> Scenario {
+    let mut scenario = Scenario::with(settings);
+    scenario.allocate();
+    scenario.told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"))
 }
 
 #[test]
 fn a_waiting_status_lasts_while_a_request_blocks() {
-    Scene::running()
+    Scenario::running()
         .told(asks("q1"))
         .then_events(&["WaitingForInput"])
         .told(shows("p1"))
@@ -36,14 +36,14 @@ fn a_waiting_status_lasts_while_a_request_blocks() {
 
 #[test]
 fn every_question_of_a_request_needs_its_answer() {
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .refuses("validation-failed", |s| s.commit(|c, ctx| c.answer(&call("q1"), Vec::new(), ctx)))
         .when(|s| s.answer("q1"));
 }
 
 #[test]
 fn the_result_of_its_call_closes_a_request() {
-    Scene::running()
+    Scenario::running()
         .told(asks("q1"))
         .told(asks("q2"))
         .told(results("q1"))
@@ -55,7 +55,7 @@ fn the_result_of_its_call_closes_a_request() {
 
 #[test]
 fn turn_end_closes_every_request() {
-    Scene::running()
+    Scenario::running()
         .told(asks("q1"))
         .told(shows("p1"))
         .told(completes("t1"))
@@ -66,8 +66,8 @@ fn turn_end_closes_every_request() {
 
 #[test]
 fn plans_count_their_revisions() {
-    let plan = |s: &Scene| s.conv.session.plan().map(|p| (p.version, p.status)).unwrap();
-    Scene::running()
+    let plan = |s: &Scenario| s.conv.session.plan().map(|p| (p.version, p.status)).unwrap();
+    Scenario::running()
         .told(AgentFact::PlanModeEntered)
         .then(plan, &(1, PlanStatus::Draft))
         .told(shows("p1"))
@@ -95,7 +95,7 @@ fn plan_without_required_approval_blocks_nothing() {
 
 #[test]
 fn unanswered_request_fails_the_session() {
-    Scene::in_status(S::WaitingForInput)
+    Scenario::in_status(S::WaitingForInput)
         .when(|s| s.clock_with_heartbeats(DAY - 1))
         .then_status(S::WaitingForInput)
         .when(|s| s.clock_with_heartbeats(1))
@@ -119,8 +119,8 @@ fn default_answer_applies_after_the_timeout() {
 
 #[test]
 fn answer_without_a_process_is_sent_as_a_message() {
-    let sources = |s: &Scene| s.conv.queue.messages().iter().map(|m| m.source).collect::<Vec<_>>();
-    Scene::in_status(S::WaitingForInput)
+    let sources = |s: &Scenario| s.conv.queue.messages().iter().map(|m| m.source).collect::<Vec<_>>();
+    Scenario::in_status(S::WaitingForInput)
         .when(|s| s.die(true))
         .then_hibernated(S::WaitingForInput)
         .when(|s| s.answer("q1"))
@@ -148,7 +148,7 @@ fn default_answer_without_a_process_is_sent_as_a_message() {
 
 #[test]
 fn hibernated_plans_are_decided_in_order() {
-    Scene::running()
+    Scenario::running()
         .told(shows("p1"))
         .told(asks("q1"))
         .when(|s| s.die(true))
@@ -163,14 +163,14 @@ fn hibernated_plans_are_decided_in_order() {
 /// An answer is never lost, even if the queue is full.
 #[test]
 fn answer_fits_into_a_full_queue() {
-    let mut scene = Scene::in_status(S::WaitingForInput).when(|s| s.die(true));
+    let mut scenario = Scenario::in_status(S::WaitingForInput).when(|s| s.die(true));
     for n in 0..100 {
-        scene = scene.when(|s| s.follow_up(n));
+        scenario = scenario.when(|s| s.follow_up(n));
     }
-    let scene = scene
+    let scenario = scenario
         .refuses("queue-full", |s| s.follow_up(100))
         .when(|s| s.answer("q1"))
         .then_event("MessageEnqueued");
-    let next = scene.conv.queue.next_pending().unwrap();
+    let next = scenario.conv.queue.next_pending().unwrap();
     assert!(next.content.as_str().contains("q1?: yes"));
 }

@@ -10,7 +10,7 @@ use pilothouse_domain::{
 use serde_json::{from_value, json};
 use uuid::Uuid;
 
-use crate::scene::Ids;
+use crate::scenario::Ids;
 
 pub(crate) fn session(n: u128) -> AgentSessionId {
     AgentSessionId::new(Uuid::from_u128(7_000_000 + n))
@@ -69,8 +69,8 @@ impl SkillScene {
     }
 
     pub(crate) fn with_pills(n: usize) -> Self {
-        (0..n).fold(Self::created(), |scene, i| {
-            scene.learns(&format!("lesson {i}")).then(&["MemoryPillRecordedEvent"])
+        (0..n).fold(Self::created(), |scenario, i| {
+            scenario.learns(&format!("lesson {i}")).then(&["MemoryPillRecordedEvent"])
         })
     }
 
@@ -168,7 +168,7 @@ fn tool_and_subagent_names_are_unique_within_the_skill() {
 
 #[test]
 fn only_consolidation_increments_the_version() {
-    let scene = SkillScene::with_pills(2)
+    let scenario = SkillScene::with_pills(2)
         .when(|s, ctx| s.update_instructions(instructions("Test much."), false, ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent"])
         .when(|s, ctx| s.update_instructions(instructions("Test much."), false, ctx))
@@ -177,26 +177,27 @@ fn only_consolidation_increments_the_version() {
         .then(&["AgentSkillUpdatedEvent"])
         .when(|s, ctx| s.update(None, None, ctx))
         .then(&[]);
-    assert_eq!(scene.skill.version(), 1);
-    let pills = scene.pills();
-    let scene = scene
+    assert_eq!(scenario.skill.version(), 1);
+    let pills = scenario.pills();
+    let scenario = scenario
         .when(|s, ctx| s.consolidate_memory_pills(&pills[..1], instructions("Both."), ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"]);
-    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (2, "Both."));
-    assert_eq!(scene.pills(), pills[1..]);
-    let settled = &scene.skill.settled_pills()[0];
+    assert_eq!((scenario.skill.version(), scenario.skill.instructions().as_str()), (2, "Both."));
+    assert_eq!(scenario.pills(), pills[1..]);
+    let settled = &scenario.skill.settled_pills()[0];
     assert_eq!((settled.id, settled.status), (pills[0], MemoryPillStatus::Consolidated));
-    assert_eq!(settled.consolidated_at, Some(scene.now));
+    assert_eq!(settled.consolidated_at, Some(scenario.now));
     // A consolidation with the same instructions counts as well, because it contains another pill.
-    let scene = scene.when(|s, ctx| s.consolidate_memory_pills(&pills[1..], instructions("Both."), ctx));
-    assert_eq!(scene.skill.version(), 3);
+    let scenario =
+        scenario.when(|s, ctx| s.consolidate_memory_pills(&pills[1..], instructions("Both."), ctx));
+    assert_eq!(scenario.skill.version(), 3);
 }
 
 #[test]
 fn only_active_pills_are_consolidated_or_dismissed() {
-    let scene = SkillScene::with_pills(3);
-    let [first, second, third] = [scene.pill(0), scene.pill(1), scene.pill(2)];
-    let scene = scene
+    let scenario = SkillScene::with_pills(3);
+    let [first, second, third] = [scenario.pill(0), scenario.pill(1), scenario.pill(2)];
+    let scenario = scenario
         .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
         .then(&["MemoryPillDismissedEvent"])
         .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
@@ -210,8 +211,8 @@ fn only_active_pills_are_consolidated_or_dismissed() {
         .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"])
         .when(|s, ctx| s.dismiss_memory_pill(second, ctx))
         .refused("pill-not-active");
-    assert_eq!(scene.pills(), [third]);
-    let settled: Vec<_> = scene.skill.settled_pills().iter().map(|p| (p.id, p.status)).collect();
+    assert_eq!(scenario.pills(), [third]);
+    let settled: Vec<_> = scenario.skill.settled_pills().iter().map(|p| (p.id, p.status)).collect();
     assert_eq!(settled, [(first, MemoryPillStatus::Dismissed), (second, MemoryPillStatus::Consolidated)]);
 }
 
@@ -233,28 +234,28 @@ fn activation_is_idempotent() {
 
 #[test]
 fn pill_count_and_skill_size_are_bounded() {
-    let scene =
+    let scenario =
         SkillScene::with_pills(AgentSkill::MAX_ACTIVE_PILLS).learns("one more").refused("too-many-pills");
-    let first = scene.pill(0);
-    scene
+    let first = scenario.pill(0);
+    scenario
         .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
         .learns("one more")
         .then(&["MemoryPillRecordedEvent"]);
 
     // Characters that JSON escapes take six bytes each.
     let heavy = "\u{1}".repeat(MemoryPillContent::MAX);
-    let scene = (0..10)
-        .fold(SkillScene::created(), |scene, _| scene.learns(&heavy))
+    let scenario = (0..10)
+        .fold(SkillScene::created(), |scenario, _| scenario.learns(&heavy))
         .then(&["MemoryPillRecordedEvent"]);
-    let scene = scene.learns(&heavy).refused("skill-full");
-    assert!(serde_json::to_vec(&scene.skill).unwrap().len() <= AgentSkill::MAX_BYTES);
+    let scenario = scenario.learns(&heavy).refused("skill-full");
+    assert!(serde_json::to_vec(&scenario.skill).unwrap().len() <= AgentSkill::MAX_BYTES);
 }
 
 #[test]
 fn agent_proposes_a_consolidation_that_its_end_applies() {
-    let scene = SkillScene::with_pills(3);
-    let pills = scene.pills();
-    let scene = scene
+    let scenario = SkillScene::with_pills(3);
+    let pills = scenario.pills();
+    let scenario = scenario
         .when(|s, ctx| s.start_consolidation(session(9), ctx))
         .then(&["SkillConsolidationStartedEvent"])
         .when(|s, ctx| s.start_consolidation(session(10), ctx))
@@ -263,14 +264,14 @@ fn agent_proposes_a_consolidation_that_its_end_applies() {
         .refused("consolidation-under-way")
         .learns("meanwhile")
         .then(&["MemoryPillRecordedEvent"]);
-    let late = scene.pill(3);
+    let late = scenario.pill(3);
     let propose = |ids: Vec<_>, text: &str| {
         let text = instructions(text);
         move |s: &mut AgentSkill, ctx: &mut DomainContext<'_>| {
             s.propose_consolidation(session(9), ids, text, ctx)
         }
     };
-    let scene = scene
+    let scenario = scenario
         .when(|s, ctx| s.propose_consolidation(session(8), pills.clone(), instructions("x"), ctx))
         .refused("not-consolidating")
         .when(propose(vec![], "x"))
@@ -284,8 +285,8 @@ fn agent_proposes_a_consolidation_that_its_end_applies() {
         .then(&[])
         .when(propose(pills[..2].to_vec(), "final"))
         .then(&["SkillConsolidationProposedEvent"]);
-    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (1, "Test first."));
-    let scene = scene
+    assert_eq!((scenario.skill.version(), scenario.skill.instructions().as_str()), (1, "Test first."));
+    let scenario = scenario
         .when(|s, ctx| s.dismiss_memory_pill(pills[1], ctx))
         .then(&["MemoryPillDismissedEvent"])
         .when(|s, ctx| s.finish_consolidation(session(8), ctx))
@@ -295,14 +296,14 @@ fn agent_proposes_a_consolidation_that_its_end_applies() {
         // Delivery is at least once: the second time changes nothing.
         .when(|s, ctx| s.finish_consolidation(session(9), ctx))
         .then(&[]);
-    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (2, "final"));
-    assert_eq!(scene.pills(), [pills[2], late]);
-    assert!(scene.skill.consolidation().is_none());
+    assert_eq!((scenario.skill.version(), scenario.skill.instructions().as_str()), (2, "final"));
+    assert_eq!(scenario.pills(), [pills[2], late]);
+    assert!(scenario.skill.consolidation().is_none());
 }
 
 #[test]
 fn consolidation_without_result_changes_nothing() {
-    let scene = SkillScene::created()
+    let scenario = SkillScene::created()
         .when(|s, ctx| s.start_consolidation(session(9), ctx))
         .refused("nothing-to-consolidate")
         .learns("a")
@@ -314,22 +315,22 @@ fn consolidation_without_result_changes_nothing() {
         .then(&[])
         .when(|s, ctx| Ok(s.abandon_consolidation(session(10), "cancelled", ctx)))
         .then(&["SkillConsolidationAbandonedEvent"]);
-    let pills = scene.pills();
+    let pills = scenario.pills();
     // All its pills are dismissed, so there is nothing to apply.
-    let scene = scene
+    let scenario = scenario
         .when(|s, ctx| s.start_consolidation(session(11), ctx))
         .when(|s, ctx| s.propose_consolidation(session(11), pills.clone(), instructions("x"), ctx))
         .when(|s, ctx| s.dismiss_memory_pill(pills[0], ctx))
         .when(|s, ctx| s.finish_consolidation(session(11), ctx))
         .then(&["SkillConsolidationAbandonedEvent"]);
-    assert_eq!((scene.skill.version(), scene.skill.instructions().as_str()), (1, "Test first."));
+    assert_eq!((scenario.skill.version(), scenario.skill.instructions().as_str()), (1, "Test first."));
 }
 
 #[test]
 fn settled_pills_are_not_stored_with_the_skill() {
-    let scene = SkillScene::with_pills(1);
-    let pill = scene.pill(0);
-    let scene = scene.when(|s, ctx| s.dismiss_memory_pill(pill, ctx));
-    let back: AgentSkill = serde_json::from_slice(&serde_json::to_vec(&scene.skill).unwrap()).unwrap();
+    let scenario = SkillScene::with_pills(1);
+    let pill = scenario.pill(0);
+    let scenario = scenario.when(|s, ctx| s.dismiss_memory_pill(pill, ctx));
+    let back: AgentSkill = serde_json::from_slice(&serde_json::to_vec(&scenario.skill).unwrap()).unwrap();
     assert!(back.settled_pills().is_empty() && back.active_pills().is_empty());
 }

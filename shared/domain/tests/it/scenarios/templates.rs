@@ -24,7 +24,7 @@ use pilothouse_domain::{
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::scene::{Ids, usd};
+use crate::scenario::{Ids, usd};
 
 const DAY: Duration = Duration::from_hours(24);
 

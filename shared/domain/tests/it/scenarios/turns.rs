@@ -5,11 +5,11 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, SubAgentStatus};
 use pilothouse_domain::value::FailureReason;
 
-use crate::scene::{Scene, completes, ends, output, starts, usd, used, used_by};
+use crate::scenario::{Scenario, completes, ends, output, starts, usd, used, used_by};
 
 #[test]
 fn the_end_of_another_turn_ends_nothing() {
-    Scene::running()
+    Scenario::running()
         .told(completes("t0"))
         .then_ignored("RecordTurnCompleted does not apply while Running")
         .then_status(S::Running)
@@ -22,7 +22,7 @@ fn the_end_of_another_turn_ends_nothing() {
 
 #[test]
 fn agent_api_output_takes_effect_at_the_end_of_the_turn() {
-    Scene::running()
+    Scenario::running()
         .when(|s| s.commit(|c, ctx| c.session.submit_output(output(3), ctx)))
         .then_events(&[])
         .told(completes("t1"))
@@ -42,42 +42,42 @@ fn end_of_conversation_ends_turn_and_run_and_records_output() {
         message: None,
         output: Some(output(files)),
     };
-    let scene =
-        Scene::running().told(end(1)).then_events(&["OutputReady", "RunStopOrdered"]).then_status(S::Idle);
-    let recorded = scene.output_id();
-    scene.told(end(1)).then_events(&[]).then(Scene::output_id, &recorded);
-    Scene::idle()
+    let scenario =
+        Scenario::running().told(end(1)).then_events(&["OutputReady", "RunStopOrdered"]).then_status(S::Idle);
+    let recorded = scenario.output_id();
+    scenario.told(end(1)).then_events(&[]).then(Scenario::output_id, &recorded);
+    Scenario::idle()
         .told(end(1))
         .then_events(&["OutputReady", "RunStopOrdered"])
         .then(|s| s.conv.session.metrics().turn_count, &1);
-    Scene::idle().told(ends(false)).then_taken(FactOutcome::Applied).then_events(&["RunStopOrdered"]);
+    Scenario::idle().told(ends(false)).then_taken(FactOutcome::Applied).then_events(&["RunStopOrdered"]);
 }
 
 #[test]
 fn error_keeps_the_reason_of_the_agent() {
-    let failed = |scene: Scene| {
-        scene.told(ends(true)).then_status(S::Failed).then(
+    let failed = |scenario: Scenario| {
+        scenario.told(ends(true)).then_status(S::Failed).then(
             |s| s.conv.session.failure().map(|f| (f.reason, f.message.clone())),
             &Some((FailureReason::AgentError, Some("max_turns".to_owned()))),
         )
     };
-    failed(Scene::running());
-    failed(Scene::interrupted());
-    failed(Scene::paused());
-    failed(Scene::in_status(S::WaitingForInput));
+    failed(Scenario::running());
+    failed(Scenario::interrupted());
+    failed(Scenario::paused());
+    failed(Scenario::in_status(S::WaitingForInput));
     // An error does not end an Idle session (S0 8.4), because no turn can fail. Its run is of no further use.
-    Scene::idle().told(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
+    Scenario::idle().told(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
 }
 
 #[test]
 fn session_that_ended_while_suspended_is_idle_after_resume() {
-    Scene::paused()
+    Scenario::paused()
         .told(ends(false))
         .then_taken(FactOutcome::Deferred)
         .then_status(S::Paused)
         .when(|s| s.die(true))
         .then_hibernated(S::Paused);
-    Scene::interrupted()
+    Scenario::interrupted()
         .told(ends(false))
         .then_ignored("RecordTurnCompleted does not apply while Interrupted")
         .then_status(S::Interrupted);
@@ -88,37 +88,37 @@ fn subagent_usage_counts_for_it_and_its_parents() {
     let sub = SubAgentId::parse("sub").unwrap();
     let started =
         AgentFact::SubAgentStarted { subagent: sub.clone(), model: None, objective: "Look".to_owned() };
-    let scene = Scene::running()
+    let scenario = Scenario::running()
         .told(started)
         .told(used("0.1"))
         .told(used_by(Some("sub"), "0.2"))
         .told(used_by(Some("sub"), "0.3"));
-    assert_eq!(scene.conv.subagents[&sub].total_cost_usd, usd("0.3"));
-    assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.4"));
-    let scene = scene
+    assert_eq!(scenario.conv.subagents[&sub].total_cost_usd, usd("0.3"));
+    assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.4"));
+    let scenario = scenario
         .told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
         .then_events(&["SubAgentSessionCompleted"]);
-    let scene =
-        scene.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
-    assert_eq!(scene.conv.subagents[&sub].status, SubAgentStatus::Completed);
+    let scenario =
+        scenario.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
+    assert_eq!(scenario.conv.subagents[&sub].status, SubAgentStatus::Completed);
 }
 
 #[test]
 fn usage_of_an_unannounced_subagent_counts_for_it_too() {
-    let scene = Scene::running().told(used_by(Some("late"), "0.2"));
-    let sub = &scene.conv.subagents[&SubAgentId::parse("late").unwrap()];
+    let scenario = Scenario::running().told(used_by(Some("late"), "0.2"));
+    let sub = &scenario.conv.subagents[&SubAgentId::parse("late").unwrap()];
     assert_eq!((sub.total_cost_usd, sub.model_id.as_deref()), (usd("0.2"), Some("m")));
-    assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.2"));
+    assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.2"));
     // Its totals keep growing.
-    let scene = scene.told(used_by(Some("late"), "0.5"));
-    assert_eq!(scene.conv.session.metrics().total_cost_usd, usd("0.5"));
-    scene.when(|s| s.die(true)).then_event("SubAgentSessionFailed");
+    let scenario = scenario.told(used_by(Some("late"), "0.5"));
+    assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.5"));
+    scenario.when(|s| s.die(true)).then_event("SubAgentSessionFailed");
 }
 
 #[test]
 fn open_tool_calls_end_with_their_turn() {
-    let open = |s: &Scene| s.conv.session.open_tool_call(&crate::scene::call("c1")).is_some();
-    let calling = || Scene::running().told(crate::scene::calls("c1")).then(open, &true);
+    let open = |s: &Scenario| s.conv.session.open_tool_call(&crate::scenario::call("c1")).is_some();
+    let calling = || Scenario::running().told(crate::scenario::calls("c1")).then(open, &true);
     calling().told(completes("t1")).then_events(&["ToolCallCompleted", "TurnCompleted"]).then(open, &false);
     calling()
         .when(|s| s.interrupt())
@@ -132,18 +132,18 @@ fn open_tool_calls_end_with_their_turn() {
         .then_events(&["ToolCallCompleted"])
         .then(open, &false);
     // The end of a replaced turn ends nothing.
-    Scene::running()
+    Scenario::running()
         .told(starts("t2"))
-        .told(crate::scene::calls("c1"))
+        .told(crate::scenario::calls("c1"))
         .told(completes("t1"))
         .then(open, &true);
     // A late result is recorded as a result.
-    calling().told(completes("t1")).told(crate::scene::results("c1")).then_events(&["ToolCallCompleted"]);
+    calling().told(completes("t1")).told(crate::scenario::results("c1")).then_events(&["ToolCallCompleted"]);
 }
 
 #[test]
 fn open_tool_calls_end_with_their_run() {
-    Scene::running().told(crate::scene::calls("c1")).when(|s| s.die(true)).then_events(&[
+    Scenario::running().told(crate::scenario::calls("c1")).when(|s| s.die(true)).then_events(&[
         "ToolCallCompleted",
         "Failed",
         "RunEnded",
@@ -153,23 +153,23 @@ fn open_tool_calls_end_with_their_run() {
 
 #[test]
 fn message_refused_without_an_agent_waits_for_a_new_run() {
-    let mut scene = Scene::idle().when(|s| s.steer(1)).then_event("MessageDispatched");
-    let command = super::delivery::dispatched(&scene);
-    scene = scene
+    let mut scenario = Scenario::idle().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let command = super::delivery::dispatched(&scenario);
+    scenario = scenario
         .told(AgentFact::CommandRefused {
             command,
             code: "no-agent".into(),
             message: "The agent is gone.".into(),
         })
         .then_events(&["CommandRefused", "MessageReturned", "RunStopOrdered"]);
-    scene.when(|s| s.die(true)).then_event("SlotWanted").then_status(S::Idle);
+    scenario.when(|s| s.die(true)).then_event("SlotWanted").then_status(S::Idle);
 }
 
 #[test]
 fn resume_refused_after_the_turn_ended_counts_as_its_end() {
-    let scene = Scene::paused().told(completes("t1")).when(|s| s.resume());
-    let command = scene.conv.session.outstanding().unwrap().command_id;
-    scene
+    let scenario = Scenario::paused().told(completes("t1")).when(|s| s.resume());
+    let command = scenario.conv.session.outstanding().unwrap().command_id;
+    scenario
         .told(AgentFact::CommandRefused {
             command,
             code: "no-agent".into(),

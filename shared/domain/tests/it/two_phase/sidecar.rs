@@ -5,7 +5,7 @@ use pilothouse_domain::session::{AgentFact, LifecycleCommand as L};
 use pilothouse_domain::{CommandId, MessageId, RunId};
 use serde::Serialize;
 
-use crate::scene::{can_all, completes, said, starts, starts_with_id};
+use crate::scenario::{can_all, completes, said, starts, starts_with_id};
 
 /// State of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

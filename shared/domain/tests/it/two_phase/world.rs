@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::canon::Canon;
 use super::explore::Model;
 use super::sidecar::{Agent, Order, Process};
-use crate::scene::{Ids, Scene, message};
+use crate::scenario::{Ids, Scenario, message};
 
 /// Requests of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,11 +172,11 @@ fn limits(leased: bool) -> Deadlines {
 
 impl World {
     fn new(bounds: &Bounds<'_>) -> Self {
-        let scene = Scene::new();
+        let scenario = Scenario::new();
         let mut world = Self {
-            conv: scene.conv,
-            pool: scene.pool,
-            now: scene.now,
+            conv: scenario.conv,
+            pool: scenario.pool,
+            now: scenario.now,
             ids: Ids(100),
             processes: Vec::new(),
             reactions: vec![Reaction::Allocate],
