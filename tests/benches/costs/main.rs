@@ -169,7 +169,7 @@ async fn commands() -> BTreeMap<String, Kind> {
     }
     let cost = measure(&world, 40.0, 1.0, async || {
             for _ in 0..40 {
-                let body = r#"{"workingDirectory":"/work/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
+                let body = r#"{"workingDirectory":"/repo/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
                 world.call("POST", "/api/agents/sessions", body).await;
                 world.settle().await;
             }

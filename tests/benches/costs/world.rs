@@ -215,7 +215,7 @@ impl World {
     /// Starts a session and its first turn.
     pub(crate) async fn running_session(&self) -> AgentSessionId {
         let body = json!({
-            "workingDirectory": "/work/shop", "objective": "Make the tests of the shop pass", "budgetCapUsd": "5",
+            "workingDirectory": "/repo/shop", "objective": "Make the tests of the shop pass", "budgetCapUsd": "5",
         });
         let started = self.call("POST", "/api/agents/sessions", &body.to_string()).await;
         let id: AgentSessionId = started["session"]["id"].as_str().unwrap().parse().unwrap();

@@ -59,7 +59,7 @@ async fn commands_and_events_cost_what_they_did() {
 
 async fn commands(world: &World, counted: &mut Counted) {
     let sessions = "/api/agents/sessions";
-    let body = r#"{"workingDirectory":"/work/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
+    let body = r#"{"workingDirectory":"/repo/shop","objective":"Make the tests of the shop pass","budgetCapUsd":"5"}"#;
     let used = world.used(async || drop(world.call("POST", sessions, body).await)).await;
     counted.add("start a session, to its launch", used);
     let id = world.another_running_session().await;

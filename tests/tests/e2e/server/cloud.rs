@@ -75,9 +75,10 @@ pub(super) struct Deployed {
 }
 
 impl Deployed {
-    /// Opens the deployment with deadlines divided by `hurry`, and starts a worker for the default owner.
-    pub(super) fn join(endpoint: &str, hurry: u32) -> Self {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/deploy/e2e-h{hurry}.json"));
+    /// Opens the deployment with deadlines divided by `time_scale`, and starts a worker for the default owner.
+    pub(super) fn join(endpoint: &str, time_scale: u32) -> Self {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/deploy/e2e-h{time_scale}.json"));
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
             panic!("{}: {error}; `localstack/test` deploys what these tests need", file.display())
         });
