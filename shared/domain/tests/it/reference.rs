@@ -175,7 +175,7 @@ impl Reference {
                 self.ended(sub_agent_id, SubAgentStatus::Completed, scenario);
             }
             E::SubAgentFailed { sub_agent_id, .. } => {
-                self.ended(sub_agent_id, SubAgentStatus::Failed, scenario)
+                self.ended(sub_agent_id, SubAgentStatus::Failed, scenario);
             }
             _ => {}
         }
