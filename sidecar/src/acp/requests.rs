@@ -105,8 +105,9 @@ impl Requests {
         true
     }
 
-    /// Answers all open requests as cancelled, because the turn is over or must end.
-    pub(super) fn cancel_all(&mut self) {
+    /// Answers all open requests as cancelled, because the turn is over or must end. Returns whether there were any.
+    pub(super) fn cancel_all(&mut self) -> bool {
+        let any = !self.open.is_empty() || !self.early.is_empty();
         for (waiting, responder) in std::mem::take(&mut self.open).into_values() {
             respond(responder, waiting.cancelled());
         }
@@ -116,6 +117,7 @@ impl Requests {
                 respond(responder, if is_form { json!({ "action": "cancel" }) } else { selected(None) });
             }
         }
+        any
     }
 
     /// Whether a request with this id is open.

@@ -93,7 +93,8 @@ impl Driver {
             waiting.refuse(Refusal::invalid("the turn before it was interrupted")).await?;
         }
         let in_call = self.translator.calls.any_open();
-        let new = Interrupt::new(reply, self.cancel, in_call);
+        let mut new = Interrupt::new(reply, self.cancel, in_call);
+        new.withdrew = self.requests.cancel_all();
         let (interrupt, answered) = match (&mut self.turn, &mut self.compaction) {
             (Some(turn), _) => {
                 let answered = turn.is_answered();
@@ -103,7 +104,6 @@ impl Driver {
             (None, None) => return self.confirm(new).await,
         };
         new.follow(interrupt).await?;
-        self.requests.cancel_all();
         self.terminals.kill_all().await;
         self.cancel_session();
         if answered {

@@ -31,19 +31,23 @@ pub(super) struct Interrupt {
     pub(super) gives_up_at: Instant,
     /// A call had no result when the interrupt arrived, so its command may only be about to start.
     in_call: bool,
+    /// The interrupt withdrew a request of the agent, so it ends the turn, whatever reason the agent reports.
+    pub(super) withdrew: bool,
 }
 
 impl Interrupt {
     pub(super) fn new(reply: Reply, cancel: Duration, in_call: bool) -> Self {
         let now = Instant::now();
-        Self { reply, tools_end_at: Some(now + TOOLS_END), gives_up_at: now + cancel, in_call }
+        Self { reply, tools_end_at: Some(now + TOOLS_END), gives_up_at: now + cancel, in_call, withdrew: false }
     }
 
     /// Replaces an earlier interrupt.
-    pub(super) async fn follow(self, before: &mut Option<Self>) -> Result<(), DriverExit> {
-        if let Some(first) = before.replace(self) {
+    pub(super) async fn follow(mut self, before: &mut Option<Self>) -> Result<(), DriverExit> {
+        if let Some(first) = before.take() {
+            self.withdrew |= first.withdrew;
             first.reply.done().await?;
         }
+        *before = Some(self);
         Ok(())
     }
 }
@@ -163,7 +167,8 @@ impl Driver {
         events.extend(self.translator.meter.turn(answer));
         self.emit(events).await?;
         let reason = text(answer, "stopReason").unwrap_or("end_turn");
-        if reason == "cancelled" {
+        let interrupt = self.turn.as_ref().and_then(|turn| turn.interrupt.as_ref());
+        if reason == "cancelled" || interrupt.is_some_and(|interrupt| interrupt.withdrew) {
             return self.interrupted().await;
         }
         // A turn that ended before the interrupt arrived counts as ended normally (decision 17).

@@ -247,7 +247,8 @@ impl Fake {
                 Self::result("c1", if chosen == "yes" { "completed" } else { "failed" }, &chosen);
                 if chosen == "cancelled" {
                     Self::say("the permission was cancelled");
-                    return Some("cancelled");
+                    // opencode ends its turn as usual if it sees the withdrawal before the cancellation.
+                    return Some(if self.can("ends-turn") { "end_turn" } else { "cancelled" });
                 }
             }
             "ask-early" | "ask-alone" => return Some(self.ask_early(rest, word == "ask-early")),

@@ -135,6 +135,16 @@ async fn interrupt_withdraws_an_open_permission() {
 }
 
 #[tokio::test]
+async fn turn_that_ends_by_a_withdrawn_request_is_interrupted() {
+    let stage = Stage::playing("ends-turn", "ask").await;
+    stage.gateway.sees("question_asked").await;
+    let interrupt = stage.gateway.send(Command::Interrupt {});
+    stage.gateway.acknowledged(interrupt, "done").await;
+    let story = stage.told();
+    assert!(!story.iter().any(|s| s.starts_with("turn_completed")), "{story:#?}");
+}
+
+#[tokio::test]
 async fn immediate_message_uses_the_extension_or_the_next_turn() {
     let stage = Stage::playing("steer", "work").await;
     stage.gateway.sees("assistant_message tool Bash").await;
