@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{Api, Reply};
 
 /// The limit of every wait. It is generous for a busy machine; passing tests do not wait that long.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A session of an owner.
 #[derive(Clone)]

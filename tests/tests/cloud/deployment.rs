@@ -14,7 +14,7 @@ use crate::caller::Caller;
 const VARIABLE: &str = "PILOTHOUSE_CLOUD_DEPLOYMENT";
 const USUAL: &str = "target/deploy/ph-auth.json";
 /// The limit of every wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A deployment on a local cloud that evaluates policies.
 pub(crate) struct Deployment {

@@ -55,7 +55,7 @@ fn script() -> Script {
 
 /// Waits until it has started, which is slow on a busy machine.
 async fn connected(stage: &Stage) -> Value {
-    let limit = 3 * crate::gateway::DEADLINE;
+    let limit = 2 * crate::gateway::DEADLINE;
     let told = |gateway: &crate::gateway::Gateway| {
         gateway.delivered().into_iter().find(|e| e.body["name"] == "agent_connected").map(|e| e.body)
     };
