@@ -6,30 +6,30 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
     /// From sending a command to its `received`.
-    pub received: Duration,
+    pub received_timeout: Duration,
     /// From `received` to `done`, for interrupt and stop.
-    pub stopped: Duration,
+    pub stop_timeout: Duration,
     /// From `received` to `done`, for a reload.
-    pub reloaded: Duration,
+    pub reload_timeout: Duration,
     /// From `received` to `done`, for pause and resume. Exceeding it only notifies the owner.
-    pub suspended: Duration,
+    pub pause_timeout: Duration,
     /// From requesting a process to its `sidecar_ready`.
-    pub launched: Duration,
+    pub launch_timeout: Duration,
     /// From the last event of a run to marking it unreachable ([decision 61](../../../docs/decisions/0061-unreachable-runs.md)).
-    pub silent: Duration,
+    pub silence_timeout: Duration,
     /// How long a run may stay silent while its runtime reports its process alive. Then the process is stopped.
-    pub unresponsive: Duration,
+    pub unresponsive_timeout: Duration,
     /// Lease of runs of this runtime: a sidecar stops its run after this time without an accepted publish. With `None`, a run ends
     /// only by a report of its runtime or by its owner.
     pub lease: Option<Duration>,
     /// Time from the expiry of a lease to the moment when the control plane treats the run as ended.
     pub lease_margin: Duration,
     /// Between two requests for missing envelopes.
-    pub replayed: Duration,
-    /// Unit of the pauses between delivery attempts of a webhook ([`crate::webhook::Delivery::PAUSES`]).
-    pub redelivered: Duration,
+    pub replay_interval: Duration,
+    /// Unit of the pauses between delivery attempts of a webhook ([`crate::webhook::Delivery::RETRY_SCHEDULE`]).
+    pub webhook_retry_unit: Duration,
     /// From the exhaustion of a context to its handoff document. Then the agent is stopped and a document is synthesized.
-    pub handed_over: Duration,
+    pub handoff_timeout: Duration,
     /// Whether the folders of sessions outlive their runs. If not, sessions do not hibernate (decision 23).
     pub durable_workspace: bool,
 }
@@ -37,18 +37,18 @@ pub struct Deadlines {
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
-            received: Duration::from_secs(30),
-            stopped: Duration::from_mins(1),
-            reloaded: Duration::from_mins(2),
-            suspended: Duration::from_mins(15),
-            launched: Duration::from_mins(5),
-            silent: Duration::from_secs(90),
-            unresponsive: Duration::from_mins(10),
+            received_timeout: Duration::from_secs(30),
+            stop_timeout: Duration::from_mins(1),
+            reload_timeout: Duration::from_mins(2),
+            pause_timeout: Duration::from_mins(15),
+            launch_timeout: Duration::from_mins(5),
+            silence_timeout: Duration::from_secs(90),
+            unresponsive_timeout: Duration::from_mins(10),
             lease: None,
             lease_margin: Duration::from_mins(5),
-            replayed: Duration::from_secs(10),
-            redelivered: Duration::from_secs(5),
-            handed_over: Duration::from_mins(2),
+            replay_interval: Duration::from_secs(10),
+            webhook_retry_unit: Duration::from_secs(5),
+            handoff_timeout: Duration::from_mins(2),
             durable_workspace: true,
         }
     }
@@ -63,18 +63,18 @@ impl Deadlines {
     pub fn shortened(self, divisor: u32) -> Self {
         let by = divisor.max(1);
         Self {
-            received: self.received / by,
-            stopped: self.stopped / by,
-            reloaded: self.reloaded / by,
-            suspended: self.suspended / by,
-            launched: self.launched / by,
-            silent: self.silent / by,
-            unresponsive: self.unresponsive / by,
+            received_timeout: self.received_timeout / by,
+            stop_timeout: self.stop_timeout / by,
+            reload_timeout: self.reload_timeout / by,
+            pause_timeout: self.pause_timeout / by,
+            launch_timeout: self.launch_timeout / by,
+            silence_timeout: self.silence_timeout / by,
+            unresponsive_timeout: self.unresponsive_timeout / by,
             lease: self.lease.map(|lease| lease / by),
             lease_margin: self.lease_margin / by,
-            replayed: self.replayed / by,
-            redelivered: self.redelivered / by,
-            handed_over: self.handed_over / by,
+            replay_interval: self.replay_interval / by,
+            webhook_retry_unit: self.webhook_retry_unit / by,
+            handoff_timeout: self.handoff_timeout / by,
             durable_workspace: self.durable_workspace,
         }
     }

@@ -199,8 +199,8 @@ impl AgentSession {
 
     fn overdue(&self, order: &Outstanding, limits: &Deadlines) -> Option<Timestamp> {
         (order.attempt > 0 && !order.late).then(|| match order.received_at {
-            None => self.run_state.counted_from(order.sent_at) + limits.received,
-            Some(received) => self.run_state.counted_from(received) + limits.reloaded,
+            None => self.run_state.counted_from(order.sent_at) + limits.received_timeout,
+            Some(received) => self.run_state.counted_from(received) + limits.reload_timeout,
         })
     }
 

@@ -64,7 +64,7 @@ impl AgentSession {
         {
             match outstanding.received_at {
                 None => due.push((
-                    self.run_state.counted_from(outstanding.sent_at) + limits.received,
+                    self.run_state.counted_from(outstanding.sent_at) + limits.received_timeout,
                     DeadlineKind::Received,
                 )),
                 // Counted again from a second attempt.
@@ -78,10 +78,10 @@ impl AgentSession {
             match run.phase {
                 RunPhase::Launching => {
                     let since = self.run_state.counted_from(run.unplaced_at.unwrap_or(run.requested_at));
-                    due.push((since + limits.launched, DeadlineKind::Launch));
+                    due.push((since + limits.launch_timeout, DeadlineKind::Launch));
                 }
                 RunPhase::Ending { since, killed: false, .. } => {
-                    due.push((self.run_state.counted_from(since) + limits.stopped, DeadlineKind::Stop));
+                    due.push((self.run_state.counted_from(since) + limits.stop_timeout, DeadlineKind::Stop));
                     due.push((run.silent_at, DeadlineKind::Silence));
                 }
                 RunPhase::Live | RunPhase::Ending { killed: true, .. } => {
@@ -93,7 +93,7 @@ impl AgentSession {
             }
         }
         if self.is_live() {
-            let unheard = |sent_at| self.run_state.counted_from(sent_at) + limits.received;
+            let unheard = |sent_at| self.run_state.counted_from(sent_at) + limits.received_timeout;
             due.extend(self.unheard_begin().map(|sent_at| (unheard(sent_at), DeadlineKind::Begin)));
             due.extend(
                 self.delivery.oldest_unacknowledged().map(|m| (unheard(m.sent_at), DeadlineKind::Message)),
@@ -121,8 +121,8 @@ impl AgentSession {
 
     fn completion_timeout(&self, limits: &Deadlines) -> std::time::Duration {
         match self.status() {
-            AgentSessionStatus::Pausing | AgentSessionStatus::Resuming => limits.suspended,
-            _ => limits.stopped,
+            AgentSessionStatus::Pausing | AgentSessionStatus::Resuming => limits.pause_timeout,
+            _ => limits.stop_timeout,
         }
     }
 
@@ -281,7 +281,7 @@ impl AgentSession {
         self.run_state.restart_deadlines(stopped.until);
         self.requests.extend(stopped.until, stopped.until.since(stopped.from));
         if let Some(run) = self.run_state.current_mut() {
-            run.inbox.postpone(stopped.until.max(ctx.now) + ctx.deadlines.replayed);
+            run.inbox.postpone(stopped.until.max(ctx.now) + ctx.deadlines.replay_interval);
         }
     }
 }

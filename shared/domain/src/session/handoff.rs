@@ -49,7 +49,7 @@ impl AgentSession {
 
     /// Until when a live agent may write its document; `None` if it has written one.
     pub(super) fn document_time(&self, ctx: &DomainContext<'_>) -> Option<Timestamp> {
-        (self.is_live() && !self.chain.has_own_document()).then(|| ctx.now + ctx.deadlines.handed_over)
+        (self.is_live() && !self.chain.has_own_document()).then(|| ctx.now + ctx.deadlines.handoff_timeout)
     }
 
     /// When the document is given up.

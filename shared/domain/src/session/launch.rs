@@ -34,7 +34,7 @@ impl AgentSession {
         run.capabilities = Some(capabilities);
         run.begin = Some(command.command_id);
         run.unheard_begin = Some((1, ctx.now));
-        run.silent_at = ctx.now + ctx.deadlines.silent;
+        run.silent_at = ctx.now + ctx.deadlines.silence_timeout;
         run.heard_at = Some(ctx.now);
         let mut events = Vec::new();
         if capabilities.unmetered {

@@ -71,7 +71,7 @@ impl AgentSession {
     pub(super) fn quota_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
         let quota = self.spending.quota.as_ref().filter(|quota| quota.paused_for_it)?;
         let paused = self.status() == AgentSessionStatus::Paused;
-        quota.reset_at.filter(|_| paused).map(|at| at.max(quota.told_at + limits.received))
+        quota.reset_at.filter(|_| paused).map(|at| at.max(quota.told_at + limits.received_timeout))
     }
 
     /// Resumes the session at the reset time. If that is refused because the budget is used up, the owner has to resume it.

@@ -8,7 +8,7 @@ impl AgentSession {
     pub fn request_replay(&mut self, ctx: &mut DomainContext<'_>) -> Events {
         let Some(run) = self.run_state.current_mut() else { return Vec::new() };
         let Some((from_sequence, to_sequence)) = run.inbox.missing() else { return Vec::new() };
-        run.inbox.asked(ctx.now + ctx.deadlines.replayed);
+        run.inbox.asked(ctx.now + ctx.deadlines.replay_interval);
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
         vec![DomainEvent::ReplayRequested { command, from_sequence, to_sequence }]
     }
@@ -29,7 +29,7 @@ impl AgentSession {
         let Some(run) = self.run_state.current_mut() else { return Vec::new() };
         if process == ProcessState::Dead {
             // The sidecar cannot answer any more. The rest of its spool arrives before the report of its end, which closes the gap.
-            run.inbox.postpone(ctx.now + ctx.deadlines.replayed);
+            run.inbox.postpone(ctx.now + ctx.deadlines.replay_interval);
             return Vec::new();
         }
         if run.inbox.gap().is_some_and(|gap| gap.requests < Deadlines::REPLAY_REQUESTS) {

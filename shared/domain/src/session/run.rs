@@ -98,7 +98,7 @@ impl Run {
             phase: RunPhase::Launching,
             requested_at: ctx.now,
             unplaced_at: None,
-            silent_at: ctx.now + ctx.deadlines.launched,
+            silent_at: ctx.now + ctx.deadlines.launch_timeout,
             heard_at: None,
             unreachable: None,
             lease_ms: ctx.deadlines.lease.map(|lease| u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)),

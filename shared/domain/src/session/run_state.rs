@@ -205,7 +205,7 @@ impl RunState {
         };
         run.phase = RunPhase::Ending { since, killed: true, fulfils_request: fulfils || fulfilled };
         // Give the runtime time to report the end, even if nothing was received for long.
-        run.silent_at = run.silent_at.max(ctx.now + ctx.deadlines.stopped);
+        run.silent_at = run.silent_at.max(ctx.now + ctx.deadlines.stop_timeout);
         let command = CommandRef { command_id: ctx.command_id(), run_id: run.id, attempt: 1 };
         vec![DomainEvent::RunStopOrdered { command, mode: StopMode::Kill }]
     }

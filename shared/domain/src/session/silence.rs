@@ -45,7 +45,7 @@ impl AgentSession {
     /// Records that something was received from the current run.
     pub fn heard(&mut self, ctx: &DomainContext<'_>) -> Events {
         let Some(run) = self.run_state.current_mut() else { return Vec::new() };
-        run.silent_at = ctx.now + ctx.deadlines.silent;
+        run.silent_at = ctx.now + ctx.deadlines.silence_timeout;
         run.heard_at = Some(ctx.now);
         self.reached(ctx)
     }
@@ -62,7 +62,7 @@ impl AgentSession {
             .run_state
             .current()
             .filter(|run| run.silent_at <= now && run.phase != RunPhase::Launching)?;
-        let suspected = self.silent_since(observed, limits, now)? + limits.silent;
+        let suspected = self.silent_since(observed, limits, now)? + limits.silence_timeout;
         let expires = run.lease().map(|lease| self.last_receipt(observed) + lease + limits.lease_margin);
         [Some(suspected), expires].into_iter().flatten().filter(|at| *at <= now).max()
     }
@@ -93,7 +93,7 @@ impl AgentSession {
     fn silent_since(&self, observed: &Observation, limits: &Deadlines, now: Timestamp) -> Option<Timestamp> {
         let heard = self.last_receipt(observed);
         let since = observed.absence.map_or(heard, |absence| heard.max(absence.until));
-        (since + limits.silent <= now).then_some(since)
+        (since + limits.silence_timeout <= now).then_some(since)
     }
 
     fn lease_expired(&self, observed: &Observation, limits: &Deadlines, now: Timestamp) -> bool {
@@ -120,16 +120,16 @@ impl AgentSession {
                 // The worker is reachable again: restart the launch's deadline.
                 return Ok(self.reached(ctx));
             }
-            run.silent_at = now + limits.silent;
+            run.silent_at = now + limits.silence_timeout;
             return Ok(Vec::new());
         }
         let Some(decides) = decides else {
-            run.silent_at = since.min(now) + limits.silent;
+            run.silent_at = since.min(now) + limits.silence_timeout;
             let returned = run.unreachable.is_some_and(|unreachable| unreachable.since < heard);
             return Ok(if returned { self.reached(ctx) } else { Vec::new() });
         };
         if observed.processed_until.is_none_or(|until| until < decides) {
-            run.silent_at = now + limits.silent / 18;
+            run.silent_at = now + limits.silence_timeout / 18;
             return Ok(Vec::new());
         }
         if ends {
@@ -144,7 +144,7 @@ impl AgentSession {
         let unresponsive = run
             .unreachable
             .and_then(|unreachable| unreachable.alive_since)
-            .is_some_and(|alive| alive.max(since) + limits.unresponsive <= now);
+            .is_some_and(|alive| alive.max(since) + limits.unresponsive_timeout <= now);
         match (process, run.phase) {
             (ProcessState::Alive, RunPhase::Ending { since, killed: true, fulfils_request }) => {
                 // The kill was already ordered: order it again.
@@ -152,7 +152,7 @@ impl AgentSession {
             }
             // The deadline of the stop applies.
             (ProcessState::Alive, RunPhase::Ending { killed: false, .. }) => {
-                run.silent_at = now + limits.silent;
+                run.silent_at = now + limits.silence_timeout;
                 return Ok(Vec::new());
             }
             (ProcessState::Alive, _) if unresponsive || expired => {}
@@ -167,7 +167,7 @@ impl AgentSession {
             }
             _ => {}
         }
-        run.silent_at = now + limits.silent;
+        run.silent_at = now + limits.silence_timeout;
         Ok(self.order_kill(false, ctx))
     }
 
@@ -180,8 +180,8 @@ impl AgentSession {
         let since = known.map_or(ctx.now, |known| known.since);
         run.unreachable = Some(Unreachable { since, alive_since });
         let stopped_at =
-            alive_since.map(|alive| alive + ctx.deadlines.unresponsive).filter(|at| *at > ctx.now);
-        let next = ctx.now + ctx.deadlines.silent;
+            alive_since.map(|alive| alive + ctx.deadlines.unresponsive_timeout).filter(|at| *at > ctx.now);
+        let next = ctx.now + ctx.deadlines.silence_timeout;
         run.silent_at = stopped_at.map_or(next, |at| at.min(next));
         if known.is_some() { Vec::new() } else { vec![DomainEvent::RunUnreachable { run_id: run.id }] }
     }

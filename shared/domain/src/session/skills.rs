@@ -110,8 +110,8 @@ impl AgentSession {
         // With attempt 0 the reload waits for the end of the run, which has its own deadline.
         let reload = self.reload().filter(|reload| self.is_live() && reload.attempt > 0 && !reload.late)?;
         Some(match reload.received_at {
-            None => self.run_state.counted_from(reload.sent_at) + limits.received,
-            Some(received) => self.run_state.counted_from(received) + limits.reloaded,
+            None => self.run_state.counted_from(reload.sent_at) + limits.received_timeout,
+            Some(received) => self.run_state.counted_from(received) + limits.reload_timeout,
         })
     }
 

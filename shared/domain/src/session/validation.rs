@@ -282,9 +282,9 @@ impl AgentSession {
         let order = self.validation_order()?;
         let most = self.auto_continue.as_ref().map_or(0, |auto| auto.validation_timeout_seconds);
         Some(match order.received_at {
-            None => self.run_state.counted_from(order.sent_at) + limits.received,
+            None => self.run_state.counted_from(order.sent_at) + limits.received_timeout,
             Some(received_at) => {
-                self.run_state.counted_from(received_at) + Duration::from_secs(most) + limits.stopped
+                self.run_state.counted_from(received_at) + Duration::from_secs(most) + limits.stop_timeout
             }
         })
     }

@@ -66,9 +66,9 @@ pub enum AttemptOutcome {
 }
 
 impl Delivery {
-    /// Pauses between attempts in units of [`crate::Deadlines::redelivered`] (5 s): 5 s, 30 s, 2 min, 10 min, 30 min, 2 h, 5 h.
+    /// Pauses between attempts in units of [`crate::Deadlines::webhook_retry_unit`] (5 s): 5 s, 30 s, 2 min, 10 min, 30 min, 2 h, 5 h.
     /// After the eighth attempt, about eight hours after the first, the endpoint is disabled.
-    pub const PAUSES: [u32; 7] = [1, 6, 24, 120, 360, 1440, 3600];
+    pub const RETRY_SCHEDULE: [u32; 7] = [1, 6, 24, 120, 360, 1440, 3600];
     /// Status with which an endpoint unsubscribes (Standard Webhooks).
     const GONE: u16 = 410;
 
@@ -81,7 +81,7 @@ impl Delivery {
     }
 
     /// Remaining time until the next attempt.
-    pub fn waits(&self, now: Timestamp) -> Option<Duration> {
+    pub fn time_until_next_attempt(&self, now: Timestamp) -> Option<Duration> {
         match self.state {
             DeliveryState::Pending { next_at } if next_at > now => Some(next_at.since(now)),
             _ => None,
@@ -100,7 +100,7 @@ impl Delivery {
             self.state = DeliveryState::Delivered;
             return AttemptOutcome::Delivered;
         }
-        match Self::PAUSES.get(made) {
+        match Self::RETRY_SCHEDULE.get(made) {
             Some(steps) if status != Some(Self::GONE) => {
                 let pause = step * *steps;
                 self.state = DeliveryState::Pending { next_at: now + pause };
@@ -114,7 +114,7 @@ impl Delivery {
     }
 
     /// Gives up the delivery without an attempt, because its endpoint was deleted or disabled.
-    pub const fn drop(&mut self) {
+    pub const fn abandon(&mut self) {
         self.state = DeliveryState::Failed;
     }
 }
@@ -135,7 +135,10 @@ mod tests {
                 AttemptOutcome::RetryAfter(pause) => pauses.push(pause.as_secs()),
                 other => panic!("{other:?}"),
             }
-            assert_eq!(delivery.waits(now), Some(Duration::from_secs(*pauses.last().unwrap())));
+            assert_eq!(
+                delivery.time_until_next_attempt(now),
+                Some(Duration::from_secs(*pauses.last().unwrap()))
+            );
         }
         assert_eq!(pauses, [5, 30, 120, 600, 1800, 7200, 18000]);
         assert!(!delivery.is_over());

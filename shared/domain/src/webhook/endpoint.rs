@@ -63,7 +63,7 @@ impl Webhook {
     /// Number of consecutive failures that pause an endpoint.
     pub const FAILURES_BEFORE_PAUSE: u32 = 5;
     /// Pauses of an endpoint after the failure that pauses it and after each further failure, in units of
-    /// [`crate::Deadlines::redelivered`] (5 s): 30 s, 1 min, 2 min, 5 min, 10 min, then always 30 min.
+    /// [`crate::Deadlines::webhook_retry_unit`] (5 s): 30 s, 1 min, 2 min, 5 min, 10 min, then always 30 min.
     pub const PAUSES: [u32; 6] = [6, 12, 24, 60, 120, 360];
 
     /// Whether the endpoint receives the event.
@@ -103,8 +103,8 @@ impl Webhook {
 
     /// Whether the endpoint has failed for as long as a single delivery is retried. It is disabled then.
     pub fn should_disable(&self, step: Duration, now: Timestamp) -> bool {
-        let patience = step * Delivery::PAUSES.iter().sum::<u32>();
-        self.is_probing() && self.failing.is_some_and(|failing| failing.since + patience <= now)
+        let disable_after = step * Delivery::RETRY_SCHEDULE.iter().sum::<u32>();
+        self.is_probing() && self.failing.is_some_and(|failing| failing.since + disable_after <= now)
     }
 
     /// Stops deliveries to the endpoint.

@@ -125,7 +125,7 @@ pub(crate) fn request() -> LaunchRequest {
 
 /// Waits for a condition, at most 20 seconds.
 pub(crate) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !condition() {
         assert!(Instant::now() < deadline, "timed out: {what}");
         sleep(Duration::from_millis(5)).await;

@@ -156,16 +156,16 @@ pub(crate) struct Bounds<'a> {
 fn limits(leased: bool) -> Deadlines {
     let ticks = Duration::from_secs;
     Deadlines {
-        received: ticks(1),
-        stopped: ticks(1),
-        reloaded: ticks(1),
-        suspended: ticks(1),
-        launched: ticks(2),
-        silent: ticks(3),
-        unresponsive: ticks(3),
+        received_timeout: ticks(1),
+        stop_timeout: ticks(1),
+        reload_timeout: ticks(1),
+        pause_timeout: ticks(1),
+        launch_timeout: ticks(2),
+        silence_timeout: ticks(3),
+        unresponsive_timeout: ticks(3),
         lease: leased.then(|| ticks(2)),
         lease_margin: ticks(1),
-        replayed: ticks(1),
+        replay_interval: ticks(1),
         ..Deadlines::default()
     }
 }
