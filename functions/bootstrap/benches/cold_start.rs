@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use fake::{Answer, environment, serve};
+use fake::{FakeResponse, environment, serve};
 
 const RUNS: usize = 40;
 const FUNCTIONS: [(&str, &str); 3] =
@@ -61,11 +61,11 @@ fn main() {
         if request.head.contains("/invocation/next") {
             let _ = polled.send(Instant::now());
         }
-        Answer::Never
+        FakeResponse::Never
     });
     let cloud = serve(|request| {
         let asks_secret = request.head.contains("secretsmanager");
-        Answer::json("200 OK", if asks_secret { SECRET } else { "{}" })
+        FakeResponse::json("200 OK", if asks_secret { SECRET } else { "{}" })
     });
     for (function, what) in FUNCTIONS {
         let (mut times, mut busy): (Vec<_>, Vec<_>) = (0..runs)

@@ -56,7 +56,7 @@ impl Named {
 }
 
 /// The dependencies of functions.
-pub struct Ground {
+pub struct FunctionDependencies {
     /// State, queues and other shared parts.
     pub app: App,
     /// The live stream connections, if the deployment has them.
@@ -67,7 +67,7 @@ pub struct Ground {
 
 /// Dispatches events to functions.
 pub struct Dispatch {
-    ground: Ground,
+    dependencies: FunctionDependencies,
     function: Option<Named>,
     /// Routes to the named HTTP function, or to all of them if the shape of events decides.
     router: Router,
@@ -76,13 +76,13 @@ pub struct Dispatch {
 /// The response to Lambda.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum LambdaResponse {
     /// For an HTTP API.
-    Http(http::Answer),
+    Http(http::HttpResponse),
     /// For a batch.
-    Batch(queue::Answer),
+    Batch(queue::BatchResponse),
     /// For a connection.
-    Socket(socket::Answer),
+    Socket(socket::SocketResponse),
     /// For an authorizer request.
     Decision(socket::Decision),
     /// Ignored by the trigger.
@@ -166,13 +166,13 @@ fn read<'e, T: Deserialize<'e>>(event: &'e str, expected: &'static str) -> Resul
 
 impl Dispatch {
     /// Creates a dispatch for `function`, or by the shape of each event if there is none.
-    pub fn new(ground: Ground, function: Option<Named>) -> Self {
+    pub fn new(dependencies: FunctionDependencies, function: Option<Named>) -> Self {
         let router = match &function {
-            Some(Named::Http(function)) => router_of(ground.app.clone(), [*function]),
+            Some(Named::Http(function)) => router_of(dependencies.app.clone(), [*function]),
             Some(Named::Event(_)) => Router::new(),
-            None => router_of(ground.app.clone(), catalog::cloud_functions()),
+            None => router_of(dependencies.app.clone(), catalog::cloud_functions()),
         };
-        Self { ground, function, router }
+        Self { dependencies, function, router }
     }
 
     /// The name of the function; `None` if the shape of events decides.
@@ -184,7 +184,7 @@ impl Dispatch {
     ///
     /// # Errors
     /// The event cannot be parsed, or the function failed as a whole. Lambda is notified, and the trigger retries.
-    pub async fn run(&self, event: &str) -> Result<Answer, Failure> {
+    pub async fn run(&self, event: &str) -> Result<LambdaResponse, Failure> {
         let name = match &self.function {
             Some(Named::Http(_)) => "http",
             Some(Named::Event(function)) => function.name,
@@ -197,13 +197,17 @@ impl Dispatch {
             let span = tracing::Span::current();
             span.record("owner", event.owner());
             span.record("session", event.session());
-            return http::call(self.router.clone(), event).await.map(Answer::Http);
+            return http::call(self.router.clone(), event).await.map(LambdaResponse::Http);
         }
         let function = EVENT_FUNCTIONS.iter().find(|function| function.name == name);
         self.run_event_function(function.ok_or(Failure::UnknownEvent)?, event).await
     }
 
-    async fn run_event_function(&self, function: &EventFunction, event: &str) -> Result<Answer, Failure> {
+    async fn run_event_function(
+        &self,
+        function: &EventFunction,
+        event: &str,
+    ) -> Result<LambdaResponse, Failure> {
         let context = self.context();
         if function.requirements.access.connections && context.connections.is_none() {
             return Err(Failure::NotDeployed("the live stream"));
@@ -216,38 +220,46 @@ impl Dispatch {
             }
             (EventHandler::Schedule(handler), _) => {
                 handler(context).await?;
-                Ok(Answer::Done(Value::Null))
+                Ok(LambdaResponse::Done(Value::Null))
             }
             (EventHandler::Json(handler), _) => {
                 handler(context, read(event, "event of EventBridge")?).await?;
-                Ok(Answer::Done(Value::Null))
+                Ok(LambdaResponse::Done(Value::Null))
             }
             (EventHandler::Connection(handler), _) => {
                 let event: socket::Event = read(event, "event of a connection")?;
                 tracing::Span::current().record("owner", event.owner());
-                Ok(Answer::Socket(socket::handle(handler, context, event).await))
+                Ok(LambdaResponse::Socket(socket::handle(handler, context, event).await))
             }
             (EventHandler::Host, Trigger::Stream) => {
-                table_stream::relay(&context.app, event).await.map(Answer::Batch)
+                table_stream::relay(&context.app, event).await.map(LambdaResponse::Batch)
             }
             (EventHandler::Host, Trigger::Authorizer) => {
-                let authorizer = self.ground.authorizer.as_ref();
+                let authorizer = self.dependencies.authorizer.as_ref();
                 let authorizer = authorizer.ok_or(Failure::NotDeployed("an issuer of tokens"))?;
                 let request = read(event, "authorizer request")?;
-                socket::authorize(authorizer, request).await.map(Answer::Decision)
+                socket::authorize(authorizer, request).await.map(LambdaResponse::Decision)
             }
             (EventHandler::Batch(_) | EventHandler::Host, _) => Err(Failure::NotDeployed(function.name)),
         }
     }
 
     fn context(&self) -> EventContext {
-        EventContext { app: self.ground.app.clone(), connections: self.ground.connections.clone() }
+        EventContext {
+            app: self.dependencies.app.clone(),
+            connections: self.dependencies.connections.clone(),
+        }
     }
 
-    async fn batch(&self, event: &str, queue: &QueueName, handler: BatchHandler) -> Result<Answer, Failure> {
+    async fn batch(
+        &self,
+        event: &str,
+        queue: &QueueName,
+        handler: BatchHandler,
+    ) -> Result<LambdaResponse, Failure> {
         let mut batch = Batch::read(event)?;
         let outcome = handler(self.context(), batch.take_messages()).await?;
-        Ok(Answer::Batch(batch.settle(self.ground.app.broker.as_ref(), queue, outcome).await))
+        Ok(LambdaResponse::Batch(batch.settle(self.dependencies.app.broker.as_ref(), queue, outcome).await))
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Failure {
     NotDeployed(&'static str),
     /// The response cannot be sent.
     #[error("failed to send the response")]
-    Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Response(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The function failed.
     #[error(transparent)]
     Function(#[from] Problem),
@@ -40,7 +40,7 @@ impl Failure {
             Self::Event { .. } => "Pilothouse.Event",
             Self::UnknownEvent => "Pilothouse.UnknownEvent",
             Self::NotDeployed(_) => "Pilothouse.NotDeployed",
-            Self::Answer(_) => "Pilothouse.Answer",
+            Self::Response(_) => "Pilothouse.Answer",
             Self::Function(_) => "Pilothouse.Function",
             Self::Panic(_) => "Pilothouse.Panic",
         }

@@ -89,7 +89,7 @@ impl Claims {
 /// The response to API Gateway.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct HttpResponse {
     status_code: u16,
     headers: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -98,7 +98,7 @@ pub struct Answer {
     is_base64_encoded: bool,
 }
 
-impl Answer {
+impl HttpResponse {
     /// The HTTP status.
     pub const fn status(&self) -> u16 {
         self.status_code
@@ -211,7 +211,7 @@ fn escaped(path: &str) -> String {
 ///
 /// # Errors
 /// The response cannot be read or exceeds Lambda's limit. Error responses are not errors.
-pub async fn call(service: Router, event: Event) -> Result<Answer, Failure> {
+pub async fn call(service: Router, event: Event) -> Result<HttpResponse, Failure> {
     let response = match event.into_request() {
         // A router is always ready and never fails.
         Ok(request) => match service.oneshot(request).await {
@@ -220,14 +220,14 @@ pub async fn call(service: Router, event: Event) -> Result<Answer, Failure> {
         },
         Err(problem) => axum::response::IntoResponse::into_response(problem),
     };
-    answer(response).await
+    lambda_response(response).await
 }
 
-async fn answer(response: Response<Body>) -> Result<Answer, Failure> {
+async fn lambda_response(response: Response<Body>) -> Result<HttpResponse, Failure> {
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else {
         let limit = MAX_ANSWER_BYTES;
-        return Err(Failure::Answer(format!("it is larger than {limit} bytes, or incomplete").into()));
+        return Err(Failure::Response(format!("it is larger than {limit} bytes, or incomplete").into()));
     };
     let mut headers = BTreeMap::new();
     let mut cookies = Vec::new();
@@ -249,5 +249,5 @@ async fn answer(response: Response<Body>) -> Result<Answer, Failure> {
         Ok(text) => (text, false),
         Err(binary) => (BASE64.encode(binary.as_bytes()), true),
     };
-    Ok(Answer { status_code: parts.status.as_u16(), headers, cookies, body, is_base64_encoded })
+    Ok(HttpResponse { status_code: parts.status.as_u16(), headers, cookies, body, is_base64_encoded })
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::{Instrument as _, field};
 
-use crate::dispatch::{Answer, Dispatch};
+use crate::dispatch::{Dispatch, LambdaResponse};
 use crate::failure::Failure;
 use crate::observe::{self, Exporter, INVOCATION, Span};
 
@@ -61,7 +61,7 @@ impl Invocations {
     ///
     /// # Errors
     /// The errors of [`Dispatch::run`], and panics. The environment remains usable after both.
-    pub async fn run(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Answer, Failure> {
+    pub async fn run(&self, event: LambdaEvent<Box<RawValue>>) -> Result<LambdaResponse, Failure> {
         let cold_start = self.cold.swap(false, Ordering::Relaxed);
         let span = self.span(&event.context, cold_start);
         async {
@@ -78,7 +78,8 @@ impl Invocations {
             let work = Box::pin(self.dispatch.run(event.payload.get()));
             let run = trace::recorded(place, spans.clone(), work);
             let run = AssertUnwindSafe(run).catch_unwind();
-            let outcome = run.await.unwrap_or_else(|panic| Err(Failure::Panic(said(panic.as_ref()))));
+            let outcome =
+                run.await.unwrap_or_else(|panic| Err(Failure::Panic(panic_message(panic.as_ref()))));
             report(&outcome, began);
             if let (Some(exporter), Some(place), Some(spans)) = (&self.exporter, place, spans) {
                 let span = Span {
@@ -134,20 +135,20 @@ impl Invocations {
     }
 }
 
-fn report(outcome: &Result<Answer, Failure>, began: Instant) {
+fn report(outcome: &Result<LambdaResponse, Failure>, began: Instant) {
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     match outcome {
-        Ok(answer) => {
-            let status = match answer {
-                Answer::Http(answer) => Some(answer.status()),
-                Answer::Socket(answer) => Some(answer.status()),
+        Ok(response) => {
+            let status = match response {
+                LambdaResponse::Http(response) => Some(response.status()),
+                LambdaResponse::Socket(response) => Some(response.status()),
                 _ => None,
             };
-            let again = match answer {
-                Answer::Batch(answer) => Some(answer.batch_item_failures.len()),
+            let failed = match response {
+                LambdaResponse::Batch(response) => Some(response.batch_item_failures.len()),
                 _ => None,
             };
-            tracing::info!(status, again, duration_ms = millis, "done");
+            tracing::info!(status, failed, duration_ms = millis, "done");
         }
         Err(failure) => {
             tracing::trace!(target: METRICS, failed = 1_u64);
@@ -157,7 +158,7 @@ fn report(outcome: &Result<Answer, Failure>, began: Instant) {
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -16,7 +16,7 @@ async fn main() -> ExitCode {
         Err(error) => {
             let cause = error_chain(&error);
             tracing::error!(kind = error.name(), cause, "failed to start the function");
-            start::tell(error.name(), &cause).await;
+            start::report_init_error(error.name(), &cause).await;
             return ExitCode::FAILURE;
         }
     };

@@ -60,7 +60,7 @@ pub struct Batch {
 /// The response to a batch.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct BatchResponse {
     /// The records to retry. All others are deleted.
     pub batch_item_failures: Vec<Item>,
 }
@@ -134,9 +134,14 @@ impl Batch {
     }
 
     /// Releases failed messages after their pause, and returns the records that must not be deleted.
-    pub async fn settle(self, broker: &dyn Broker, queue: &QueueName, settlement: BatchOutcome) -> Answer {
+    pub async fn settle(
+        self,
+        broker: &dyn Broker,
+        queue: &QueueName,
+        outcome: BatchOutcome,
+    ) -> BatchResponse {
         let mut again = self.unread;
-        for (receipts, pause) in settlement.again {
+        for (receipts, pause) in outcome.again {
             again.extend(receipts.iter().filter_map(|receipt| self.by_receipt.get(receipt).cloned()));
             // Without the release, the message is retried when its visibility timeout ends, which is later.
             if let Err(error) = broker.release(queue, &receipts, pause).await {
@@ -144,6 +149,8 @@ impl Batch {
             }
         }
         let failed = self.ids.into_iter().filter(|id| again.contains(id));
-        Answer { batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).collect() }
+        BatchResponse {
+            batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).collect(),
+        }
     }
 }

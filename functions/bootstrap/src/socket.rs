@@ -45,11 +45,11 @@ pub struct Asked {
 /// The response to an event of a connection.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct SocketResponse {
     status_code: u16,
 }
 
-impl Answer {
+impl SocketResponse {
     /// The HTTP status.
     pub const fn status(&self) -> u16 {
         self.status_code
@@ -126,16 +126,16 @@ pub async fn authorize(authorizer: &Authorizer, asked: Asked) -> Result<Decision
 impl Event {
     /// The owner that the authorizer identified.
     pub fn owner(&self) -> Option<&str> {
-        self.told("owner")
+        self.context_value("owner")
     }
 
-    fn told(&self, name: &str) -> Option<&str> {
+    fn context_value(&self, name: &str) -> Option<&str> {
         self.request_context.authorizer.as_ref()?.get(name)?.as_str()
     }
 
     fn caller(&self) -> Option<VerifiedToken> {
-        let owner = UserId::parse(self.told("owner")?.to_owned()).ok()?;
-        let ends = self.told("tokenEnds").and_then(|millis| millis.parse().ok())?;
+        let owner = UserId::parse(self.context_value("owner")?.to_owned()).ok()?;
+        let ends = self.context_value("tokenEnds").and_then(|millis| millis.parse().ok())?;
         Some(VerifiedToken { owner, ends: Timestamp::from_millis(ends) })
     }
 
@@ -151,16 +151,16 @@ pub async fn handle(
     handler: fn(EventContext, ConnectionEvent) -> BoxFuture<'static, Result<(), Problem>>,
     context: EventContext,
     event: Event,
-) -> Answer {
-    answer(async { handler(context, event.into_event()?).await }.await)
+) -> SocketResponse {
+    socket_response(async { handler(context, event.into_event()?).await }.await)
 }
 
-fn answer(outcome: Result<(), Problem>) -> Answer {
+fn socket_response(outcome: Result<(), Problem>) -> SocketResponse {
     match outcome {
-        Ok(()) => Answer { status_code: 200 },
+        Ok(()) => SocketResponse { status_code: 200 },
         Err(problem) => {
             tracing::warn!(cause = %error_chain(&problem), "refused an event of a connection");
-            Answer { status_code: problem.status().as_u16() }
+            SocketResponse { status_code: problem.status().as_u16() }
         }
     }
 }

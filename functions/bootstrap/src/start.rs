@@ -30,10 +30,10 @@ use pilothouse_store::blob::S3Blobs;
 use pilothouse_store::dynamodb::DynamoTable;
 use pilothouse_store::{Store, system_clock};
 
-use crate::dispatch::{Dispatch, Ground, Named};
+use crate::dispatch::{Dispatch, FunctionDependencies, Named};
 use crate::settings::{Settings, SettingsError};
 
-pub use refusal::tell;
+pub use refusal::report_init_error;
 pub use secret::SecretError;
 pub use warm::TableProblem;
 
@@ -121,7 +121,7 @@ async fn ground(
     clients: &Clients,
     settings: &Settings,
     requirements: Option<&Requirements>,
-) -> Result<Ground, StartError> {
+) -> Result<FunctionDependencies, StartError> {
     let access = requirements.map(|requirements| requirements.access);
     let reads_secret = access.is_none_or(|access| access.secret);
     let touches_table = access.is_none_or(|access| access.table != TableAccess::None);
@@ -164,5 +164,5 @@ async fn ground(
         settings.issuer.as_deref().zip(settings.audience.as_deref()).zip(settings.jwks_url.as_deref());
     let authorizer = authorizer
         .map(|((issuer, audience), jwks)| Authorizer::new(issuer, audience, keys::Published::new(jwks)));
-    Ok(Ground { app, connections, authorizer })
+    Ok(FunctionDependencies { app, connections, authorizer })
 }

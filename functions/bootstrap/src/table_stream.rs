@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::queue::{Answer, Item};
+use crate::queue::{BatchResponse, Item};
 
 /// The maximum number of attempts to send a message.
 const TRIES: u32 = 4;
@@ -54,7 +54,7 @@ type Sending = (usize, OutgoingMessage);
 ///
 /// # Errors
 /// The event is not a batch of a stream.
-pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
+pub async fn relay(app: &App, event: &str) -> Result<BatchResponse, Failure> {
     let wrong = |source| Failure::Event { expected: "batch of the table's stream", source };
     let event: Event<'_> = serde_json::from_str(event).map_err(wrong)?;
     let mut numbers = Vec::with_capacity(event.records.len());
@@ -89,7 +89,7 @@ pub async fn relay(app: &App, event: &str) -> Result<Answer, Failure> {
     );
     let failed = <[_; 4]>::from(sent.await).into_iter().flatten().min();
     let failed = failed.and_then(|at| numbers.into_iter().nth(at));
-    Ok(Answer {
+    Ok(BatchResponse {
         batch_item_failures: failed.map(|item_identifier| Item { item_identifier }).into_iter().collect(),
     })
 }

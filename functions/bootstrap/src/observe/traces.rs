@@ -19,7 +19,7 @@ use crate::http_client::{HttpClient, HttpClientError};
 /// The attribute with the id of a session.
 const SESSION: &str = "pilothouse.session.id";
 /// The timeout of a request to the collector.
-const PATIENCE: Duration = Duration::from_millis(500);
+const EXPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The parent of an invocation: from `traceparent`, otherwise from Lambda's own trace.
 pub fn cause(traceparent: Option<&str>, xray: Option<&str>) -> Option<TraceParent> {
@@ -94,7 +94,7 @@ impl Exporter {
 
     /// Exports a span that ends now. Failures are logged; they do not fail the invocation.
     pub async fn send(&self, span: &Span) {
-        match tokio::time::timeout(PATIENCE, self.post(span)).await {
+        match tokio::time::timeout(EXPORT_TIMEOUT, self.post(span)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(
                 error = &error as &dyn std::error::Error,

@@ -22,7 +22,7 @@ use crate::http_client::{HttpClient, HttpClientError};
 /// The maximum number of entries per request (`EventBridge`).
 const ENTRIES: usize = 10;
 /// The timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of a response in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
@@ -63,7 +63,7 @@ impl AwsEventBus {
         headers: &[(&'static str, &str)],
         body: String,
     ) -> Result<Vec<u8>, PublishError> {
-        match tokio::time::timeout(PATIENCE, self.send(service, headers, body)).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.send(service, headers, body)).await {
             Ok(sent) => sent.map_err(PublishError),
             Err(late) => Err(PublishError(Box::new(late))),
         }

@@ -12,7 +12,7 @@ use crate::http_client::{HttpClient, HttpClientError};
 /// The maximum size of the key set in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 /// The timeout of the request.
-const PATIENCE: Duration = Duration::from_secs(4);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A key set at a URL.
 pub(super) struct Published {
@@ -37,7 +37,7 @@ impl Published {
 #[async_trait]
 impl KeySource for Published {
     async fn fetch(&self) -> Result<String, KeySourceError> {
-        match tokio::time::timeout(PATIENCE, self.get()).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.get()).await {
             Ok(fetched) => fetched.map_err(KeySourceError),
             Err(late) => Err(KeySourceError(Box::new(late))),
         }

@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// The timeout of the report.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Posts an initialisation error to the Runtime API. If that is unreachable, only the log has the error.
-pub async fn tell(kind: &str, message: &str) {
+pub async fn report_init_error(kind: &str, message: &str) {
     let Ok(address) = std::env::var("AWS_LAMBDA_RUNTIME_API") else { return };
-    match tokio::time::timeout(PATIENCE, post(&address, kind, message)).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, post(&address, kind, message)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "failed to report the error to Lambda"),
         Err(_) => tracing::warn!("timed out while reporting the error to Lambda"),

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use aws_sdk_dynamodb::types::AttributeValue;
 
 /// How long the start waits for the response. A slower table may still be available when an event arrives.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the table cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub(super) async fn up(client: &Client, table: &str) -> Result<(), TableProblem>
     let key = |text: &str| AttributeValue::S(text.to_owned());
     let nothing = HashMap::from([("pk".to_owned(), key("WARM")), ("sk".to_owned(), key("UP"))]);
     let asked = client.get_item().table_name(table).set_key(Some(nothing)).send();
-    let error = match tokio::time::timeout(PATIENCE, asked).await {
+    let error = match tokio::time::timeout(REQUEST_TIMEOUT, asked).await {
         Ok(Ok(_)) => return Ok(()),
         Ok(Err(error)) => error,
         Err(_) => {

@@ -18,40 +18,40 @@ pub(super) struct HttpWebhookSender(SharedHttpConnector);
 impl HttpWebhookSender {
     pub(super) fn new(egress_policy: EgressPolicy) -> Self {
         let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-        Self(SharedHttpConnector::new(connector.build_with_resolver(WithinReach(egress_policy))))
+        Self(SharedHttpConnector::new(connector.build_with_resolver(AllowedAddresses(egress_policy))))
     }
 
-    async fn post(&self, parcel: &WebhookRequest) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {
-        let mut request = HttpRequest::new(parcel.body.clone().into());
-        request.set_method("POST")?;
-        request.set_uri(parcel.url.as_str().to_owned())?;
-        for (name, value) in parcel.headers() {
-            request.headers_mut().try_insert(name, value)?;
+    async fn post(&self, request: &WebhookRequest) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {
+        let mut http_request = HttpRequest::new(request.body.clone().into());
+        http_request.set_method("POST")?;
+        http_request.set_uri(request.url.as_str().to_owned())?;
+        for (name, value) in request.headers() {
+            http_request.headers_mut().try_insert(name, value)?;
         }
-        Ok(self.0.call(request).await?.status().as_u16())
+        Ok(self.0.call(http_request).await?.status().as_u16())
     }
 }
 
 #[async_trait]
 impl WebhookSender for HttpWebhookSender {
-    async fn deliver(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
-        let answered = tokio::time::timeout(REQUEST_TIMEOUT, self.post(parcel)).await;
-        let answered = answered
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()).into()));
-        answered.map_err(|error| DeliveryError::Failed(pilothouse_app::error_chain(error.as_ref())))
+    async fn deliver(&self, request: &WebhookRequest) -> Result<u16, DeliveryError> {
+        let response = tokio::time::timeout(REQUEST_TIMEOUT, self.post(request)).await;
+        let response = response
+            .unwrap_or_else(|_| Err(format!("no response within {} s", REQUEST_TIMEOUT.as_secs()).into()));
+        response.map_err(|error| DeliveryError::Failed(pilothouse_app::error_chain(error.as_ref())))
     }
 }
 
 #[derive(Clone)]
-struct WithinReach(EgressPolicy);
+struct AllowedAddresses(EgressPolicy);
 
-impl fmt::Debug for WithinReach {
+impl fmt::Debug for AllowedAddresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WithinReach({:?})", self.0)
+        write!(f, "AllowedAddresses({:?})", self.0)
     }
 }
 
-impl ResolveDns for WithinReach {
+impl ResolveDns for AllowedAddresses {
     fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
         DnsFuture::new(async move {
             let found = tokio::net::lookup_host((name, 0)).await.map_err(ResolveDnsError::new)?;

@@ -13,14 +13,14 @@ pub(crate) struct Request {
 }
 
 /// The response to a request.
-pub(crate) enum Answer {
+pub(crate) enum FakeResponse {
     /// Status, headers in whole lines, body.
     Now(&'static str, String, String),
     /// No response; the connection stays open.
     Never,
 }
 
-impl Answer {
+impl FakeResponse {
     /// A JSON response.
     pub(crate) fn json(status: &'static str, body: &str) -> Self {
         Self::Now(status, "content-type: application/x-amz-json-1.0\r\n".to_owned(), body.to_owned())
@@ -28,7 +28,7 @@ impl Answer {
 }
 
 /// Starts a server on a free port and returns its address. It runs until the process ends.
-pub(crate) fn serve(handle: impl Fn(&Request) -> Answer + Clone + Send + 'static) -> String {
+pub(crate) fn serve(handle: impl Fn(&Request) -> FakeResponse + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -40,7 +40,7 @@ pub(crate) fn serve(handle: impl Fn(&Request) -> Answer + Clone + Send + 'static
     address
 }
 
-fn connection(stream: TcpStream, handle: &impl Fn(&Request) -> Answer) -> Option<()> {
+fn connection(stream: TcpStream, handle: &impl Fn(&Request) -> FakeResponse) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
@@ -57,8 +57,8 @@ fn connection(stream: TcpStream, handle: &impl Fn(&Request) -> Answer) -> Option
         reader.read_exact(&mut body).ok()?;
         let request = Request { head, body: String::from_utf8_lossy(&body).into_owned() };
         match handle(&request) {
-            Answer::Never => std::thread::park(),
-            Answer::Now(status, headers, body) => {
+            FakeResponse::Never => std::thread::park(),
+            FakeResponse::Now(status, headers, body) => {
                 let length = body.len();
                 let answer = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
                 writer.write_all(answer.as_bytes()).ok()?;

@@ -9,7 +9,7 @@ use pilothouse_app::http::Keyring;
 use pilothouse_app::placement::{WorkerAssigner as Assignment, WorkerRuntime};
 use pilothouse_app::{App, Parts};
 use pilothouse_bootstrap::Dispatch;
-use pilothouse_bootstrap::dispatch::{Ground, Named};
+use pilothouse_bootstrap::dispatch::{FunctionDependencies, Named};
 use pilothouse_functions::realtime::authorize::{Authorizer, KeySource, KeySourceError};
 use pilothouse_store::system_clock;
 use serde_json::Value;
@@ -68,9 +68,9 @@ impl BootstrapFixture {
         Dispatch::new(self.engines(), None)
     }
 
-    fn engines(&self) -> Ground {
+    fn engines(&self) -> FunctionDependencies {
         let authorizer = Some(Authorizer::new("https://id.example", "pilothouse", Away));
-        Ground { app: self.app.clone(), connections: None, authorizer }
+        FunctionDependencies { app: self.app.clone(), connections: None, authorizer }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bootstrap_fixture::fixture;
-use crate::fake::{Answer, Request, environment, serve};
+use crate::fake::{FakeResponse, Request, environment, serve};
 
 /// A process that is killed when the test ends.
 struct Running(Child);
@@ -24,7 +24,7 @@ impl Drop for Running {
 fn run(
     function: &str,
     events: Vec<Value>,
-    cloud: fn(&Request) -> Answer,
+    cloud: fn(&Request) -> FakeResponse,
 ) -> (Running, Receiver<(String, Value)>) {
     let (post, posted) = channel();
     let events = Arc::new(Mutex::new(events.into_iter()));
@@ -32,12 +32,12 @@ fn run(
         let path = request.head.split(' ').nth(1).unwrap_or_default().to_owned();
         if !path.ends_with("/next") {
             post.send((path, serde_json::from_str(&request.body).unwrap())).unwrap();
-            return Answer::json("202 Accepted", "{}");
+            return FakeResponse::json("202 Accepted", "{}");
         }
-        let Some(event) = events.lock().unwrap().next() else { return Answer::Never };
+        let Some(event) = events.lock().unwrap().next() else { return FakeResponse::Never };
         let headers = "lambda-runtime-aws-request-id: request-1\r\nlambda-runtime-deadline-ms: 4102444800000\r\n\
                        lambda-runtime-invoked-function-arn: arn:aws:lambda:eu-central-1:1:function:f\r\n";
-        Answer::Now("200 OK", headers.to_owned(), event.to_string())
+        FakeResponse::Now("200 OK", headers.to_owned(), event.to_string())
     });
     let child = Command::new(env!("CARGO_BIN_EXE_bootstrap"))
         .env_clear()
@@ -52,8 +52,8 @@ fn next(posted: &Receiver<(String, Value)>) -> (String, Value) {
     posted.recv_timeout(Duration::from_secs(30)).unwrap()
 }
 
-fn nothing(_: &Request) -> Answer {
-    Answer::json("200 OK", "{}")
+fn nothing(_: &Request) -> FakeResponse {
+    FakeResponse::json("200 OK", "{}")
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn events_are_processed_in_turn_and_a_bad_one_is_harmless() {
 #[test]
 fn missing_table_is_reported_before_the_first_event() {
     let (mut running, posted) = run("sessions-get", Vec::new(), |_| {
-        Answer::json(
+        FakeResponse::json(
             "400 Bad Request",
             r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"not found"}"#,
         )
@@ -89,7 +89,7 @@ fn missing_table_is_reported_before_the_first_event() {
 #[test]
 fn expired_credentials_are_reported() {
     let (_running, posted) = run("sessions-get", Vec::new(), |_| {
-        Answer::json(
+        FakeResponse::json(
             "400 Bad Request",
             r#"{"__type":"com.amazon.coral.service#ExpiredTokenException","message":"The token has expired"}"#,
         )
@@ -102,7 +102,7 @@ fn expired_credentials_are_reported() {
 fn invalid_secret_is_reported_without_its_value() {
     let (_running, posted) = run("intake", Vec::new(), |request| {
         let secret = request.head.contains("secretsmanager");
-        Answer::json("200 OK", if secret { r#"{"SecretString":"hush"}"# } else { "{}" })
+        FakeResponse::json("200 OK", if secret { r#"{"SecretString":"hush"}"# } else { "{}" })
     });
     let (_, refused) = next(&posted);
     assert_eq!(refused["errorType"], "Pilothouse.Secret");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pilothouse_app::queues;
-use pilothouse_bootstrap::dispatch::Answer;
+use pilothouse_bootstrap::dispatch::LambdaResponse;
 use pilothouse_store::table::Item;
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ async fn unreadable_record_is_skipped_alone() {
 async fn unrelated_records_are_ignored() {
     let host = BootstrapFixture::new().await;
     let answered = host.function("relay").run(&fixture("dynamodb-stream").to_string()).await.unwrap();
-    assert!(matches!(answered, Answer::Batch(batch) if batch.batch_item_failures.is_empty()));
+    assert!(matches!(answered, LambdaResponse::Batch(batch) if batch.batch_item_failures.is_empty()));
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ fn collector() -> (String, Receiver<Vec<Seen>>) {
     let address = fake::serve(move |request| {
         assert!(request.head.starts_with("post /v1/traces "), "{}", request.head);
         sender.send(decoded(&request.body)).unwrap();
-        fake::Answer::json("200 OK", "{}")
+        fake::FakeResponse::json("200 OK", "{}")
     });
     (format!("http://{address}"), spans)
 }
