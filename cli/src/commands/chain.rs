@@ -20,11 +20,11 @@ pub enum Chain {
     /// List chains, latest first
     List(List),
     /// Show a chain with its sessions and handoff documents
-    Show(Named),
+    Show(ChainArg),
     /// Complete a chain; closes the current session if it is idle
-    Complete(Named),
+    Complete(ChainArg),
     /// Cancel a chain and its unfinished sessions
-    Cancel(Named),
+    Cancel(ChainArg),
 }
 
 /// List chains, latest first.
@@ -40,7 +40,7 @@ pub struct List {
 
 /// A chain.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct ChainArg {
     /// The chain: its id, or at least 4 characters of the beginning or end of the id
     pub chain: String,
 }

@@ -37,17 +37,17 @@ impl Ps {
     }
 
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
-        let mut slice = PageQuery { limit: Some(PAGE), cursor: None };
+        let mut page_query = PageQuery { limit: Some(PAGE), cursor: None };
         let mut sessions = Vec::new();
         while sessions.len() < self.limit {
-            let page = ctx.client.sessions(self.status, &slice).await?;
+            let page = ctx.client.sessions(self.status, &page_query).await?;
             sessions.extend(page.items.into_iter().filter(|session| !self.hides(session)));
-            slice.cursor = page.next_cursor;
-            if slice.cursor.is_none() {
+            page_query.cursor = page.next_cursor;
+            if page_query.cursor.is_none() {
                 break;
             }
         }
-        let more = slice.cursor.is_some() || sessions.len() > self.limit;
+        let more = page_query.cursor.is_some() || sessions.len() > self.limit;
         sessions.truncate(self.limit);
         if ctx.json {
             write_json(&json!({ "items": sessions }))?;

@@ -23,15 +23,15 @@ pub enum Queue {
     /// Queue a message for delivery after the current turn
     Add(Add),
     /// Change the text of a message
-    Edit(Named),
+    Edit(MessageArg),
     /// Move a message within its priority: queue move SESSION MESSAGE PLACE, from 1
-    Move(Named),
+    Move(MessageArg),
     /// Deliver a queued message now, within the running turn
-    Promote(Named),
+    Promote(MessageArg),
     /// Release a message that an interrupt held back, or whose delivery is uncertain
-    Release(Named),
+    Release(MessageArg),
     /// Cancel a message
-    Rm(Named),
+    Rm(MessageArg),
     /// Cancel all queued messages
     Clear(Target),
 }
@@ -48,7 +48,7 @@ pub struct Add {
 
 /// A message of a session, with further arguments.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct MessageArg {
     #[command(flatten)]
     pub target: Target,
     /// The message, and further arguments of the command
@@ -56,7 +56,7 @@ pub struct Named {
     pub words: Vec<String>,
 }
 
-impl Named {
+impl MessageArg {
     /// Splits the arguments into session, message and remaining words.
     async fn resolve(self, ctx: &Context) -> Result<(AgentSessionId, MessageId, Vec<String>), CliError> {
         let (session, mut words) = self.target.split(self.words);

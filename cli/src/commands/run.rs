@@ -126,7 +126,7 @@ impl Work {
         let (detach, until) = (self.detach, self.until);
         let mut skill_ids = Vec::with_capacity(self.skill.len());
         for skill in &self.skill {
-            skill_ids.push(super::skill::named(ctx, skill).await?);
+            skill_ids.push(super::skill::resolve_skill(ctx, skill).await?);
         }
         let chain_id = match &self.chain {
             Some(chain) => Some(ctx.client.resolve_chain(chain).await?),

@@ -27,15 +27,15 @@ pub enum Skill {
     /// List skills by name
     List(List),
     /// Show a skill with its memory pills
-    Show(Named),
+    Show(SkillArg),
     /// Create a skill
     Create(Create),
     /// Change name, description or instructions
     Edit(Edit),
     /// Activate a skill: new sessions can use it again
-    Activate(Named),
+    Activate(SkillArg),
     /// Deactivate a skill: new sessions can no longer use it
-    Deactivate(Named),
+    Deactivate(SkillArg),
     /// List memory pills, newest first
     Pills(Pills),
     /// Dismiss a memory pill
@@ -43,9 +43,9 @@ pub enum Skill {
     /// Start a session that folds memory pills into the instructions
     Consolidate(Consolidate),
     /// Load a skill into an idle or interrupted session
-    Enable(OnSession),
+    Enable(SkillOnSession),
     /// Remove a skill from an idle or interrupted session
-    Disable(OnSession),
+    Disable(SkillOnSession),
 }
 
 /// List skills by name.
@@ -61,7 +61,7 @@ pub struct List {
 
 /// One skill.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct SkillArg {
     /// The skill: its name or its id
     #[arg(value_name = "SKILL")]
     pub skill: String,
@@ -156,7 +156,7 @@ pub struct Consolidate {
 
 /// A skill on a session.
 #[derive(Debug, Args)]
-pub struct OnSession {
+pub struct SkillOnSession {
     /// The session: its id, 4 or more characters of it, or @last
     #[arg(value_name = "SESSION")]
     pub session: String,
@@ -172,17 +172,17 @@ impl Skill {
     pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
         match self {
             Self::List(list) => list.run(ctx).await?,
-            Self::Show(Named { skill }) => {
-                let skill = ctx.client.skill(named(ctx, &skill).await?).await?;
+            Self::Show(SkillArg { skill }) => {
+                let skill = ctx.client.skill(resolve_skill(ctx, &skill).await?).await?;
                 ctx.answer(&skill, output::skills::show)?;
             }
             Self::Create(create) => create.run(ctx).await?,
             Self::Edit(edit) => edit.run(ctx).await?,
-            Self::Activate(Named { skill }) => set_active(ctx, &skill, true).await?,
-            Self::Deactivate(Named { skill }) => set_active(ctx, &skill, false).await?,
+            Self::Activate(SkillArg { skill }) => set_active(ctx, &skill, true).await?,
+            Self::Deactivate(SkillArg { skill }) => set_active(ctx, &skill, false).await?,
             Self::Pills(pills) => pills.run(ctx).await?,
             Self::Dismiss(Dismiss { skill, pill }) => {
-                let skill = ctx.client.dismiss_memory_pill(named(ctx, &skill).await?, pill).await?;
+                let skill = ctx.client.dismiss_memory_pill(resolve_skill(ctx, &skill).await?, pill).await?;
                 ctx.answer(&skill, output::skills::line)?;
             }
             Self::Consolidate(consolidate) => consolidate.run(ctx).await?,
@@ -194,7 +194,7 @@ impl Skill {
 }
 
 /// The id of a skill, given its id or its name.
-pub(super) async fn named(ctx: &Context, given: &str) -> Result<AgentSkillId, CliError> {
+pub(super) async fn resolve_skill(ctx: &Context, given: &str) -> Result<AgentSkillId, CliError> {
     if let Ok(id) = given.parse() {
         return Ok(id);
     }
@@ -214,7 +214,7 @@ pub(super) async fn named(ctx: &Context, given: &str) -> Result<AgentSkillId, Cl
 }
 
 async fn set_active(ctx: &Context, given: &str, active: bool) -> Result<(), CliError> {
-    let skill = ctx.client.set_skill_active(named(ctx, given).await?, active).await?;
+    let skill = ctx.client.set_skill_active(resolve_skill(ctx, given).await?, active).await?;
     ctx.answer(&skill, output::skills::line)
 }
 
@@ -265,14 +265,14 @@ impl Edit {
                 "name at least one change: --name, --description, --instructions".into(),
             ));
         }
-        let skill = ctx.client.update_skill(named(ctx, &skill).await?, &change).await?;
+        let skill = ctx.client.update_skill(resolve_skill(ctx, &skill).await?, &change).await?;
         ctx.answer(&skill, output::skills::line)
     }
 }
 
 impl Pills {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
-        let id = named(ctx, &self.skill).await?;
+        let id = resolve_skill(ctx, &self.skill).await?;
         let (mut pills, mut slice) = (Vec::new(), PageQuery { limit: Some(PAGE), cursor: None });
         loop {
             let page = ctx.client.memory_pills(id, self.status, &slice).await?;
@@ -289,7 +289,7 @@ impl Pills {
 
 impl Consolidate {
     async fn run(self, ctx: &Context) -> Result<(), CliError> {
-        let id = named(ctx, &self.skill).await?;
+        let id = resolve_skill(ctx, &self.skill).await?;
         let script = self.script.as_deref().map(super::run::read_json).transpose()?;
         let dir = super::run::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))?;
         let with = ConsolidateSkill {
@@ -307,10 +307,10 @@ impl Consolidate {
     }
 }
 
-impl OnSession {
+impl SkillOnSession {
     async fn run(self, ctx: &Context, enable: bool) -> Result<(), CliError> {
         let session = ctx.session_id(&self.session).await?;
-        let skill = named(ctx, &self.skill).await?;
+        let skill = resolve_skill(ctx, &self.skill).await?;
         let view = if enable {
             ctx.client.enable_skill(session, skill).await?
         } else {

@@ -38,13 +38,13 @@ impl Steer {
         };
         let waits = waits_for_turn_end(&ctx.client.session(id).await?);
         let enqueued = ctx.client.enqueue(id, &message).await?;
-        let said = if waits {
+        let outcome = if waits {
             "Queued: the agent takes no messages within a turn, and reads this one first after it."
         } else {
-            "Said."
+            "Sent."
         };
         ctx.answer(&enqueued, |enqueued, style, _| {
-            format!("{said} {}\n", style.dim(&format!("(message {})", enqueued.message.message_id)))
+            format!("{outcome} {}\n", style.dim(&format!("(message {})", enqueued.message.message_id)))
         })?;
         Ok(Exit::Done)
     }

@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 const LIVE_WIDTH: usize = 90;
 
 /// A session of the demo.
-pub(super) struct Scene<'a> {
+pub(super) struct DemoSession<'a> {
     pub(super) client: &'a Client,
     pub(super) id: AgentSessionId,
     /// The name in the output.
@@ -32,7 +32,7 @@ pub(super) struct Scene<'a> {
     following: SessionWatch,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> DemoSession<'a> {
     pub(super) fn new(client: &'a Client, name: &'static str, session: SessionView) -> Self {
         Self { client, id: session.id, name, following: client.watch(session.id, None), session }
     }

@@ -1,7 +1,7 @@
 //! `pilothouse demo`: a tour on a temporary server.
 
+mod demo_session;
 mod narrator;
-mod scene;
 mod story;
 
 use std::path::Path;
@@ -54,17 +54,17 @@ impl Demo {
             // Ends the server on a message, and also when the sender is dropped.
             let _ = stopped.await;
         }));
-        let told = tokio::select! {
-            told = story::tell(&client, &files) => told.map(|()| Exit::Done),
+        let result = tokio::select! {
+            result = story::run_steps(&client, &files) => result.map(|()| Exit::Done),
             _ = tokio::signal::ctrl_c() => Ok(Exit::Stopped),
         };
-        if !matches!(told, Ok(Exit::Done)) {
+        if !matches!(result, Ok(Exit::Done)) {
             // No agent may outlive the demo.
-            story::clear_the_stage(&client).await;
+            story::cancel_sessions(&client).await;
         }
         drop(stop);
         let _ = serving.await;
-        told
+        result
     }
 }
 

@@ -29,7 +29,7 @@ impl Narrator {
     }
 
     /// Prints the result of a command.
-    pub(super) fn happened(&self, what: &str) -> Result<(), CliError> {
+    pub(super) fn confirm(&self, what: &str) -> Result<(), CliError> {
         write(&format!("   {} {what}\n", self.style.paint(Paint::Green, "✓")))
     }
 
@@ -45,7 +45,7 @@ impl Narrator {
     }
 
     /// Prints a note.
-    pub(super) fn aside(&self, text: &str) -> Result<(), CliError> {
+    pub(super) fn note(&self, text: &str) -> Result<(), CliError> {
         write(&self.style.dim(&indented(text, "   ")))
     }
 }

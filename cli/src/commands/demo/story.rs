@@ -11,8 +11,8 @@ use pilothouse_domain::session::{AgentSessionStatus as S, RequestKind};
 use pilothouse_domain::value::{AgentMessageSource, Answer, MessagePriority, ToolCallStatus};
 use serde_json::{Value, json};
 
+use super::demo_session::DemoSession;
 use super::narrator::Narrator;
-use super::scene::Scene;
 use super::{BUDGET_SCRIPT, RECORDING};
 use crate::context::now;
 use crate::error::CliError;
@@ -57,11 +57,11 @@ impl Files {
 }
 
 /// Runs all steps. Fails with an error that names the missing event.
-pub(super) async fn tell(client: &Client, files: &Files) -> Result<(), CliError> {
+pub(super) async fn run_steps(client: &Client, files: &Files) -> Result<(), CliError> {
     let mut narrator = Narrator::new();
     narrator.step("A server, in a temporary folder")?;
     narrator.command("pilothouse up")?;
-    narrator.happened(&format!("It listens on {}", client.base().as_str().trim_end_matches('/')))?;
+    narrator.confirm(&format!("It listens on {}", client.base().as_str().trim_end_matches('/')))?;
 
     let (mut tour, mut report) = start(client, files, &mut narrator).await?;
     question(&mut tour, &mut narrator).await?;
@@ -77,7 +77,7 @@ async fn start<'a>(
     client: &'a Client,
     files: &Files,
     narrator: &mut Narrator,
-) -> Result<(Scene<'a>, Scene<'a>), CliError> {
+) -> Result<(DemoSession<'a>, DemoSession<'a>), CliError> {
     narrator.step("Two sessions, side by side")?;
     let objective = "Look around, ask me a colour, make a plan, and carry it out.";
     narrator
@@ -91,8 +91,8 @@ async fn start<'a>(
     let options = json!({ "script": files.script });
     let report = client.start_session(&files.session("report", objective, usd(SMALL_CAP)?, options)).await?;
 
-    let mut tour = Scene::new(client, "tour", tour.session);
-    let report = Scene::new(client, "report", report.session);
+    let mut tour = DemoSession::new(client, "tour", tour.session);
+    let report = DemoSession::new(client, "report", report.session);
     tour.until(narrator, "the start of the first agent", async |session| Ok(session.status != S::Queued))
         .await?;
     narrator.command("pilothouse ps")?;
@@ -101,7 +101,7 @@ async fn start<'a>(
     Ok((tour, report))
 }
 
-async fn question(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
+async fn question(tour: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step("The agent works, then asks a question")?;
     narrator.command(&format!("pilothouse watch {}", tour.short_id()))?;
     let asks = async |session: &SessionView| Ok(session.status == S::WaitingForInput);
@@ -124,10 +124,10 @@ async fn question(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), C
     let id = request.id.clone();
     let over = async |session: &SessionView| Ok(session.pending_requests.iter().all(|open| open.id != id));
     tour.until(narrator, "the end of the question", over).await?;
-    narrator.happened("The agent has its answer and continues")
+    narrator.confirm("The agent has its answer and continues")
 }
 
-async fn plan(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
+async fn plan(tour: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step("It shows its plan and waits for approval")?;
     let shows = async |session: &SessionView| Ok(session.status == S::WaitingForApproval);
     let session = tour.until(narrator, "a plan of the agent", shows).await?;
@@ -139,10 +139,10 @@ async fn plan(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliEr
     tour.client.approve_plan(tour.id, &request.id).await?;
     let proceeds = async |session: &SessionView| Ok(session.status == S::Running);
     tour.until(narrator, "the work by the plan", proceeds).await?;
-    narrator.happened("The plan is approved; the agent carries it out")
+    narrator.confirm("The plan is approved; the agent carries it out")
 }
 
-async fn pause(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
+async fn pause(tour: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step("Paused in the middle of its work, and resumed")?;
     let client = tour.client;
     let works = async |session: &SessionView| long_call_runs(client, session).await;
@@ -151,12 +151,12 @@ async fn pause(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliE
     client.pause(tour.id).await?;
     let paused = async |session: &SessionView| Ok(session.status == S::Paused);
     tour.until(narrator, "the confirmation of the pause", paused).await?;
-    narrator.happened("Paused: requested, then confirmed by the sidecar")?;
+    narrator.confirm("Paused: requested, then confirmed by the sidecar")?;
     narrator.command(&format!("pilothouse resume {}", tour.short_id()))?;
     client.resume(tour.id).await?;
     let resumed = async |session: &SessionView| Ok(session.status == S::Running);
     tour.until(narrator, "the confirmation of the resume", resumed).await?;
-    narrator.happened("The agent continues where it was")
+    narrator.confirm("The agent continues where it was")
 }
 
 /// Whether the agent is in the tool call in which its recording waits for a message.
@@ -171,7 +171,7 @@ async fn long_call_runs(client: &Client, session: &SessionView) -> Result<bool, 
         }))
 }
 
-async fn steer(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
+async fn steer(tour: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step("Steered: a word in the middle of the turn")?;
     narrator.command(&format!("pilothouse steer {} \"{STEERING}\"", tour.short_id()))?;
     let client = tour.client;
@@ -185,11 +185,11 @@ async fn steer(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliE
         Ok(said.iter().any(|m| m.source == AgentMessageSource::User && m.content == STEERING))
     };
     tour.until(narrator, "the delivery of the message", delivered).await?;
-    narrator.happened("Delivered in the turn, without ending it")?;
+    narrator.confirm("Delivered in the turn, without ending it")?;
     let rests = async |session: &SessionView| Ok(session.status == S::Idle);
     let session = tour.until(narrator, "the end of the turn", rests).await?;
     let spent = money::usd(session.metrics.total_cost_usd);
-    narrator.happened(&format!("The turn is over; the recorded agent had spent {spent}"))?;
+    narrator.confirm(&format!("The turn is over; the recorded agent had spent {spent}"))?;
     if session.has_pending_review {
         approve(tour, narrator, &session).await
     } else {
@@ -197,16 +197,16 @@ async fn steer(tour: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliE
         client.close(tour.id, Some(session.version)).await?;
         let closed = async |session: &SessionView| Ok(session.status == S::Completed);
         tour.until(narrator, "the completion of the session", closed).await?;
-        narrator.happened("Closed: the session is Completed")
+        narrator.confirm("Closed: the session is Completed")
     }
 }
 
-async fn budget(report: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
+async fn budget(report: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step(&format!("Meanwhile the other session may spend ${SMALL_CAP}, and reaches it"))?;
     let stopped = async |session: &SessionView| Ok(session.status == S::Paused && session.budget.exhausted);
     let session = report.until(narrator, "the pause by the budget", stopped).await?;
     let spent = money::of_cap(session.budget.estimated_cost_usd, session.budget.hard_cap_usd);
-    narrator.happened(&format!("Paused by its budget: {spent}. Nothing more is spent until you say so"))?;
+    narrator.confirm(&format!("Paused by its budget: {spent}. Nothing more is spent until you say so"))?;
     narrator.command(&format!("pilothouse budget set {} {LARGER_CAP}", report.short_id()))?;
     let larger = UpdateBudget { cap_usd: Some(usd(LARGER_CAP)?), ..UpdateBudget::default() };
     report.client.set_budget(report.id, &larger).await?;
@@ -214,10 +214,10 @@ async fn budget(report: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), C
     report.client.resume(report.id).await?;
     let resumed = async |session: &SessionView| Ok(!matches!(session.status, S::Paused | S::Resuming));
     report.until(narrator, "the confirmation of the resume", resumed).await?;
-    narrator.happened("The cap is raised; the session continues")
+    narrator.confirm("The cap is raised; the session continues")
 }
 
-async fn review(report: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
+async fn review(report: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.step("Its output waits for review")?;
     let waits = async |session: &SessionView| Ok(session.status == S::Idle && session.has_pending_review);
     let session = report.until(narrator, "the output of the session", waits).await?;
@@ -226,13 +226,17 @@ async fn review(report: &mut Scene<'_>, narrator: &mut Narrator) -> Result<(), C
     approve(report, narrator, &session).await
 }
 
-async fn approve(scene: &mut Scene<'_>, narrator: &Narrator, session: &SessionView) -> Result<(), CliError> {
+async fn approve(
+    scene: &mut DemoSession<'_>,
+    narrator: &Narrator,
+    session: &SessionView,
+) -> Result<(), CliError> {
     let output = session.output.as_ref().ok_or_else(|| missing("the output that waits for review"))?;
     narrator.command(&format!("pilothouse approve {}", scene.short_id()))?;
     scene.client.approve(scene.id, output.output_id).await?;
     let completed = async |session: &SessionView| Ok(session.status == S::Completed);
     scene.until(narrator, "the completion of the session", completed).await?;
-    narrator.happened("Approved: the session is Completed")
+    narrator.confirm("Approved: the session is Completed")
 }
 
 async fn end(client: &Client, narrator: &mut Narrator) -> Result<(), CliError> {
@@ -240,7 +244,7 @@ async fn end(client: &Client, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.command("pilothouse ps --all")?;
     let page = client.sessions(None, &PageQuery::default()).await?;
     Narrator::output(&output::sessions::list(&page.items, narrator.style, now()))?;
-    narrator.aside(
+    narrator.note(
         "\nThis server and its folder are deleted now. To continue with your own:\n\n  \
          pilothouse up                                   # in a separate terminal\n  \
          pilothouse run \"Make the tests pass\" --budget 2 # in your project\n  \
@@ -250,7 +254,7 @@ async fn end(client: &Client, narrator: &mut Narrator) -> Result<(), CliError> {
 }
 
 /// Cancels unfinished sessions, so that no agent outlives the demo.
-pub(super) async fn clear_the_stage(client: &Client) {
+pub(super) async fn cancel_sessions(client: &Client) {
     let Ok(page) = client.sessions(None, &PageQuery::default()).await else { return };
     for session in page.items.iter().filter(|session| !session.status.is_terminal()) {
         if client.cancel(session.id, true).await.is_ok() {
