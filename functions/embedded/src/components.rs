@@ -28,7 +28,7 @@ use super::connections::Connections;
 use super::data_format;
 use super::run_claims::StoreRunClaims;
 use super::webhook_sender::HttpWebhookSender;
-use super::{OFFLINE_ALLOWANCE, SIDECAR, StartError, TIME_SCALE, WEBHOOK_REACH};
+use super::{OFFLINE_ALLOWANCE, SIDECAR, StartError, TIME_SCALE, WEBHOOK_EGRESS};
 
 /// The database file: everything except blobs and runs.
 const DATABASE: &str = "pilothouse.db";
@@ -115,7 +115,7 @@ pub(super) async fn open(
 
 /// The server sends webhooks itself, `parallel` at once. There is no external event bus.
 fn integrations(parallel: usize) -> Result<Integrations, StartError> {
-    let egress_policy: EgressPolicy = match std::env::var(WEBHOOK_REACH) {
+    let egress_policy: EgressPolicy = match std::env::var(WEBHOOK_EGRESS) {
         Ok(text) if !text.is_empty() => text.parse()?,
         _ => EgressPolicy::default(),
     };

@@ -68,7 +68,7 @@ pub const SIDECAR: &str = "PILOTHOUSE_SIDECAR";
 /// clock.
 pub const CLOCK_OFFSET: &str = "PILOTHOUSE_CLOCK_OFFSET_FILE";
 /// Environment variable with the addresses that webhooks may reach: `public` (the default), `loopback`, `private`.
-pub const WEBHOOK_REACH: &str = "PILOTHOUSE_WEBHOOK_REACH";
+pub const WEBHOOK_EGRESS: &str = "PILOTHOUSE_WEBHOOK_REACH";
 /// Environment variable with the dollars that a run without a cap may spend while its sidecar is offline; 5 by default.
 pub const OFFLINE_ALLOWANCE: &str = "PILOTHOUSE_OFFLINE_ALLOWANCE_USD";
 /// Environment variable with the MiB that must stay free on the disk of the data folder; 64 by default.
@@ -109,24 +109,24 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error(transparent)]
     Format(#[from] data_format::FormatError),
-    #[error("the data folder cannot be used: {0}")]
+    #[error("failed to open the database: {0}")]
     Database(#[from] pilothouse_sqlite::OpenError),
-    #[error("the blobs cannot be used: {0}")]
+    #[error("failed to open the blob store: {0}")]
     Blobs(#[from] pilothouse_store::blob::BlobError),
-    #[error("the broker cannot be used: {0}")]
+    #[error("failed to open the queues: {0}")]
     Broker(#[from] pilothouse_broker::QueueError),
     #[error("the worker cannot start: {0}")]
     Worker(#[from] pilothouse_worker::StartError),
     /// The HTTP client for webhooks cannot be created.
-    #[error("nothing can be sent to webhooks: {0}")]
+    #[error("failed to create the HTTP client for webhooks: {0}")]
     WebhookClient(#[from] reqwest::Error),
-    /// The value of [`WEBHOOK_REACH`] is invalid.
-    #[error("{WEBHOOK_REACH} {0}")]
+    /// The value of [`WEBHOOK_EGRESS`] is invalid.
+    #[error("{WEBHOOK_EGRESS} {0}")]
     EgressPolicy(#[from] pilothouse_domain::webhook::InvalidEgressPolicy),
     /// The value of [`OFFLINE_ALLOWANCE`] is invalid.
     #[error("{OFFLINE_ALLOWANCE}: {0}")]
     OfflineAllowance(#[from] pilothouse_domain::money::InvalidUsd),
-    #[error("the store cannot be used: {0}")]
+    #[error("failed to read the store: {0}")]
     Store(Problem),
     /// The sidecar program was not found.
     #[error("the program pilothouse-sidecar is not beside this one; build it, or name it in {SIDECAR}")]
@@ -157,18 +157,20 @@ impl Server {
             listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
         let url = format!("http://{address}");
         let connections = Connections::new(descriptors);
-        let time = SteadyClock::system();
+        let clock = SteadyClock::system();
         let components =
-            components::open(&options.data, &keys, &url, &connections, time.clock(), options.confine).await?;
+            components::open(&options.data, &keys, &url, &connections, clock.clock(), options.confine)
+                .await?;
         let Components { app, table, broker, worker, db, confinement } = components;
         let sweep = app.store.clock_sweep().await.map_err(|error| StartError::Store(error.into()))?;
         if let Some(sweep) = sweep {
-            time.advance_to(sweep.at);
+            clock.advance_to(sweep.at);
         }
         clock::watch::started(&app).await.map_err(StartError::Store)?;
         let mut tasks = background::spawn(&app, &table, &broker, &db);
-        let watch = DiskMonitor { folder: options.data, db, app: app.clone(), worker: Arc::clone(&worker) };
-        tasks.spawn(watch.run());
+        let disk_monitor =
+            DiskMonitor { folder: options.data, db, app: app.clone(), worker: Arc::clone(&worker) };
+        tasks.spawn(disk_monitor.run());
         let agents_on_exit = options.agents_on_exit;
         Ok(Self { url, listener, connections, app, confinement, worker, tasks, agents_on_exit })
     }
@@ -189,14 +191,14 @@ impl Server {
         let app = self.app.clone();
         let serve = connections::serve(self.listener, router(self.app), self.connections, stopped);
         let mut serving = tokio::spawn(serve);
-        let answering = tokio::select! {
+        let still_serving = tokio::select! {
             () = shutdown => true,
             ended = &mut serving => {
                 tracing::error!(?ended, "the server stopped serving requests");
                 false
             },
         };
-        if answering && self.agents_on_exit == AgentsOnExit::Pause {
+        if still_serving && self.agents_on_exit == AgentsOnExit::Pause {
             pause_on_exit::pause_agents(&app, &self.worker).await;
         }
         drop(stop);
@@ -204,7 +206,7 @@ impl Server {
             self.worker.stop_all(GRACE).await;
         }
         // Long polls and live streams do not end on their own.
-        if answering && tokio::time::timeout(GRACE, &mut serving).await.is_err() {
+        if still_serving && tokio::time::timeout(GRACE, &mut serving).await.is_err() {
             serving.abort();
         }
         self.tasks.shutdown().await;

@@ -45,29 +45,29 @@ impl HttpWebhookSender {
         Ok(Self { http, all: Semaphore::new(parallel), per_owner })
     }
 
-    async fn post(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
-        let mut request = self.http.post(parcel.url.as_str()).body(parcel.body.clone());
-        for (name, value) in parcel.headers() {
-            request = request.header(name, value);
+    async fn post(&self, request: &WebhookRequest) -> Result<u16, DeliveryError> {
+        let mut http_request = self.http.post(request.url.as_str()).body(request.body.clone());
+        for (name, value) in request.headers() {
+            http_request = http_request.header(name, value);
         }
-        let answer = request.send().await;
-        answer
-            .map(|answer| answer.status().as_u16())
+        let response = http_request.send().await;
+        response
+            .map(|response| response.status().as_u16())
             .map_err(|error| DeliveryError::Failed(error_chain(&error)))
     }
 }
 
 #[async_trait]
 impl WebhookSender for HttpWebhookSender {
-    async fn deliver(&self, parcel: &WebhookRequest) -> Result<u16, DeliveryError> {
-        let owners = self.per_owner.of(&parcel.owner);
+    async fn deliver(&self, request: &WebhookRequest) -> Result<u16, DeliveryError> {
+        let owners = self.per_owner.of(&request.owner);
         let slots = async {
             // The owner's slot first: a waiting owner must not hold a slot that others could use.
             let own = owners.acquire().await.ok()?;
             Some((own, self.all.acquire().await.ok()?))
         };
         match tokio::time::timeout(SLOT_TIMEOUT, slots).await {
-            Ok(Some(_turn)) => self.post(parcel).await,
+            Ok(Some(_turn)) => self.post(request).await,
             _ => Err(DeliveryError::Busy),
         }
     }
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    fn parcel(owner: &str, url: &str, egress_policy: EgressPolicy) -> WebhookRequest {
+    fn webhook_request(owner: &str, url: &str, egress_policy: EgressPolicy) -> WebhookRequest {
         WebhookRequest {
             owner: UserId::parse(owner).unwrap(),
             url: WebhookUrl::parse(url).unwrap(),
@@ -137,14 +137,15 @@ mod tests {
         let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
         let refused = HttpWebhookSender::new(EgressPolicy::Public, 8)
             .unwrap()
-            .deliver(&parcel("ada", &url, EgressPolicy::Public))
+            .deliver(&webhook_request("ada", &url, EgressPolicy::Public))
             .await;
         let Err(DeliveryError::Failed(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("may reach"), "{why}");
         // The same name with an allowed address is connected to.
         let within = HttpWebhookSender::new(EgressPolicy::Loopback, 8).unwrap();
-        let sending =
-            tokio::spawn(async move { within.deliver(&parcel("ada", &url, EgressPolicy::Loopback)).await });
+        let sending = tokio::spawn(async move {
+            within.deliver(&webhook_request("ada", &url, EgressPolicy::Loopback)).await
+        });
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(stream.read(&mut [0; 1]).await.unwrap() > 0);
         drop(stream);
@@ -158,9 +159,11 @@ mod tests {
         let hanging = sender.per_owner.of(&mallory);
         let _turns = hanging.try_acquire_many(4).unwrap();
         assert!(hanging.try_acquire().is_err(), "half of all is the most for one owner");
-        let put_off = sender.deliver(&parcel("mallory", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
+        let put_off =
+            sender.deliver(&webhook_request("mallory", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
         assert_eq!(put_off, Err(DeliveryError::Busy));
-        let tried = sender.deliver(&parcel("bob", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
+        let tried =
+            sender.deliver(&webhook_request("bob", "http://127.0.0.1:1/", EgressPolicy::Loopback)).await;
         assert!(matches!(tried, Err(DeliveryError::Failed(_))), "{tried:?}");
     }
 }

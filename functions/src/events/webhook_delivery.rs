@@ -246,11 +246,13 @@ async fn attempt(
             .map(|()| Step::Outcome(MessageOutcome::Done));
     }
     let now = app.now();
-    if let Some(wait) = webhook.value.remaining_pause(now).max(delivery.value.waits(now)) {
+    if let Some(wait) = webhook.value.remaining_pause(now).max(delivery.value.time_until_next_attempt(now)) {
         return Ok(Step::Outcome(MessageOutcome::Later(wait)));
     }
     match post(app, &webhook.value, &announcement).await? {
-        Err(DeliveryError::Busy) => Ok(Step::Outcome(MessageOutcome::Later(app.deadlines.redelivered))),
+        Err(DeliveryError::Busy) => {
+            Ok(Step::Outcome(MessageOutcome::Later(app.deadlines.webhook_retry_unit)))
+        }
         Err(DeliveryError::Failed(why)) => attempted(delivery, Some(Err(why))),
         Ok(status) => attempted(delivery, Some(Ok(status))),
     }
@@ -319,14 +321,14 @@ async fn post(
 async fn record(app: &App, owner: &UserId, id: WebhookId, attempted: Attempted) -> Outcome {
     let Attempted { pointer, alone, mut delivery, outcome } = attempted;
     let outcome = outcome.map(|outcome| outcome.map_err(|why| pilothouse_domain::text::cut(&why, 300)));
-    let step = app.deadlines.redelivered;
+    let step = app.deadlines.webhook_retry_unit;
     for attempt in 0..TRIES {
         let Some(mut webhook) = app.store.webhook(owner, id).await? else { return Ok(MessageOutcome::Done) };
         let now = app.now();
         let mut kept = delivery.clone();
         let (mut changed, mut verdict) = (false, AttemptOutcome::Delivered);
         match &outcome {
-            None => kept.value.drop(),
+            None => kept.value.abandon(),
             Some(outcome) => {
                 verdict = kept.value.record(outcome.clone(), step, now);
                 changed = match verdict {

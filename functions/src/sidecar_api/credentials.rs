@@ -61,7 +61,7 @@ async fn handle(
 
 /// How long after the end of a run its leftovers are accepted: an hour by default. The time scales with the other deadlines.
 fn leftovers_taken(deadlines: &Deadlines) -> Duration {
-    deadlines.silent * 40
+    deadlines.silence_timeout * 40
 }
 
 fn ended_lately(session: &AgentSession, run: RunId, now: Timestamp, deadlines: &Deadlines) -> bool {

@@ -38,7 +38,13 @@ pub(super) struct Interrupt {
 impl Interrupt {
     pub(super) fn new(reply: Reply, cancel: Duration, in_call: bool) -> Self {
         let now = Instant::now();
-        Self { reply, tools_end_at: Some(now + TOOLS_END), gives_up_at: now + cancel, in_call, withdrew: false }
+        Self {
+            reply,
+            tools_end_at: Some(now + TOOLS_END),
+            gives_up_at: now + cancel,
+            in_call,
+            withdrew: false,
+        }
     }
 
     /// Replaces an earlier interrupt.

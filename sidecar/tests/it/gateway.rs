@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::cloud::{self, CloudState};
 
 /// Long enough for the slowest machine. Only failing tests wait this long.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// How the gateway handles a request with events.
 #[derive(Debug, Clone, Copy)]

@@ -79,7 +79,7 @@ async fn feed_yields_journal_items_in_commit_order_without_gaps() {
     while read.len() < 360 {
         let batch = fed(&table, last).await;
         if batch.is_empty() {
-            tokio::time::timeout(Duration::from_secs(60), watch.changed()).await.expect("the feed continues");
+            tokio::time::timeout(Duration::from_mins(1), watch.changed()).await.expect("the feed continues");
         }
         for (n, sort) in batch {
             assert!(n > last);
@@ -141,7 +141,7 @@ async fn watch_sees_its_partition_and_usage_counts_the_work() {
     let listed = Item { listing: Some(Key::new("OWNER#1", "1")), ..entry("a", "session") };
     let size = listed.size();
     table.transact(vec![Write::Put(listed, Condition::Absent)]).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(60), watch.changed()).await.unwrap());
+    assert!(tokio::time::timeout(Duration::from_mins(1), watch.changed()).await.unwrap());
     assert!(tokio::time::timeout(Duration::ZERO, other.changed()).await.is_err());
     table.get(&Key::new("p", "a")).await.unwrap();
     let usage = table.usage().snapshot();

@@ -43,7 +43,7 @@ impl IntakeFixture {
 
     /// Advances the clock until every run counts as silent.
     pub(crate) fn silent_for_too_long(&self) {
-        self.later(self.app.deadlines.silent + Duration::from_secs(1));
+        self.later(self.app.deadlines.silence_timeout + Duration::from_secs(1));
     }
 
     /// Advances the clock.

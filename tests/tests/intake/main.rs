@@ -74,7 +74,7 @@ async fn postponed_deadline_moves_despite_a_concurrent_change() {
     // Given an agent that was active after its place in the index was set
     let fixture = IntakeFixture::open().await;
     let (session, run) = fixture.running_session().await;
-    let silent = fixture.app.deadlines.silent;
+    let silent = fixture.app.deadlines.silence_timeout;
     fixture.later(silent / 2);
     fixture
         .hears(session, run, 3, event(json!({ "type": "log_chunk", "stream": "agent", "content": "busy" })))

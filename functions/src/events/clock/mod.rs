@@ -55,7 +55,7 @@ const TRIES: u32 = 40;
 
 /// Processes due deadlines. A failure is logged, and the next tick tries again.
 pub async fn tick(app: &App) -> Result<(), Problem> {
-    let longest = SHORTEST_GAP.max(app.deadlines.received / 3);
+    let longest = SHORTEST_GAP.max(app.deadlines.received_timeout / 3);
     watch::swept(app, longest).await?;
     let (began, real) = (app.now(), Instant::now());
     for id in app.store.due(app.now(), A_TICK).await? {
@@ -132,7 +132,7 @@ pub async fn sweep(app: &App) -> Result<usize, Problem> {
 
 /// The longest regular time between two sweeps, which are a minute apart.
 fn longest_gap(app: &App) -> Duration {
-    relay::SOON + app.deadlines.received
+    relay::SOON + app.deadlines.received_timeout
 }
 
 /// Processes the due deadline of a session.

@@ -19,7 +19,7 @@ const A_SWEEP: usize = 20;
 
 /// The time after which the queue of an ended run counts as orphaned: an hour, in proportion to the other deadlines.
 fn patience(app: &App) -> Duration {
-    app.deadlines.silent * 40
+    app.deadlines.silence_timeout * 40
 }
 
 /// Removes orphaned queues and returns their number. A failure is logged, and a later sweep tries again.

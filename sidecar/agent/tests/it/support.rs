@@ -381,7 +381,7 @@ pub(crate) fn texts(messages: &[Arc<AgentMessage>]) -> Vec<String> {
 }
 
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("it takes too long")
 }
 
 /// The lines of a session's file.

@@ -7,7 +7,7 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
 /// Time limit of every wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Starts a server with a script.
 pub(crate) async fn serve(script: Value) -> ModelServer {

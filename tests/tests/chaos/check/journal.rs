@@ -152,5 +152,5 @@ fn stood_still(
     let first = asked.iter().find(|(of, from, to, _)| *of == run && (*from..=*to).contains(&sequence));
     let given_up = session.journal.iter().find(|entry| entry.sequence == place);
     let (Some((.., first)), Some(given_up)) = (first, given_up) else { return false };
-    found.stalls.between(*first, given_up.at) >= Deadlines::default().shortened(HURRY).replayed
+    found.stalls.between(*first, given_up.at) >= Deadlines::default().shortened(HURRY).replay_interval
 }
