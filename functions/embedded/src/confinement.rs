@@ -1,4 +1,4 @@
-//! Whether the agents of this server are confined, and which owners it serves if they are not.
+//! Confinement of agents, and the owners that the server accepts without it.
 //!
 //! An agent that is not confined can read the keys in the data folder and act as any owner. A server that cannot confine agents
 //! therefore serves only its first owner, who is recorded in the data folder.
@@ -121,7 +121,7 @@ impl FirstOwner {
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         new.write_all(owner.as_str().as_bytes())?;
         new.as_file().sync_all()?;
-        // Several requests and servers may race; one wins.
+        // Several requests and servers may race. Only one of them creates the file.
         if let Err(e) = new.persist_noclobber(&self.file)
             && e.error.kind() != std::io::ErrorKind::AlreadyExists
         {

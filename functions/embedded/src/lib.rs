@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `confinement` | whether agents are confined; without confinement only the first owner is served |
+//! | `confinement` | detects whether agents can be confined; otherwise the server serves only its first owner |
 //! | `connections` | accepts connections and limits their number and duration |
 //! | `webhook_sender` | sends deliveries to webhooks |
 //! | `file_descriptors` | the limit of open files |
@@ -17,8 +17,8 @@
 //! | `queue_consumers` | triggers functions with messages from queues |
 //! | `journal_relay` | relays journal entries to queues |
 //!
-//! The server may be killed at any time. The next start adopts the sidecars that continued, and processes what was
-//! committed and not processed yet.
+//! The server may be killed at any time. The next start adopts the running sidecars and processes the effects of all
+//! earlier commits.
 
 mod background;
 mod change_notifier;

@@ -26,7 +26,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry, event: &DomainEvent) 
             app.runtime.stop(entry.session_id, command.run_id, Signal::Kill).await.map_err(Problem::internal)
         }
         DomainEvent::RunEnded { run_id, .. } => {
-            // A run may be declared ended although its process was not seen to exit (decision 13).
+            // The domain may end a run before its process has exited, so the process is killed (decision 13).
             app.runtime.stop(entry.session_id, *run_id, Signal::Kill).await.map_err(Problem::internal)?;
             app.broker.remove(&queues::commands(*run_id)).await.map_err(Problem::internal)?;
             Ok(app.store.forget_session_of_run(*run_id).await?)
@@ -41,7 +41,7 @@ async fn launch(app: &App, entry: &JournalEntry, run_id: RunId) -> Result<(), Pr
     else {
         return Ok(());
     };
-    // Recorded first, so that the queue can be cleaned up whatever happens next.
+    // Recorded first, so that a failure of a later step leaves a queue that can be cleaned up.
     app.store.record_session_of_run(run_id, entry.session_id).await?;
     queues::create_commands(app.broker.as_ref(), run_id).await.map_err(Problem::internal)?;
     app.runtime.launch(request).await.map_err(Problem::internal)

@@ -70,7 +70,7 @@ async fn subscribe(app: &App, id: &ConnectionId, body: &str) -> Result<(), Probl
         };
         let before = app.store.watcher(session.id(), id).await?.map_or(0, |before| before.version);
         match app.store.watch(id, &connection, session.id(), &watcher, before).await {
-            // The push that is triggered here reads what was committed before; later entries trigger their own.
+            // This push sends the entries committed so far. Each later entry triggers a push of its own.
             Ok(()) => return push_queue::send(&*app.broker, session.id()).await,
             Err(CommitError::Conflict) => {
                 tokio::time::sleep(Store::backoff(attempt, rand::random())).await;

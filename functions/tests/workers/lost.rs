@@ -1,4 +1,4 @@
-//! A worker whose machine is declared lost, and one that returns afterwards.
+//! A worker that is declared lost, and a worker that returns after that.
 
 use std::time::Duration;
 

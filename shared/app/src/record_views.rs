@@ -21,7 +21,7 @@ pub async fn pool(store: &Store, pool: &SessionPool, version: u64) -> Result<Poo
     Ok(view)
 }
 
-/// The view of a worker. `alive` tells whether its heartbeats arrive.
+/// The view of a worker. `alive` states whether its heartbeats arrive.
 pub fn worker(worker: &WorkerRecord, alive: bool) -> WorkerView {
     WorkerView {
         id: worker.key.id.clone(),

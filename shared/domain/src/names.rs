@@ -1,8 +1,9 @@
-//! Names of variants in texts and stored data.
+//! Names of enum variants in texts and stored data.
 //!
-//! They are written out, because the output of `Debug` changes when a variant is renamed. Stored hashes and cursors contain them.
+//! Stored hashes and cursors contain the names. They are therefore literals: the output of `Debug` would change when a variant is
+//! renamed.
 
-/// Gives an enum without fields the names that `Display` shows.
+/// Implements `Display` for an enum without fields.
 macro_rules! named {
     ($name:ident { $($variant:ident => $text:literal,)+ }) => {
         impl std::fmt::Display for $name {
@@ -21,7 +22,7 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// What tests compare.
+/// The names of all variants, for tests.
 #[cfg(test)]
 pub(crate) trait Named: Sized + 'static {
     /// Each variant with its name.
@@ -34,7 +35,7 @@ mod tests {
 
     use super::Named;
 
-    /// The name of a variant is that of its JSON, so that a text and a stored value say the same.
+    /// Checks that each variant has the same name in `Display` and in JSON.
     fn is_that_of_json<T: Named + Serialize + std::fmt::Display>() {
         for (variant, name) in T::NAMED {
             assert_eq!(serde_json::to_value(variant).unwrap(), *name);

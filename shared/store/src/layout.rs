@@ -334,7 +334,7 @@ pub(crate) fn listing(owner: &UserId, id: AgentSessionId) -> Key {
     Key::new(owner_partition(owner), id.to_string())
 }
 
-/// Tolerated difference between the clock that makes ids and the one that records creation times.
+/// Tolerated difference between the clocks that create ids and record creation times.
 const SKEW: Duration = Duration::from_mins(1);
 
 /// Range of ids (`UUIDv7`) that were created between `from` and `to`, with a margin.

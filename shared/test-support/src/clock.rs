@@ -21,7 +21,7 @@ impl TestClock {
         Self { base: system_clock(), ahead: Arc::default() }
     }
 
-    /// Starts at `time` and stands still until the test changes it.
+    /// Creates a clock that stays at `time` until the test changes it.
     pub fn at(time: Timestamp) -> Self {
         let ahead = Arc::new(AtomicI64::new(time.as_millis()));
         Self { base: Arc::new(|| Timestamp::from_millis(0)), ahead }

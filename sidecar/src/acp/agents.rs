@@ -1,15 +1,15 @@
-//! Table of known agents. The protocol does not define what a second prompt means, where a system prompt goes, and
-//! which variables an agent needs. Everything else is read from what the agent advertises.
+//! Table of known agents, with the properties that the protocol does not define: the effect of a second prompt, the
+//! place of a system prompt, and the environment variables of the agent. The agent advertises its other properties.
 
 use serde_json::Value;
 
 use super::json::{advertised, text_at};
 
-/// How an agent treats a prompt during another one. The adapter never uses this to steer; it is recorded so that
-/// the experiments need not be repeated.
+/// How an agent treats a prompt that arrives during another one. The adapter never uses this to steer. It is recorded
+/// so that the experiments need not be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecondPrompt {
-    /// Adds it to the current turn. Which prompt is answered when, and whether both are, differs between agents.
+    /// Adds it to the current turn. Agents differ in the order of their responses, and may omit one.
     Joins,
     /// Cancels the first prompt.
     Replaces,
@@ -31,7 +31,7 @@ impl SecondPrompt {
     }
 }
 
-/// Where the instructions of template and skills go.
+/// The place of the instructions of template and skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instructions {
     /// Before the first prompt of the conversation. Works with every agent.
@@ -40,10 +40,10 @@ pub(super) enum Instructions {
     AppendedByMeta,
 }
 
-/// What is known of an agent's usage reports before its first one.
+/// What an agent is known to report about its usage, before its first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Metering {
-    /// Whether it reports the cost of its conversation. `None`: unknown until its first turn has ended.
+    /// Whether the agent reports the cost of its conversation. `None`: unknown until its first turn has ended.
     pub(super) reports_cost: Option<bool>,
     /// The model whose price is used for estimates if the agent names its model by an alias.
     pub(super) estimated_as: Option<&'static str>,
@@ -59,34 +59,32 @@ impl Metering {
 pub(super) struct Profile {
     /// The name in `adapterOptions.agent`.
     pub(super) name: &'static str,
-    /// Parts of the names that it reports in `initialize`, or of its program's file name.
+    /// Substrings of the name that the agent reports in `initialize`, or of the file name of its program.
     pub(super) known_by: &'static [&'static str],
-    /// Its program and arguments.
+    /// The program and its arguments.
     pub(super) command: &'static [&'static str],
-    /// Prefixes of variables of the sidecar's environment that it gets.
+    /// Prefixes of the environment variables that the sidecar passes to the agent.
     pub(super) environment: &'static [&'static str],
-    /// Variables that make it ask before actions, if it does not by default. Variables of the options take
+    /// Variables that make the agent ask before actions, if it does not ask by default. Variables of the options take
     /// precedence.
     pub(super) asking: &'static [(&'static str, &'static str)],
     pub(super) second_prompt: SecondPrompt,
-    /// Where its instructions go.
     pub(super) instructions: Instructions,
-    /// What is known of its usage reports.
     pub(super) metering: Metering,
-    /// Whether it can work in a conversation that it takes up, where it advertises that it takes them up.
+    /// Whether a resumed conversation works. Some agents advertise resuming, but fail in the resumed conversation.
     pub(super) takes_up: bool,
-    /// Whether it announces a call before it asks for a permission, though the announcement may be late.
+    /// Whether the agent announces a call for which it requests a permission. The announcement may arrive after the
+    /// request.
     pub(super) announces_calls: bool,
-    /// What it asks its owner.
     pub(super) asks: Asks,
 }
 
-/// What an agent asks its owner beside permissions.
+/// The requests that an agent makes to its owner in addition to permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asks {
-    /// Questions of its own. Another agent is known to ask them once it has.
+    /// Whether the agent is known to ask questions. Otherwise the capability is declared after its first question.
     pub(super) questions: bool,
-    /// Whether its plan may be carried out, before it leaves the mode `plan`.
+    /// Whether the agent requests approval of its plan before it leaves the mode `plan`.
     pub(super) plans: bool,
 }
 
@@ -98,7 +96,7 @@ pub(super) const AGENTS: &[Profile] = &[
         command: &["claude-agent-acp"],
         environment: &["ANTHROPIC_", "CLAUDE_", "AWS_", "CLOUD_ML_REGION", "GOOGLE_", "DISABLE_"],
         asking: &[],
-        // During a tool it joins the turn; during a model call it follows.
+        // A prompt during a tool joins the turn; a prompt during a model call starts the next turn.
         second_prompt: SecondPrompt::Joins,
         instructions: Instructions::AppendedByMeta,
         metering: Metering { reports_cost: Some(true), estimated_as: Some("claude-sonnet-4-5") },
@@ -115,7 +113,7 @@ pub(super) const AGENTS: &[Profile] = &[
         second_prompt: SecondPrompt::Replaces,
         instructions: Instructions::FirstPrompt,
         metering: Metering { reports_cost: Some(false), estimated_as: None },
-        // The calls of a conversation that it loads have no results, and its model refuses that.
+        // In a loaded conversation, the tool calls have no results, and the model refuses such a conversation.
         takes_up: false,
         announces_calls: false,
         asks: Asks { questions: false, plans: false },
@@ -203,7 +201,7 @@ pub(super) fn recognised(name: &str) -> Option<&'static Profile> {
 /// How to send a message into the current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Steering {
-    /// `_session/steering`, which several agents support. The response tells whether the message was injected or no
+    /// `_session/steering`, which several agents support. The response states whether the message was injected or no
     /// turn is running.
     Extension,
     /// Not supported: messages wait for the end of the turn.

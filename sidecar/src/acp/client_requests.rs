@@ -113,8 +113,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The call that the agent asks about before it has announced it: what tool that is shows only in its announcement, which
-    /// a busy agent sends a little later.
+    /// The id of the call that a request is about, if the agent has not announced the call yet. Only the announcement names the
+    /// tool, and a busy agent sends it shortly after the request.
     fn unannounced(&self, method: &str, parameters: &Value) -> Option<String> {
         let call = match method {
             "session/request_permission" => parameters.get("toolCall")?,
@@ -129,7 +129,7 @@ impl Driver {
         may_come.then(|| id.to_owned())
     }
 
-    /// Judges the requests whose calls are announced by now, or are not going to be.
+    /// Releases the requests whose calls are announced, and those that have waited long enough.
     pub(super) fn take_announced(&mut self) {
         let calls = &self.translator.calls;
         self.deferred_requests.extend(self.requests.take_announced(|call| calls.is_known(call)));
@@ -144,7 +144,7 @@ impl Driver {
                 return Ok(());
             }
         };
-        // The owner is not asked for a turn that must end or is over.
+        // A turn that must end or has ended makes no requests to the owner.
         if self.turn.as_ref().is_none_or(super::turns::Turn::is_ending) {
             respond(responder, selected(None));
             return Ok(());

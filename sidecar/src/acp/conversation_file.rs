@@ -27,7 +27,7 @@ pub(super) struct Conversation {
     /// Summary of the conversation, in case the agent loses it.
     #[serde(default)]
     pub(super) account: Account,
-    /// Its model refuses it: nothing can be said in it any more.
+    /// Whether the model refuses the conversation, so that it cannot continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) refused: bool,
     /// Summary of earlier conversations that the agent has lost. This conversation continues their work.

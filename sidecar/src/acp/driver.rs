@@ -105,7 +105,7 @@ enum DriverEvent {
     Inbound(Inbound),
     /// Time to publish calls with streamed input.
     Streamed,
-    /// The agent had its time to announce a call that it asks about.
+    /// The time for the agent to announce a call that it asks about is over.
     Unannounced,
     /// The time for the agent to end the commands of an interrupted turn is over.
     ToolsAreLate,

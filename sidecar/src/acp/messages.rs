@@ -102,8 +102,7 @@ impl Driver {
             self.messages.steered += 1;
             let number = self.messages.steered;
             let mut parameters = session::prompt(&self.conversation.id, &[waiting.words().to_owned()]);
-            // If the turn has ended meanwhile, the agent must not begin another one that the control plane does not
-            // know.
+            // If the turn has ended meanwhile, the agent must not begin a turn that is unknown to the control plane.
             parameters["_meta"] = json!({ "steering": { "idleBehavior": "promptRequired" } });
             self.messages.steering.insert(number, waiting);
             self.connection()?.steer(number, parameters);

@@ -4,8 +4,8 @@
 //!
 //! The cost of a turn is, by preference: the cost that the agent reports; its tokens at the model's price; or an
 //! estimate from the context window, which agents report with each model call. Most agents report the first two only
-//! at the end of a turn. Until then, only the estimate tells whether the run may continue. It is not published as
-//! spend unless there is nothing better.
+//! at the end of a turn. Until then, only the estimate decides whether the run may continue. It is published as spend
+//! only if the agent reports neither.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::agents::Metering;
 
-/// Bytes of a token, where nobody tells tokens.
+/// Assumed bytes per token, for agents that report no tokens.
 const BYTES_A_TOKEN: u64 = 3;
 
 /// Cost of one model in a conversation so far.
@@ -55,24 +55,23 @@ impl Totals {
     }
 }
 
-/// For what an agent reports its tokens.
+/// The unit for which an agent reports tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Tokens {
     #[default]
     Nothing,
-    /// For each turn, or they are estimated.
+    /// Each turn, or an estimate for it.
     Turns,
-    /// For each model call. The tokens of its turns are the same ones.
+    /// Each model call. Reports for a turn repeat the same tokens.
     Calls,
 }
 
 /// What an agent has reported about its conversation.
 #[derive(Debug, Default)]
 struct Reported {
-    /// The cost.
     cost: bool,
     tokens: Tokens,
-    /// The end of a turn. What the agent has not reported by then, it never reports.
+    /// Whether a turn has ended. An agent that has not reported a value by then never reports it.
     turn_end: bool,
 }
 
@@ -87,7 +86,7 @@ pub(super) struct Meter {
     published: Option<u64>,
     warn_at_percent: u8,
     warned: bool,
-    /// What is known of the agent's reports in advance.
+    /// The reports that are expected from the agent.
     metering: Metering,
     reported: Reported,
     prices: Arc<ModelRegistry>,
@@ -95,9 +94,9 @@ pub(super) struct Meter {
     /// Whether the next report of the window belongs to a new model call. `None` before the first turn, when an agent
     /// repeats earlier updates.
     call_follows: Option<bool>,
-    /// Bytes that came into the conversation since the window was reported.
+    /// Bytes added to the conversation since the last report of the window.
     unreported: u64,
-    /// The estimate of the running model call before its report, if there is one.
+    /// The provisional estimate of the current model call, until the agent reports the call.
     guessed: Option<Usd>,
     /// The estimate of an earlier sidecar that no turn has charged yet.
     carried_estimate: Usd,
@@ -126,7 +125,7 @@ impl Meter {
         }
     }
 
-    /// Adds the prices of models, and what is known of the agent.
+    /// Sets the prices of models and the expected reports.
     pub(super) fn priced(mut self, prices: Arc<ModelRegistry>, metering: Metering) -> Self {
         self.prices = prices;
         self.metering = metering;
@@ -152,13 +151,13 @@ impl Meter {
         self.guessed = None;
     }
 
-    /// So much came into the conversation: what its owner, its agent or a tool said.
+    /// Counts bytes that were added to the conversation by the owner, the agent or a tool.
     pub(super) const fn hears(&mut self, bytes: usize) {
         self.unreported = self.unreported.saturating_add(bytes as u64);
     }
 
-    /// The model has answered. Where the agent has not reported that call it may never do so within the turn: the call is
-    /// estimated by the last window and what came since.
+    /// Handles a response of the model. If the agent has not reported the call, it may not do so within the turn, so the call
+    /// is estimated from the last window and the bytes added since.
     pub(super) fn model_answers(&mut self) {
         if self.call_follows == Some(true) {
             let used = self.window.map_or(0, |(used, _)| used);
@@ -168,7 +167,7 @@ impl Meter {
         }
     }
 
-    /// The call that runs is reported: nothing of it is guessed any more.
+    /// Removes the provisional estimate of the current call, because the agent reports the call.
     fn forget_guess(&mut self) {
         self.unreported = 0;
         if let Some(guessed) = self.guessed.take() {
@@ -244,7 +243,7 @@ impl Meter {
         self.reported.turn_end = true;
         let published = self.turn_tokens(answer);
         if !self.has_window() && !self.reported.cost {
-            // Without any report only the estimate of an earlier sidecar counts, which may have had reports.
+            // An agent that reported nothing is charged only the estimate of an earlier sidecar, which may have had reports.
             self.totals.estimated_usd = self.totals.estimated_usd.min(self.carried_estimate);
         }
         self.carried_estimate = Usd::ZERO;
@@ -261,8 +260,8 @@ impl Meter {
         published
     }
 
-    /// Takes what a model call took, from the words that it came with: `_meta.usage`, as qwen reports it. What was read
-    /// from a cache is part of the input there, and thoughts are part of the total alone.
+    /// Adds the usage of a model call from `_meta.usage` of its text, as qwen reports it. The input includes cached tokens,
+    /// and only the total includes thoughts.
     pub(super) fn call(&mut self, usage: &Value) -> Vec<RawEvent> {
         let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
         let (input, cached) = (count("inputTokens"), count("cachedReadTokens"));
@@ -293,7 +292,7 @@ impl Meter {
         self.add(tokens)
     }
 
-    /// Adds tokens to the model of now, with their price where the agent reports no cost.
+    /// Adds tokens to the current model, and their price if the agent reports no cost.
     fn add(&mut self, tokens: TokenUsage) -> Vec<RawEvent> {
         if tokens.total() == 0 {
             return Vec::new();
@@ -447,7 +446,7 @@ mod tests {
             published(&meter.turn(&json!({"usage": {"inputTokens": 3, "outputTokens": 4}}))),
             ["b 0.15 7"]
         );
-        // Another process that counts from zero.
+        // A new process starts its count at zero.
         let mut meter = Meter::new("s", meter.totals().clone(), "b", 80);
         assert_eq!(published(&meter.update(&cost(0.05, 6))), ["b 0.2 7"]);
         assert_eq!(published(&meter.update(&cost(0.05, 6))), Vec::<String>::new());
@@ -492,7 +491,7 @@ mod tests {
         assert!(!meter.has_cost(), "nothing was reported yet");
         assert_eq!(published(&meter.turn(&answer)), ["claude-sonnet-4-5 4.5 1100000"]);
         assert!(!meter.is_unmetered() && meter.has_cost());
-        // Once the agent reports its cost, only that counts.
+        // Once the agent reports its cost, tokens are not priced.
         let mut meter = priced(Totals::default(), None);
         meter.update(&cost(0.25, 5));
         assert_eq!(published(&meter.turn(&answer)), ["claude-sonnet-4-5 0.25 1100000"]);
@@ -546,15 +545,15 @@ mod tests {
             let tokens = Decimal::from(10_000 * call + 5_000 * call * (call + 1));
             assert_eq!(meter.estimate().as_decimal(), (tokens * Decimal::new(3, 6)).normalize(), "{call}");
         }
-        // A report of the last call takes the place of what was guessed of it.
+        // A report of the last call replaces its provisional estimate.
         meter.update(&window(20_000));
         assert_eq!(meter.estimate().to_string(), "0.21", "20,000 and 30,000 guessed, 20,000 reported");
-        // What is reported before the answer is not guessed.
+        // A call that is reported before its response is not estimated again.
         meter.model_call_follows();
         meter.update(&window(20_000));
         meter.model_answers();
         assert_eq!(meter.estimate().to_string(), "0.27");
-        // An agent that reports nothing of its calls is not metered by a guess.
+        // An agent that reports neither cost nor window is unmetered in spite of the estimate.
         let mut meter = priced(Totals::default(), None);
         meter.hears(30_000);
         meter.model_call_follows();
@@ -570,7 +569,7 @@ mod tests {
         assert!(meter.estimate().is_zero(), "no turn has begun: the agent repeats earlier updates");
         meter.model_call_follows();
         meter.update(&window(100_000));
-        // After a kill of its sidecar, the next one knows the estimate.
+        // After a kill of the sidecar, the next sidecar restores the estimate.
         let mut meter = priced(meter.totals().clone(), Some(false));
         assert_eq!(meter.estimate().to_string(), "0.3");
         assert_eq!(published(&meter.turn(&json!({"stopReason": "end_turn"}))), ["claude-sonnet-4-5 0.3 0"]);

@@ -192,8 +192,8 @@ pub(super) fn failed(method: &str, error: &Error) -> String {
     format!("the agent answered `{method}` with an error: {}", one_line(&message))
 }
 
-/// Whether the provider of the model refuses a conversation for its form, such as a call without a result: gemini leaves one
-/// behind when it is interrupted. The same words would be refused again. One that is too long is another matter.
+/// Whether the provider of the model refuses the form of the conversation, such as a call without a result. An interrupted
+/// gemini leaves such a call. The provider would refuse every further prompt. A conversation that is too long does not count.
 pub(super) fn refuses_conversation(error: &Error) -> bool {
     let why = failed("session/prompt", error).to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| why.contains(word));

@@ -23,7 +23,7 @@ enum SettingKind {
 pub(super) struct SettingChange(SettingKind, String);
 
 impl SettingChange {
-    /// The choice of an adjustment, or `None` if it is no choice. The error is a sentence for people.
+    /// The setting that an adjustment changes; `None` for other adjustments. The error is a sentence for people.
     pub(super) fn of(adjustment: &Adjustment, settings: &Settings) -> Option<Result<Self, String>> {
         match adjustment {
             Adjustment::SetModel { model_id } => Some(Ok(Self(SettingKind::Model, model_id.clone()))),
@@ -100,7 +100,7 @@ pub(super) async fn configure(
     let mut notices = Vec::new();
     let settings = &translator.settings;
     let wanted = config.model_id.as_str();
-    // `default` stands for the agent's own choice.
+    // `default` leaves the choice to the agent.
     if wanted != "default" && settings.model.as_ref().is_none_or(|model| model.current != wanted) {
         let set = SettingChange(SettingKind::Model, wanted.to_owned()).apply(connection, translator).await;
         if let Err(why) = set {

@@ -65,14 +65,15 @@ pub(super) struct Turn {
     pub(super) number: u64,
     /// The interrupt that must end the turn, if there is one.
     pub(super) interrupt: Option<Interrupt>,
-    /// The words of its prompt, where they were not the first of their conversation: they can be said again in another.
+    /// The texts of the prompt, to repeat them in a new conversation if the model refuses this one. `None` for the first
+    /// prompt of a conversation.
     again: Option<Vec<String>>,
-    /// The prompt has a response; only subagents keep the turn open (decision 18).
+    /// The outcome, once the prompt has a response. After that, only subagents keep the turn open (decision 18).
     answered: Option<SessionOutcome>,
 }
 
 impl Turn {
-    /// Whether its prompt has a response.
+    /// Whether the prompt has a response.
     pub(super) const fn is_answered(&self) -> bool {
         self.answered.is_some()
     }
@@ -84,7 +85,7 @@ impl Turn {
 }
 
 impl Driver {
-    /// Begins a turn with these texts, for this message. Starts the agent if it is not running.
+    /// Begins a turn with `texts`, which may come from a message. Starts the agent if it is not running.
     pub(super) async fn begin_turn(
         &mut self,
         texts: Vec<String>,
@@ -118,7 +119,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Prompts the agent; what it has to read first goes before the words.
+    /// Sends a prompt. A pending introduction precedes its texts.
     async fn prompt(&mut self, number: u64, mut texts: Vec<String>) -> Result<(), DriverExit> {
         if !self.introduction.is_empty() {
             texts.splice(0..0, std::mem::take(&mut self.introduction));
@@ -131,7 +132,7 @@ impl Driver {
         self.save_conversation().await
     }
 
-    /// The model refuses the conversation: the same turn goes on in a new one, with what is known of this one.
+    /// Continues the turn in a new conversation with a summary of this one, because the model refuses this one.
     async fn prompt_elsewhere(&mut self, texts: Vec<String>) -> Result<(), DriverExit> {
         self.end_agent().await;
         self.conversation.refused = true;

@@ -477,7 +477,7 @@ fn unknown_messages_are_kept() {
     assert_eq!(named(json!({"type": "../evil\nname"})), "unknown____evil_name");
 }
 
-// What the adapter tells the translator
+// Messages of the adapter that open a turn
 
 #[test]
 fn known_opening_message_names_the_turn() {

@@ -130,7 +130,7 @@ impl Owner {
         }
     }
 
-    /// Sends one command to a session, mostly one that its status allows.
+    /// Sends one command to a session. Its status usually allows the command.
     async fn one(&mut self, id: &str) {
         let at = format!("/api/agents/sessions/{id}");
         let Ok(reply) = self.api.try_send(Method::GET, &at, &[], None).await else { return };

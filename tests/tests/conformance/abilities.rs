@@ -1,4 +1,4 @@
-//! What an agent does only where it declares that it can: questions, plans, subagents, other models, thinking, compaction.
+//! Optional abilities of an agent: questions, plans, subagents, model changes, thinking levels, compaction.
 
 use pilothouse_model_server::Request;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::fixture::{AgentFixture, Fault, Seen, allow};
 use crate::verbs::Observed;
 
-/// The models that are tried.
+/// How many other models are tried.
 const TRIES: usize = 4;
 
-/// The agent asks, and gets the answer.
+/// The agent asks a question and receives the answer.
 pub(crate) async fn question(fixture: &AgentFixture) -> Seen<Observed> {
     if fixture.agent.has_model() && fixture.agent.question().is_none() {
         return Ok(Observed::No("it has no tool that asks".into()));
@@ -38,14 +38,14 @@ pub(crate) async fn question(fixture: &AgentFixture) -> Seen<Observed> {
     Ok(Observed::Yes)
 }
 
-/// The agent shows its plan, and its owner approves it.
+/// The agent presents its plan, and the owner approves it.
 pub(crate) async fn plan(fixture: &mut AgentFixture) -> Seen<Observed> {
     if fixture.agent.has_model() && fixture.agent.plan("").is_none() {
         return Ok(Observed::No("it has no tool that shows a plan".into()));
     }
     let before = if let Some(options) = fixture.agent.planning() {
         fixture.cancel().await?;
-        // The session plans, and is of no use for what follows.
+        // The session starts in plan mode, so later verbs cannot use it.
         fixture.is_over = true;
         fixture.start_with("verb-plan", &options).await?;
         0
@@ -78,7 +78,7 @@ pub(crate) async fn plan(fixture: &mut AgentFixture) -> Seen<Observed> {
     Ok(Observed::Yes)
 }
 
-/// The agent has a subagent work, which is told apart from it.
+/// The agent starts a subagent, and the subagent is reported separately.
 pub(crate) async fn subagent(fixture: &AgentFixture) -> Seen<Observed> {
     if fixture.agent.has_model() && fixture.agent.subagent("").is_none() {
         return Ok(Observed::No("it has no tool that starts one".into()));
@@ -91,30 +91,30 @@ pub(crate) async fn subagent(fixture: &AgentFixture) -> Seen<Observed> {
     })
 }
 
-/// The agent is set to another of its models, and calls that.
+/// The model is changed, and the agent calls the new one.
 pub(crate) async fn model_switch(fixture: &mut AgentFixture) -> Seen<Observed> {
     let settings = fixture.session()?.view().await["agentSettings"].clone();
     let known = settings["availableModels"].as_array().cloned().unwrap_or_default();
-    // The scripted model answers to any name; an agent needs one whose provider it is.
+    // The scripted model accepts every name, but an agent accepts only models of a provider that it has.
     let provider = |model: &Value| {
         let name = model.as_str().unwrap_or_default();
         name.split_once('/').map(|(provider, _)| provider.to_owned())
     };
     let current = &settings["modelId"];
-    // `auto` asks a model which one to ask.
+    // `auto` first asks a model to select one.
     let is_other =
         |model: &&Value| *model != current && *model != "auto" && provider(model) == provider(current);
     let others: Vec<_> = known.iter().filter(is_other).collect();
     if others.is_empty() {
         return Ok(Observed::NotApplicable);
     }
-    // Another model may be offered other tools. What is played goes on in its session.
+    // An agent may offer other tools to another model, so later verbs use a new session.
     fixture.is_over = fixture.agent.has_model();
     // The price of the other model may be unknown.
     fixture.session()?.patch("/budget", json!({ "allowUnmetered": true })).await;
     let asked = fixture.asked_since(0);
     let before = asked.last().map(model_of);
-    // Several names can stand for one model.
+    // Several names may refer to the same model.
     for other in others.into_iter().take(TRIES) {
         if !adjusted(fixture, json!({ "modelId": other })).await? {
             return Ok(Observed::No(format!("the model {other} was refused")));
@@ -128,7 +128,7 @@ pub(crate) async fn model_switch(fixture: &mut AgentFixture) -> Seen<Observed> {
     Ok(Observed::No(format!("the model that is called is still {before:?}")))
 }
 
-/// The agent is set to another thinking level, and asks its model for that.
+/// The thinking level is changed, and the requests of the agent contain the new level.
 pub(crate) async fn thinking(fixture: &AgentFixture) -> Seen<Observed> {
     if fixture.declared().await["thinkingLevels"] != true {
         let reply = fixture.session()?.patch("", json!({ "thinkingLevel": "high" })).await;
@@ -141,7 +141,7 @@ pub(crate) async fn thinking(fixture: &AgentFixture) -> Seen<Observed> {
     let asked = fixture.asked_since(0);
     let before = asked.last().map(thinking_of).unwrap_or_default();
     let mut taken = false;
-    // One of them is its default.
+    // One of these levels is the default, so setting it changes nothing.
     for level in ["low", "high", "medium"] {
         if !adjusted(fixture, json!({ "thinkingLevel": level })).await? {
             continue;
@@ -154,7 +154,7 @@ pub(crate) async fn thinking(fixture: &AgentFixture) -> Seen<Observed> {
         }
     }
     if taken && before.as_array().is_some_and(|fields| fields.iter().all(Value::is_null)) {
-        // The model that it works with does not think.
+        // The current model does not support thinking.
         return Ok(Observed::NotApplicable);
     }
     Ok(Observed::No(if taken {
@@ -174,12 +174,12 @@ pub(crate) async fn compaction(fixture: &AgentFixture) -> Seen<Observed> {
     if !settled(fixture).await? {
         return Ok(Observed::No("it was not done".into()));
     }
-    // A summary is written by the model.
+    // The summary requires a model call.
     let asked_since = fixture.model.as_ref().is_none_or(|model| model.prompts().len() > asked);
     Ok(if asked_since { Observed::Yes } else { Observed::No("no summary was written".into()) })
 }
 
-/// Has the agent work a turn for these words.
+/// Sends a message and waits until its turn has ended.
 async fn turn(fixture: &AgentFixture, words: &str) -> Seen<()> {
     let session = fixture.session()?;
     let before = fixture.turn_count().await?;
@@ -194,19 +194,19 @@ async fn turn(fixture: &AgentFixture, words: &str) -> Seen<()> {
         .await
 }
 
-/// The model that a request is for. Gemini names it in the path.
+/// The model that a request names. Gemini requests name it in the path.
 fn model_of(request: &Request) -> String {
     request.body["model"].as_str().unwrap_or(&request.path).to_owned()
 }
 
-/// How a request wants its model to think.
+/// The thinking settings of a request.
 fn thinking_of(request: &Request) -> Value {
     let fields = ["thinking", "reasoning", "reasoning_effort", "output_config"];
     let config = &request.body["generationConfig"]["thinkingConfig"];
     fields.iter().map(|field| request.body[*field].clone()).chain([config.clone()]).collect()
 }
 
-/// Changes how the agent works. Whether it did so.
+/// Changes settings of the agent. Returns whether the agent accepted the change.
 async fn adjusted(fixture: &AgentFixture, change: Value) -> Seen<bool> {
     let reply = fixture.session()?.patch("", change).await;
     match reply.status {
@@ -216,7 +216,7 @@ async fn adjusted(fixture: &AgentFixture, change: Value) -> Seen<bool> {
     }
 }
 
-/// Waits until the last change is made or refused. Whether it was made.
+/// Waits until the last change is applied or refused. Returns whether it was applied.
 async fn settled(fixture: &AgentFixture) -> Seen<bool> {
     let session = fixture.session()?;
     fixture.wait("the change", async || session.view().await["adjustments"].is_null().then_some(())).await?;

@@ -70,8 +70,8 @@ impl Agent {
         !matches!(self, Self::Script)
     }
 
-    /// The most model calls that may begin after the one that reached the cap: none where it reports each call, some where the
-    /// calls of a turn are estimated.
+    /// The maximum number of model calls that may begin after the cap is reached: none if the agent reports the cost of each
+    /// call, a few if the cost within a turn is estimated.
     pub(crate) const fn calls_after_cap(self) -> usize {
         match self {
             Self::Native | Self::Script | Self::Claude | Self::Qwen => 0,
@@ -152,7 +152,7 @@ impl Agent {
         }
     }
 
-    /// The tool that asks the owner a question, and its input; none where it has no such tool.
+    /// The tool that asks the owner a question, and its input; `None` if the agent has no such tool.
     pub(crate) fn question(self) -> Option<(&'static str, Value)> {
         let option = |label: &str| json!({ "label": label, "description": "A colour" });
         let question = json!({ "question": "Which colour?", "header": "Colour", "id": "colour",
@@ -176,7 +176,7 @@ impl Agent {
         }
     }
 
-    /// The tool that shows a plan, and its input; none where it has no such tool.
+    /// The tool that presents a plan, and its input; `None` if the agent has no such tool.
     pub(crate) fn plan(self, plan: &str) -> Option<(&'static str, Value)> {
         match self {
             Self::Native | Self::Claude | Self::ClaudeAcp => Some(("ExitPlanMode", json!({ "plan": plan }))),
@@ -185,7 +185,7 @@ impl Agent {
         }
     }
 
-    /// The options with which a session plans from its beginning; none where any session can.
+    /// The options that start a session in plan mode; `None` if the agent can plan in every session.
     pub(crate) fn planning(self) -> Option<Value> {
         match self {
             Self::ClaudeAcp | Self::Qwen => Some(json!({ "mode": "plan" })),
@@ -194,7 +194,7 @@ impl Agent {
         }
     }
 
-    /// The tool that starts a subagent with these words, and its input; none where it has no such tool.
+    /// The tool that starts a subagent with this prompt, and its input; `None` if the agent has no such tool.
     pub(crate) fn subagent(self, words: &str) -> Option<(&'static str, Value)> {
         let input =
             |kind: &str| json!({ "description": "Look around", "prompt": words, "subagent_type": kind });
@@ -204,7 +204,7 @@ impl Agent {
             Self::Qwen => Some(("agent", input("general-purpose"))),
             Self::Gemini => Some(("invoke_agent", json!({ "agent_name": "generalist", "prompt": words }))),
             Self::Goose => Some(("delegate", json!({ "instructions": words }))),
-            // A codex of today offers its agents to models by a name that its scripted model does not have.
+            // Current versions of Codex offer subagents only to models with certain names; the scripted model has another name.
             Self::CodexZed | Self::Codex | Self::Native | Self::Script => None,
         }
     }
@@ -327,7 +327,7 @@ impl Agent {
     }
 }
 
-/// The prices of the models that no table has.
+/// The prices of models without an entry in the price table.
 pub(crate) fn prices() -> Value {
     let model = |id: &str| {
         json!({ "id": id, "contextWindow": 200_000, "maxOutputTokens": 8000, "thinking": false,

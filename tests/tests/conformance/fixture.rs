@@ -17,7 +17,7 @@ use crate::script;
 const PATIENCE: Duration = Duration::from_secs(45);
 /// The time for which inactivity is observed. An agent that is not held calls its model or a tool within milliseconds.
 const WATCH: Duration = Duration::from_millis(700);
-/// Deadlines are not divided.
+/// The factor that divides all deadlines: they keep their normal length.
 const HURRY: u32 = 1;
 
 /// A timeout, or an event that must not occur.
@@ -26,12 +26,12 @@ pub(crate) struct Fault(pub(crate) String);
 
 pub(crate) type Seen<T> = Result<T, Fault>;
 
-/// What was spent of a cap.
+/// How far spending went beyond a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overshoot {
-    /// Percent of the cap.
+    /// The spending in percent of the cap.
     pub(crate) percent: usize,
-    /// Model calls that began after the one that reached the cap.
+    /// The number of model calls that began after the cap was reached.
     pub(crate) calls: usize,
 }
 
@@ -40,10 +40,10 @@ pub(crate) struct AgentFixture {
     pub(crate) agent: Agent,
     pub(crate) server: ServerProcess,
     pub(crate) model: Option<ModelServer>,
-    /// Whether the session was seen above its cap.
+    /// The measured spending of the verb `BudgetCap`; `None` until that verb has run.
     pub(crate) overshoot: Mutex<Option<Overshoot>>,
     session: Option<Session>,
-    /// The session is of no use for another verb.
+    /// Whether later verbs need a new session.
     pub(crate) is_over: bool,
     _models: tempfile::NamedTempFile,
 }
@@ -68,7 +68,7 @@ impl AgentFixture {
         fixture
     }
 
-    /// The agent's home, beside the data folder: a confined agent reaches nothing in that.
+    /// The agent's home. It is outside the data folder, which a confined agent cannot access.
     fn agent_home(&self) -> PathBuf {
         self.server.work_folder().with_file_name("agent-home")
     }
@@ -224,7 +224,7 @@ impl AgentFixture {
         prompts.iter().filter(|prompt| prompt.step.is_some()).count()
     }
 
-    /// What the agent asked its model, from the request `from` on. A model that is offered other tools plays no step.
+    /// The requests that the agent sent to its model, from index `from` on. Side requests are included.
     pub(crate) fn asked_since(&self, from: usize) -> Vec<Request> {
         self.model.as_ref().map(|model| model.prompts().split_off(from)).unwrap_or_default()
     }

@@ -10,9 +10,9 @@ use crate::agents::Agent;
 
 /// The number of tool calls while the agent spends; afterwards it says `All spent.`.
 pub(crate) const SPENDING_CALLS: usize = 8;
-/// How many calls of the kind that the agent spends with its cap pays for.
+/// The cap, as a number of spending calls.
 pub(crate) const CALLS_OF_CAP: u32 = 3;
-/// Bytes that each of them prints, which the next model call reads: no agent cuts that.
+/// The number of bytes that a spending call prints, for the next model call to read. No agent truncates output of this size.
 const PRINTED: usize = 12_000;
 
 /// A command that runs until its `.go` file exists. The command text does not contain its output, so only the result does.
@@ -33,7 +33,7 @@ pub(crate) fn of_model(agent: Agent) -> Script {
         let (tool, input) = agent.shell(command);
         Step { when: Some(when.into()), repeat: true, ..Step::tool(tool, input) }
     };
-    // Some agents cut long lines, and the end of a long output.
+    // Some agents truncate long lines and the end of a long output.
     let printing = |marker: &str| format!("{}; yes {} | head -c {PRINTED}", brief(marker), "x".repeat(60));
     let spends = |when: &str| Step { repeat: false, ..calls(when, &printing("spending")) };
     let uses = |when: &str, tool: Option<(&str, Value)>| {
@@ -41,7 +41,7 @@ pub(crate) fn of_model(agent: Agent) -> Script {
         Some(Step { when: Some(when.into()), repeat: true, ..Step::tool(tool, input) })
     };
     let tools = [
-        // What it is asked to look at comes in a conversation of its own, whose words are in those of the call.
+        // The subagent has its own conversation. Its prompt contains these words, and so does the call in the parent.
         uses("verb-delegate", agent.subagent("the-words-of-the-task")),
         uses("verb-plan", agent.plan("1. Look around")),
         uses("verb-question", agent.question()),
@@ -89,7 +89,7 @@ pub(crate) fn of_model(agent: Agent) -> Script {
     script
 }
 
-/// The same run for the script adapter. Its calls take a fixed time, because the test cannot end them.
+/// The same run for the script adapter. Its tool calls take a fixed time, because the test cannot end them.
 pub(crate) fn of_script() -> Value {
     let call = |marker: &str, ms: u64| json!({ "tool": { "name": "bash", "input": { "command": marker }, "result": "ok", "ms": ms } });
     let turn = |steps: Value| json!({ "turn": { "steps": steps } });

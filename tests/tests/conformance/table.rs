@@ -64,7 +64,7 @@ fn cell(agent: Agent, finding: &Finding, notes: &mut Vec<String>) -> String {
     };
     if finding.agrees() {
         return match &finding.observed {
-            // By how much it was passed is measured, and what is measured is shown.
+            // The table shows by how much the agent exceeded the cap.
             Observed::No(measured) if finding.verb == Verb::BudgetBeforeCall => format!("{word}: {measured}"),
             _ => word.to_owned(),
         };

@@ -1,4 +1,4 @@
-//! The commands of an owner and the failures that are tried on each agent, with the capability that covers each.
+//! The commands and failures that are tested on each agent, with the capability that covers each of them.
 
 use serde_json::{Value, json};
 
@@ -259,16 +259,17 @@ async fn in_permission(fixture: &AgentFixture) -> Seen<bool> {
     Ok(false)
 }
 
-/// A message into the turn, and one for after it: how many turns there are says where the first of them went.
+/// Sends one message into the turn and one for the time after it. The number of turns shows whether the first one joined
+/// the turn.
 async fn steer(fixture: &AgentFixture) -> Seen<Observed> {
     let before = fixture.turn_count().await?;
     in_tool(fixture, "verb-steer", "steer").await?;
     let message = fixture.say("steering-words", "Immediate").await?;
     fixture.say("queued-words", "Queued").await?;
-    // Where the agent cannot steer, the control plane keeps the message until the turn is over.
+    // If the agent cannot steer, the control plane keeps the message until the turn has ended.
     if fixture.declared().await["steerMidTurn"] == true {
         fixture.until_told(&["message_ack", &message, "received"]).await?;
-        // An agent that takes a message into a running tool does so now. One that takes it after the tool has it already.
+        // Some agents accept the message while the tool runs, so wait for that. Others accept it after the tool.
         fixture.settle(&message).await;
     }
     release(fixture, "steer");
@@ -405,7 +406,8 @@ async fn budget_cap(fixture: &AgentFixture) -> Seen<Observed> {
         _ => fixture.say("verb-spend finished-spending", "Queued").await.map(drop)?,
     }
     fixture.until_said("All spent.").await?;
-    // Agents that report when a turn ends have reported by now. Its last call takes next to nothing, the others are alike.
+    // Agents that report cost at the end of a turn have reported by now. All calls cost about the same, except the last one,
+    // which costs almost nothing.
     let calls = (fixture.calls() - calls_before).saturating_sub(1);
     let percent = |spent: f64| whole((spent / cap * 100.0).round());
     let found = if calls == 0 {
@@ -413,7 +415,7 @@ async fn budget_cap(fixture: &AgentFixture) -> Seen<Observed> {
     } else {
         let one = (spent().await - before) / number(calls);
         if overshoot > 0.0 {
-            // It was reported by then.
+            // The agent had reported the excess cost when it stopped.
             Overshoot { percent: percent(cap + overshoot), calls: whole((overshoot / one).floor()) }
         } else {
             let until_cap = whole((cap / one).ceil());
@@ -429,12 +431,12 @@ fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
-/// A number without a fraction.
+/// Converts a number to an integer; 0 if it is negative or not finite.
 fn whole(number: f64) -> usize {
     format!("{number:.0}").parse().unwrap_or_default()
 }
 
-/// The call that reaches the cap may pass it; what follows it is not begun.
+/// The call that reaches the cap may exceed it, but no further call may begin.
 fn within_bound(fixture: &AgentFixture, found: Overshoot) -> Seen<Observed> {
     if found.calls > fixture.agent.calls_after_cap() {
         return Err(Fault(format!("{} model calls began after the cap was reached", found.calls)));
@@ -442,7 +444,7 @@ fn within_bound(fixture: &AgentFixture, found: Overshoot) -> Seen<Observed> {
     Ok(Observed::Yes)
 }
 
-/// Whether the cap of [`budget_cap`] was kept to the cent.
+/// Whether spending in [`budget_cap`] stayed within the cap.
 fn budget_before_call(fixture: &AgentFixture) -> Observed {
     match *fixture.overshoot.lock().unwrap() {
         None => Observed::NotApplicable,
@@ -462,7 +464,7 @@ async fn kill_sidecar_idle(fixture: &AgentFixture) -> Seen<Observed> {
     if fixture.was_told(&["conversation_lost"]).await {
         return Ok(Observed::No("the agent began a new conversation".into()));
     }
-    // Side requests of the agent match no step.
+    // Side requests of the agent match no step of the script, so they are skipped.
     let last =
         fixture.model.as_ref().and_then(|model| model.prompts().into_iter().rfind(|p| p.step.is_some()));
     match last {

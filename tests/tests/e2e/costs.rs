@@ -1,9 +1,9 @@
-//! What commands and events cost: exactly how often the table is read and written, and what is sent to queues.
+//! Costs of commands and events: reads and writes of the table, and messages to queues.
 //!
-//! The functions run in this process, on a table that counts as the bench of costs does. A change of any count shows in
-//! `tests/recordings/costs.txt`; `PILOTHOUSE_EXPORT=1` writes it anew.
+//! The functions run in this process on the counting table of the costs bench. The counts are compared with
+//! `tests/recordings/costs.txt`; `PILOTHOUSE_EXPORT=1` rewrites that file.
 
-#[allow(dead_code)] // the bench prices what is only counted here
+#[allow(dead_code)] // only the bench uses the prices
 #[path = "../../benches/costs/billed.rs"]
 mod billed;
 #[allow(dead_code)]
@@ -31,7 +31,7 @@ impl Counted {
 
     fn add(&mut self, name: &str, (bill, counts): (Bill, Counts)) {
         let Bill { commits, reads, writes, bytes, write_units, .. } = bill;
-        // Half units are those of reads that may be old.
+        // An eventually consistent read costs half a unit.
         let (read_units, half) =
             (bill.read_half_units / 2, if bill.read_half_units % 2 == 1 { ".5" } else { "  " });
         let Counts { messages, triggering } = counts;
@@ -72,7 +72,7 @@ async fn commands(world: &World, counted: &mut Counted) {
     call("enqueue a message", "POST", &queue, message, counted).await;
     call("clear the queue", "DELETE", &queue, "", counted).await;
     call("change the budget", "PATCH", &format!("{of_session}/budget"), r#"{"capUsd":"9"}"#, counted).await;
-    // A session of its own: the next command on its queue is the one that is acknowledged.
+    // A new session, so that its command queue contains only the commands below.
     let id = world.another_running_session().await;
     let of_session = format!("{sessions}/{id}");
     for command in ["pause", "resume", "interrupt"] {

@@ -19,7 +19,7 @@ fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-/// Three sessions: one with a document after its exhaustion, one without a document, one that is working.
+/// Three sessions: the first sends its document after its exhaustion, the second before, and the third is working.
 fn three() -> Vec<Vec<Value>> {
     vec![
         vec![begins(), spends("0.4"), exhausted(), document("half"), ends()],

@@ -1,4 +1,4 @@
-//! Starting: one sentence describes what is wrong with the environment.
+//! A start in an invalid environment is refused, and one error names all problems.
 
 use pilothouse_bootstrap::start::{StartError, start};
 

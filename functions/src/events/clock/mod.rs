@@ -150,8 +150,8 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
             }
         };
         if session.has_ready() {
-            // An intake that was stopped between two commits left these. The deadline may end the run, and received events must be
-            // applied first.
+            // An intake that stopped between two commits left ready envelopes. The deadline may end the run, so these envelopes
+            // are applied first.
             match apply_ready(app, Commit::new(), loaded).await {
                 Ok(()) | Err(Problem::VersionConflict) => continue,
                 Err(other) => return Err(other),
@@ -170,8 +170,7 @@ pub async fn carry_out(app: &App, id: AgentSessionId) -> Result<(), Problem> {
                 RunExitReporter::of(app).send_probe(id, run, after).await.map_err(Problem::internal)?;
             }
             if session.silence_ends_run(&observed, &app.deadlines, app.now()) {
-                // The sender of the missing events is gone. The events that are parked behind the gap must be applied before the
-                // run ends.
+                // No sender of the missing events remains. The events parked behind the gap must be applied before the run ends.
                 let lost = session.close_gap();
                 if !lost.is_empty() {
                     let mut commit = Commit::new();

@@ -20,8 +20,8 @@ pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem>
     Ok(Some(commit))
 }
 
-/// Replaces the document that the continuation received by one that arrived late, and sends it to an agent that has already begun.
-/// The chain records which document was given, so this happens once.
+/// Replaces the document of the continuation by a document that arrived late, and sends it to an agent that has already begun.
+/// The chain records the current document, so each late document is sent once.
 pub(super) async fn give_late(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let Member { loaded, mut chain } = member;
     let session = &loaded.conversation.session;

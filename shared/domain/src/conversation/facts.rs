@@ -304,7 +304,7 @@ impl Conversation {
             } else {
                 events.extend(self.queue.requeue(id, code));
                 events.extend(if code == "no-agent" {
-                    // A sidecar without an agent is of no use: stop it, and let a new run deliver the message.
+                    // A sidecar without an agent cannot deliver messages: stop it, and let a new run deliver the message.
                     self.session.order_stop(ctx)
                 } else {
                     self.queue.hold()

@@ -167,7 +167,7 @@ impl AgentSession {
         self.run_state.arrival(run, sequence)
     }
 
-    /// Consumes an envelope. Returns the parked one that is next now.
+    /// Consumes an envelope. Returns the sequence number of the next parked envelope, if it is ready.
     pub fn consume(&mut self, run: RunId, sequence: u64) -> Option<u64> {
         self.run_state.consume(run, sequence)
     }

@@ -249,7 +249,7 @@ pub(crate) enum Asked {
     Compact,
     Fork,
     Submit,
-    /// Answer or decide on the oldest request, or on one that does not exist.
+    /// Answer or decide on the oldest request, or on an unknown one.
     Decide {
         there: bool,
     },

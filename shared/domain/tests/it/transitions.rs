@@ -62,7 +62,7 @@ fn specified(operation: Op) -> Vec<(S, S)> {
         | Op::RecordPlanApproved
         | Op::RecordPlanRejected
         | Op::CloseRequest => all_to(&[S::WaitingForInput, S::WaitingForApproval], S::Running),
-        // Decision 26: the answer is sent as a message, as is one that the sidecar never received (decision 12).
+        // Decision 26: the answer is sent as a message. So is an answer that the sidecar never received (decision 12).
         Op::AnswerHibernated => all_to(&[S::WaitingForInput, S::WaitingForApproval, S::Running], S::Idle),
         Op::EnableSkill | Op::DisableSkill | Op::RequestReload | Op::RequestFork => {
             same(&[S::Idle, S::Interrupted])

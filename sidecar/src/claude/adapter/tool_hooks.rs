@@ -130,7 +130,7 @@ impl ToolHooks {
         self.activity.remove(&None);
     }
 
-    /// Handles a `hook_callback`. `ours` tells whether the adapter wrote the prompt.
+    /// Handles a `hook_callback`. `ours` returns whether the adapter wrote the prompt.
     pub(super) fn ask(&mut self, request: &str, asked: &Value, ours: impl Fn(&str) -> bool) -> HookOutcome {
         let input = asked.get("input").unwrap_or(&Value::Null);
         let event = text(asked, "callback_id").unwrap_or_default().to_owned();

@@ -13,8 +13,8 @@ use crate::script::program::Instruction;
 use crate::spool::SpoolError;
 
 impl Player {
-    /// Whether the next instruction is a wait within a turn. It handles commands itself: one that arrived since the
-    /// previous step may be what it waits for, and must not count as an unrelated message.
+    /// Whether the next instruction is a wait within a turn. A wait handles commands itself, because it may wait for a
+    /// command that has arrived since the previous step.
     pub(super) fn waits_next(&self) -> bool {
         let next = self.inserted.front().or_else(|| self.program.get(self.state.position));
         self.turn.is_some()

@@ -16,9 +16,9 @@ struct Fake {
     cancelled: bool,
     can: String,
     introduced: String,
-    /// Its conversation has a call without a result, which its model refuses.
+    /// Whether the conversation has a call without a result, so that the model refuses it.
     broken: bool,
-    /// The names of the MCP servers that it was given.
+    /// The names of the configured MCP servers.
     servers: String,
 }
 

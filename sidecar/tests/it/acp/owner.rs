@@ -80,7 +80,7 @@ async fn a_permission_for_a_call_without_announcement_is_asked_for() {
     assert_eq!(asked["questions"][0]["question"], "May the agent use execute: touch x?");
     let interrupt = stage.gateway.send(Command::Interrupt {});
     stage.gateway.acknowledged(interrupt, "done").await;
-    // One that still waits is taken back, too.
+    // An interrupt also withdraws a request that still waits for its announcement.
     stage.gateway.send(message("ask-alone 2", MessagePriority::Queued));
     stage.gateway.sees_nth("turn_started", 2).await;
     let interrupt = stage.gateway.send(Command::Interrupt {});
@@ -240,7 +240,7 @@ async fn spent_allowance_holds_the_agent_until_it_is_raised() {
 
 #[tokio::test]
 async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
-    // Known not to report its cost, and its model has no price.
+    // This agent reports no cost, and its model has no price.
     let mut options = fake("");
     options["agent"] = "codex".into();
     let stage = Stage::empty().await;

@@ -1,4 +1,4 @@
-//! What agents call with the key of their session.
+//! The agent API: requests of agents with the API key of their session.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn agent_api() {
     on.get(&session.path("")).await.expect(200);
     on.get(&session.path("/activity")).await.expect(200);
 
-    // The agent hands over: the session is over, and another goes on.
+    // The handoff ends the session, and a continuation starts.
     let handoff = json!({ "reason": "polluted", "summary": "Half.", "remainingWork": "The rest.", "keyDecisions": "None." });
     post(&mut on, &agent, &of_session("/handoff"), json!({ "reason": "" })).await.expect(422);
     post(&mut on, &agent, &of_session("/handoff"), handoff.clone()).await.expect(202);
@@ -67,7 +67,7 @@ async fn agent_api() {
     on.finish();
 }
 
-/// Memory pills, and the session that folds them into the instructions of their skill.
+/// Memory pills, and the session that consolidates them into the instructions of their skill.
 #[tokio::test]
 async fn memory_pills() {
     let mut on = Recorder::start("memory-pills").await;

@@ -1,9 +1,9 @@
-//! Lays out JSON text for readers without parsing it: order of keys, numbers and escapes stay as they were sent.
+//! Formats JSON text for readers without parsing it, so that key order, numbers and escapes stay as they were sent.
 
 /// Values up to this length stay on one line.
 const WIDTH: usize = 110;
 
-/// The same text with line breaks. Panics if the text has white space between its tokens, which a layout would hide.
+/// Adds line breaks and indentation. Expects text that [`is_compact`].
 pub(super) fn lay_out(text: &str) -> String {
     let mut out = String::new();
     value(text, 0, &mut out);
@@ -42,7 +42,7 @@ fn value(text: &str, indent: usize, out: &mut String) {
     out.push_str(close);
 }
 
-/// What stands between the commas of this level.
+/// Splits the content of an object or array at its top-level commas.
 fn members(text: &str) -> Vec<&str> {
     let (mut scan, mut depth, mut start, mut all) = (Scan::default(), 0_usize, 0, Vec::new());
     for (at, c) in text.char_indices() {
@@ -63,13 +63,13 @@ fn members(text: &str) -> Vec<&str> {
     all
 }
 
-/// Where the value of a member begins, after its key and colon.
+/// The offset of the value in an object member.
 fn after_key(member: &str) -> usize {
     let mut scan = Scan::default();
     member.char_indices().find(|(_, c)| scan.outside(*c) && *c == ':').map_or(0, |(at, _)| at + 1)
 }
 
-/// Knows which characters belong to strings.
+/// Tracks whether the current character is inside a string.
 #[derive(Default)]
 struct Scan {
     in_string: bool,
@@ -77,7 +77,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Takes the next character. True if it is outside of strings.
+    /// Consumes the next character. Returns whether it is outside of strings.
     fn outside(&mut self, c: char) -> bool {
         if !self.in_string {
             self.in_string = c == '"';

@@ -1,4 +1,4 @@
-//! The queue of messages.
+//! The message queue of a session.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn messages() {
     on.delete(&format!("{queue}/{known}")).await.expect(200);
     on.delete(&format!("{queue}/{known}")).await.expect(404);
 
-    // What is pending at an interrupt is held until its owner acts.
+    // After an interrupt, pending messages wait until the owner acts.
     session.post("/interrupt", json!({})).await.expect(202);
     session.until_status("Interrupted").await;
     on.get(&queue).await.expect(200);

@@ -1,8 +1,7 @@
-//! Recorded exchanges of every operation, compared with `tests/recordings/`.
+//! Recorded requests and responses of every operation, compared with `tests/recordings/`.
 //!
-//! Each area of the API is driven on an embedded server of its own. What it answers is written as text, as it was sent, with
-//! ids, times, addresses and secrets replaced by names. A change of the API shows as a change of these files;
-//! `PILOTHOUSE_EXPORT=1` writes them anew.
+//! Each area of the API has its own embedded server. Responses are recorded as they were sent, except that names replace ids,
+//! times, addresses and secrets. A change of the API therefore changes these files; `PILOTHOUSE_EXPORT=1` rewrites them.
 
 mod agent_api;
 mod chains;

@@ -1,4 +1,4 @@
-//! Replaces what differs between two runs by names, so that recordings of both are equal.
+//! Replaces values that differ between runs by names, so that the recordings of all runs are equal.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Normalizer {
 }
 
 impl Normalizer {
-    /// One that replaces these texts wherever they occur, beside what has a recognizable form.
+    /// Creates a normalizer that also replaces these texts: pairs of a text and its replacement.
     pub(super) fn new(known: Vec<(String, String)>) -> Self {
         let regex = |pattern: &str| Regex::new(pattern).unwrap();
         Self {
@@ -24,7 +24,7 @@ impl Normalizer {
             ids: HashMap::new(),
             cursor: regex(r#"((?:"nextCursor":"|cursor=))([A-Za-z0-9_-]{40,})"#),
             rules: [
-                // Times have milliseconds and end with Z; any other form stays and is noticed.
+                // Times in another format are not replaced, so a change of the format makes the comparison fail.
                 (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "<time>"),
                 (r"(ph_<[^<>]+>\.\d+\.)[0-9a-f]{64}", "${1}<hmac>"),
                 (r"(<[^<>]+>\.<[^<>]+>\.)[0-9a-f]{64}", "${1}<hmac>"),
@@ -44,19 +44,19 @@ impl Normalizer {
         }
     }
 
-    /// Gives an id a name that readers understand; ids without one are counted.
+    /// Names an id. Ids without a name get a number.
     pub(super) fn name(&mut self, id: &str, name: &str) {
         self.ids.entry(id.to_owned()).or_insert_with(|| format!("<{name}>"));
     }
 
-    /// Replaces a text wherever it occurs from now on.
+    /// Replaces a text in everything that is normalized from now on.
     pub(super) fn replace(&mut self, text: &str, by: &str) {
         self.known.push((text.to_owned(), by.to_owned()));
     }
 
-    /// The text with all of that replaced.
+    /// Replaces all known texts, ids, cursors and patterns.
     pub(super) fn normalize(&mut self, text: &str) -> String {
-        // A cursor is base64 of JSON: shown as that JSON, what is in it can be compared.
+        // A cursor is JSON in base64. The recording shows the JSON, so that its content is compared.
         let decoded = |found: &Captures<'_>| {
             let content = URL_SAFE_NO_PAD.decode(&found[2]).ok().and_then(|c| String::from_utf8(c).ok());
             match content.filter(|content| content.starts_with('{')) {

@@ -1,4 +1,4 @@
-//! The pool, workers, dead letters, and what everybody may ask.
+//! The pool, dead letters, and the operations that need no token.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn operations() {
     on.patch("/api/agents/pool", json!({ "maxConcurrentSessions": 0 })).await.expect(422);
     let working = on.started("working", &endless()).await;
     working.until_said("Working.").await;
-    // There is no second slot: it waits.
+    // The only slot is occupied, so the session waits.
     let body = on.work(&endless());
     let reply = on.post("/api/agents/sessions", body).await.expect(202);
     let waiting = on.session_of(&reply);
@@ -41,7 +41,7 @@ async fn operations() {
     on.finish();
 }
 
-/// Every operation of the document was answered well and was refused in some recording, and no recording is of another.
+/// The recordings contain a success and a refusal of every operation in the OpenAPI document, and no other operations.
 #[test]
 fn every_operation_is_recorded() {
     let mut answered = std::collections::BTreeSet::new();

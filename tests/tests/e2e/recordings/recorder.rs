@@ -1,4 +1,4 @@
-//! Sends requests and writes down what was sent and answered.
+//! Sends requests and records them with their responses.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::normalize::Normalizer;
 use super::{folder, json};
 
-/// The variable that writes the recordings anew.
+/// Environment variable that makes the tests rewrite the recordings.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
-/// Headers of every answer that say nothing about the API.
+/// Response headers that are not recorded, because they do not depend on the API.
 const LEFT_OUT: [&str; 3] = ["date", "content-length", "connection"];
 
-/// Drives one area of the API.
+/// Records one area of the API.
 pub(super) struct Recorder {
     pub(super) server: ServerProcess,
     area: &'static str,
@@ -27,7 +27,7 @@ pub(super) struct Recorder {
     text: String,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone)]
 pub(super) struct Caller {
     name: &'static str,
@@ -39,9 +39,9 @@ pub(super) struct Operation {
     pub(super) id: String,
     pub(super) method: Method,
     pub(super) path: String,
-    /// Whether a token is needed.
+    /// Whether the operation requires a token.
     pub(super) secured: bool,
-    /// Whether it takes a body.
+    /// Whether the operation has a request body.
     pub(super) takes_body: bool,
 }
 
@@ -106,7 +106,7 @@ impl Recorder {
         Caller { name, api: Api::new(self.http.clone(), self.server.url().to_owned(), token, Arc::new(logs)) }
     }
 
-    /// The owner whom the program speaks for, who also operates the server.
+    /// The default owner, who is also the operator of the server.
     pub(super) fn owner(&self) -> Caller {
         self.caller("owner", Some(self.server.token(DEFAULT_OWNER)))
     }
@@ -131,7 +131,7 @@ impl Recorder {
         self.caller("nobody", None)
     }
 
-    /// What a session is started with to play `script`: five dollars, in the work folder.
+    /// The body of a start request for a session that plays `script`, with a cap of five dollars.
     pub(super) fn work(&self, script: &Value) -> Value {
         json!({
             "workingDirectory": self.server.work_folder(),
@@ -154,13 +154,13 @@ impl Recorder {
         session
     }
 
-    /// The session that a recorded answer shows.
+    /// The session of a recorded response.
     pub(super) fn session_of(&self, reply: &Reply) -> Session {
         let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
         Session::new(self.owner().api, id, reply.body.clone())
     }
 
-    /// Names an id in the recording. One that was written before keeps the number that it has.
+    /// Names an id in the recording. An id that is already recorded keeps its number.
     pub(super) fn name(&mut self, id: &str, name: &str) {
         self.normalizer.name(id, name);
     }
@@ -190,7 +190,7 @@ impl Recorder {
         self.send(&self.owner(), Method::DELETE, path, &[], None).await
     }
 
-    /// Sends a request and writes down both it and the answer.
+    /// Sends a request and records it with its response.
     pub(super) async fn send(
         &mut self,
         caller: &Caller,
@@ -206,7 +206,7 @@ impl Recorder {
         reply
     }
 
-    /// Writes down an exchange that took place.
+    /// Records a request that was already sent, with its response.
     pub(super) fn record(
         &mut self,
         caller: &Caller,
@@ -216,7 +216,7 @@ impl Recorder {
         body: Option<&str>,
         reply: &Reply,
     ) {
-        // A path without parameters comes before one whose parameter would take it.
+        // If several paths match, the one with the fewest parameters is the operation.
         let fitting = self.operations.iter().filter(|operation| operation.matches(method, path));
         let operation = fitting.min_by_key(|operation| operation.path.matches('{').count());
         let id = operation.map_or("internal", |operation| operation.id.as_str());
@@ -240,7 +240,7 @@ impl Recorder {
         self.write(&text);
     }
 
-    /// Writes down text, and JSON of one line so that it can be read.
+    /// Records text. Lines of JSON are formatted for readers.
     pub(super) fn write(&mut self, text: &str) {
         for line in text.lines() {
             let is_json = line.starts_with(['{', '[']) && serde_json::from_str::<Value>(line).is_ok();
@@ -256,7 +256,7 @@ impl Recorder {
         self.text.push('\n');
     }
 
-    /// Compares what was recorded with the committed recording.
+    /// Compares the result with the committed recording.
     pub(super) fn finish(self) {
         let path = folder().join(format!("{}.txt", self.area));
         let text = format!("{}\n", self.text.trim_end());

@@ -1,11 +1,11 @@
-//! Everything that is recorded of a session.
+//! The records of a session: activity, messages, tool calls, logs, events and export.
 
 use serde_json::{Value, json};
 
 use super::recorder::Recorder;
 use crate::scripts::{say, script, turn};
 
-/// A turn with an event of every kind that needs no answer.
+/// A script whose turn emits every kind of event that needs no answer of the owner.
 pub(super) fn everything() -> Value {
     script(&[turn(&[
         json!({ "think": "Where to begin?" }),
@@ -63,7 +63,7 @@ async fn records() {
     on.finish();
 }
 
-/// An export beyond the size of an answer stands among the blobs, where its reader is sent.
+/// An export that exceeds the size limit of a response is stored as a blob, and the response redirects to it.
 #[tokio::test]
 async fn large_records() {
     let mut on = Recorder::start("large-records").await;

@@ -1,4 +1,4 @@
-//! The problem documents that every operation has in common: no token, an unknown id, wrong input.
+//! The refusals that all operations have in common: a missing token, an unknown id, invalid input.
 
 use pilothouse_tests::PATIENCE;
 use reqwest::Method;
@@ -33,7 +33,7 @@ async fn refusals() {
             })
             .collect();
         let of_agents = operation.path.starts_with("/api/agent/");
-        // An agent's own session is known; another's is not there.
+        // An agent may use its own session; other sessions are not found.
         let known = if of_agents { path.replace(NOBODYS, &session.id) } else { path.clone() };
         let caller = if of_agents { &agent } else { &owner };
         let headers: &[_] = if operation.path.starts_with("/ws/") { &UPGRADE } else { &[] };
@@ -50,7 +50,7 @@ async fn refusals() {
     on.finish();
 }
 
-/// Requests that fail before an operation sees them.
+/// Requests that the HTTP layer refuses before an operation runs.
 #[tokio::test]
 async fn malformed_requests() {
     let mut on = Recorder::start("malformed-requests").await;
@@ -60,7 +60,8 @@ async fn malformed_requests() {
         let reply = owner.api.send(Method::POST, path, &[], Some(body.as_bytes().to_vec())).await;
         on.record(&owner, &Method::POST, path, &[], Some(body), &reply);
     }
-    // Refused by its length: the body itself is never sent, so that nobody closes the connection while it is.
+    // The server refuses the request because of its length. The test sends no body: the server might close the connection
+    // while the body is sent, and the response would be lost.
     let address = on.server.url().trim_start_matches("http://").to_owned();
     let token = on.server.token(pilothouse_local_keys::DEFAULT_OWNER);
     let mut connection = TcpStream::connect(&address).await.unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: starting them, and every command that changes one.
+//! Sessions: start, all commands that change a session, and lists.
 
 use pilothouse_tests::{PATIENCE, Session};
 use reqwest::Method;
@@ -20,7 +20,7 @@ async fn sessions() {
     on.finish();
 }
 
-/// Starts with everything that can be said, is repeated under its key, and is refused.
+/// A start with all fields, its repetition with the same idempotency key, and refused starts.
 async fn started(on: &mut Recorder) {
     let mut body = on.work(&until_told());
     let more = json!({
@@ -89,7 +89,7 @@ async fn stopped(on: &mut Recorder) {
     on.post(&session.path("/pause"), json!({})).await.expect(409);
 }
 
-/// Waits until the sidecar has received a command and done it. A new cap is such a command.
+/// Waits until the sidecar has acknowledged a command with `received` and `done`. A change of the cap is sent as a command.
 async fn acknowledged(session: &Session, event: &str) {
     let look = async || {
         let events: Vec<Value> = session.api.all(&session.path("/events")).await;
@@ -98,13 +98,13 @@ async fn acknowledged(session: &Session, event: &str) {
     session.until_within(PATIENCE, event, look).await;
 }
 
-/// Waits for the notice of the agent that follows the last acknowledgement of a reload.
+/// Waits for the notice that the agent emits after it has acknowledged a reload.
 async fn reloaded(session: &Session, times: usize) {
     let is_notice = |line: &&Value| line["summary"] == "now with the model default";
     session.until_activity("the reload", |lines| lines.iter().filter(is_notice).count() == times).await;
 }
 
-/// Changes of how an agent works.
+/// Changes of the model and the thinking level, compaction, and forks.
 async fn adjusted(on: &mut Recorder) {
     let mut plays = script(&[turn(&[say("Working."), json!({ "waitForMessage": {} }), say("Done.")])]);
     plays["models"] = json!(["small", "medium", "large"]);
@@ -132,7 +132,7 @@ async fn adjusted(on: &mut Recorder) {
     on.post(&session.path("/close"), json!({})).await;
 }
 
-/// Output that is approved, and output that is rejected.
+/// Approved and rejected output.
 async fn reviewed(on: &mut Recorder) {
     for (name, decision) in [("approved", "/approve"), ("rejected", "/reject")] {
         let session = on.started(name, &with_output()).await;
@@ -151,7 +151,7 @@ async fn reviewed(on: &mut Recorder) {
     }
 }
 
-/// A session that failed is tried again.
+/// Retry of a failed session.
 async fn retried(on: &mut Recorder) {
     let fails =
         turn(&[say("One."), json!({ "end": { "error": true, "reason": "crashed", "message": "No luck." } })]);

@@ -1,6 +1,6 @@
-//! What goes between the control plane, a worker and a real sidecar: launches, signed envelopes, commands.
+//! Messages between the control plane, a worker and a real sidecar: launches, signed envelopes, commands.
 //!
-//! The test is the worker. It starts the sidecar of a session and passes its requests on to the server, so that it sees each.
+//! The test acts as the worker. It starts the sidecar of a session behind a proxy, which records all requests of the sidecar.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use super::recorder::Recorder;
 use super::records::everything;
 use crate::scripts::say;
 
-/// A request of the sidecar and its answer.
+/// A request of the sidecar and its response.
 #[derive(Clone)]
 struct Exchange {
     method: Method,
@@ -31,7 +31,7 @@ struct Exchange {
     reply: Reply,
 }
 
-/// Passes requests on to the server and keeps them.
+/// Forwards requests to the server and records them.
 #[derive(Clone)]
 struct Proxy {
     http: reqwest::Client,
@@ -80,7 +80,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
     (status, [("content-type", "application/json")], text).into_response()
 }
 
-/// HMAC-SHA256 in hexadecimal: the labels below are part of what is signed, and must never change.
+/// HMAC-SHA256. The labels in the messages below are part of the wire format and must not change.
 fn hmac(key: &[u8], message: &str) -> Vec<u8> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
     mac.update(message.as_bytes());
@@ -112,7 +112,7 @@ async fn sidecar() {
     body["labels"] = json!({ "worker/id": "recorder" });
     let session = on.started_with("session", body).await;
 
-    // The launch waits on the worker's queue.
+    // The launch request is in the worker's queue.
     let orders = format!("{worker}/orders");
     let answer = on.post(&orders, json!({ "waitSeconds": 20.0 })).await.expect(200).body;
     let receipt = answer["orders"][0]["receipt"].as_str().unwrap().to_owned();
@@ -141,7 +141,7 @@ async fn sidecar() {
     let home = on.server.data().join("../home");
     std::fs::create_dir(&folder).unwrap();
     std::fs::create_dir(&home).unwrap();
-    // The sidecar is to stay behind the proxy, which speaks HTTP/1.1, and to send a heartbeat during the test.
+    // The sidecar must use the proxy, which speaks HTTP/1.1, and must send a heartbeat during the test.
     let mut launch = order["request"].clone();
     launch.as_object_mut().unwrap().extend(access.as_object().unwrap().clone());
     launch["sessionHome"] = json!(home);
@@ -181,7 +181,7 @@ async fn sidecar() {
     on.finish();
 }
 
-/// One exchange of each kind: how many there are, and how many envelopes are in each, differs.
+/// Records one exchange of each kind, because the number of exchanges and of envelopes per exchange varies.
 fn write_exchanges(on: &mut Recorder, proxy: &Proxy, token: &str) {
     let exchanges = proxy.exchanges();
     let caller = on.sidecar(token);
@@ -198,7 +198,7 @@ fn write_exchanges(on: &mut Recorder, proxy: &Proxy, token: &str) {
             exchange.path == path && (exchange.body.contains(has) || exchange.reply.text.contains(has))
         };
         let mut exchange = exchanges.iter().find(fits).unwrap_or_else(|| panic!("no {path}")).clone();
-        // Envelopes and commands follow, each by itself.
+        // `write_envelopes` records the envelopes and commands.
         let mut body: Value = serde_json::from_str(&exchange.body).unwrap_or_default();
         if let Some(entries) = body.get_mut("entries").and_then(Value::as_array_mut) {
             entries.truncate(1);
@@ -221,7 +221,7 @@ fn write_exchanges(on: &mut Recorder, proxy: &Proxy, token: &str) {
     }
 }
 
-/// Every event in its order and every command, as they were sent, each once.
+/// Records all events in the order of their sequence numbers, one heartbeat, and all commands, without repetitions.
 fn write_envelopes(on: &mut Recorder, proxy: &Proxy, key: &[u8]) {
     let (mut events, mut heartbeats, mut commands) = (Vec::new(), Vec::new(), Vec::new());
     for exchange in proxy.exchanges() {

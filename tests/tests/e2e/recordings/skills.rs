@@ -1,4 +1,4 @@
-//! Skills and what is defined in them.
+//! Skills with their tools and subagents.
 
 use reqwest::Method;
 use serde_json::{Value, json};

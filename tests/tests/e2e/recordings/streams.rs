@@ -15,7 +15,7 @@ use crate::scripts::{say, with_output};
 
 type Stream = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Connects, and writes down the request and the answer.
+/// Connects and records the request and the response.
 async fn connect(on: &mut Recorder, operation: &str, path: &str) -> Stream {
     let url = format!("{}{path}", on.server.url().replacen("http", "ws", 1));
     let mut request = url.into_client_request().unwrap();
@@ -35,7 +35,7 @@ async fn connect(on: &mut Recorder, operation: &str, path: &str) -> Stream {
     stream
 }
 
-/// Writes down frames until one for which `last` holds, which is the last.
+/// Records frames up to and including the first one for which `last` returns true.
 async fn frames(on: &mut Recorder, stream: &mut Stream, last: impl Fn(&Value) -> bool) -> Value {
     let mut text = String::new();
     loop {
@@ -70,7 +70,7 @@ async fn stream_of_a_session() {
     let last = frames(&mut on, &mut all, is_caught_up).await;
     let cursor = last["cursor"].as_str().unwrap_or_default().to_owned();
 
-    // What happens next comes live.
+    // The open stream receives later changes.
     session.say("More.", "Queued").await;
     let is_idle = |frame: &Value| frame["type"] == "status" && frame["data"]["status"] == "Idle";
     frames(&mut on, &mut all, is_idle).await;
@@ -81,7 +81,7 @@ async fn stream_of_a_session() {
     let is_over = |frame: &Value| frame["type"] == "status" && frame["data"]["status"] == "Completed";
     frames(&mut on, &mut all, is_over).await;
 
-    // A client that comes back with its cursor goes on after it.
+    // A client that reconnects with its cursor receives the frames after it.
     let mut rest = connect(&mut on, "stream-connect", &format!("{path}?after={cursor}")).await;
     frames(&mut on, &mut rest, is_over).await;
     let upgrade = [

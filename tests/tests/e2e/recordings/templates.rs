@@ -1,4 +1,4 @@
-//! Templates, their rules and schedules, and the sessions that events start.
+//! Templates with their rules and schedules, and sessions that are started by events.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ async fn templates() {
     let rule = added["classificationRules"][1]["id"].as_str().unwrap().to_owned();
     on.delete(&format!("{template}/rules/{rule}")).await.expect(200);
     on.delete(&format!("{template}/rules/{rule}")).await.expect(404);
-    // A time far from any day on which this runs by chance.
+    // February 29, so that the schedule is not due while the test runs.
     let schedule = json!({
         "cronExpression": "30 4 29 2 *", "timeZone": "America/New_York", "isEnabled": true,
         "launch": { "workingDirectory": on.server.work_folder(), "objective": "Tidy up", "name": "Nightly" },

@@ -1,4 +1,4 @@
-//! Webhooks: their operations, and what receivers are sent.
+//! Webhooks: their operations, and the requests that receivers get.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,10 +16,10 @@ use sha2::Sha256;
 
 use super::recorder::Recorder;
 
-/// A request as a receiver got it.
+/// A request that a receiver got.
 type Delivery = (HeaderMap, String);
 
-/// Answers 500 once, then 200.
+/// A receiver of webhooks that responds with 500 to the first request and with 200 to all others.
 struct Receiver {
     address: String,
     deliveries: Arc<Mutex<Vec<Delivery>>>,
@@ -46,7 +46,7 @@ impl Receiver {
     }
 }
 
-/// The signature that Standard Webhooks prescribes, from the secret that the owner was shown.
+/// The signature according to Standard Webhooks. `secret` is the one that the registration returned.
 fn signature(secret: &str, headers: &HeaderMap, body: &str) -> String {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key).unwrap();
@@ -55,7 +55,7 @@ fn signature(secret: &str, headers: &HeaderMap, body: &str) -> String {
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// Writes down a delivery, with its signature checked.
+/// Checks the signature of a delivery and records the delivery.
 fn write(on: &mut Recorder, secret: &str, (headers, body): &Delivery) {
     assert_eq!(headers["webhook-signature"], signature(secret, headers, body));
     let seconds = headers["webhook-timestamp"].to_str().unwrap();
@@ -75,7 +75,7 @@ fn write(on: &mut Recorder, secret: &str, (headers, body): &Delivery) {
 
 #[tokio::test]
 async fn webhooks() {
-    // A delivery that failed is tried again within a second.
+    // With this factor, failed deliveries are retried within a second.
     let mut on = Recorder::on("webhooks", ServerProcess::start(20).await);
     let receiver = Receiver::start().await;
     on.replace(&receiver.address, "<receiver>");

@@ -27,7 +27,7 @@ pub(super) enum GuardEvent {
     Terminate,
     /// Leftovers may not linger.
     SkipLinger,
-    /// The program has ended; the flag tells whether it left nothing behind.
+    /// The program has ended. The flag is true if no descendant of it is left.
     Ended(WaitStatus, bool),
     /// No descendant of this process is left, and none can appear.
     AllEnded,
