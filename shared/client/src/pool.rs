@@ -13,7 +13,7 @@ impl Client {
         self.get(POOL.to_owned()).await
     }
 
-    /// Changes change many sessions may run at once. Running sessions keep their slots.
+    /// Changes how many sessions may run at once. Running sessions keep their slots.
     pub async fn configure_pool(&self, max_concurrent_sessions: u32) -> Result<PoolView, ApiError> {
         self.patch(POOL.to_owned(), &ConfigurePool { max_concurrent_sessions }).await
     }

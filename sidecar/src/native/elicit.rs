@@ -98,8 +98,8 @@ impl Elicit for AskOwner {
     }
 }
 
-/// A question to the owner. If it is dropped unanswered, it is published as closed, so that the owner does not answer
-/// in vain.
+/// A question to the owner. If it is dropped unanswered, it is published as closed, because an answer would have no
+/// effect.
 struct OpenQuestion {
     id: ToolCallId,
     events: EventSink,

@@ -47,7 +47,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
                 to.flush()?;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // The other side closed before it had read everything. The connection is over all the same.
+            // The other side closed before it had read everything. This is also an end of the connection.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             Err(e) => return Err(e),
         }

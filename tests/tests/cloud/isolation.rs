@@ -133,7 +133,7 @@ async fn worker_can_access_only_its_own_orders() {
     let to = &Deployment::open().await;
     let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let worker = ours.worker();
-    // `Party::start` received an order with these credentials, so they allow access to the worker's own queue.
+    // `WorkerFixture::start` received an order with these credentials, so they allow access to the worker's own queue.
     let mut forbidden = with_queue(to, theirs.orders_queue());
     forbidden.extend(but_taking(to, ours.orders_queue()));
     for queue in [ours.commands_queue(), theirs.commands_queue(), to.queue("events.fifo")] {

@@ -130,7 +130,7 @@ async fn unpriced_model_requires_unmetered_spend() {
     session.until_said("Done without a price.").await;
     session.until_status("Idle").await;
 
-    // A cap that is known to be none is refused at the start; another model is another matter.
+    // After an unmetered session, a start with a cap is refused for the same model, but not for another one.
     let mut body = json!({ "workingDirectory": work, "objective": "say it", "adapter": "native",
         "modelId": "anthropic/brand-new", "budgetCapUsd": "5" });
     let start = async |body: &Value| server.api().post("/api/agents/sessions", body.clone()).await;

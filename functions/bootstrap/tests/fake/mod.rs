@@ -8,7 +8,7 @@ pub(crate) struct Request {
     /// The request line and the headers, in lowercase.
     pub(crate) head: String,
     /// The body.
-    #[allow(dead_code)] // the bench looks at heads alone
+    #[allow(dead_code)] // the bench reads only heads
     pub(crate) body: String,
 }
 

@@ -172,7 +172,7 @@ async fn processes_of_a_crashed_adopted_sidecar_are_killed() {
 
     let recorder = fixture.recorder();
     let _worker = fixture.worker(&recorder).await;
-    tokio::task::yield_now().await; // on this one thread, the worker has its first look at the lock now
+    tokio::task::yield_now().await; // on this single thread, the worker checks the lock now
     kill(sidecar(&fixture, &request), Signal::SIGKILL).unwrap();
     recorder.exit_of(request.run_id).await;
     wait_until("the grandchild is gone", || !fixture.grandchild_lives(request.run_id)).await;
