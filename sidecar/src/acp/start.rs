@@ -49,7 +49,7 @@ impl Agent {
     }
 }
 
-/// What all processes of the agent are started with.
+/// Starts processes of the agent, with the settings that they share.
 pub(super) struct Starter {
     events: EventSink,
     processes: Processes,

@@ -83,7 +83,7 @@ pub(super) struct Launch<'a> {
 pub(super) struct Additions {
     pub tools: Vec<SharedTool>,
     pub extensions: Extensions,
-    /// What servers say about themselves, for the system prompt.
+    /// Descriptions that servers give of themselves, for the system prompt.
     pub instructions: String,
 }
 

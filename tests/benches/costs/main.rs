@@ -191,7 +191,7 @@ async fn measure(world: &World, n: f64, http: f64, work: impl AsyncFnOnce()) -> 
     Cost::of(bill, counts, n, http)
 }
 
-/// What a pause costs, and what a resume.
+/// The costs of a pause and of a resume.
 async fn paused_and_resumed(world: &World, n: u32) -> (Cost, Cost) {
     let id = world.another_running_session().await;
     let (mut pauses, mut resumes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What silence decides and what it does not: suspicion, backlogs, clock steps, and outages of the control plane
+//! Effects of silence and their limits: suspicion, backlogs, clock steps, and outages of the control plane
 
 use std::time::Duration;
 

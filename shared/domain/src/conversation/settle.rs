@@ -1,4 +1,4 @@
-//! What follows from a change before it is committed.
+//! Consequences of a change, which are committed together with it.
 
 use super::Conversation;
 use crate::session::AgentSessionStatus as S;

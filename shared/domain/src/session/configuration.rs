@@ -1,4 +1,4 @@
-//! Which configuration the sidecar has: the pending reload, and changes since.
+//! The configuration of the sidecar: the pending reload, and whether skills have changed.
 
 use serde::{Deserialize, Serialize};
 

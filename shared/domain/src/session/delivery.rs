@@ -1,4 +1,4 @@
-//! What is on its way between control plane and agent (decisions 17, 29): the turn, sent messages, deferred facts and open tool
+//! Work under way between control plane and agent (decisions 17, 29): the turn, sent messages, deferred facts and open tool
 //! calls.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use super::{
 use crate::value::{SessionBudget, SessionMetrics, SpendEffect};
 use crate::{DomainEvent, Events, Timestamp, Usd};
 
-/// What a session spent and used, and what it may spend.
+/// Spend, usage and budget of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Spending {

@@ -17,7 +17,7 @@ use super::{drain, retention, session_lock};
 /// How long the system may take to reap an orphaned process.
 const REAPING: Duration = Duration::from_secs(5);
 
-/// What the supervision starts with.
+/// The state of a run when its supervision begins.
 pub(crate) enum RunStart {
     /// A child of this process.
     Child(Arc<ChildProcess>),

@@ -71,7 +71,7 @@ pub enum ExternalError {
     #[error("the extension {name} did not say hello: {reason}")]
     Hello {
         name: String,
-        /// What it did instead.
+        /// Why no valid hello arrived, such as another message or a timeout.
         reason: String,
     },
 }
