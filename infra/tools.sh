@@ -1,6 +1,7 @@
 # Pinned tools of `infra`, in a virtual environment under target/. Sourced, never run.
 #
-# Sets `aws` (the AWS CLI of the PATH, which may have logins, or else the pinned one) and `lint` (cfn-lint).
+# Sets `aws` (the AWS CLI of the PATH, which may have logins, or else the pinned one) and `lint` (cfn-lint). Defines
+# `generate FOLDER [PROGRAMS]`.
 # shellcheck shell=bash disable=SC2034
 
 infra="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -19,3 +20,16 @@ if ! aws="$(command -v aws)"; then
     aws="$tools/bin/aws"
 fi
 lint="$tools/bin/cfn-lint"
+
+# Writes the templates and their manifest to a folder, with the program in the folder PROGRAMS or else with a debug build of it.
+generate() {
+    local folder="$1" programs="${2:-}" root
+    root="$(dirname "$infra")"
+    if [ -z "$programs" ]; then
+        (cd "$root" && cargo build --quiet --package pilothouse-infra)
+        programs="${CARGO_TARGET_DIR:-$root/target}/debug"
+    fi
+    # No template of an earlier version stays.
+    rm -rf "$folder"
+    "$programs/pilothouse-infra" "$folder"
+}

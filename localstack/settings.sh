@@ -57,10 +57,11 @@ stale() {
 # Builds the programs of the local cloud with one cargo command, unless they are up to date. Programs of a test build have other
 # features of their dependencies, and are used all the same: cargo would compile most dependencies a second time.
 build_programs() {
-    if stale pilothouse cli functions shared || stale pilothouse-sidecar sidecar shared || stale bootstrap functions shared; then
+    if stale pilothouse cli functions shared || stale pilothouse-sidecar sidecar shared || stale bootstrap functions shared ||
+        stale pilothouse-infra infra/src functions shared; then
         echo "· building the programs"
         (cd "$root" && cargo build --quiet --locked \
-            --package pilothouse-cli --package pilothouse-sidecar --package pilothouse-bootstrap)
+            --package pilothouse-cli --package pilothouse-sidecar --package pilothouse-bootstrap --package pilothouse-infra)
     fi
 }
 

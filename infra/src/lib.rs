@@ -23,6 +23,7 @@ mod environment;
 mod functions;
 mod names;
 mod operations;
+mod overview;
 mod parameters;
 mod permissions;
 mod queues;
@@ -35,6 +36,7 @@ mod topics;
 
 pub use contexts::{Deployed, context, deployed};
 pub use names::logical;
+pub use overview::overview;
 pub use template::Stack;
 
 use std::collections::BTreeMap;
@@ -56,7 +58,7 @@ pub fn manifest() -> Value {
     json!({ "stacks": stacks, "functions": functions })
 }
 
-/// The content of each file of `infra/templates`, by name.
+/// The content of the templates and of `manifest.json`, by file name.
 pub fn files() -> Vec<(String, String)> {
     let mut files: Vec<_> =
         stacks().iter().map(|stack| (format!("{}.json", stack.name), text(&stack.document()))).collect();

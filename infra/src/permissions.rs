@@ -40,17 +40,45 @@ pub(crate) fn allow(actions: &[&str], resources: &[Value]) -> Value {
     json!({ "Effect": "Allow", "Action": actions, "Resource": resources })
 }
 
+/// A permission of a function.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    /// The name of the permission in `infra/functions.md`. Grants with the same name allow the same actions.
+    pub(crate) name: &'static str,
+    /// The queues, role or function that the grant is limited to, if it differs between functions.
+    pub(crate) on: Vec<String>,
+    pub(crate) statement: Value,
+}
+
+impl Grant {
+    fn new(name: &'static str, actions: &[&str], resources: &[Value]) -> Self {
+        Self { name, on: Vec::new(), statement: allow(actions, resources) }
+    }
+
+    fn on_queues(name: &'static str, actions: &[&str], queues: &[&str]) -> Self {
+        let resources: Vec<_> = queues.iter().map(|name| queue(name)).collect();
+        let on = queues.iter().map(|&name| name.to_owned()).collect();
+        Self { on, ..Self::new(name, actions, &resources) }
+    }
+}
+
 /// The statements of a function's role.
 pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
+    grants(function).into_iter().map(|grant| grant.statement).collect()
+}
+
+/// The permissions of a function.
+pub(crate) fn grants(function: &Deployed) -> Vec<Grant> {
     let access = &function.requirements.access;
-    let mut statements =
-        vec![allow(&["logs:CreateLogStream", "logs:PutLogEvents"], &[log_streams(function.name)])];
+    let log = &["logs:CreateLogStream", "logs:PutLogEvents"];
+    let log = Grant::new("write log", log, &[log_streams(function.name)]);
+    let mut grants = vec![Grant { on: vec![function.name.to_owned()], ..log }];
     for trigger in &function.triggers {
         match trigger {
             Trigger::Queue(name) => {
-                statements.push(allow(TAKE, &[queue(name)]));
+                grants.push(Grant::on_queues("receive from", TAKE, &[name]));
                 // The consumer moves failing messages to the dead letters, with their cause (decision 9).
-                statements.push(allow(SEND, &[queue(&dead_letters_of(name))]));
+                grants.push(Grant::on_queues("send to", SEND, &[&dead_letters_of(name)]));
             }
             Trigger::Stream => {
                 let actions = [
@@ -59,53 +87,53 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
                     "dynamodb:GetShardIterator",
                     "dynamodb:ListStreams",
                 ];
-                statements.push(allow(&actions, &[table("/stream/*")]));
-                statements.push(allow(SEND, &[queue(GIVEN_UP)]));
+                grants.push(Grant::new("read table stream", &actions, &[table("/stream/*")]));
+                grants.push(Grant::on_queues("send to", SEND, &[GIVEN_UP]));
             }
             Trigger::Schedule | Trigger::WebSocket(_) | Trigger::Authorizer | Trigger::TaskStopped => {}
         }
     }
     if access.table != TableAccess::None {
         let everywhere = [table(""), table("/index/listing"), table("/index/due")];
-        statements.push(allow(READ_ITEMS, &everywhere));
+        grants.push(Grant::new("read table", READ_ITEMS, &everywhere));
     }
     if access.table == TableAccess::Write {
-        statements.push(allow(WRITE_ITEMS, &[table("")]));
+        grants.push(Grant::new("write table", WRITE_ITEMS, &[table("")]));
     }
     if matches!(access.blobs, BlobAccess::Read | BlobAccess::Both) {
-        statements.push(allow(&["s3:GetObject"], &[bucket("/sessions/*")]));
+        grants.push(Grant::new("read bodies", &["s3:GetObject"], &[bucket("/sessions/*")]));
         // Without this permission, S3 reports missing objects as forbidden.
-        statements.push(allow(&["s3:ListBucket"], &[bucket("")]));
+        grants.push(Grant::new("list bodies", &["s3:ListBucket"], &[bucket("")]));
     }
     if matches!(access.blobs, BlobAccess::Write | BlobAccess::Both) {
-        statements.push(allow(&["s3:PutObject"], &[bucket("/sessions/*")]));
+        grants.push(Grant::new("write bodies", &["s3:PutObject"], &[bucket("/sessions/*")]));
     }
     if !access.sends.is_empty() {
-        let queues: Vec<_> = access.sends.iter().map(|name| queue(name)).collect();
-        statements.push(allow(SEND, &queues));
+        grants.push(Grant::on_queues("send to", SEND, access.sends));
     }
     for (passing, pattern) in
         [(access.run_queues, "commands-*.fifo"), (access.worker_queues, "worker-*.fifo")]
     {
         if passing != DynamicQueueAccess::None {
-            statements.push(allow(MANAGE, &[queue(pattern)]));
+            grants.push(Grant::on_queues("manage", MANAGE, &[pattern]));
         }
         if passing == DynamicQueueAccess::Sweep {
             // Listing cannot be limited to resources.
-            statements.push(allow(&["sqs:ListQueues"], &[json!("*")]));
+            grants.push(Grant::new("list queues", &["sqs:ListQueues"], &[json!("*")]));
         }
     }
     if access.dead_letters {
         let dead = SHARED_QUEUES.iter().map(|shared| queue(&dead_letters_of(shared.name)));
         let dead: Vec<_> = dead.chain([queue(GIVEN_UP)]).collect();
-        statements.push(allow(TAKE, &dead));
+        grants.push(Grant::new("receive dead letters", TAKE, &dead));
     }
     if access.secret {
-        statements.push(allow(&["secretsmanager:GetSecretValue"], &[reference("SecretArn")]));
+        let action = &["secretsmanager:GetSecretValue"];
+        grants.push(Grant::new("read root secret", action, &[reference("SecretArn")]));
     }
     if access.publishes {
-        statements.push(allow(&["events:PutEvents"], &[event_bus()]));
-        statements.push(allow(&["sns:Publish"], &[topic("notices")]));
+        grants.push(Grant::new("publish to event bus", &["events:PutEvents"], &[event_bus()]));
+        grants.push(Grant::new("publish to topic", &["sns:Publish"], &[topic("notices")]));
     }
     if access.connections {
         // Post to connections and close them.
@@ -114,19 +142,21 @@ pub(crate) fn statements(function: &Deployed) -> Vec<Value> {
                 "arn:${{AWS::Partition}}:execute-api:${{AWS::Region}}:${{AWS::AccountId}}:${{StreamApiId}}/live/{method}/@connections/*"
             ))
         });
-        statements.push(allow(&["execute-api:ManageConnections"], &ways));
+        grants.push(Grant::new("manage connections", &["execute-api:ManageConnections"], &ways));
     }
     for assumed in access.assumes {
         let name = match assumed {
             AssumedRole::Sidecar => "sidecar",
             AssumedRole::Worker => "worker",
         };
-        statements.push(allow(&["sts:AssumeRole"], &[role(name)]));
+        let grant = Grant::new("assume role", &["sts:AssumeRole"], &[role(name)]);
+        grants.push(Grant { on: vec![name.to_owned()], ..grant });
     }
     if access.processes {
-        statements.extend(on_ecs());
+        let on_ecs = on_ecs().into_iter();
+        grants.extend(on_ecs.map(|statement| Grant { name: "run ECS tasks", on: Vec::new(), statement }));
     }
-    statements
+    grants
 }
 
 /// Run, describe and stop tasks, if sidecars run on ECS.

@@ -13,16 +13,22 @@ use crate::template::{Stack, attribute, sub};
 const SEND: &[&str] = &["sqs:SendMessage*"];
 const TAKE: &[&str] = &["sqs:ReceiveMessage", "sqs:DeleteMessage*", "sqs:ChangeMessageVisibility*"];
 
-pub(crate) fn add(stack: &mut Stack) {
-    let sidecar = [
+pub(crate) fn sidecar_statements() -> [Value; 3] {
+    [
         allow(SEND, &[queue(EVENTS)]),
         allow(TAKE, &[queue("commands-*.fifo")]),
         allow(&["s3:PutObject"], &[bucket("/sessions/*")]),
-    ];
-    let worker = [allow(TAKE, &[queue("worker-*.fifo")])];
+    ]
+}
+
+pub(crate) fn worker_statements() -> [Value; 1] {
+    [allow(TAKE, &[queue("worker-*.fifo")])]
+}
+
+pub(crate) fn add(stack: &mut Stack) {
     for (id, name, assumed, statements) in [
-        ("SidecarRole", "sidecar", AssumedRole::Sidecar, &sidecar[..]),
-        ("WorkerRole", "worker", AssumedRole::Worker, &worker[..]),
+        ("SidecarRole", "sidecar", AssumedRole::Sidecar, &sidecar_statements()[..]),
+        ("WorkerRole", "worker", AssumedRole::Worker, &worker_statements()[..]),
     ] {
         stack.add(
             id,

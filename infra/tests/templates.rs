@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a missing value fails the test
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use pilothouse_app::function::requirements::{
@@ -11,15 +11,11 @@ use pilothouse_app::function::requirements::{
 };
 use pilothouse_app::function::{CallerKind, Trigger};
 use pilothouse_functions::catalog::{EVENT_FUNCTIONS, HTTP_FUNCTIONS};
-use pilothouse_infra::{Deployed, Stack, deployed, files, logical, stacks};
+use pilothouse_infra::{Deployed, Stack, deployed, files, logical, overview, stacks};
 use serde_json::Value;
 
-/// The variable that makes the test write the templates.
+/// The variable that makes the test write the table.
 const EXPORT: &str = "PILOTHOUSE_EXPORT";
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("templates")
-}
 
 /// The properties of all resources of a type, with their logical ids.
 fn of_kind(kind: &str) -> Vec<(String, Value)> {
@@ -73,30 +69,45 @@ fn allows(statements: &[Value], action: &str, on: &str) -> bool {
     })
 }
 
-/// The committed templates agree with the catalog.
+/// The committed table of functions agrees with the templates.
 #[test]
-fn the_templates_are_up_to_date() {
-    let files: BTreeMap<_, _> = files().into_iter().collect();
+fn the_table_of_functions_is_up_to_date() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("functions.md");
+    let table = overview();
     if std::env::var_os(EXPORT).is_some() {
-        std::fs::create_dir_all(folder()).unwrap();
-        for (name, text) in &files {
-            std::fs::write(folder().join(name), text).unwrap();
+        std::fs::write(&file, &table).unwrap();
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        committed == table,
+        "infra/functions.md is out of date; run the tests with {EXPORT}=1 to export it"
+    );
+}
+
+/// The table names every function once, with the permissions of its role.
+#[test]
+fn the_table_of_functions_is_complete() {
+    let table = overview();
+    for function in deployed() {
+        let rows = table.lines().filter(|row| row.starts_with(&format!("| `{}` |", function.name)));
+        assert_eq!(rows.count(), 1, "{}", function.name);
+        for action in role(&function).iter().flat_map(|statement| strings(&statement["Action"])) {
+            assert!(table.contains(&format!("`{action}`")), "{}: {action}", function.name);
         }
     }
-    let committed: BTreeMap<_, _> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .map(|entry| {
-            (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap())
-        })
-        .collect();
-    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&committed), names(&files), "export the templates with {EXPORT}=1");
-    for (name, text) in files {
-        assert!(
-            committed[&name] == text,
-            "{name} is out of date; run the tests with {EXPORT}=1 to export it"
-        );
+}
+
+/// The program writes the templates of this crate, and the manifest that `infra/deploy` reads.
+#[test]
+fn the_program_writes_all_templates() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("templates");
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_pilothouse-infra")).arg(&folder).status();
+    assert!(status.unwrap().success());
+    for (name, text) in files() {
+        assert!(std::fs::read_to_string(folder.join(&name)).unwrap() == text, "{name}");
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let section = if name == "manifest.json" { "functions" } else { "Resources" };
+        assert!(!document[section].is_null(), "{name} has no {section}");
     }
 }
 
